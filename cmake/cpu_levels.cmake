@@ -1,0 +1,27 @@
+# The kernels in src/ops/cpu are compiled once per instruction-set level; cpu.c picks one at run time.
+
+function(metier_add_cpu_level target level)
+    file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/*.c)
+    list(REMOVE_ITEM kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/cpu.c)
+    set(objects metier_cpu_${level})
+    add_library(${objects} OBJECT ${kernels})
+    target_include_directories(${objects} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${objects} PRIVATE metier_flags OpenMP::OpenMP_C)
+    target_compile_definitions(${objects} PRIVATE MT_CPU_LEVEL=${level})
+    # Fused multiply-add and vectorised selects are wanted here; nothing that changes what NaN or inf mean.
+    target_compile_options(${objects} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math ${ARGN})
+    if(CMAKE_BUILD_TYPE STREQUAL "Release")
+        target_compile_options(${objects} PRIVATE -O3)
+    endif()
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+endfunction()
+
+function(metier_add_cpu_levels target)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+        metier_add_cpu_level(${target} v1 -march=x86-64)
+        metier_add_cpu_level(${target} v3 -march=x86-64-v3)
+        metier_add_cpu_level(${target} v4 -march=x86-64-v4 -mprefer-vector-width=512)
+    else()
+        metier_add_cpu_level(${target} base)
+    endif()
+endfunction()

@@ -1,0 +1,57 @@
+/*
+ * Devices: who computes, and where its memory is. A device is created by name ("ref", "cpu", "cuda");
+ * everything above src/ops sees only this header and the op table (metier/ops.h).
+ */
+#ifndef METIER_DEVICE_H
+#define METIER_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "metier/context.h"
+
+struct mt_device; // opaque
+struct mt_buffer; // base/buffer.h
+
+/*
+ * Creates a device. threads 0 means as many as the machine has; "ref" always uses one. The context is
+ * borrowed and outlives the device. The caller destroys it.
+ */
+enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
+                                struct mt_device **device);
+
+/* Frees the device and its scratch; NULL is allowed. */
+void mt_device_destroy(struct mt_device *device);
+
+/* "ref", "cpu", ... */
+const char *mt_device_name(const struct mt_device *device);
+
+/* What kernels were picked, for people: "cpu x86-64-v4, 2 threads". */
+const char *mt_device_description(const struct mt_device *device);
+
+/* The context the device was created with. */
+struct mt_context *mt_device_context(const struct mt_device *device);
+
+/* Names of the devices built in: index 0, 1, ...; NULL past the last. */
+const char *mt_device_listed(int index);
+
+/* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
+enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
+
+/* Copies between host memory and the device's. Complete on return. */
+enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes);
+enum mt_status mt_device_download(struct mt_device *device, void *host, const void *source, size_t bytes);
+
+/* Waits for everything issued so far. */
+enum mt_status mt_device_synchronise(struct mt_device *device);
+
+/*
+ * While planning, ops check their arguments and record how much scratch they need, and compute nothing:
+ * running a step this way sizes the scratch exactly before the first real one.
+ */
+void mt_device_set_planning(struct mt_device *device, bool planning);
+
+/* Scratch now held, in bytes. */
+size_t mt_device_scratch_bytes(const struct mt_device *device);
+
+#endif

@@ -1,0 +1,80 @@
+/* Arena: a list of blocks, bump allocation in the newest. */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define ARENA_ALIGNMENT 16
+
+struct mt_arena_block {
+    struct mt_arena_block *next;
+    size_t capacity; // bytes of data
+    size_t used;
+    size_t padding; // keeps `data` 16-byte aligned
+    unsigned char data[];
+};
+
+void mt_arena_init(struct mt_arena *arena, struct mt_context *ctx, size_t block_bytes)
+{
+    *arena = (struct mt_arena){.ctx = ctx, .block_bytes = block_bytes};
+}
+
+static enum mt_status add_block(struct mt_arena *arena, size_t capacity)
+{
+    void *memory = NULL;
+    if (capacity > SIZE_MAX - sizeof(struct mt_arena_block)) {
+        return mt_fail(arena->ctx, MT_ERR_MEMORY, "cannot allocate %zu bytes: too large to address",
+                       capacity);
+    }
+    enum mt_status status = mt_allocate(arena->ctx, sizeof(struct mt_arena_block) + capacity, &memory);
+    if (status != MT_OK) return status;
+    struct mt_arena_block *block = memory;
+    block->next = arena->blocks;
+    block->capacity = capacity;
+    block->used = 0;
+    block->padding = 0;
+    arena->blocks = block;
+    return MT_OK;
+}
+
+enum mt_status mt_arena_allocate(struct mt_arena *arena, size_t bytes, void **memory)
+{
+    *memory = NULL;
+    if (bytes > SIZE_MAX - ARENA_ALIGNMENT) {
+        return mt_fail(arena->ctx, MT_ERR_MEMORY, "cannot allocate %zu bytes: too large to address", bytes);
+    }
+    size_t rounded = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+    struct mt_arena_block *block = arena->blocks;
+    if (block == NULL || block->capacity - block->used < rounded) {
+        enum mt_status status = add_block(arena, rounded > arena->block_bytes ? rounded : arena->block_bytes);
+        if (status != MT_OK) return status;
+        block = arena->blocks;
+    }
+    *memory = block->data + block->used;
+    block->used += rounded;
+    memset(*memory, 0, rounded);
+    return MT_OK;
+}
+
+enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, char **copy)
+{
+    void *memory = NULL;
+    *copy = NULL;
+    if (length == SIZE_MAX) return mt_fail(arena->ctx, MT_ERR_MEMORY, "text too long to copy");
+    enum mt_status status = mt_arena_allocate(arena, length + 1, &memory);
+    if (status != MT_OK) return status;
+    memcpy(memory, text, length);
+    *copy = memory;
+    return MT_OK;
+}
+
+void mt_arena_free(struct mt_arena *arena)
+{
+    struct mt_arena_block *block = arena->blocks;
+    while (block != NULL) {
+        struct mt_arena_block *next = block->next;
+        mt_release(arena->ctx, block, sizeof *block + block->capacity);
+        block = next;
+    }
+    arena->blocks = NULL;
+}

@@ -1,0 +1,114 @@
+/*
+ * Context: allocator, failure message, byte counts.
+ */
+#include "metier/context.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 64 // one cache line, one AVX-512 register
+
+static void *system_allocate(void *self, size_t bytes, size_t alignment)
+{
+    (void)self;
+    // aligned_alloc wants a size that is a multiple of the alignment.
+    if (bytes > SIZE_MAX - alignment) return NULL;
+    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    return aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+}
+
+static void system_release(void *self, void *block, size_t bytes)
+{
+    (void)self;
+    (void)bytes;
+    free(block);
+}
+
+void mt_context_init(struct mt_context *ctx, const struct mt_allocator *allocator)
+{
+    memset(ctx, 0, sizeof *ctx);
+    if (allocator != NULL) {
+        ctx->allocator = *allocator;
+    } else {
+        ctx->allocator = (struct mt_allocator){.allocate = system_allocate, .release = system_release};
+    }
+}
+
+enum mt_status mt_fail(struct mt_context *ctx, enum mt_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    va_end(args);
+    return status;
+}
+
+enum mt_status mt_fail_within(struct mt_context *ctx, enum mt_status status, const char *format, ...)
+{
+    char inner[MT_MESSAGE_BYTES];
+    memcpy(inner, ctx->message, sizeof inner);
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    va_end(args);
+    if (used < 0 || (size_t)used >= sizeof ctx->message) return status;
+    (void)snprintf(ctx->message + used, sizeof ctx->message - (size_t)used, ": %s", inner);
+    return status;
+}
+
+void mt_context_forbid_allocation(struct mt_context *ctx, const char *phase)
+{
+    ctx->forbidden_phase = phase;
+}
+
+enum mt_status mt_allocate(struct mt_context *ctx, size_t bytes, void **block)
+{
+    *block = NULL;
+    if (ctx->forbidden_phase != NULL) {
+        return mt_fail(ctx, MT_ERR_INTERNAL, "%zu bytes asked for during %s, where nothing may be allocated",
+                       bytes, ctx->forbidden_phase);
+    }
+    void *got = ctx->allocator.allocate(ctx->allocator.self, bytes, ALIGNMENT);
+    if (got == NULL) {
+        return mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu bytes (%zu in use)", bytes, ctx->live_bytes);
+    }
+    ctx->live_bytes += bytes;
+    if (ctx->live_bytes > ctx->peak_bytes) ctx->peak_bytes = ctx->live_bytes;
+    *block = got;
+    return MT_OK;
+}
+
+enum mt_status mt_allocate_array(struct mt_context *ctx, size_t count, size_t size, void **block)
+{
+    *block = NULL;
+    if (size != 0 && count > SIZE_MAX / size) {
+        return mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu items of %zu bytes: too large to address",
+                       count, size);
+    }
+    enum mt_status status = mt_allocate(ctx, count * size, block);
+    if (status == MT_OK) memset(*block, 0, count * size);
+    return status;
+}
+
+enum mt_status mt_reallocate(struct mt_context *ctx, size_t old_bytes, size_t new_bytes, void **block)
+{
+    void *moved = NULL;
+    enum mt_status status = mt_allocate(ctx, new_bytes, &moved);
+    if (status != MT_OK) return status;
+    if (*block != NULL) {
+        memcpy(moved, *block, old_bytes < new_bytes ? old_bytes : new_bytes);
+        mt_release(ctx, *block, old_bytes);
+    }
+    *block = moved;
+    return MT_OK;
+}
+
+void mt_release(struct mt_context *ctx, void *block, size_t bytes)
+{
+    if (block == NULL) return;
+    ctx->allocator.release(ctx->allocator.self, block, bytes);
+    ctx->live_bytes -= bytes;
+}

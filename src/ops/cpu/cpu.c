@@ -1,0 +1,96 @@
+/*
+ * The cpu device: picks the instruction-set level and fills the table. Compiled once; the kernels
+ * beside it are compiled once per level.
+ */
+#include "ops/cpu/cpu.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ref/ref.h"
+
+struct cpu_level {
+    const char *name; // what METIER_CPU_LEVEL may say
+    const char *description;
+    bool (*available)(void);
+    const struct mt_op_impl *(*table)(void);
+};
+
+#if defined(__x86_64__)
+
+const struct mt_op_impl *mt_cpu_v1_table(void);
+const struct mt_op_impl *mt_cpu_v3_table(void);
+const struct mt_op_impl *mt_cpu_v4_table(void);
+
+static bool always(void)
+{
+    return true;
+}
+
+static bool has_v3(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_v4(void)
+{
+    return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+}
+
+// Best first.
+static const struct cpu_level levels[] = {
+    {"v4", "x86-64-v4 (AVX-512)", has_v4, mt_cpu_v4_table},
+    {"v3", "x86-64-v3 (AVX2)", has_v3, mt_cpu_v3_table},
+    {"v1", "x86-64 (SSE2)", always, mt_cpu_v1_table},
+};
+
+#else
+
+const struct mt_op_impl *mt_cpu_base_table(void);
+
+static bool always(void)
+{
+    return true;
+}
+
+static const struct cpu_level levels[] = {
+    {"base", "portable", always, mt_cpu_base_table},
+};
+
+#endif
+
+static enum mt_status pick_level(struct mt_context *ctx, const struct cpu_level **picked)
+{
+    const char *wanted = getenv("METIER_CPU_LEVEL");
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        bool named = wanted == NULL || wanted[0] == '\0' || strcmp(wanted, levels[i].name) == 0;
+        if (named && levels[i].available()) {
+            *picked = &levels[i];
+            return MT_OK;
+        }
+    }
+    return mt_fail(ctx, MT_ERR_USAGE, "METIER_CPU_LEVEL is '%s', which this machine or build does not have",
+                   wanted);
+}
+
+enum mt_status mt_cpu_init(struct mt_device *device, int threads)
+{
+    const struct cpu_level *level = NULL;
+    enum mt_status status = pick_level(device->ctx, &level);
+    if (status != MT_OK) return status;
+    status = mt_ref_init(device, 1);
+    if (status != MT_OK) return status;
+    const struct mt_op_impl *table = level->table();
+    for (int op = 0; op < MT_OP_COUNT; op++) {
+        device->own[op] = table[op].run != NULL;
+        if (device->own[op]) device->impl[op] = table[op];
+    }
+    device->threads = threads > 0 ? threads : omp_get_num_procs();
+    (void)snprintf(device->description, sizeof device->description, "cpu, %s, %d thread%s",
+                   level->description, device->threads, device->threads == 1 ? "" : "s");
+    return MT_OK;
+}

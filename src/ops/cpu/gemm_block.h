@@ -1,0 +1,29 @@
+/*
+ * One thread's matrix product, the building block of gemm, grouped_gemm, attention and cross_entropy.
+ * Its result depends on its arguments alone (never on threads), so a caller that cuts its work into
+ * fixed pieces gets the same bits for any thread count.
+ */
+#ifndef MT_OPS_CPU_GEMM_BLOCK_H
+#define MT_OPS_CPU_GEMM_BLOCK_H
+
+#include "ops/cpu/level.h"
+
+/* Element (i,j) is data[i·row + j·column]; one of the two strides is 1. f32, bf16 or f16. */
+struct gemm_operand {
+    const void *data;
+    enum mt_dtype dtype;
+    int64_t row;
+    int64_t column;
+};
+
+/* Bytes of workspace one call needs, whatever its sizes. */
+size_t MT_CPU(gemm_block_workspace)(void);
+
+/*
+ * C[m,n] = alpha · A[m,k] · B[k,n] + beta · C, C in f32 with rows `c_row` apart. beta 0 overwrites. The
+ * workspace is 64-byte aligned and belongs to the calling thread for the call.
+ */
+void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
+                        struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace);
+
+#endif

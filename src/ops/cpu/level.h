@@ -1,0 +1,66 @@
+/*
+ * What every kernel file of the cpu device shares. These files are compiled once per instruction-set
+ * level; MT_CPU_LEVEL is the level's name and MT_CPU(x) the level's own symbol for x.
+ *
+ * Rules for a kernel:
+ *  - Plain C loops that the compiler vectorises (`#pragma omp simd`), or GCC vector extensions; no
+ *    intrinsics, so that every level and aarch64 come from the same source.
+ *  - How work is cut into pieces never depends on the number of threads; partial sums are combined in
+ *    piece order. Then the bits are the same for any thread count.
+ *  - A case not worth a fast path (an unusual type) is handed to ref.
+ */
+#ifndef MT_OPS_CPU_LEVEL_H
+#define MT_OPS_CPU_LEVEL_H
+
+#include "ops/device.h"
+#include "ops/ref/ref.h"
+
+#define MT_CPU_JOIN_(level, name) mt_cpu_##level##_##name
+#define MT_CPU_JOIN(level, name)  MT_CPU_JOIN_(level, name)
+#define MT_CPU(name)              MT_CPU_JOIN(MT_CPU_LEVEL, name)
+
+/* The level's table: what it overrides; zeroed entries stay with ref. */
+const struct mt_op_impl *MT_CPU(table)(void);
+
+// Kernels and their scratch sizes. Only those listed in table.c exist.
+#define MT_CPU_DECLARE(name)                                                                                 \
+    enum mt_status MT_CPU(name)(struct mt_device * device, const void *args);                                \
+    size_t MT_CPU(name##_scratch)(const struct mt_device *device, const void *args);
+MT_OP_LIST(MT_CPU_DECLARE)
+#undef MT_CPU_DECLARE
+
+/* Threads worth waking for `elements` of element-wise work. */
+static inline int cpu_threads(const struct mt_device *device, int64_t elements)
+{
+    return elements < 16384 ? 1 : device->threads;
+}
+
+/* True when every row of the tensor can be used as a float array. */
+static inline bool cpu_is_f32(const struct mt_tensor *tensor)
+{
+    return tensor->dtype == MT_F32;
+}
+
+/* Row t of a 2-d f32 tensor. */
+static inline float *cpu_row(const struct mt_tensor *tensor, int64_t t)
+{
+    return (float *)tensor->data + t * tensor->stride[0];
+}
+
+static inline int64_t cpu_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * A vector operand (a norm's weight, a bias) as floats: itself when it is f32, else converted into
+ * `scratch` (dim[0] floats).
+ */
+static inline const float *cpu_vector_f32(const struct mt_tensor *vector, float *scratch)
+{
+    if (vector->dtype == MT_F32) return vector->data;
+    mt_convert_to_f32(vector->dtype, vector->data, vector->dim[0], scratch);
+    return scratch;
+}
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * Devices: creation by name, memory, scratch. The defaults here serve every device that computes on
+ * host memory; others override the hooks.
+ */
+#include "ops/device.h"
+
+#include <string.h>
+
+enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
+                                struct mt_device **device)
+{
+    *device = NULL;
+    const struct mt_device_kind *kind = mt_device_kinds;
+    while (kind->name != NULL && strcmp(kind->name, name) != 0) kind++;
+    if (kind->name == NULL) {
+        return mt_fail(ctx, MT_ERR_USAGE, "device '%s' is not built in", name);
+    }
+    if (threads < 0 || threads > 4096) {
+        return mt_fail(ctx, MT_ERR_USAGE, "device '%s': %d threads asked for, expected 0 to 4096", name,
+                       threads);
+    }
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **device, &memory);
+    if (status != MT_OK) return status;
+    struct mt_device *made = memory;
+    made->ctx = ctx;
+    made->name = kind->name;
+    made->memory = MT_MEMORY_HOST;
+    status = kind->init(made, threads);
+    if (status != MT_OK) {
+        mt_device_destroy(made);
+        return status;
+    }
+    *device = made;
+    return MT_OK;
+}
+
+void mt_device_destroy(struct mt_device *device)
+{
+    if (device == NULL) return;
+    mt_buffer_release(&device->scratch);
+    if (device->destroy_state != NULL) device->destroy_state(device);
+    mt_release(device->ctx, device, sizeof *device);
+}
+
+const char *mt_device_name(const struct mt_device *device)
+{
+    return device->name;
+}
+
+const char *mt_device_description(const struct mt_device *device)
+{
+    return device->description;
+}
+
+struct mt_context *mt_device_context(const struct mt_device *device)
+{
+    return device->ctx;
+}
+
+const char *mt_device_listed(int index)
+{
+    for (int i = 0; mt_device_kinds[i].name != NULL; i++) {
+        if (i == index) return mt_device_kinds[i].name;
+    }
+    return NULL;
+}
+
+enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    if (device->buffer_create != NULL) return device->buffer_create(device, bytes, buffer);
+    return mt_buffer_create(device->ctx, bytes, buffer);
+}
+
+enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes)
+{
+    if (bytes == 0) return MT_OK;
+    if (device->upload != NULL) return device->upload(device, target, host, bytes);
+    memmove(target, host, bytes);
+    return MT_OK;
+}
+
+enum mt_status mt_device_download(struct mt_device *device, void *host, const void *source, size_t bytes)
+{
+    if (bytes == 0) return MT_OK;
+    if (device->download != NULL) return device->download(device, host, source, bytes);
+    memmove(host, source, bytes);
+    return MT_OK;
+}
+
+enum mt_status mt_device_synchronise(struct mt_device *device)
+{
+    return device->synchronise != NULL ? device->synchronise(device) : MT_OK;
+}
+
+void mt_device_set_planning(struct mt_device *device, bool planning)
+{
+    device->planning = planning;
+}
+
+size_t mt_device_scratch_bytes(const struct mt_device *device)
+{
+    return device->scratch.bytes;
+}

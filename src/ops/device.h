@@ -1,0 +1,56 @@
+/*
+ * What a device is made of. Only src/ops and the device folders below it include this.
+ */
+#ifndef MT_OPS_DEVICE_H
+#define MT_OPS_DEVICE_H
+
+#include "base/buffer.h"
+#include "metier/device.h"
+#include "metier/ops.h"
+
+/* Computes. Arguments are checked, device->scratch holds at least what `scratch` asked for. */
+typedef enum mt_status (*mt_op_run_fn)(struct mt_device *device, const void *args);
+
+/* Bytes of scratch the call will need; NULL means none. */
+typedef size_t (*mt_op_scratch_fn)(const struct mt_device *device, const void *args);
+
+struct mt_op_impl {
+    mt_op_run_fn run; // NULL: this device has no such op
+    mt_op_scratch_fn scratch;
+};
+
+struct mt_device {
+    // What a device folder fills in.
+    const char *name;                    // as listed
+    char description[96];                // for people
+    struct mt_op_impl impl[MT_OP_COUNT]; // starts as a copy of ref, then overridden
+    bool own[MT_OP_COUNT];               // true where the device overrides ref
+    enum mt_memory_kind memory;          // where its tensors live
+    int threads;                         // >= 1
+    void *state;                         // the folder's own, or NULL
+
+    // Optional; the default serves devices that compute on host memory.
+    enum mt_status (*buffer_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
+    enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
+    enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
+    enum mt_status (*synchronise)(struct mt_device *device);
+    void (*destroy_state)(struct mt_device *device);
+
+    // What src/ops keeps.
+    struct mt_context *ctx;   // borrowed
+    struct mt_buffer scratch; // grown by mt_op_run
+    bool planning;
+};
+
+/* Fills name, description, impl, memory, threads, and the optional hooks. One line each in registry.c. */
+typedef enum mt_status (*mt_device_init_fn)(struct mt_device *device, int threads);
+
+struct mt_device_kind {
+    const char *name;
+    mt_device_init_fn init;
+};
+
+/* The devices built in; ends with a NULL name. */
+extern const struct mt_device_kind mt_device_kinds[];
+
+#endif

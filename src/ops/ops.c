@@ -1,0 +1,42 @@
+/*
+ * Running an op: check, scratch, dispatch. The one place every op passes through.
+ */
+#include "metier/ops.h"
+
+#include "ops/check/check.h"
+#include "ops/device.h"
+
+const char *mt_op_name(enum mt_op op)
+{
+    static const char *const names[] = {
+#define MT_OP_NAME(name) [MT_OP_##name] = #name,
+        MT_OP_LIST(MT_OP_NAME)
+#undef MT_OP_NAME
+    };
+    if ((unsigned)op >= MT_OP_COUNT) return "unknown op";
+    return names[op];
+}
+
+/* Scratch only grows, so that after one planned or real step no step allocates. */
+static enum mt_status grow_scratch(struct mt_device *device, enum mt_op op, size_t bytes)
+{
+    if (bytes <= device->scratch.bytes) return MT_OK;
+    mt_buffer_release(&device->scratch);
+    enum mt_status status = mt_device_buffer_create(device, bytes, &device->scratch);
+    if (status != MT_OK) return mt_fail_within(device->ctx, status, "scratch for %s", mt_op_name(op));
+    return MT_OK;
+}
+
+enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *args)
+{
+    const struct mt_op_impl *impl = &device->impl[op];
+    if (impl->run == NULL) {
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "device %s has no %s", device->name, mt_op_name(op));
+    }
+    enum mt_status status = mt_op_check(device, op, args);
+    if (status != MT_OK) return mt_fail_within(device->ctx, status, "%s", mt_op_name(op));
+    size_t bytes = impl->scratch != NULL ? impl->scratch(device, args) : 0;
+    status = grow_scratch(device, op, bytes);
+    if (status != MT_OK || device->planning) return status;
+    return impl->run(device, args);
+}

@@ -1,0 +1,17 @@
+/* The files of the op case list: one line each. */
+#ifndef MT_TESTS_CASE_FILES_H
+#define MT_TESTS_CASE_FILES_H
+
+#include "ops/op_case.h"
+
+// clang-format off
+#define CASE_FILES(X) \
+    X(rmsnorm)        \
+    // end of list
+// clang-format on
+
+#define CASE_FILE_DECLARE(name) void cases_##name(struct case_list *list);
+CASE_FILES(CASE_FILE_DECLARE)
+#undef CASE_FILE_DECLARE
+
+#endif

@@ -1,0 +1,76 @@
+/* Cases of rmsnorm: with and without the fused residual, odd widths, one row, padded rows, bf16 weights. */
+#include "ops/case_files.h"
+
+enum { X, RESIDUAL, WEIGHT, H, Y, RSTD, DY, DX, DWEIGHT };
+enum { WITH_RESIDUAL, ACCUMULATE };
+
+static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_rmsnorm_forward_args args = {
+        .x = t[X], .weight = t[WEIGHT], .y = t[Y], .rstd = t[RSTD], .epsilon = 1e-6f};
+    if (c->param[WITH_RESIDUAL]) {
+        args.residual = t[RESIDUAL];
+        args.sum = t[H];
+    }
+    return mt_rmsnorm_forward(device, &args);
+}
+
+static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    return mt_rmsnorm_backward(device, &(struct mt_rmsnorm_backward_args){
+                                           .dy = t[DY],
+                                           .x = c->param[WITH_RESIDUAL] ? t[H] : t[X],
+                                           .weight = t[WEIGHT],
+                                           .rstd = t[RSTD],
+                                           .dx = t[DX],
+                                           .dweight = t[DWEIGHT],
+                                           .accumulate = c->param[ACCUMULATE] != 0,
+                                       });
+}
+
+static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width, bool residual,
+                           bool accumulate, enum mt_dtype weight_type, int64_t padding)
+{
+    struct op_case *c = case_new(list, MT_OP_rmsnorm_forward, "T=%d d=%d%s%s weight %s%s", (int)tokens,
+                                 (int)width, residual ? " +residual" : "", accumulate ? " accumulate" : "",
+                                 mt_dtype_name(weight_type), padding != 0 ? " padded" : "");
+    int64_t wide[] = {tokens, width};
+    int64_t vector[] = {width};
+    int64_t rows[] = {tokens};
+    c->backward_op = MT_OP_rmsnorm_backward;
+    c->param[WITH_RESIDUAL] = residual;
+    c->param[ACCUMULATE] = accumulate;
+    c->forward = forward;
+    c->backward = backward;
+    case_input(c, "x", 2, wide);
+    case_input(c, "residual", 2, wide);
+    case_slot(c, "weight", SLOT_INPUT, weight_type, 1, vector);
+    c->slot[WEIGHT].fill = FILL_ONES;
+    case_slot(c, "sum", residual ? SLOT_OUTPUT : SLOT_INPUT, MT_F32, 2, wide);
+    case_output(c, "y", 2, wide);
+    case_output(c, "rstd", 1, rows);
+    case_grad_in(c, "dy", Y);
+    case_grad_out(c, "dx", X);
+    if (accumulate) c->slot[DX].role = SLOT_GRAD_SUM;
+    case_grad_out(c, "dweight", WEIGHT);
+    c->slot[DWEIGHT].role = SLOT_GRAD_SUM;
+    c->slot[X].row_padding = padding;
+    c->slot[Y].row_padding = padding;
+    c->slot[DX].row_padding = padding;
+    return c;
+}
+
+void cases_rmsnorm(struct case_list *list)
+{
+    add(list, 1, 8, false, false, MT_F32, 0);
+    add(list, 5, 33, false, false, MT_F32, 0);
+    add(list, 7, 65, true, true, MT_BF16, 3);
+    add(list, 3, 128, false, true, MT_F16, 0);
+    add(list, 131, 512, true, true, MT_BF16, 0);
+
+    struct op_case *c = add(list, 4096, 2048, true, true, MT_BF16, 0);
+    double elements = 4096.0 * 2048.0;
+    c->only_speed = true;
+    c->bytes = elements * 4 * 4;          // x, residual in; sum, y out
+    c->backward_bytes = elements * 4 * 4; // dy, x, dx in; dx out
+}

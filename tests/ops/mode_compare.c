@@ -1,0 +1,162 @@
+/*
+ * compare: the device against ref on every case, and against itself with 1, 2 and 4 threads.
+ * An element passes when |device - ref| <= tolerance · (rms of the ref tensor + |ref|). Padding between
+ * rows must stay untouched.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/op_case.h"
+#include "tensor/dtype.h"
+
+#define THREAD_COUNTS 3
+static const int thread_counts[THREAD_COUNTS] = {1, 2, 4};
+
+struct compare_state {
+    const struct op_case *c;
+    const struct mode_options *options;
+    struct mt_context ctx;
+    struct case_tensors initial;                // host data before anything ran
+    struct case_tensors reference;              // after ref's forward and backward
+    struct case_tensors fetched[THREAD_COUNTS]; // the device's results, back on the host
+    double worst;                               // worst error as a share of its tolerance
+    char failure[256];                          // "" while all is well
+};
+
+static bool offset_is_padding(const struct mt_tensor *t, int64_t offset)
+{
+    if (t->rank < 2) return false;
+    int64_t row = t->stride[t->rank - 2];
+    return offset % row >= t->dim[t->rank - 1];
+}
+
+static void compare_slot(struct compare_state *s, int index)
+{
+    const struct op_slot *slot = &s->c->slot[index];
+    const struct mt_tensor *ref = &s->reference.tensor[index];
+    const struct mt_tensor *got = &s->fetched[0].tensor[index];
+    int64_t span = (int64_t)(s->reference.buffer[index].bytes / mt_dtype_bytes(slot->dtype));
+    double squares = 0.0;
+    for (int64_t i = 0; i < span; i++) {
+        double value = mt_load(slot->dtype, ref->data, i);
+        if (!offset_is_padding(ref, i) && isfinite(value)) squares += value * value;
+    }
+    int64_t count = mt_tensor_count(ref);
+    double rms = count > 0 ? sqrt(squares / (double)count) : 0.0;
+    double tolerance = slot->tolerance != 0.0 ? slot->tolerance : s->c->tolerance;
+    for (int64_t i = 0; i < span; i++) {
+        double expected = mt_load(slot->dtype, ref->data, i);
+        double value = mt_load(slot->dtype, got->data, i);
+        if (expected == value || (isnan(expected) && isnan(value))) continue;
+        double share = fabs(value - expected) / (tolerance * (rms + fabs(expected)) + 1e-300);
+        if (slot->dtype == MT_I32 || offset_is_padding(ref, i) || isnan(share)) share = INFINITY;
+        if (share > s->worst) s->worst = share;
+        if (share > 1.0 && s->failure[0] == '\0') {
+            (void)snprintf(s->failure, sizeof s->failure,
+                           "%s[%lld]%s is %.9g, ref has %.9g (%.3g of the tolerance)", slot->name,
+                           (long long)i, offset_is_padding(ref, i) ? " (padding)" : "", value, expected,
+                           share);
+        }
+    }
+}
+
+static void compare_threads(struct compare_state *s, int index)
+{
+    for (int i = 1; i < THREAD_COUNTS; i++) {
+        const struct mt_buffer *first = &s->fetched[0].buffer[index];
+        const struct mt_buffer *other = &s->fetched[i].buffer[index];
+        if (first->bytes == 0 || memcmp(first->data, other->data, first->bytes) == 0) continue;
+        if (s->failure[0] == '\0') {
+            (void)snprintf(s->failure, sizeof s->failure, "%s differs in bits between %d and %d threads",
+                           s->c->slot[index].name, thread_counts[0], thread_counts[i]);
+        }
+    }
+}
+
+/* Runs the case on one device; backward starts from ref's forward results, so errors do not add up. */
+static enum mt_status run_device(struct compare_state *s, struct mt_device *device,
+                                 struct case_tensors *result)
+{
+    const struct op_case *c = s->c;
+    struct case_tensors on_device;
+    enum mt_status status = case_copy_to(device, c, &s->initial, &on_device);
+    if (status != MT_OK) return status;
+    status = c->forward(device, c, on_device.tensor);
+    for (int i = 0; i < c->slots && status == MT_OK; i++) {
+        if (!slot_written_by_forward(&c->slot[i])) continue;
+        status = case_fetch(device, i, &on_device, result);
+        if (status != MT_OK || c->backward == NULL || result == &s->reference) continue;
+        status = mt_device_upload(device, on_device.buffer[i].data, s->reference.buffer[i].data,
+                                  s->reference.buffer[i].bytes);
+    }
+    if (status == MT_OK && c->backward != NULL) status = c->backward(device, c, on_device.tensor);
+    for (int i = 0; i < c->slots && status == MT_OK; i++) {
+        if (slot_written_by_backward(&c->slot[i])) status = case_fetch(device, i, &on_device, result);
+    }
+    case_free(c, &on_device);
+    return status;
+}
+
+static enum mt_status run_all(struct compare_state *s)
+{
+    struct mt_device *device = NULL;
+    enum mt_status status = mt_device_create(&s->ctx, "ref", 1, &device);
+    if (status == MT_OK) status = run_device(s, device, &s->reference);
+    mt_device_destroy(device);
+    for (int i = 0; i < THREAD_COUNTS && status == MT_OK; i++) {
+        device = NULL;
+        status = mt_device_create(&s->ctx, s->options->device, thread_counts[i], &device);
+        if (status == MT_OK) status = run_device(s, device, &s->fetched[i]);
+        mt_device_destroy(device);
+    }
+    return status;
+}
+
+static bool compare_case(struct compare_state *s)
+{
+    enum mt_status status = case_make_host(&s->ctx, s->c, false, &s->initial);
+    if (status == MT_OK) status = case_make_host(&s->ctx, s->c, false, &s->reference);
+    for (int i = 0; i < THREAD_COUNTS && status == MT_OK; i++) {
+        status = case_make_host(&s->ctx, s->c, false, &s->fetched[i]);
+    }
+    if (status == MT_OK) status = run_all(s);
+    if (status != MT_OK) {
+        (void)snprintf(s->failure, sizeof s->failure, "%s: %.200s", mt_status_text(status), s->ctx.message);
+    }
+    for (int i = 0; i < s->c->slots && status == MT_OK; i++) {
+        compare_slot(s, i);
+        compare_threads(s, i);
+    }
+    case_free(s->c, &s->initial);
+    case_free(s->c, &s->reference);
+    for (int i = 0; i < THREAD_COUNTS; i++) case_free(s->c, &s->fetched[i]);
+    if (s->ctx.live_bytes != 0 && s->failure[0] == '\0') {
+        (void)snprintf(s->failure, sizeof s->failure, "%zu bytes leaked", s->ctx.live_bytes);
+    }
+    return s->failure[0] == '\0';
+}
+
+int mode_compare(const struct case_list *list, const struct mode_options *options)
+{
+    int failures = 0;
+    int passed = 0;
+    double worst = 0.0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct op_case *c = &list->items[i];
+        if (c->only_speed || !case_selected(c, options)) continue;
+        struct compare_state s = {.c = c, .options = options};
+        mt_context_init(&s.ctx, NULL);
+        bool ok = compare_case(&s);
+        if (s.worst > worst) worst = s.worst;
+        passed += ok;
+        failures += !ok;
+        if (!ok || options->verbose) {
+            printf("%-4s %-24s %-56s %8.2g  %s\n", ok ? "ok" : "FAIL", mt_op_name(c->op), c->label, s.worst,
+                   s.failure);
+        }
+    }
+    printf("compare %s with ref, 1/2/4 threads: worst error %.2g of its tolerance\n", options->device, worst);
+    printf("%d passed, %d failed\n", passed, failures);
+    return passed + failures == 0 ? 1 : failures;
+}

@@ -1,0 +1,87 @@
+/* The program over the op case list: picks a mode and runs it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/case_files.h"
+#include "ops/yardstick.h"
+
+static const struct {
+    const char *name;
+    int (*run)(const struct case_list *list, const struct mode_options *options);
+} modes[] = {
+    {"compare", mode_compare}, {"gradient", mode_gradient}, {"speed", mode_speed},
+    {"memory", mode_memory},   {"support", mode_support},
+};
+
+static void usage(FILE *stream)
+{
+    (void)fprintf(
+        stream, "usage: op_cases MODE [--device cpu] [--level v3] [--filter TEXT] [--verbose] [--markdown]\n"
+                "\n"
+                "  compare   device against ref, and the same bits for 1, 2 and 4 threads\n"
+                "  gradient  backward of ref against finite differences, in double\n"
+                "  speed     share of what sgemm and memcpy reach in the same run\n"
+                "  memory    every allocation failing in turn\n"
+                "  support   which device has which op\n"
+                "\n"
+                "  op_cases compare --filter attention --verbose\n");
+}
+
+/* The levels a machine lacks are skipped, visibly: exit status 77. */
+static bool level_missing(const char *device_name)
+{
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    struct mt_device *device = NULL;
+    if (mt_device_create(&ctx, device_name, 1, &device) != MT_OK) {
+        printf("skipped: %s\n", ctx.message);
+        return true;
+    }
+    mt_device_destroy(device);
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct mode_options options = {.device = "cpu"};
+    if (argc < 2 || strcmp(argv[1], "--help") == 0) {
+        usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? 2 : 0;
+    }
+    for (int i = 2; i < argc; i++) {
+        bool has_value = i + 1 < argc;
+        if (strcmp(argv[i], "--device") == 0 && has_value) {
+            options.device = argv[++i];
+        } else if (strcmp(argv[i], "--level") == 0 && has_value) {
+            options.level = argv[++i];
+        } else if (strcmp(argv[i], "--filter") == 0 && has_value) {
+            options.filter = argv[++i];
+        } else if (strcmp(argv[i], "--verbose") == 0) {
+            options.verbose = true;
+        } else if (strcmp(argv[i], "--markdown") == 0) {
+            options.markdown = true;
+        } else {
+            usage(stderr);
+            return 2;
+        }
+    }
+    if (strcmp(argv[1], "speed") == 0) yardstick_use_best_openblas(argv);
+    if (options.level != NULL && setenv("METIER_CPU_LEVEL", options.level, 1) != 0) return 1;
+    if (level_missing(options.device)) return 77;
+
+    struct case_list list = {0};
+#define CASE_FILE_ADD(name) cases_##name(&list);
+    CASE_FILES(CASE_FILE_ADD)
+#undef CASE_FILE_ADD
+    int failures = -1;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (strcmp(argv[1], modes[i].name) == 0) failures = modes[i].run(&list, &options);
+    }
+    free(list.items);
+    if (failures < 0) {
+        usage(stderr);
+        return 2;
+    }
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,30 @@
+/*
+ * What this machine can do: OpenBLAS's sgemm and a threaded memcpy, the yardsticks of the speed mode.
+ */
+#ifndef MT_TESTS_YARDSTICK_H
+#define MT_TESTS_YARDSTICK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Debian 12's OpenBLAS does not know the newest processors and then falls back to SSE3 kernels, a fifth
+ * of the speed. To be held against OpenBLAS at its best, the program restarts itself once with
+ * OPENBLAS_CORETYPE set to what the processor can run. Returns if nothing needs to change.
+ */
+void yardstick_use_best_openblas(char **argv);
+
+/* The kernels OpenBLAS picked: "SkylakeX", ... */
+const char *yardstick_openblas_name(void);
+
+struct yardstick; // opaque
+
+/* Buffers for an M×N×K sgemm or a copy; NULL on no memory. The caller frees. */
+struct yardstick *yardstick_new_sgemm(int64_t m, int64_t n, int64_t k, int threads);
+struct yardstick *yardstick_new_copy(size_t bytes, int threads); // bytes read plus bytes written
+void yardstick_free(struct yardstick *y);
+
+/* Runs it once. */
+void yardstick_run(struct yardstick *y);
+
+#endif
