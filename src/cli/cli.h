@@ -1,0 +1,66 @@
+/*
+ * The command line: a table of verbs, a table of options per verb, help made from both.
+ *
+ * Exit status: 0 done, 1 failed, 2 bad usage or bad input. Results go to standard output, everything
+ * else to standard error.
+ */
+#ifndef MT_CLI_CLI_H
+#define MT_CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "metier/context.h"
+
+enum cli_value {
+    CLI_FLAG,    // bool: no value
+    CLI_TEXT,    // const char *: borrowed from argv
+    CLI_INTEGER, // int64_t
+    CLI_REAL,    // double
+};
+
+struct cli_option {
+    const char *name; // "--json"
+    enum cli_value value;
+    void *target;           // where the value goes; holds the default beforehand
+    const char *value_name; // "FILE", for the help; NULL for flags
+    const char *help;
+};
+
+struct cli_verb {
+    const char *name;
+    const char *summary;   // one line
+    const char *arguments; // "DIR", or ""
+    const char *details;   // paragraphs for --help, or NULL
+    const char *examples;  // lines for --help
+    int (*run)(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+};
+
+/* The verbs; one line each in verbs.c. Ends with a NULL name. */
+extern const struct cli_verb cli_verbs[];
+
+struct cli_arguments {
+    const char **positional; // borrowed: points into the argv given
+    int positional_count;
+    bool help_shown; // --help was given and answered: the verb returns 0
+};
+
+/*
+ * Reads a verb's arguments (argv[0] is the first after the verb). Positional arguments are moved to the
+ * front of argv, in order; "--" ends the options; "--name=value" and "--name value" are both accepted. An
+ * unknown option is refused with the nearest known one.
+ */
+enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
+                         const struct cli_option *options, int option_count, int argc, char **argv,
+                         struct cli_arguments *arguments);
+
+/* Prints "metier VERB: message" on standard error and returns the exit status that fits. */
+int cli_fail(const struct mt_context *ctx, const struct cli_verb *verb, enum mt_status status);
+
+/*
+ * For "did you mean": true, and *distance lowered, when `candidate` is nearer to `word` (in edits) than the
+ * best so far. Start with CLI_NEAR, past which two words have nothing to do with each other.
+ */
+#define CLI_NEAR 4
+bool cli_nearer(const char *word, const char *candidate, int *distance);
+
+#endif

@@ -1,0 +1,150 @@
+/* Reading a verb's arguments from its option table, and printing its help. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+#define MAX_WORD 64 // longer words are never near anything
+
+/* Edits (insert, delete, replace) that turn one word into the other. */
+static int edit_distance(const char *a, const char *b)
+{
+    size_t length_a = strlen(a);
+    size_t length_b = strlen(b);
+    if (length_a >= MAX_WORD || length_b >= MAX_WORD) return MAX_WORD;
+    int row[MAX_WORD + 1];
+    for (size_t j = 0; j <= length_b; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= length_a; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= length_b; j++) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < shorter ? replaced : shorter;
+        }
+    }
+    return row[length_b];
+}
+
+bool cli_nearer(const char *word, const char *candidate, int *distance)
+{
+    int found = edit_distance(word, candidate);
+    if (found >= *distance) return false;
+    *distance = found;
+    return true;
+}
+
+static void print_help(const struct cli_verb *verb, const struct cli_option *options, int option_count)
+{
+    printf("usage: metier %s%s%s [options]\n\n%s\n", verb->name, verb->arguments[0] != '\0' ? " " : "",
+           verb->arguments, verb->summary);
+    if (verb->details != NULL) printf("\n%s\n", verb->details);
+    printf("\noptions:\n");
+    for (int i = 0; i < option_count; i++) {
+        char left[48];
+        (void)snprintf(left, sizeof left, "%s%s%s", options[i].name, options[i].value_name != NULL ? " " : "",
+                       options[i].value_name != NULL ? options[i].value_name : "");
+        printf("  %-24s %s\n", left, options[i].help);
+    }
+    printf("  %-24s %s\n", "--help", "show this");
+    if (verb->examples != NULL) printf("\nexamples:\n%s\n", verb->examples);
+}
+
+static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
+                                     const struct cli_option *options, int option_count)
+{
+    const char *best = NULL;
+    int distance = CLI_NEAR;
+    for (int i = 0; i < option_count; i++) {
+        if (cli_nearer(word, options[i].name, &distance)) best = options[i].name;
+    }
+    if (best != NULL) return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; did you mean %s?", word, best);
+    return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; --help lists them", word);
+}
+
+static enum mt_status store_value(struct mt_context *ctx, const struct cli_option *option, const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    if (option->value == CLI_TEXT) {
+        *(const char **)option->target = text;
+        return MT_OK;
+    }
+    if (option->value == CLI_INTEGER) {
+        long long value = strtoll(text, &end, 10);
+        if (errno != 0 || end == text || *end != '\0') {
+            return mt_fail(ctx, MT_ERR_USAGE, "%s wants a whole number, not '%s'", option->name, text);
+        }
+        *(int64_t *)option->target = value;
+        return MT_OK;
+    }
+    double value = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0') {
+        return mt_fail(ctx, MT_ERR_USAGE, "%s wants a number, not '%s'", option->name, text);
+    }
+    *(double *)option->target = value;
+    return MT_OK;
+}
+
+/* Handles argv[*index], an option; moves *index past a separate value. */
+static enum mt_status read_option(struct mt_context *ctx, const struct cli_option *options, int option_count,
+                                  int argc, char **argv, int *index)
+{
+    const char *word = argv[*index];
+    const char *equals = strchr(word, '=');
+    size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    const struct cli_option *option = NULL;
+    for (int i = 0; i < option_count; i++) {
+        if (strlen(options[i].name) == length && strncmp(options[i].name, word, length) == 0)
+            option = &options[i];
+    }
+    if (option == NULL) return unknown_option(ctx, word, options, option_count);
+    if (option->value == CLI_FLAG) {
+        if (equals != NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s takes no value", option->name);
+        *(bool *)option->target = true;
+        return MT_OK;
+    }
+    if (equals != NULL) return store_value(ctx, option, equals + 1);
+    if (*index + 1 >= argc) {
+        return mt_fail(ctx, MT_ERR_USAGE, "%s wants a value: %s", option->name, option->value_name);
+    }
+    *index += 1;
+    return store_value(ctx, option, argv[*index]);
+}
+
+enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
+                         const struct cli_option *options, int option_count, int argc, char **argv,
+                         struct cli_arguments *arguments)
+{
+    *arguments = (struct cli_arguments){.positional = (const char **)argv};
+    bool options_ended = false;
+    for (int i = 0; i < argc; i++) {
+        char *word = argv[i];
+        if (!options_ended && strcmp(word, "--") == 0) {
+            options_ended = true;
+        } else if (!options_ended && strcmp(word, "--help") == 0) {
+            print_help(verb, options, option_count);
+            arguments->help_shown = true;
+            return MT_OK;
+        } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
+            enum mt_status status = read_option(ctx, options, option_count, argc, argv, &i);
+            if (status != MT_OK) return status;
+        } else {
+            argv[arguments->positional_count++] = word;
+        }
+    }
+    return MT_OK;
+}
+
+int cli_fail(const struct mt_context *ctx, const struct cli_verb *verb, enum mt_status status)
+{
+    (void)fprintf(stderr, "metier %s: %s\n", verb->name,
+                  ctx->message[0] != '\0' ? ctx->message : mt_status_text(status));
+    bool callers_fault = status == MT_ERR_USAGE || status == MT_ERR_FORMAT || status == MT_ERR_SHAPE ||
+                         status == MT_ERR_DTYPE || status == MT_ERR_UNSUPPORTED;
+    return callers_fault ? 2 : 1;
+}

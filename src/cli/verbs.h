@@ -1,0 +1,9 @@
+/* One function per verb, each in the file of its verb. */
+#ifndef MT_CLI_VERBS_H
+#define MT_CLI_VERBS_H
+
+#include "cli/cli.h"
+
+int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+
+#endif
