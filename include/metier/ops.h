@@ -384,6 +384,8 @@ struct mt_sparsemixer_backward_args {
 
 // ------------------------------------------------------------------ dispatch and combine
 
+#define MT_MAX_SLOTS 64 // k of combine at the most: its backward holds one column of all k rows at a time
+
 /*
  * Sorts the (token, slot) pairs by expert, stably: offsets[e] counts the rows of the experts before e;
  * row_of_slot[i,s] is the row of pair (i,s); slot_of_row[r] = i·k + s is its inverse. A pair whose

@@ -7,6 +7,10 @@
 // clang-format off
 #define CASE_FILES(X) \
     X(rmsnorm)        \
+    X(router)         \
+    X(sparsemixer)    \
+    X(dispatch)       \
+    X(combine)        \
     // end of list
 // clang-format on
 

@@ -6,6 +6,18 @@ const struct mt_op_impl *MT_CPU(table)(void)
     static const struct mt_op_impl table[MT_OP_COUNT] = {
         [MT_OP_rmsnorm_forward] = {MT_CPU(rmsnorm_forward), MT_CPU(rmsnorm_forward_scratch)},
         [MT_OP_rmsnorm_backward] = {MT_CPU(rmsnorm_backward), MT_CPU(rmsnorm_backward_scratch)},
+        [MT_OP_router_score_forward] = {.run = MT_CPU(router_score_forward)},
+        [MT_OP_router_score_backward] = {.run = MT_CPU(router_score_backward)},
+        [MT_OP_topk] = {MT_CPU(topk), MT_CPU(topk_scratch)},
+        [MT_OP_topk_weights_forward] = {.run = MT_CPU(topk_weights_forward)},
+        [MT_OP_topk_weights_backward] = {.run = MT_CPU(topk_weights_backward)},
+        [MT_OP_sparsemixer_forward] = {.run = MT_CPU(sparsemixer_forward)},
+        [MT_OP_sparsemixer_backward] = {.run = MT_CPU(sparsemixer_backward)},
+        [MT_OP_dispatch_plan] = {MT_CPU(dispatch_plan), MT_CPU(dispatch_plan_scratch)},
+        [MT_OP_dispatch_forward] = {.run = MT_CPU(dispatch_forward)},
+        [MT_OP_dispatch_backward] = {.run = MT_CPU(dispatch_backward)},
+        [MT_OP_combine_forward] = {.run = MT_CPU(combine_forward)},
+        [MT_OP_combine_backward] = {.run = MT_CPU(combine_backward)},
     };
     return table;
 }

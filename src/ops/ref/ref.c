@@ -8,6 +8,18 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
     static const mt_op_run_fn table[MT_OP_COUNT] = {
         [MT_OP_rmsnorm_forward] = mt_ref_rmsnorm_forward,
         [MT_OP_rmsnorm_backward] = mt_ref_rmsnorm_backward,
+        [MT_OP_router_score_forward] = mt_ref_router_score_forward,
+        [MT_OP_router_score_backward] = mt_ref_router_score_backward,
+        [MT_OP_topk] = mt_ref_topk,
+        [MT_OP_topk_weights_forward] = mt_ref_topk_weights_forward,
+        [MT_OP_topk_weights_backward] = mt_ref_topk_weights_backward,
+        [MT_OP_sparsemixer_forward] = mt_ref_sparsemixer_forward,
+        [MT_OP_sparsemixer_backward] = mt_ref_sparsemixer_backward,
+        [MT_OP_dispatch_plan] = mt_ref_dispatch_plan,
+        [MT_OP_dispatch_forward] = mt_ref_dispatch_forward,
+        [MT_OP_dispatch_backward] = mt_ref_dispatch_backward,
+        [MT_OP_combine_forward] = mt_ref_combine_forward,
+        [MT_OP_combine_backward] = mt_ref_combine_backward,
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
