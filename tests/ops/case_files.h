@@ -11,6 +11,16 @@
     X(sparsemixer)    \
     X(dispatch)       \
     X(combine)        \
+#define CASE_FILES(X)  \
+    X(embedding)       \
+    X(rmsnorm)         \
+    X(layernorm)       \
+    X(swiglu)          \
+    X(bias)            \
+    X(elementwise)     \
+    X(random_multiply) \
+    X(adamw)           \
+    X(reduce)          \
     // end of list
 // clang-format on
 
