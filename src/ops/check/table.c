@@ -6,6 +6,9 @@ enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const 
     switch (op) {
     case MT_OP_embedding_forward: return mt_check_embedding_forward(device, args);
     case MT_OP_embedding_backward: return mt_check_embedding_backward(device, args);
+    case MT_OP_gemm: return mt_check_gemm(device, args);
+    case MT_OP_grouped_gemm: return mt_check_grouped_gemm(device, args);
+    case MT_OP_grouped_gemm_dw: return mt_check_grouped_gemm_dw(device, args);
     case MT_OP_rmsnorm_forward: return mt_check_rmsnorm_forward(device, args);
     case MT_OP_rmsnorm_backward: return mt_check_rmsnorm_backward(device, args);
     case MT_OP_router_score_forward: return mt_check_router_score_forward(device, args);
