@@ -130,7 +130,7 @@ void moe_block_draw(struct moe_block *block, uint64_t seed, uint64_t step)
             noise[j] = mt_rng_normal(seed, STREAM_TOKEN, token * WIDTH + (uint64_t)j);
             x[t * WIDTH + j] = noise[j] + mt_rng_normal(seed, STREAM_CENTRE, domain * WIDTH + (uint64_t)j);
         }
-        // The map is a permutation with signs: cheap to apply, orthogonal, different for every domain.
+        // Every output is one signed component of the noise: cheap to apply, different for every domain.
         for (int j = 0; j < WIDTH; j++) {
             uint32_t word = mt_rng_u32(seed, STREAM_TEACHER, domain * WIDTH + (uint64_t)j);
             target[t * WIDTH + j] = noise[(word >> 1) % WIDTH] * ((word & 1u) != 0 ? 1.0f : -1.0f);
@@ -141,8 +141,13 @@ void moe_block_draw(struct moe_block *block, uint64_t seed, uint64_t step)
 static enum mt_status experts_forward(struct moe_block *b)
 {
     struct mt_device *device = b->device;
-    struct mt_grouped_gemm_args product = {.x = b->rows, .weight = b->gate, .experts = EXPERTS, .offsets = b->offsets,
-                                           .y = b->gated, .transpose_weight = true, .alpha = 1.0f};
+    struct mt_grouped_gemm_args product = {.x = b->rows,
+                                           .weight = b->gate,
+                                           .experts = EXPERTS,
+                                           .offsets = b->offsets,
+                                           .y = b->gated,
+                                           .transpose_weight = true,
+                                           .alpha = 1.0f};
     enum mt_status status = mt_grouped_gemm(device, &product);
     if (status != MT_OK) return status;
     product.weight = b->up;
@@ -161,19 +166,22 @@ static enum mt_status experts_forward(struct moe_block *b)
 static enum mt_status route(struct moe_block *b)
 {
     struct mt_device *device = b->device;
-    enum mt_status status = mt_gemm(device, &(struct mt_gemm_args){.a = b->x, .b = b->router, .c = b->logits,
-                                                                   .transpose_b = true, .alpha = 1.0f});
+    enum mt_status status =
+        mt_gemm(device, &(struct mt_gemm_args){
+                            .a = b->x, .b = b->router, .c = b->logits, .transpose_b = true, .alpha = 1.0f});
     if (status != MT_OK) return status;
     status = mt_router_score_forward(
         device, &(struct mt_router_score_forward_args){.logits = b->logits, .probs = b->probs});
     if (status != MT_OK) return status;
     status = mt_topk(device, &(struct mt_topk_args){.probs = b->probs, .expert = b->expert});
     if (status != MT_OK) return status;
-    status = mt_topk_weights_forward(device, &(struct mt_topk_weights_forward_args){
-                                                 .probs = b->probs, .expert = b->expert, .weight = b->weight,
-                                                 .normalise = true, .scale = 1.0f});
+    status = mt_topk_weights_forward(
+        device,
+        &(struct mt_topk_weights_forward_args){
+            .probs = b->probs, .expert = b->expert, .weight = b->weight, .normalise = true, .scale = 1.0f});
     if (status != MT_OK) return status;
-    return mt_dispatch_plan(device, &(struct mt_dispatch_plan_args){.expert = b->expert, .offsets = b->offsets,
+    return mt_dispatch_plan(device, &(struct mt_dispatch_plan_args){.expert = b->expert,
+                                                                    .offsets = b->offsets,
                                                                     .row_of_slot = b->row_of_slot,
                                                                     .slot_of_row = b->slot_of_row});
 }
@@ -183,22 +191,25 @@ static enum mt_status forward(struct moe_block *b, double *loss)
     struct mt_device *device = b->device;
     enum mt_status status = route(b);
     if (status != MT_OK) return status;
-    status = mt_dispatch_forward(device, &(struct mt_dispatch_forward_args){.x = b->x, .slot_of_row = b->slot_of_row,
-                                                                            .rows = b->rows, .slots = SLOTS});
+    status = mt_dispatch_forward(
+        device, &(struct mt_dispatch_forward_args){
+                    .x = b->x, .slot_of_row = b->slot_of_row, .rows = b->rows, .slots = SLOTS});
     if (status != MT_OK) return status;
     status = experts_forward(b);
     if (status != MT_OK) return status;
-    status = mt_combine_forward(device, &(struct mt_combine_forward_args){.rows = b->out, .row_of_slot = b->row_of_slot,
-                                                                          .weight = b->weight, .y = b->y,
-                                                                          .gram = b->gram});
+    status = mt_combine_forward(
+        device,
+        &(struct mt_combine_forward_args){
+            .rows = b->out, .row_of_slot = b->row_of_slot, .weight = b->weight, .y = b->y, .gram = b->gram});
     if (status != MT_OK) return status;
     // difference = y - target; loss = its mean square.
     status = mt_copy(device, &(struct mt_copy_args){.x = b->y, .y = b->difference});
     if (status != MT_OK) return status;
-    status = mt_axpby(device, &(struct mt_axpby_args){.x = b->target, .y = b->difference, .alpha = -1.0f, .beta = 1.0f});
+    status = mt_axpby(
+        device, &(struct mt_axpby_args){.x = b->target, .y = b->difference, .alpha = -1.0f, .beta = 1.0f});
     if (status != MT_OK) return status;
-    status = mt_reduce(device, &(struct mt_reduce_args){.x = b->difference, .out = b->squares,
-                                                        .kind = MT_REDUCE_SUM_SQUARES});
+    status = mt_reduce(device, &(struct mt_reduce_args){
+                                   .x = b->difference, .out = b->squares, .kind = MT_REDUCE_SUM_SQUARES});
     if (status != MT_OK) return status;
     *loss = *(const double *)b->squares.data / (TOKENS * WIDTH);
     return MT_OK;
@@ -252,9 +263,10 @@ static double balance(struct moe_block *b, float alpha)
 static enum mt_status weight_gradient(struct moe_block *b, struct mt_tensor dy, struct mt_tensor x,
                                       const struct mt_tensor *dweight)
 {
-    return mt_grouped_gemm_dw(b->device, &(struct mt_grouped_gemm_dw_args){.dy = dy, .x = x, .dweight = dweight,
-                                                                           .experts = EXPERTS, .offsets = b->offsets,
-                                                                           .alpha = 1.0f});
+    return mt_grouped_gemm_dw(
+        b->device,
+        &(struct mt_grouped_gemm_dw_args){
+            .dy = dy, .x = x, .dweight = dweight, .experts = EXPERTS, .offsets = b->offsets, .alpha = 1.0f});
 }
 
 static enum mt_status experts_backward(struct moe_block *b)
@@ -262,14 +274,17 @@ static enum mt_status experts_backward(struct moe_block *b)
     struct mt_device *device = b->device;
     enum mt_status status = weight_gradient(b, b->dout, b->inner, b->ddown);
     if (status != MT_OK) return status;
-    status = mt_grouped_gemm(device, &(struct mt_grouped_gemm_args){.x = b->dout, .weight = b->down,
-                                                                    .experts = EXPERTS, .offsets = b->offsets,
-                                                                    .y = b->dinner, .alpha = 1.0f});
+    status = mt_grouped_gemm(device, &(struct mt_grouped_gemm_args){.x = b->dout,
+                                                                    .weight = b->down,
+                                                                    .experts = EXPERTS,
+                                                                    .offsets = b->offsets,
+                                                                    .y = b->dinner,
+                                                                    .alpha = 1.0f});
     if (status != MT_OK) return status;
     // The gradients of gate and up take the place of their values: nothing needs those any more.
-    status = mt_swiglu_backward(device, &(struct mt_swiglu_backward_args){.dy = b->dinner, .gate = b->gated,
-                                                                          .up = b->lifted, .dgate = b->gated,
-                                                                          .dup = b->lifted});
+    status = mt_swiglu_backward(
+        device, &(struct mt_swiglu_backward_args){
+                    .dy = b->dinner, .gate = b->gated, .up = b->lifted, .dgate = b->gated, .dup = b->lifted});
     if (status != MT_OK) return status;
     status = weight_gradient(b, b->gated, b->rows, b->dgate);
     if (status != MT_OK) return status;
@@ -279,41 +294,56 @@ static enum mt_status experts_backward(struct moe_block *b)
 static enum mt_status router_backward(struct moe_block *b, float alpha, double *violation)
 {
     struct mt_device *device = b->device;
-    enum mt_status status = mt_topk_weights_backward(
-        device, &(struct mt_topk_weights_backward_args){.probs = b->probs, .expert = b->expert, .dweight = b->dweight,
-                                                        .dprobs = b->dprobs, .normalise = true, .scale = 1.0f});
+    enum mt_status status =
+        mt_topk_weights_backward(device, &(struct mt_topk_weights_backward_args){.probs = b->probs,
+                                                                                 .expert = b->expert,
+                                                                                 .dweight = b->dweight,
+                                                                                 .dprobs = b->dprobs,
+                                                                                 .normalise = true,
+                                                                                 .scale = 1.0f});
     if (status != MT_OK) return status;
     *violation = balance(b, alpha);
-    status = mt_router_score_backward(device, &(struct mt_router_score_backward_args){
-                                                  .probs = b->probs, .dprobs = b->dprobs, .dlogits = b->dlogits});
+    status =
+        mt_router_score_backward(device, &(struct mt_router_score_backward_args){
+                                             .probs = b->probs, .dprobs = b->dprobs, .dlogits = b->dlogits});
     if (status != MT_OK) return status;
-    return mt_gemm(device, &(struct mt_gemm_args){.a = b->dlogits, .b = b->x, .c = b->drouter, .transpose_a = true,
-                                                  .alpha = 1.0f});
+    return mt_gemm(device,
+                   &(struct mt_gemm_args){
+                       .a = b->dlogits, .b = b->x, .c = b->drouter, .transpose_a = true, .alpha = 1.0f});
 }
 
-enum mt_status moe_block_step(struct moe_block *block, int64_t step, float learning_rate, float alpha, float beta,
-                              struct moe_step *report)
+enum mt_status moe_block_step(struct moe_block *block, int64_t step, float learning_rate, float alpha,
+                              float beta, struct moe_step *report)
 {
     struct mt_device *device = block->device;
     enum mt_status status = forward(block, &report->loss);
     if (status != MT_OK) return status;
     report->cosine = orthogonality(block, beta);
     // dy = 2 (y - target) / (N d), in place.
-    status = mt_axpby(device, &(struct mt_axpby_args){.x = block->difference, .y = block->difference,
+    status = mt_axpby(device, &(struct mt_axpby_args){.x = block->difference,
+                                                      .y = block->difference,
                                                       .alpha = 2.0f / (TOKENS * WIDTH)});
     if (status != MT_OK) return status;
-    status = mt_combine_backward(device, &(struct mt_combine_backward_args){
-                                             .dy = block->difference, .rows = block->out,
-                                             .row_of_slot = block->row_of_slot, .weight = block->weight,
-                                             .coupling = block->coupling, .drows = block->dout,
-                                             .dweight = block->dweight});
+    status = mt_combine_backward(device, &(struct mt_combine_backward_args){.dy = block->difference,
+                                                                            .rows = block->out,
+                                                                            .row_of_slot = block->row_of_slot,
+                                                                            .weight = block->weight,
+                                                                            .coupling = block->coupling,
+                                                                            .drows = block->dout,
+                                                                            .dweight = block->dweight});
     if (status != MT_OK) return status;
     status = experts_backward(block);
     if (status != MT_OK) return status;
     status = router_backward(block, alpha, &report->violation);
     if (status != MT_OK || learning_rate == 0.0f) return status;
-    return mt_adamw(device, &(struct mt_adamw_args){.param = block->parameters, .grad = block->gradients,
-                                                    .m = block->first_moment, .v = block->second_moment,
-                                                    .learning_rate = learning_rate, .beta1 = 0.9f, .beta2 = 0.999f,
-                                                    .epsilon = 1e-8f, .grad_scale = 1.0f, .step = step});
+    return mt_adamw(device, &(struct mt_adamw_args){.param = block->parameters,
+                                                    .grad = block->gradients,
+                                                    .m = block->first_moment,
+                                                    .v = block->second_moment,
+                                                    .learning_rate = learning_rate,
+                                                    .beta1 = 0.9f,
+                                                    .beta2 = 0.999f,
+                                                    .epsilon = 1e-8f,
+                                                    .grad_scale = 1.0f,
+                                                    .step = step});
 }

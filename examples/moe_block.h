@@ -11,11 +11,11 @@
 // Sizes. Letters as in metier/ops.h.
 enum {
     DOMAINS = 5,
-    TOKENS = 512,        // N, per step
-    WIDTH = 64,          // d
-    EXPERTS = 8,         // n
-    SLOTS = 2,           // k
-    HIDDEN = 64,         // I, inside an expert
+    TOKENS = 512,          // N, per step
+    WIDTH = 64,            // d
+    EXPERTS = 8,           // n
+    SLOTS = 2,             // k
+    HIDDEN = 64,           // I, inside an expert
     ROWS = TOKENS * SLOTS, // R
 };
 
@@ -33,13 +33,13 @@ struct moe_block {
 
     // Activations and their gradients.
     struct mt_buffer activation_memory;
-    struct mt_tensor x, target, y, difference;              // [N,d]
-    struct mt_tensor logits, probs, dprobs, dlogits;        // [N,n]
-    struct mt_tensor weight, dweight;                       // [N,k]
-    struct mt_tensor gram, coupling;                        // [N,k,k]
-    struct mt_tensor rows, out, dout;                       // [R,d]
-    struct mt_tensor gated, lifted, inner, dinner;          // [R,I]
-    struct mt_tensor squares;                               // f64 [1]
+    struct mt_tensor x, target, y, difference;       // [N,d]
+    struct mt_tensor logits, probs, dprobs, dlogits; // [N,n]
+    struct mt_tensor weight, dweight;                // [N,k]
+    struct mt_tensor gram, coupling;                 // [N,k,k]
+    struct mt_tensor rows, out, dout;                // [R,d]
+    struct mt_tensor gated, lifted, inner, dinner;   // [R,I]
+    struct mt_tensor squares;                        // f64 [1]
 
     struct mt_buffer index_memory;
     struct mt_tensor expert, row_of_slot; // i32 [N,k]
@@ -54,16 +54,16 @@ void moe_block_free(struct moe_block *block);
 
 /* What one step reports. */
 struct moe_step {
-    double loss;        // mean squared error
-    double cosine;      // mean cos² between the outputs of a token's k experts: L_o, cosine form
-    double violation;   // MaxVio: (largest load - mean load) / mean load
+    double loss;      // mean squared error
+    double cosine;    // mean cos² between the outputs of a token's k experts: L_o, cosine form
+    double violation; // MaxVio: (largest load - mean load) / mean load
 };
 
 /* Draws a batch of tokens and targets: step 0, 1, ... of the task `seed`. */
 void moe_block_draw(struct moe_block *block, uint64_t seed, uint64_t step);
 
 /* Forward, and unless learning_rate is 0, backward with alpha·L_aux + beta·L_o, and AdamW. */
-enum mt_status moe_block_step(struct moe_block *block, int64_t step, float learning_rate, float alpha, float beta,
-                              struct moe_step *report);
+enum mt_status moe_block_step(struct moe_block *block, int64_t step, float learning_rate, float alpha,
+                              float beta, struct moe_step *report);
 
 #endif

@@ -238,7 +238,7 @@ struct mt_bias_backward_args {
 
 /* y = alpha · x + beta · y. beta 0 overwrites whatever y holds. */
 struct mt_axpby_args {
-    struct mt_tensor x; // [d] or [T,d]
+    struct mt_tensor x; // [d] or [T,d]; may be y itself
     struct mt_tensor y; // the same shape, read when beta is not 0
     float alpha;
     float beta;

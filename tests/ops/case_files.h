@@ -1,19 +1,13 @@
-/* The files of the op case list: one line each. */
+/* The files of the op case list: one line each, in the order of metier/ops.h. */
 #ifndef MT_TESTS_CASE_FILES_H
 #define MT_TESTS_CASE_FILES_H
 
 #include "ops/op_case.h"
 
 // clang-format off
-#define CASE_FILES(X) \
-    X(gemm)           \
-    X(grouped_gemm)   \
-    X(rmsnorm)        \
-    X(router)         \
-    X(sparsemixer)    \
-    X(dispatch)       \
-    X(combine)        \
 #define CASE_FILES(X)  \
+    X(gemm)            \
+    X(grouped_gemm)    \
     X(embedding)       \
     X(rmsnorm)         \
     X(layernorm)       \
@@ -21,6 +15,10 @@
     X(bias)            \
     X(elementwise)     \
     X(random_multiply) \
+    X(router)          \
+    X(sparsemixer)     \
+    X(dispatch)        \
+    X(combine)         \
     X(adamw)           \
     X(reduce)          \
     // end of list

@@ -1,4 +1,5 @@
-/* Cases of adamw: the first step and a late one, decay, clipping, copies in every type, elements that never moved. */
+/* Cases of adamw: the first step and a late one, decay, clipping, copies in every type, elements that never
+ * moved. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,9 +40,9 @@ static void fill_zero_gradient(const struct op_case *c, struct mt_tensor *t)
 static struct op_case *add(struct case_list *list, int rank, const int64_t *dims, int64_t step, float decay,
                            float grad_scale)
 {
-    struct op_case *c = case_new(list, MT_OP_adamw, "[%d,%d] step %d decay %g scale %g",
-                                 rank == 1 ? 1 : (int)dims[0], (int)dims[rank - 1], (int)step, (double)decay,
-                                 (double)grad_scale);
+    struct op_case *c =
+        case_new(list, MT_OP_adamw, "[%d,%d] step %d decay %g scale %g", rank == 1 ? 1 : (int)dims[0],
+                 (int)dims[rank - 1], (int)step, (double)decay, (double)grad_scale);
     c->param[STEP] = step;
     c->real[DECAY] = decay;
     c->real[GRAD_SCALE] = grad_scale;

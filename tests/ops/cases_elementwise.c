@@ -19,9 +19,8 @@ enum { VALUE, LIMIT = VALUE }; // reals of fill and clamp
 
 static enum mt_status run_axpby(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    return mt_axpby(
-        device,
-        &(struct mt_axpby_args){.x = t[X], .y = t[Y], .alpha = c->real[ALPHA], .beta = c->real[BETA]});
+    return mt_axpby(device, &(struct mt_axpby_args){
+                                .x = t[X], .y = t[Y], .alpha = c->real[ALPHA], .beta = c->real[BETA]});
 }
 
 static struct op_case *add_axpby(struct case_list *list, int rank, const int64_t *dims, float alpha,
@@ -73,9 +72,9 @@ static enum mt_status run_fill(struct mt_device *device, const struct op_case *c
 static struct op_case *add_fill(struct case_list *list, int rank, const int64_t *dims, float value,
                                 enum mt_dtype dtype, int64_t padding)
 {
-    struct op_case *c = case_new(list, MT_OP_fill, "rank %d, rows of %d, %g in %s%s", rank,
-                                 (int)dims[rank - 1], (double)value, mt_dtype_name(dtype),
-                                 padding != 0 ? " padded" : "");
+    struct op_case *c =
+        case_new(list, MT_OP_fill, "rank %d, rows of %d, %g in %s%s", rank, (int)dims[rank - 1],
+                 (double)value, mt_dtype_name(dtype), padding != 0 ? " padded" : "");
     c->real[VALUE] = value;
     c->tolerance = EXACT;
     c->forward = run_fill;
@@ -204,9 +203,8 @@ static void fill_specials(const struct op_case *c, struct mt_tensor *t)
 static struct op_case *add_clamp(struct case_list *list, int64_t tokens, int64_t width, float limit,
                                  bool in_place, int64_t padding)
 {
-    struct op_case *c =
-        case_new(list, MT_OP_clamp_forward, "T=%d d=%d limit %g%s%s", (int)tokens, (int)width, (double)limit,
-                 in_place ? " in place" : "", padding != 0 ? " padded" : "");
+    struct op_case *c = case_new(list, MT_OP_clamp_forward, "T=%d d=%d limit %g%s%s", (int)tokens, (int)width,
+                                 (double)limit, in_place ? " in place" : "", padding != 0 ? " padded" : "");
     int64_t dims[] = {tokens, width};
     c->backward_op = MT_OP_clamp_backward;
     c->param[IN_PLACE] = in_place;

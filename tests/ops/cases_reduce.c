@@ -63,8 +63,7 @@ void cases_reduce(struct case_list *list)
         add(list, 2, (int64_t[]){0, 8}, kind, true, SPECIALS_NONE, MT_F32, 0);
 
         // Only read: memcpy's figure counts what is read and what is written.
-        struct op_case *speed =
-            add(list, 2, (int64_t[]){8192, 2048}, kind, false, SPECIALS_NONE, MT_F32, 0);
+        struct op_case *speed = add(list, 2, (int64_t[]){8192, 2048}, kind, false, SPECIALS_NONE, MT_F32, 0);
         speed->only_speed = true;
         speed->bytes = 8192.0 * 2048.0 * 4;
     }

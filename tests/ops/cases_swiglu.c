@@ -54,8 +54,9 @@ static struct op_case *add(struct case_list *list, int64_t rows, int64_t width, 
                            int64_t padding)
 {
     static const char *const names[] = {"", " in place of gate", " in place of up"};
-    struct op_case *c = case_new(list, MT_OP_swiglu_forward, "R=%d I=%d%s%s%s", (int)rows, (int)width,
-                                 names[alias], scale > 1 ? " large gates" : "", padding != 0 ? " padded" : "");
+    struct op_case *c =
+        case_new(list, MT_OP_swiglu_forward, "R=%d I=%d%s%s%s", (int)rows, (int)width, names[alias],
+                 scale > 1 ? " large gates" : "", padding != 0 ? " padded" : "");
     c->backward_op = MT_OP_swiglu_backward;
     c->param[ALIAS] = alias;
     c->forward = forward;

@@ -21,8 +21,8 @@ enum mt_status MT_CPU(axpby)(struct mt_device *device, const void *args)
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {
         struct cpu_piece piece = cpu_piece_at(&pieces, i);
-        combine(a->alpha, cpu_piece_f32(&pieces, &a->x, piece), a->beta,
-                cpu_piece_f32(&pieces, &a->y, piece), piece.count);
+        combine(a->alpha, cpu_piece_f32(&pieces, &a->x, piece), a->beta, cpu_piece_f32(&pieces, &a->y, piece),
+                piece.count);
     }
     return MT_OK;
 }

@@ -39,8 +39,8 @@ enum mt_status MT_CPU(clamp_backward)(struct mt_device *device, const void *args
     if (!cpu_is_f32(&a->dy) || !cpu_is_f32(&a->x) || !cpu_is_f32(&a->dx)) {
         return mt_ref_clamp_backward(device, args);
     }
-    bool flat = mt_tensor_is_contiguous(&a->dy) && mt_tensor_is_contiguous(&a->x) &&
-                mt_tensor_is_contiguous(&a->dx);
+    bool flat =
+        mt_tensor_is_contiguous(&a->dy) && mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->dx);
     struct cpu_pieces pieces = cpu_pieces_of(&a->dx, flat);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->dx))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {

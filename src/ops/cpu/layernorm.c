@@ -157,7 +157,7 @@ enum mt_status MT_CPU(layernorm_backward)(struct mt_device *device, const void *
     struct row_blocks blocks = row_blocks_of(tokens, has_dweight || has_dbias);
     float *scratch = device->scratch.data;
     const float *weight = cpu_vector_f32(&a->weight, scratch);
-    float *dweights = scratch + width;                                             // [blocks, d]
+    float *dweights = scratch + width;                                         // [blocks, d]
     float *dbiases = dweights + (has_dweight ? COLUMN_SUM_BLOCKS * width : 0); // [blocks, d]
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *width)) schedule(static)
     for (int64_t block = 0; block < blocks.count; block++) {

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "ops/cpu/pieces.h"
 
-#define LANES 64           // Philox blocks computed together
+#define LANES 64          // Philox blocks computed together
 #define WORDS (4 * LANES) // random words they give
 
 /* Words of elements 4·first … 4·first + WORDS - 1. */

@@ -10,7 +10,7 @@
 
 #include "ops/cpu/level.h"
 
-#define LANES 16
+#define LANES     16
 
 #define KEY_TAKEN INT32_MIN       // chosen before: below everything
 #define KEY_NAN   (INT32_MIN + 1) // below -inf
