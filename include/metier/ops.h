@@ -256,7 +256,7 @@ struct mt_copy_args {
     struct mt_tensor y; // the same shape
 };
 
-/* y = min(max(x, -limit), limit). */
+/* y = min(max(x, -limit), limit); NaN stays NaN. */
 struct mt_clamp_forward_args {
     struct mt_tensor x; // [T,d]
     struct mt_tensor y; // [T,d], may be x itself
@@ -272,13 +272,14 @@ struct mt_clamp_backward_args {
 };
 
 enum mt_random_kind {
-    MT_RANDOM_DROPOUT, // m = 0 with probability `amount`, else 1/(1-amount)
-    MT_RANDOM_JITTER,  // m uniform in [1-amount, 1+amount)
+    MT_RANDOM_DROPOUT, // m = 0 when u < amount (so with that probability), else 1/(1-amount)
+    MT_RANDOM_JITTER,  // m = 1 + amount·(2u - 1): uniform in [1-amount, 1+amount)
 };
 
 /*
- * y = x · m, m drawn for element (row, column) from mt_rng_u32(seed, stream, row·d + column): the same
- * call on dy is the backward, nothing is saved.
+ * y = x · m, m drawn for element (row, column) from u = mt_rng_unit(mt_rng_u32(seed, stream, row·d +
+ * column)): the same call on dy is the backward, nothing is saved. m is an f32, rounded once, the same on
+ * every device.
  */
 struct mt_random_multiply_args {
     struct mt_tensor x; // [T,d]
@@ -482,7 +483,7 @@ struct mt_adamw_args {
 enum mt_reduce_kind {
     MT_REDUCE_SUM,
     MT_REDUCE_SUM_SQUARES,
-    MT_REDUCE_MAX_ABS,
+    MT_REDUCE_MAX_ABS,   // NaN if there is one
     MT_REDUCE_NONFINITE, // how many elements are NaN or infinite
 };
 
