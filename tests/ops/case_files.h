@@ -5,8 +5,16 @@
 #include "ops/op_case.h"
 
 // clang-format off
-#define CASE_FILES(X) \
-    X(rmsnorm)        \
+#define CASE_FILES(X)  \
+    X(embedding)       \
+    X(rmsnorm)         \
+    X(layernorm)       \
+    X(swiglu)          \
+    X(bias)            \
+    X(elementwise)     \
+    X(random_multiply) \
+    X(adamw)           \
+    X(reduce)          \
     // end of list
 // clang-format on
 
