@@ -23,6 +23,8 @@ enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const 
     case MT_OP_dispatch_backward: return mt_check_dispatch_backward(device, args);
     case MT_OP_combine_forward: return mt_check_combine_forward(device, args);
     case MT_OP_combine_backward: return mt_check_combine_backward(device, args);
+    case MT_OP_rmsnorm_forward: return mt_check_rmsnorm_forward(device, args);
+    case MT_OP_rmsnorm_backward: return mt_check_rmsnorm_backward(device, args);
     case MT_OP_layernorm_forward: return mt_check_layernorm_forward(device, args);
     case MT_OP_layernorm_backward: return mt_check_layernorm_backward(device, args);
     case MT_OP_swiglu_forward: return mt_check_swiglu_forward(device, args);

@@ -23,6 +23,8 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_dispatch_backward] = {.run = MT_CPU(dispatch_backward)},
         [MT_OP_combine_forward] = {.run = MT_CPU(combine_forward)},
         [MT_OP_combine_backward] = {.run = MT_CPU(combine_backward)},
+        [MT_OP_rmsnorm_forward] = {MT_CPU(rmsnorm_forward), MT_CPU(rmsnorm_forward_scratch)},
+        [MT_OP_rmsnorm_backward] = {MT_CPU(rmsnorm_backward), MT_CPU(rmsnorm_backward_scratch)},
         [MT_OP_layernorm_forward] = {MT_CPU(layernorm_forward), MT_CPU(layernorm_forward_scratch)},
         [MT_OP_layernorm_backward] = {MT_CPU(layernorm_backward), MT_CPU(layernorm_backward_scratch)},
         [MT_OP_swiglu_forward] = {MT_CPU(swiglu_forward), NULL},

@@ -25,6 +25,8 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
         [MT_OP_dispatch_backward] = mt_ref_dispatch_backward,
         [MT_OP_combine_forward] = mt_ref_combine_forward,
         [MT_OP_combine_backward] = mt_ref_combine_backward,
+        [MT_OP_rmsnorm_forward] = mt_ref_rmsnorm_forward,
+        [MT_OP_rmsnorm_backward] = mt_ref_rmsnorm_backward,
         [MT_OP_layernorm_forward] = mt_ref_layernorm_forward,
         [MT_OP_layernorm_backward] = mt_ref_layernorm_backward,
         [MT_OP_swiglu_forward] = mt_ref_swiglu_forward,
