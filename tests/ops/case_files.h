@@ -7,6 +7,9 @@
 // clang-format off
 #define CASE_FILES(X) \
     X(rmsnorm)        \
+    X(rope)           \
+    X(mla_key)        \
+    X(attention)      \
     // end of list
 // clang-format on
 

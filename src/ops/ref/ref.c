@@ -8,6 +8,11 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
     static const mt_op_run_fn table[MT_OP_COUNT] = {
         [MT_OP_rmsnorm_forward] = mt_ref_rmsnorm_forward,
         [MT_OP_rmsnorm_backward] = mt_ref_rmsnorm_backward,
+        [MT_OP_rope] = mt_ref_rope,
+        [MT_OP_mla_key_forward] = mt_ref_mla_key_forward,
+        [MT_OP_mla_key_backward] = mt_ref_mla_key_backward,
+        [MT_OP_attention_forward] = mt_ref_attention_forward,
+        [MT_OP_attention_backward] = mt_ref_attention_backward,
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
