@@ -20,7 +20,9 @@
 #include "ops/cpu/heads.h"
 #include "ops/cpu/simd.h"
 
-#define MAX_LANES 32 // partial maxima, so that the loop has no chain of dependences
+#define LANES 32 // of maxima and sums kept side by side, the same at every level
+
+_Static_assert(KEY_COLUMNS % LANES == 0, "a row of scores has room for whole vectors");
 
 /* One thread's memory; what a direction does not use stays NULL. */
 struct workspace {
@@ -121,66 +123,87 @@ static void block_scores(const struct attention_shape *shape, const struct query
      w->gemm);
 }
 
+/* Rows of scores are worked on in whole vectors; a row's memory has room for that. */
+static int64_t whole_lanes(int64_t columns)
+{
+    return (columns + LANES - 1) / LANES * LANES;
+}
+
+/* Writes `value` where the row does not see the key, and past the block's last key. */
+static void set_unseen(const struct attention_shape *shape, const struct query_tile *tile,
+                       const struct key_block *block, int64_t row, int64_t columns, float value,
+                       float *scores)
+{
+    int64_t first;
+    int64_t end;
+    attention_columns(shape, tile, block, row, &first, &end);
+    for (int64_t j = 0; j < first; j++) scores[j] = value;
+    for (int64_t j = end; j < columns; j++) scores[j] = value;
+}
+
 // ------------------------------------------------------------------ forward
 
 static float highest_of(const float *x, int64_t count)
 {
-    float lane[MAX_LANES];
-    for (int l = 0; l < MAX_LANES; l++) lane[l] = -INFINITY;
-    int64_t j = 0;
-    for (; j + MAX_LANES <= count; j += MAX_LANES) {
+    float lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    for (int64_t j = 0; j < count; j += LANES) {
 #pragma omp simd
-        for (int l = 0; l < MAX_LANES; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+        for (int l = 0; l < LANES; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
     }
-    for (int l = 0; j + l < count; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+#pragma omp simd
+    for (int l = 0; l < LANES / 2; l++)
+        lane[l] = lane[l + LANES / 2] > lane[l] ? lane[l + LANES / 2] : lane[l];
+#pragma omp simd
+    for (int l = 0; l < LANES / 4; l++)
+        lane[l] = lane[l + LANES / 4] > lane[l] ? lane[l + LANES / 4] : lane[l];
     float highest = lane[0];
-    for (int l = 1; l < MAX_LANES; l++) highest = lane[l] > highest ? lane[l] : highest;
+    for (int l = 1; l < LANES / 4; l++) highest = lane[l] > highest ? lane[l] : highest;
     return highest;
 }
 
 /* x = exp(x - shift); returns the sum. */
 static float exponentials(float *x, int64_t count, float shift)
 {
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < count; j++) {
-        float e = simd_exp(x[j] - shift);
-        x[j] = e;
-        sum += e;
+    float lane[LANES] = {0.0f};
+    for (int64_t j = 0; j < count; j += LANES) {
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            float e = simd_exp(x[j + l] - shift);
+            x[j + l] = e;
+            lane[l] += e;
+        }
     }
+#pragma omp simd
+    for (int l = 0; l < LANES / 2; l++) lane[l] += lane[l + LANES / 2];
+#pragma omp simd
+    for (int l = 0; l < LANES / 4; l++) lane[l] += lane[l + LANES / 4];
+    float sum = lane[0];
+    for (int l = 1; l < LANES / 4; l++) sum += lane[l];
     return sum;
-}
-
-/* What a row does not see weighs nothing. */
-static void clear_unseen(float *row, int64_t first, int64_t end, int64_t keys)
-{
-    for (int64_t j = 0; j < first; j++) row[j] = 0.0f;
-    for (int64_t j = end; j < keys; j++) row[j] = 0.0f;
 }
 
 /* Turns the block's scores into P and brings m, l and out to the new maximum. */
 static void online_softmax(const struct attention_shape *shape, const struct query_tile *tile,
                            const struct key_block *block, struct workspace *w)
 {
+    int64_t columns = whole_lanes(block->keys);
     for (int64_t i = 0; i < block->rows; i++) {
         int64_t row = block->row + i;
         float *scores = w->scores + i * KEY_COLUMNS;
-        int64_t first;
-        int64_t end;
-        attention_columns(shape, tile, block, row, &first, &end);
-        float highest = highest_of(scores + first, end - first);
+        set_unseen(shape, tile, block, row, columns, -INFINITY, scores);
         float before = w->highest[row];
+        float highest = highest_of(scores, columns);
         if (highest < before) highest = before;
-        float sum = exponentials(scores + first, end - first, highest);
-        clear_unseen(scores, first, end, block->keys);
-        if (highest != before) {
+        float sum = exponentials(scores, columns, highest);
+        if (highest != before && before != -INFINITY) {
             float shrink = simd_exp(before - highest);
             float *out = w->out + row * shape->value_width;
 #pragma omp simd
             for (int64_t j = 0; j < shape->value_width; j++) out[j] *= shrink;
             w->sum[row] *= shrink;
-            w->highest[row] = highest;
         }
+        w->highest[row] = highest;
         w->sum[row] += sum;
     }
 }
@@ -299,23 +322,24 @@ static void load_backward_tile(const struct mt_attention_backward_args *a,
 static void score_gradients(const struct attention_shape *shape, const struct query_tile *tile,
                             const struct key_block *block, struct workspace *w)
 {
+    int64_t columns = whole_lanes(block->keys);
     for (int64_t i = 0; i < block->rows; i++) {
         int64_t row = block->row + i;
         float *scores = w->scores + i * KEY_COLUMNS;
         float *dscores = w->dscores + i * KEY_COLUMNS;
         float lse = w->highest[row];
         float delta = w->sum[row];
-        int64_t first;
-        int64_t end;
-        attention_columns(shape, tile, block, row, &first, &end);
+        // Both: P is 0 there by its own, but 0 times what dscores holds need not be.
+        set_unseen(shape, tile, block, row, columns, -INFINITY, scores);
+        set_unseen(shape, tile, block, row, columns, 0.0f, dscores);
+        for (int64_t j = 0; j < columns; j += LANES) {
 #pragma omp simd
-        for (int64_t j = first; j < end; j++) {
-            float p = simd_exp(scores[j] - lse);
-            scores[j] = p;
-            dscores[j] = p * (dscores[j] - delta);
+            for (int l = 0; l < LANES; l++) {
+                float p = simd_exp(scores[j + l] - lse);
+                scores[j + l] = p;
+                dscores[j + l] = p * (dscores[j + l] - delta);
+            }
         }
-        clear_unseen(scores, first, end, block->keys);
-        clear_unseen(dscores, first, end, block->keys);
     }
 }
 

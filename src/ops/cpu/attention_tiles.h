@@ -11,7 +11,7 @@
 
 #include "ops/cpu/level.h"
 
-#define QUERY_ROWS   128 // stacked queries of a tile
+#define QUERY_ROWS   192 // stacked queries of a tile
 #define KEY_COLUMNS  256 // keys of a tile, and the most a block has
 #define EDGE_COLUMNS 64  // keys of a block where the causal edge crosses it
 
