@@ -21,6 +21,11 @@
     X(combine)         \
     X(adamw)           \
     X(reduce)          \
+#define CASE_FILES(X) \
+    X(rmsnorm)        \
+    X(rope)           \
+    X(mla_key)        \
+    X(attention)      \
     // end of list
 // clang-format on
 

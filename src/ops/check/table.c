@@ -39,6 +39,11 @@ enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const 
     case MT_OP_random_multiply: return mt_check_random_multiply(device, args);
     case MT_OP_adamw: return mt_check_adamw(device, args);
     case MT_OP_reduce: return mt_check_reduce(device, args);
+    case MT_OP_rope: return mt_check_rope(device, args);
+    case MT_OP_mla_key_forward: return mt_check_mla_key_forward(device, args);
+    case MT_OP_mla_key_backward: return mt_check_mla_key_backward(device, args);
+    case MT_OP_attention_forward: return mt_check_attention_forward(device, args);
+    case MT_OP_attention_backward: return mt_check_attention_backward(device, args);
     default: break;
     }
     return mt_fail(device->ctx, MT_ERR_INTERNAL, "op %d has no argument check", (int)op);

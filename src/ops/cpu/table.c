@@ -39,6 +39,11 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_random_multiply] = {MT_CPU(random_multiply), NULL},
         [MT_OP_adamw] = {MT_CPU(adamw), NULL},
         [MT_OP_reduce] = {MT_CPU(reduce), MT_CPU(reduce_scratch)},
+        [MT_OP_rope] = {MT_CPU(rope), MT_CPU(rope_scratch)},
+        [MT_OP_mla_key_forward] = {MT_CPU(mla_key_forward), MT_CPU(mla_key_forward_scratch)},
+        [MT_OP_mla_key_backward] = {MT_CPU(mla_key_backward), MT_CPU(mla_key_backward_scratch)},
+        [MT_OP_attention_forward] = {MT_CPU(attention_forward), MT_CPU(attention_forward_scratch)},
+        [MT_OP_attention_backward] = {MT_CPU(attention_backward), MT_CPU(attention_backward_scratch)},
     };
     return table;
 }

@@ -41,6 +41,11 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
         [MT_OP_random_multiply] = mt_ref_random_multiply,
         [MT_OP_adamw] = mt_ref_adamw,
         [MT_OP_reduce] = mt_ref_reduce,
+        [MT_OP_rope] = mt_ref_rope,
+        [MT_OP_mla_key_forward] = mt_ref_mla_key_forward,
+        [MT_OP_mla_key_backward] = mt_ref_mla_key_backward,
+        [MT_OP_attention_forward] = mt_ref_attention_forward,
+        [MT_OP_attention_backward] = mt_ref_attention_backward,
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
