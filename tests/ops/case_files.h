@@ -11,6 +11,9 @@
     X(embedding)       \
     X(rmsnorm)         \
     X(layernorm)       \
+    X(rope)            \
+    X(mla_key)         \
+    X(attention)       \
     X(swiglu)          \
     X(bias)            \
     X(elementwise)     \
@@ -21,11 +24,6 @@
     X(combine)         \
     X(adamw)           \
     X(reduce)          \
-#define CASE_FILES(X) \
-    X(rmsnorm)        \
-    X(rope)           \
-    X(mla_key)        \
-    X(attention)      \
     // end of list
 // clang-format on
 
