@@ -7,6 +7,7 @@
 // clang-format off
 #define CASE_FILES(X) \
     X(rmsnorm)        \
+    X(cross_entropy)  \
     // end of list
 // clang-format on
 

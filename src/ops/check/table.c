@@ -6,6 +6,7 @@ enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const 
     switch (op) {
     case MT_OP_rmsnorm_forward: return mt_check_rmsnorm_forward(device, args);
     case MT_OP_rmsnorm_backward: return mt_check_rmsnorm_backward(device, args);
+    case MT_OP_cross_entropy: return mt_check_cross_entropy(device, args);
     default: break;
     }
     return mt_fail(device->ctx, MT_ERR_INTERNAL, "op %d has no argument check", (int)op);

@@ -6,6 +6,7 @@ const struct mt_op_impl *MT_CPU(table)(void)
     static const struct mt_op_impl table[MT_OP_COUNT] = {
         [MT_OP_rmsnorm_forward] = {MT_CPU(rmsnorm_forward), MT_CPU(rmsnorm_forward_scratch)},
         [MT_OP_rmsnorm_backward] = {MT_CPU(rmsnorm_backward), MT_CPU(rmsnorm_backward_scratch)},
+        [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
     };
     return table;
 }

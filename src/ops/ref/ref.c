@@ -8,6 +8,7 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
     static const mt_op_run_fn table[MT_OP_COUNT] = {
         [MT_OP_rmsnorm_forward] = mt_ref_rmsnorm_forward,
         [MT_OP_rmsnorm_backward] = mt_ref_rmsnorm_backward,
+        [MT_OP_cross_entropy] = mt_ref_cross_entropy,
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
