@@ -6,6 +6,8 @@
 
 // clang-format off
 #define CASE_FILES(X) \
+    X(gemm)           \
+    X(grouped_gemm)   \
     X(rmsnorm)        \
     X(cross_entropy)  \
     // end of list

@@ -4,6 +4,9 @@
 const struct mt_op_impl *MT_CPU(table)(void)
 {
     static const struct mt_op_impl table[MT_OP_COUNT] = {
+        [MT_OP_gemm] = {MT_CPU(gemm), MT_CPU(gemm_scratch)},
+        [MT_OP_grouped_gemm] = {MT_CPU(grouped_gemm), MT_CPU(grouped_gemm_scratch)},
+        [MT_OP_grouped_gemm_dw] = {MT_CPU(grouped_gemm_dw), MT_CPU(grouped_gemm_dw_scratch)},
         [MT_OP_rmsnorm_forward] = {MT_CPU(rmsnorm_forward), MT_CPU(rmsnorm_forward_scratch)},
         [MT_OP_rmsnorm_backward] = {MT_CPU(rmsnorm_backward), MT_CPU(rmsnorm_backward_scratch)},
         [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},

@@ -6,6 +6,9 @@
 enum mt_status mt_ref_init(struct mt_device *device, int threads)
 {
     static const mt_op_run_fn table[MT_OP_COUNT] = {
+        [MT_OP_gemm] = mt_ref_gemm,
+        [MT_OP_grouped_gemm] = mt_ref_grouped_gemm,
+        [MT_OP_grouped_gemm_dw] = mt_ref_grouped_gemm_dw,
         [MT_OP_rmsnorm_forward] = mt_ref_rmsnorm_forward,
         [MT_OP_rmsnorm_backward] = mt_ref_rmsnorm_backward,
         [MT_OP_cross_entropy] = mt_ref_cross_entropy,
