@@ -44,6 +44,7 @@ enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const 
     case MT_OP_mla_key_backward: return mt_check_mla_key_backward(device, args);
     case MT_OP_attention_forward: return mt_check_attention_forward(device, args);
     case MT_OP_attention_backward: return mt_check_attention_backward(device, args);
+    case MT_OP_cross_entropy: return mt_check_cross_entropy(device, args);
     default: break;
     }
     return mt_fail(device->ctx, MT_ERR_INTERNAL, "op %d has no argument check", (int)op);

@@ -44,6 +44,7 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_mla_key_backward] = {MT_CPU(mla_key_backward), MT_CPU(mla_key_backward_scratch)},
         [MT_OP_attention_forward] = {MT_CPU(attention_forward), MT_CPU(attention_forward_scratch)},
         [MT_OP_attention_backward] = {MT_CPU(attention_backward), MT_CPU(attention_backward_scratch)},
+        [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
     };
     return table;
 }

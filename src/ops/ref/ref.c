@@ -46,6 +46,7 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
         [MT_OP_mla_key_backward] = mt_ref_mla_key_backward,
         [MT_OP_attention_forward] = mt_ref_attention_forward,
         [MT_OP_attention_backward] = mt_ref_attention_backward,
+        [MT_OP_cross_entropy] = mt_ref_cross_entropy,
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
