@@ -24,11 +24,6 @@
     X(combine)         \
     X(adamw)           \
     X(reduce)          \
-#define CASE_FILES(X) \
-    X(gemm)           \
-    X(grouped_gemm)   \
-    X(rmsnorm)        \
-    X(cross_entropy)  \
     // end of list
 // clang-format on
 

@@ -308,7 +308,8 @@ static void add_dbias(const struct chunk *c, int64_t tile)
 }
 
 /* dweight[v] += Σ_rows g[row,v] · hidden[row], for the tile's v. */
-static void add_dweight(const struct chunk *c, int64_t tile, const float *hidden, const struct mt_tensor *dweight)
+static void add_dweight(const struct chunk *c, int64_t tile, const float *hidden,
+                        const struct mt_tensor *dweight)
 {
     int64_t width = dweight->dim[1];
     MT_CPU(gemm_block)
@@ -354,7 +355,8 @@ static void backward_lane(const struct chunk *c, int64_t lane)
 }
 
 /* A row of the result: the lanes' sums added in order. */
-static void add_lanes(const struct chunk *c, int64_t row, const float *partials, const struct mt_tensor *target)
+static void add_lanes(const struct chunk *c, int64_t row, const float *partials,
+                      const struct mt_tensor *target)
 {
     int64_t width = target->dim[1];
     float *restrict out = cpu_row(target, row_index(c)[row]);
