@@ -1,51 +1,8 @@
-/*
- * random_multiply on floats. Four neighbouring elements share one Philox block; many blocks are computed
- * side by side, one per SIMD lane, which gives the same words as one at a time.
- */
+/* random_multiply on floats. Four neighbouring elements share one Philox block. */
 #include <math.h>
 
-#include "base/rng.h"
+#include "ops/cpu/philox.h"
 #include "ops/cpu/pieces.h"
-
-#define LANES 64          // Philox blocks computed together
-#define WORDS (4 * LANES) // random words they give
-
-// With 64-bit products in one instruction the words stay in 64-bit lanes, upper halves ignored, and are
-// packed once at the end; without, 32-bit lanes are faster.
-#if defined(__AVX512DQ__)
-typedef uint64_t lane_word;
-#else
-typedef uint32_t lane_word;
-#endif
-
-/* Words of elements 4·first … 4·first + WORDS - 1: mt_rng_words of LANES blocks. */
-static void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *restrict words)
-{
-#pragma omp simd
-    for (int lane = 0; lane < LANES; lane++) {
-        uint64_t block = first + (uint64_t)lane;
-        lane_word word0 = (uint32_t)block;
-        lane_word word1 = (uint32_t)(block >> 32);
-        lane_word word2 = (uint32_t)stream;
-        lane_word word3 = (uint32_t)(stream >> 32);
-        uint32_t key0 = (uint32_t)seed;
-        uint32_t key1 = (uint32_t)(seed >> 32);
-        for (int round = 0; round < 10; round++) {
-            uint64_t low = (uint64_t)0xD2511F53u * (uint32_t)word0;
-            uint64_t high = (uint64_t)0xCD9E8D57u * (uint32_t)word2;
-            word0 = (lane_word)(high >> 32) ^ word1 ^ key0;
-            word1 = (lane_word)high;
-            word2 = (lane_word)(low >> 32) ^ word3 ^ key1;
-            word3 = (lane_word)low;
-            key0 += 0x9E3779B9u;
-            key1 += 0xBB67AE85u;
-        }
-        words[4 * lane] = (uint32_t)word0;
-        words[4 * lane + 1] = (uint32_t)word1;
-        words[4 * lane + 2] = (uint32_t)word2;
-        words[4 * lane + 3] = (uint32_t)word3;
-    }
-}
 
 /* y may be x itself. */
 static void dropout(const float *x, const uint32_t *words, float amount, float *y, int64_t count)
@@ -68,12 +25,12 @@ static void jitter(const float *x, const uint32_t *words, float amount, float *y
 static void multiply(const struct mt_random_multiply_args *a, uint64_t first, const float *x, float *y,
                      int64_t count)
 {
-    uint32_t words[WORDS];
+    uint32_t words[PHILOX_WORDS];
     int64_t skip = (int64_t)(first % 4); // words of the first block that belong to earlier elements
     uint64_t block = first / 4;
     int64_t done = 0;
     while (done < count) {
-        int64_t now = cpu_min(WORDS - skip, count - done);
+        int64_t now = cpu_min(PHILOX_WORDS - skip, count - done);
         draw_words(a->seed, a->stream, block, words);
         if (a->kind == MT_RANDOM_DROPOUT) {
             dropout(x + done, words + skip, a->amount, y + done, now);
@@ -81,7 +38,7 @@ static void multiply(const struct mt_random_multiply_args *a, uint64_t first, co
             jitter(x + done, words + skip, a->amount, y + done, now);
         }
         done += now;
-        block += LANES;
+        block += PHILOX_BLOCKS;
         skip = 0;
     }
 }
