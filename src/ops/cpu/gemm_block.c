@@ -6,9 +6,12 @@
  *         for each block of steps: pack A
  *             for each group of column panels: pack B
  *                 for each panel of B, for each panel of A: a tile of C
+ *
+ * A few rows against a weight as stored are dot products instead (gemm_dot.h).
  */
 #include "ops/cpu/gemm_block.h"
 
+#include "ops/cpu/gemm_dot.h"
 #include "ops/cpu/gemm_kernel.h"
 #include "ops/cpu/gemm_pack.h"
 
@@ -147,6 +150,10 @@ void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gem
 {
     if (k == 0) {
         scale_only(m, n, beta, c, c_row);
+        return;
+    }
+    if (gemm_dot_fits(m, a, b)) {
+        gemm_dot(m, n, k, alpha, a, b, beta, c, c_row);
         return;
     }
     // Steps are shared out evenly, in whole vectors: no thin last block.
