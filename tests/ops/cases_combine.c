@@ -131,7 +131,7 @@ void cases_combine(struct case_list *list)
     }
     add(list, (struct shape){0, 32, 8, 2}, true, true, ROUTE_SPREAD, false)->no_gradient = true; // no element
     add(list, (struct shape){1, 1, 1, 1}, false, true, ROUTE_SPREAD, false);
-    add(list, (struct shape){3, 3, 8, 6}, false, true, ROUTE_SPREAD, false); // narrower than a vector
+    add(list, (struct shape){3, 3, 8, 6}, false, true, ROUTE_SPREAD, false);   // narrower than a vector
     add(list, (struct shape){2, 16, 128, 64}, true, true, ROUTE_SPREAD, true); // the most slots
     add(list, (struct shape){9, 64, 64, 6}, true, false, ROUTE_SPREAD, true);
     add(list, (struct shape){40, 520, 128, 8}, true, true, ROUTE_SPREAD, false);

@@ -1,4 +1,5 @@
-/* Cases of dispatch_plan and dispatch: even and uneven loads, pairs without an expert, rows without a pair. */
+/* Cases of dispatch_plan and dispatch: even and uneven loads, pairs without an expert, rows without a pair.
+ */
 #include <stdio.h>
 
 #include "ops/case_files.h"
@@ -14,8 +15,8 @@ static void plan_fill(const struct op_case *c, struct mt_tensor *t)
     const struct mt_tensor *expert = &t[P_EXPERT];
     for (int64_t i = 0; i < expert->dim[0]; i++) {
         for (int64_t s = 0; s < expert->dim[1]; s++) {
-            ((int32_t *)expert->data)[i * expert->stride[0] + s] = route_expert(
-                (enum route_kind)c->param[P_ROUTE], i, s, expert->dim[1], c->param[P_EXPERTS]);
+            ((int32_t *)expert->data)[i * expert->stride[0] + s] =
+                route_expert((enum route_kind)c->param[P_ROUTE], i, s, expert->dim[1], c->param[P_EXPERTS]);
         }
     }
 }

@@ -25,14 +25,13 @@ static enum mt_status score_forward(struct mt_device *device, const struct op_ca
 static enum mt_status score_backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     // In place, dlogits arrives holding dprobs.
-    return mt_router_score_backward(device,
-                                    &(struct mt_router_score_backward_args){
-                                        .probs = t[S_PROBS],
-                                        .dprobs = c->param[S_IN_PLACE] ? t[S_DLOGITS] : t[S_DPROBS],
-                                        .dlogits = t[S_DLOGITS],
-                                        .kind = (enum mt_score_kind)c->param[S_KIND],
-                                        .accumulate = c->param[S_ACCUMULATE] != 0,
-                                    });
+    return mt_router_score_backward(device, &(struct mt_router_score_backward_args){
+                                                .probs = t[S_PROBS],
+                                                .dprobs = c->param[S_IN_PLACE] ? t[S_DLOGITS] : t[S_DPROBS],
+                                                .dlogits = t[S_DLOGITS],
+                                                .kind = (enum mt_score_kind)c->param[S_KIND],
+                                                .accumulate = c->param[S_ACCUMULATE] != 0,
+                                            });
 }
 
 static struct op_case *add_score(struct case_list *list, int64_t tokens, int64_t experts,
@@ -197,8 +196,8 @@ static void weights_fill(const struct op_case *c, struct mt_tensor *t)
     const struct mt_tensor *expert = &t[W_EXPERT];
     for (int64_t i = 0; i < expert->dim[0]; i++) {
         for (int64_t s = 0; s < expert->dim[1]; s++) {
-            ((int32_t *)expert->data)[i * expert->stride[0] + s] = route_expert(
-                (enum route_kind)c->param[W_ROUTE], i, s, expert->dim[1], t[W_PROBS].dim[1]);
+            ((int32_t *)expert->data)[i * expert->stride[0] + s] =
+                route_expert((enum route_kind)c->param[W_ROUTE], i, s, expert->dim[1], t[W_PROBS].dim[1]);
         }
     }
 }
@@ -275,8 +274,8 @@ static void weights_cases(struct case_list *list)
 
     c = add_weights(list, 4096, 64, 6, true, 1e-20f, 2.446f, ROUTE_SPREAD, false);
     c->only_speed = true;
-    c->bytes = 4096.0 * 6 * 4 * 3;                     // one probability per slot, expert; weight out
-    c->backward_bytes = 4096.0 * (6 * 3 + 64) * 4;     // the same in; dprobs out
+    c->bytes = 4096.0 * 6 * 4 * 3;                 // one probability per slot, expert; weight out
+    c->backward_bytes = 4096.0 * (6 * 3 + 64) * 4; // the same in; dprobs out
 }
 
 void cases_router(struct case_list *list)

@@ -1,4 +1,5 @@
-/* Cases of sparsemixer: evaluation and training, from a jitter that leaves one expert to one that leaves all. */
+/* Cases of sparsemixer: evaluation and training, from a jitter that leaves one expert to one that leaves all.
+ */
 #include <math.h>
 
 #include "base/rng.h"

@@ -26,7 +26,8 @@ static inline int32_t route_expert(enum route_kind kind, int64_t i, int64_t s, i
     if (kind == ROUTE_DROPPED && route_drops(i, s)) return -1;
     if (kind == ROUTE_SKEWED) return (int32_t)((experts - slots + s) % experts);
     uint64_t first = mt_rng_below(11, 3, (uint64_t)i, (uint64_t)experts);
-    return (int32_t)((int64_t)(first + (uint64_t)(s * (experts / slots > 0 ? experts / slots : 1))) % experts);
+    return (int32_t)((int64_t)(first + (uint64_t)(s * (experts / slots > 0 ? experts / slots : 1))) %
+                     experts);
 }
 
 /* Pairs that have an expert. */

@@ -95,8 +95,8 @@ static void test_plan_is_a_stable_permutation(void **state)
         assert_true(present < ROWS);
         for (int r = 0; r < ROWS; r++) {
             if (r >= present) assert_int_equal(f->slot_of_row[r], -1);
-            bool same_expert = r > 0 && r < present &&
-                               f->expert[f->slot_of_row[r]] == f->expert[f->slot_of_row[r - 1]];
+            bool same_expert =
+                r > 0 && r < present && f->expert[f->slot_of_row[r]] == f->expert[f->slot_of_row[r - 1]];
             if (same_expert) assert_true(f->slot_of_row[r] > f->slot_of_row[r - 1]);
         }
     }

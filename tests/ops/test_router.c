@@ -90,8 +90,9 @@ static void test_softmax_of_nan_is_nan_in_its_row_only(void **state)
     for (int d = 0; d < 2; d++) {
         float p[4];
         assert_int_equal(
-            mt_router_score_forward(f->device[d], &(struct mt_router_score_forward_args){
-                                                      .logits = floats(logits, 2, 2), .probs = floats(p, 2, 2)}),
+            mt_router_score_forward(f->device[d],
+                                    &(struct mt_router_score_forward_args){.logits = floats(logits, 2, 2),
+                                                                           .probs = floats(p, 2, 2)}),
             MT_OK);
         assert_true(isnan(p[0]) && isnan(p[1]));
         assert_near(p[2], 0.5f, 1e-6);
@@ -261,18 +262,19 @@ static void test_weights_of_missing_slots(void **state)
 
 // ------------------------------------------------------------------ sparsemixer
 
-static void mix(struct mt_device *device, float *logits, int64_t tokens, int64_t n, float jitter, bool training,
-                int32_t *expert, float *weight)
+static void mix(struct mt_device *device, float *logits, int64_t tokens, int64_t n, float jitter,
+                bool training, int32_t *expert, float *weight)
 {
-    assert_int_equal(mt_sparsemixer_forward(device, &(struct mt_sparsemixer_forward_args){
-                                                        .logits = floats(logits, tokens, n),
-                                                        .expert = ints(expert, tokens, 2),
-                                                        .weight = floats(weight, tokens, 2),
-                                                        .jitter = jitter,
-                                                        .training = training,
-                                                        .seed = 7,
-                                                        .stream = 8,
-                                                    }),
+    assert_int_equal(mt_sparsemixer_forward(device,
+                                            &(struct mt_sparsemixer_forward_args){
+                                                .logits = floats(logits, tokens, n),
+                                                .expert = ints(expert, tokens, 2),
+                                                .weight = floats(weight, tokens, 2),
+                                                .jitter = jitter,
+                                                .training = training,
+                                                .seed = 7,
+                                                .stream = 8,
+                                            }),
                      MT_OK);
 }
 
@@ -322,12 +324,13 @@ static void test_sparsemixer_training_draws(void **state)
         mix(f->device[d], logits, TOKENS, EXPERTS, 10.0f, true, expert, weight); // everybody competes
         for (int i = 0; i < TOKENS; i++) {
             const float *z = logits + i * EXPERTS;
+            uint64_t first = (uint64_t)i * 2 * (EXPERTS + 1);
             double sum = 0.0;
             int best = 0;
             int argmax = 0;
             double best_noisy = -INFINITY;
             for (int j = 0; j < EXPERTS; j++) {
-                uint32_t word = mt_rng_u32(7, 8, (uint64_t)(i * 2 * (EXPERTS + 1) + j));
+                uint32_t word = mt_rng_u32(7, 8, first + (uint64_t)j);
                 double noisy = (double)z[j] - log(-log((double)mt_rng_unit_open(word)));
                 if (noisy > best_noisy) best = j;
                 if (noisy > best_noisy) best_noisy = noisy;
@@ -335,7 +338,7 @@ static void test_sparsemixer_training_draws(void **state)
                 sum += exp((double)z[j]);
             }
             double factor = 1.0;
-            if (best != argmax && mt_rng_uniform(7, 8, (uint64_t)(i * 2 * (EXPERTS + 1) + EXPERTS)) <= 0.75f) {
+            if (best != argmax && mt_rng_uniform(7, 8, first + EXPERTS) <= 0.75f) {
                 factor = 1.0 / 3.0;
             }
             off_argmax += best != argmax;

@@ -12,8 +12,8 @@ enum mt_status mt_check_router_score_forward(const struct mt_device *device,
 {
     enum mt_status status = mt_check_2d(device, "logits", &args->logits, MT_CHECK_STAT, MT_ANY, MT_ANY);
     if (status != MT_OK) return status;
-    status = mt_check_2d(device, "probs", &args->probs, MT_CHECK_STAT, args->logits.dim[0],
-                         args->logits.dim[1]);
+    status =
+        mt_check_2d(device, "probs", &args->probs, MT_CHECK_STAT, args->logits.dim[0], args->logits.dim[1]);
     if (status != MT_OK) return status;
     return check_kind(device, args->kind);
 }

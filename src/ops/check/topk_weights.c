@@ -18,8 +18,7 @@ static enum mt_status check_selection(const struct mt_device *device, const stru
 enum mt_status mt_check_topk_weights_forward(const struct mt_device *device,
                                              const struct mt_topk_weights_forward_args *args)
 {
-    enum mt_status status =
-        check_selection(device, &args->probs, &args->expert, args->epsilon, args->scale);
+    enum mt_status status = check_selection(device, &args->probs, &args->expert, args->epsilon, args->scale);
     if (status != MT_OK) return status;
     return mt_check_2d(device, "weight", &args->weight, MT_CHECK_STAT, args->probs.dim[0],
                        args->expert.dim[1]);
@@ -28,8 +27,7 @@ enum mt_status mt_check_topk_weights_forward(const struct mt_device *device,
 enum mt_status mt_check_topk_weights_backward(const struct mt_device *device,
                                               const struct mt_topk_weights_backward_args *args)
 {
-    enum mt_status status =
-        check_selection(device, &args->probs, &args->expert, args->epsilon, args->scale);
+    enum mt_status status = check_selection(device, &args->probs, &args->expert, args->epsilon, args->scale);
     if (status != MT_OK) return status;
     int64_t tokens = args->probs.dim[0];
     status = mt_check_2d(device, "dweight", &args->dweight, MT_CHECK_STAT, tokens, args->expert.dim[1]);

@@ -32,8 +32,8 @@
 #endif
 
 #define BLOCK_COLUMNS 512 // of FAST_SLOTS rows: 16 KiB
-#define FAST_SLOTS 8
-#define FAST_PAIRS (FAST_SLOTS * (FAST_SLOTS + 1) / 2)
+#define FAST_SLOTS    8
+#define FAST_PAIRS    (FAST_SLOTS * (FAST_SLOTS + 1) / 2)
 
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 
@@ -45,8 +45,8 @@ struct token {
     float weight[MT_MAX_SLOTS];
 };
 
-static void gather_token(struct token *token, const struct mt_tensor *rows, const struct mt_tensor *row_of_slot,
-                         const struct mt_tensor *weight, int64_t i)
+static void gather_token(struct token *token, const struct mt_tensor *rows,
+                         const struct mt_tensor *row_of_slot, const struct mt_tensor *weight, int64_t i)
 {
     const int32_t *row = (const int32_t *)row_of_slot->data + i * row_of_slot->stride[0];
     const float *w = cpu_row(weight, i);
