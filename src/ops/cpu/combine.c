@@ -4,7 +4,8 @@
  * sum and all k(k+1)/2 dot products of the Gram matrix (backward: the k weight gradients and the k×k
  * coupling). The op waits for memory, so this arithmetic costs almost nothing.
  *
- * Up to FAST_SLOTS rows the step is compiled with a constant k, every sum in a register of its own.
+ * Up to FAST_SLOTS rows the step is compiled with a constant k, so that every sum has a register of its
+ * own; where the registers do not suffice, the dot products take turns on blocks of columns.
  * A dot product runs over columns in LANES sums, then over these: the order is the same for any number
  * of threads.
  */
@@ -12,17 +13,27 @@
 
 #include "ops/cpu/level.h"
 
-// One vector register of the level.
+// One vector register of the level, and the slots whose dot products take turns. With 32 registers all 36 go
+// in one turn; with 16 those of slots 0-3 (10 of them), 4-5 (11), 6 (7), 7 (8).
 #if defined(__AVX512F__)
-#define LANES 16
-#elif defined(__AVX__)
+#define LANES  16
+#define TURN_1 8
+#define TURN_2 8
+#define TURN_3 8
+#else
+#if defined(__AVX__)
 #define LANES 8
 #else
 #define LANES 4
 #endif
+#define TURN_1 4
+#define TURN_2 6
+#define TURN_3 7
+#endif
 
-#define FAST_SLOTS 8
-#define FAST_PAIRS (FAST_SLOTS * (FAST_SLOTS + 1) / 2)
+#define BLOCK_COLUMNS 512 // of FAST_SLOTS rows: 16 KiB
+#define FAST_SLOTS    8
+#define FAST_PAIRS    (FAST_SLOTS * (FAST_SLOTS + 1) / 2)
 
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 
@@ -69,37 +80,64 @@ static inline float sum_of_lanes(vec v)
     return sum;
 }
 
-/* Columns [j, j+count) of the weighted sum, and their share of the dot products: pair (s,m), m <= s. */
-static inline __attribute__((always_inline)) void forward_step(int k, bool with_gram,
+/*
+ * Columns [j, j+count): with a target y the weighted sum, and the share of the dot products (s,m), m <= s,
+ * for s in [from, to).
+ */
+static inline __attribute__((always_inline)) void forward_step(int k, int from, int to,
                                                                const struct token *token, const float *base,
                                                                float *y, int64_t j, int64_t count, vec *pair)
 {
     vec x[FAST_SLOTS];
     vec sum = base != NULL ? load_columns(base + j, count) : (vec){0};
+    int rows = y != NULL ? k : to;
 #pragma GCC unroll 8
-    for (int s = 0; s < k; s++) {
+    for (int s = 0; s < rows; s++) {
         vec row = load_columns(token->row[s] + j, count);
-        sum += token->weight[s] * row;
-        if (!with_gram) continue;
-        x[s] = row;
+        if (y != NULL) sum += token->weight[s] * row;
+        if (s < to) x[s] = row;
+        if (s >= from && s < to) {
 #pragma GCC unroll 8
-        for (int m = 0; m <= s; m++) pair[s * (s + 1) / 2 + m] += row * x[m];
+            for (int m = 0; m <= s; m++) pair[s * (s + 1) / 2 + m] += row * x[m];
+        }
     }
-    store_columns(y + j, sum, count);
+    if (y != NULL) store_columns(y + j, sum, count);
 }
 
-/* The whole row of a token; gram [k,k] gets the dot products of the rows present. */
-static inline __attribute__((always_inline)) void forward_row(int k, bool with_gram,
-                                                              const struct token *token, const float *base,
-                                                              float *y, int64_t width, float *gram)
+/* forward_step over columns [start, stop). */
+static inline __attribute__((always_inline)) void forward_columns(int k, int from, int to,
+                                                                  const struct token *token,
+                                                                  const float *base, float *y, int64_t start,
+                                                                  int64_t stop, vec *pair)
+{
+    int64_t j = start;
+    for (; j + LANES <= stop; j += LANES) forward_step(k, from, to, token, base, y, j, LANES, pair);
+    if (j < stop) forward_step(k, from, to, token, base, y, j, stop - j, pair);
+}
+
+/*
+ * The whole row of a token, and gram [k,k], the dot products of the rows present. Where the dot products
+ * outnumber the registers they take turns on a block of columns that stays in the first-level cache.
+ */
+static inline __attribute__((always_inline)) void forward_row_with_gram(int k, const struct token *token,
+                                                                        const float *base, float *y,
+                                                                        int64_t width, float *gram)
 {
     vec pair[FAST_PAIRS];
-    int pairs = with_gram ? k * (k + 1) / 2 : 0;
-    for (int p = 0; p < pairs; p++) pair[p] = (vec){0};
-    int64_t j = 0;
-    for (; j + LANES <= width; j += LANES) forward_step(k, with_gram, token, base, y, j, LANES, pair);
-    if (j < width) forward_step(k, with_gram, token, base, y, j, width - j, pair);
-    if (!with_gram) return;
+    for (int p = 0; p < k * (k + 1) / 2; p++) pair[p] = (vec){0};
+    if (k <= TURN_1) {
+        forward_columns(k, 0, k, token, base, y, 0, width, pair);
+    } else {
+        for (int64_t start = 0; start < width; start += BLOCK_COLUMNS) {
+            int64_t stop = cpu_min(width, start + BLOCK_COLUMNS);
+            forward_columns(k, 0, TURN_1, token, base, y, start, stop, pair);
+            forward_columns(k, TURN_1, k < TURN_2 ? k : TURN_2, token, NULL, NULL, start, stop, pair);
+            if (k > TURN_2) {
+                forward_columns(k, TURN_2, k < TURN_3 ? k : TURN_3, token, NULL, NULL, start, stop, pair);
+            }
+            if (k > TURN_3) forward_columns(k, TURN_3, k, token, NULL, NULL, start, stop, pair);
+        }
+    }
     for (int s = 0; s < k; s++) {
         for (int m = 0; m <= s; m++) {
             float dot = sum_of_lanes(pair[s * (s + 1) / 2 + m]);
@@ -129,15 +167,15 @@ static void gram_by_pairs(const struct token *token, int64_t width, float *gram)
 static void combine_token(const struct token *token, const float *base, float *y, int64_t width)
 {
     switch (token->present) {
-    case 1: forward_row(1, false, token, base, y, width, NULL); break;
-    case 2: forward_row(2, false, token, base, y, width, NULL); break;
-    case 3: forward_row(3, false, token, base, y, width, NULL); break;
-    case 4: forward_row(4, false, token, base, y, width, NULL); break;
-    case 5: forward_row(5, false, token, base, y, width, NULL); break;
-    case 6: forward_row(6, false, token, base, y, width, NULL); break;
-    case 7: forward_row(7, false, token, base, y, width, NULL); break;
-    case 8: forward_row(8, false, token, base, y, width, NULL); break;
-    default: forward_row(token->present, false, token, base, y, width, NULL); break;
+    case 1: forward_columns(1, 0, 0, token, base, y, 0, width, NULL); break;
+    case 2: forward_columns(2, 0, 0, token, base, y, 0, width, NULL); break;
+    case 3: forward_columns(3, 0, 0, token, base, y, 0, width, NULL); break;
+    case 4: forward_columns(4, 0, 0, token, base, y, 0, width, NULL); break;
+    case 5: forward_columns(5, 0, 0, token, base, y, 0, width, NULL); break;
+    case 6: forward_columns(6, 0, 0, token, base, y, 0, width, NULL); break;
+    case 7: forward_columns(7, 0, 0, token, base, y, 0, width, NULL); break;
+    case 8: forward_columns(8, 0, 0, token, base, y, 0, width, NULL); break;
+    default: forward_columns(token->present, 0, 0, token, base, y, 0, width, NULL); break;
     }
 }
 
@@ -145,16 +183,16 @@ static void combine_token_with_gram(const struct token *token, const float *base
                                     float *gram)
 {
     switch (token->present) {
-    case 1: forward_row(1, true, token, base, y, width, gram); break;
-    case 2: forward_row(2, true, token, base, y, width, gram); break;
-    case 3: forward_row(3, true, token, base, y, width, gram); break;
-    case 4: forward_row(4, true, token, base, y, width, gram); break;
-    case 5: forward_row(5, true, token, base, y, width, gram); break;
-    case 6: forward_row(6, true, token, base, y, width, gram); break;
-    case 7: forward_row(7, true, token, base, y, width, gram); break;
-    case 8: forward_row(8, true, token, base, y, width, gram); break;
+    case 1: forward_row_with_gram(1, token, base, y, width, gram); break;
+    case 2: forward_row_with_gram(2, token, base, y, width, gram); break;
+    case 3: forward_row_with_gram(3, token, base, y, width, gram); break;
+    case 4: forward_row_with_gram(4, token, base, y, width, gram); break;
+    case 5: forward_row_with_gram(5, token, base, y, width, gram); break;
+    case 6: forward_row_with_gram(6, token, base, y, width, gram); break;
+    case 7: forward_row_with_gram(7, token, base, y, width, gram); break;
+    case 8: forward_row_with_gram(8, token, base, y, width, gram); break;
     default:
-        forward_row(token->present, false, token, base, y, width, NULL);
+        forward_columns(token->present, 0, 0, token, base, y, 0, width, NULL);
         gram_by_pairs(token, width, gram);
         break;
     }

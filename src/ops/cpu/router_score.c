@@ -16,8 +16,10 @@ static float row_maximum(const float *z, int64_t experts)
 #pragma omp simd
         for (int l = 0; l < LANES; l++) lane[l] = z[j + l] > lane[l] ? z[j + l] : lane[l];
     }
-    float highest = -INFINITY;
-    for (int l = 0; l < LANES; l++) highest = lane[l] > highest ? lane[l] : highest;
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
+    }
+    float highest = lane[0];
     for (; j < experts; j++) highest = z[j] > highest ? z[j] : highest;
     return highest;
 }

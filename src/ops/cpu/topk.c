@@ -18,7 +18,7 @@
 /* Negative floats have their magnitude bits flipped; the function is its own inverse on numbers. */
 static inline int32_t flip_negative(int32_t bits)
 {
-    return bits ^ (int32_t)((uint32_t)(bits >> 31) & 0x7FFFFFFFu);
+    return bits < 0 ? bits ^ INT32_MAX : bits;
 }
 
 static inline int32_t key_of(float score)
@@ -33,18 +33,21 @@ static inline float score_of(int32_t key)
     return key == KEY_NAN ? NAN : mt_float_from_bits((uint32_t)flip_negative(key));
 }
 
-/* What one thread works on; all matrices are [rows][LANES]. */
+/* What one thread works on; matrices are [rows][LANES]. */
 struct workspace {
     int32_t *keys;       // of the experts
     int32_t *group_keys; // of the groups
     int32_t *kept;       // per group: -1 kept, 0 not
     int32_t *picked;     // the result, one row per slot
+    int32_t *row;        // one token's keys before they are spread, [n]
 };
 
-/* Rows of LANES integers a workspace takes. */
-static int64_t workspace_rows(const struct mt_topk_args *a)
+/* Integers a workspace takes, a multiple of LANES. */
+static int64_t workspace_size(const struct mt_topk_args *a)
 {
-    return a->probs.dim[1] + 2 * (int64_t)a->groups + a->expert.dim[1] + a->groups_kept;
+    int64_t experts = a->probs.dim[1];
+    int64_t rows = experts + 2 * (int64_t)a->groups + a->expert.dim[1] + a->groups_kept;
+    return rows * LANES + (experts + LANES - 1) / LANES * LANES;
 }
 
 static struct workspace workspace_at(const struct mt_topk_args *a, int32_t *memory)
@@ -53,21 +56,27 @@ static struct workspace workspace_at(const struct mt_topk_args *a, int32_t *memo
     w.group_keys = w.keys + a->probs.dim[1] * LANES;
     w.kept = w.group_keys + (int64_t)a->groups * LANES;
     w.picked = w.kept + (int64_t)a->groups * LANES;
+    w.row = w.picked + (a->expert.dim[1] + a->groups_kept) * LANES;
     return w;
 }
 
-static void load_keys(const struct mt_topk_args *a, int64_t start, int64_t count, int32_t *keys)
+static void load_keys(const struct mt_topk_args *a, int64_t start, int64_t count, const struct workspace *w)
 {
     int64_t experts = a->probs.dim[1];
+    int32_t *keys = w->keys;
+    int32_t *restrict row = w->row;
     const float *bias = a->bias.data;
     for (int64_t lane = 0; lane < LANES; lane++) {
         // Lanes past the last token repeat it; their results are not stored.
         const float *probs = cpu_row(&a->probs, start + cpu_min(lane, count - 1));
         if (bias != NULL) {
-            for (int64_t j = 0; j < experts; j++) keys[j * LANES + lane] = key_of(probs[j] + bias[j]);
+#pragma omp simd
+            for (int64_t j = 0; j < experts; j++) row[j] = key_of(probs[j] + bias[j]);
         } else {
-            for (int64_t j = 0; j < experts; j++) keys[j * LANES + lane] = key_of(probs[j]);
+#pragma omp simd
+            for (int64_t j = 0; j < experts; j++) row[j] = key_of(probs[j]);
         }
+        for (int64_t j = 0; j < experts; j++) keys[j * LANES + lane] = row[j];
     }
 }
 
@@ -146,14 +155,9 @@ static void mask_groups(const struct mt_topk_args *a, const struct workspace *w)
     }
 }
 
-static size_t workspace_bytes(const struct mt_topk_args *a)
-{
-    return (size_t)workspace_rows(a) * LANES * sizeof(int32_t);
-}
-
 size_t MT_CPU(topk_scratch)(const struct mt_device *device, const void *args)
 {
-    return (size_t)device->threads * workspace_bytes(args);
+    return (size_t)device->threads * (size_t)workspace_size(args) * sizeof(int32_t);
 }
 
 enum mt_status MT_CPU(topk)(struct mt_device *device, const void *args)
@@ -168,11 +172,11 @@ enum mt_status MT_CPU(topk)(struct mt_device *device, const void *args)
     int64_t pieces = (tokens + LANES - 1) / LANES;
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *experts)) schedule(static)
     for (int64_t piece = 0; piece < pieces; piece++) {
-        size_t own = (size_t)omp_get_thread_num() * workspace_bytes(a);
-        struct workspace w = workspace_at(a, (int32_t *)((char *)device->scratch.data + own));
+        int64_t own = omp_get_thread_num() * workspace_size(a);
+        struct workspace w = workspace_at(a, (int32_t *)device->scratch.data + own);
         int64_t start = piece * LANES;
         int64_t count = cpu_min(LANES, tokens - start);
-        load_keys(a, start, count, w.keys);
+        load_keys(a, start, count, &w);
         if (a->group_rule != MT_GROUP_NONE) mask_groups(a, &w);
         pick_best(w.keys, experts, slots, w.picked);
         for (int64_t lane = 0; lane < count; lane++) {
