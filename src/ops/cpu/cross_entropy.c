@@ -21,11 +21,12 @@
 #include "ops/cpu/simd.h"
 
 #define TILE_COLUMNS 512                  // vocabulary entries per tile
-#define TILE_STRIDE  (TILE_COLUMNS + 16)  // floats between a tile's rows: off the power of two, for the cache
-#define MOST_ROWS    256                  // of a chunk, when the device chooses
+#define TILE_STRIDE  (TILE_COLUMNS + 16)  // floats between a tile's rows; as padded() makes it
+#define MOST_ROWS    512                  // of a chunk, when the device chooses
 #define LEAST_ROWS   32                   // likewise
 #define LOGIT_BYTES  ((int64_t)112 << 20) // of a chunk's logits, when the device chooses
 #define MOST_LANES   32
+#define MAXIMA       32                  // kept side by side in the search for a row's largest logit
 #define LANE_BYTES   ((int64_t)64 << 20) // of all lanes' partial sums
 
 /* Sizes, and where things lie in the scratch memory (byte offsets). */
@@ -35,16 +36,16 @@ struct plan {
     int64_t lanes;
     bool gradients;
     size_t row_index;    // i64 [rows]
-    size_t hidden;       // [rows, d]
-    size_t hidden_low;   // [rows, r]
+    size_t hidden;       // [rows, d], rows padded
+    size_t hidden_low;   // [rows, r], rows padded
     size_t bias;         // [V] when the bias is not f32
     size_t tile_max;     // [tiles, rows]
     size_t tile_sum;     // [tiles, rows]
     size_t label_logit;  // [rows]
     size_t lse;          // f64 [rows]
     size_t logits;       // [tiles, rows, TILE_STRIDE]; without gradients a tile for each thread
-    size_t dhidden;      // [lanes, rows, d]
-    size_t dhidden_low;  // [lanes, rows, r]
+    size_t dhidden;      // [lanes, rows, d], rows padded
+    size_t dhidden_low;  // [lanes, rows, r], rows padded
     size_t workspace;    // of gemm, one for each thread
     size_t thread_bytes; // of one such workspace
     size_t bytes;        // in all
@@ -68,6 +69,15 @@ static size_t place(struct plan *plan, int64_t items, size_t item_bytes)
     return offset;
 }
 
+/*
+ * Floats between rows of our own: whole cache lines, one more than needed, so that rows of a power of two
+ * do not all fall into the same sets of the cache.
+ */
+static int64_t padded(int64_t width)
+{
+    return (width + 15) / 16 * 16 + 16;
+}
+
 static int64_t low_rank(const struct mt_cross_entropy_args *a)
 {
     return mt_tensor_present(&a->hidden_low) ? a->hidden_low.dim[1] : 0;
@@ -81,20 +91,20 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
 static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
 {
     struct plan plan = {0};
-    int64_t width = a->hidden.dim[1];
-    int64_t rank = low_rank(a);
+    int64_t width = padded(a->hidden.dim[1]);
+    int64_t rank = padded(low_rank(a));
     int64_t vocabulary = a->weight.dim[0];
     bool sums_hidden = mt_tensor_present(&a->dhidden) || mt_tensor_present(&a->dhidden_low);
     plan.gradients = sums_hidden || mt_tensor_present(&a->dweight) || mt_tensor_present(&a->dbias) ||
                      mt_tensor_present(&a->dweight_low);
-    int64_t wanted = a->chunk_rows;
-    if (wanted == 0) wanted = clamp(LOGIT_BYTES / (vocabulary * 4), LEAST_ROWS, MOST_ROWS);
-    int64_t rows = cpu_min(wanted, a->hidden.dim[0]);
+    int64_t fitting = LOGIT_BYTES / (vocabulary * (int64_t)sizeof(float));
+    int64_t wanted = plan.gradients ? clamp(fitting, LEAST_ROWS, MOST_ROWS) : MOST_ROWS;
+    int64_t rows = cpu_min(a->chunk_rows > 0 ? a->chunk_rows : wanted, a->hidden.dim[0]);
     plan.most_rows = rows;
     plan.tiles = (vocabulary + TILE_COLUMNS - 1) / TILE_COLUMNS;
     plan.lanes = plan.tiles;
     if (sums_hidden) {
-        int64_t lane_bytes = (rows * (width + rank) + 1) * (int64_t)sizeof(float);
+        int64_t lane_bytes = (rows + 1) * (width + rank) * (int64_t)sizeof(float);
         plan.lanes = cpu_min(plan.tiles, clamp(LANE_BYTES / lane_bytes, 1, MOST_LANES));
     }
     bool converts_bias = mt_tensor_present(&a->bias) && !cpu_is_f32(&a->bias);
@@ -137,19 +147,24 @@ size_t MT_CPU(cross_entropy_scratch)(const struct mt_device *device, const void 
 
 // ------------------------------------------------------------------ the parts of a chunk
 
+static void *memory_at(const struct chunk *c, size_t offset)
+{
+    return c->scratch + offset;
+}
+
 static float *floats_at(const struct chunk *c, size_t offset)
 {
-    return (float *)(c->scratch + offset);
+    return memory_at(c, offset);
 }
 
 static const int64_t *row_index(const struct chunk *c)
 {
-    return (const int64_t *)(c->scratch + c->plan.row_index);
+    return memory_at(c, c->plan.row_index);
 }
 
 static void *thread_workspace(const struct chunk *c)
 {
-    return c->scratch + c->plan.workspace + (size_t)omp_get_thread_num() * c->plan.thread_bytes;
+    return memory_at(c, c->plan.workspace + (size_t)omp_get_thread_num() * c->plan.thread_bytes);
 }
 
 /* The tile's [rows, TILE_STRIDE] floats: its own, or without gradients the thread's. */
@@ -202,12 +217,28 @@ static struct gemm_operand float_rows(const float *data, int64_t stride, bool tr
 
 // ------------------------------------------------------------------ forward
 
+/* The largest of a row, NaN aside. Several are sought side by side: compilers keep a plain maximum in order.
+ */
+static float row_max(const float *z, int64_t columns)
+{
+    float top[MAXIMA];
+    for (int i = 0; i < MAXIMA; i++) top[i] = -INFINITY;
+    int64_t whole = columns / MAXIMA * MAXIMA;
+    for (int64_t j = 0; j < whole; j += MAXIMA) {
+#pragma omp simd
+        for (int i = 0; i < MAXIMA; i++) {
+            top[i] = z[j + i] > top[i] ? z[j + i] : top[i];
+        }
+    }
+    for (int64_t j = whole; j < columns; j++) top[0] = z[j] > top[0] ? z[j] : top[0];
+    for (int i = 1; i < MAXIMA; i++) top[0] = top[i] > top[0] ? top[i] : top[0];
+    return top[0];
+}
+
 /* Turns a row of logits into exp(z - max) and returns the max and the sum; -inf logits become 0. */
 static void exponentiate(float *z, int64_t columns, float *highest, float *total)
 {
-    float top = -INFINITY;
-#pragma omp simd reduction(max : top)
-    for (int64_t j = 0; j < columns; j++) top = z[j] > top ? z[j] : top;
+    float top = row_max(z, columns);
     float reference = top == -INFINITY ? 0.0f : top; // -inf - -inf would be NaN
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -229,11 +260,11 @@ static void forward_tile(const struct chunk *c, int64_t tile)
     float *logits = tile_logits(c, tile);
     void *workspace = thread_workspace(c);
     MT_CPU(gemm_block)
-    (c->rows, columns, width, 1.0f, float_rows(floats_at(c, c->plan.hidden), width, false),
+    (c->rows, columns, width, 1.0f, float_rows(floats_at(c, c->plan.hidden), padded(width), false),
      weight_rows(&a->weight, start, true), 0.0f, logits, TILE_STRIDE, workspace);
     if (rank > 0) {
         MT_CPU(gemm_block)
-        (c->rows, columns, rank, 1.0f, float_rows(floats_at(c, c->plan.hidden_low), rank, false),
+        (c->rows, columns, rank, 1.0f, float_rows(floats_at(c, c->plan.hidden_low), padded(rank), false),
          weight_rows(&a->weight_low, start, true), 1.0f, logits, TILE_STRIDE, workspace);
     }
     float *tile_max = floats_at(c, c->plan.tile_max) + tile * c->plan.most_rows;
@@ -265,8 +296,9 @@ static void finish_row(const struct chunk *c, int64_t row)
         // A sum of 0 is a tile of -inf only, which has no maximum to relate to; a NaN is kept.
         if (part != 0.0f) sum += (double)part * exp((double)tile_max[tile * stride] - (double)highest);
     }
-    double lse = (double)highest + log(sum);
-    ((double *)(c->scratch + c->plan.lse))[row] = lse;
+    double lse = sum == 0.0 ? -INFINITY : (double)highest + log(sum);
+    double *row_lse = memory_at(c, c->plan.lse);
+    row_lse[row] = lse;
     int64_t at = row_index(c)[row];
     if (mt_tensor_present(&c->a->lse)) ((float *)c->a->lse.data)[at] = (float)lse;
     if (((const int32_t *)c->a->labels.data)[at] < 0) return;
@@ -279,7 +311,7 @@ static void finish_row(const struct chunk *c, int64_t row)
 static void differentiate_tile(const struct chunk *c, int64_t tile)
 {
     const float *tile_max = floats_at(c, c->plan.tile_max) + tile * c->plan.most_rows;
-    const double *lse = (const double *)(c->scratch + c->plan.lse);
+    const double *lse = memory_at(c, c->plan.lse);
     int64_t columns = tile_columns(c, tile);
     float *logits = tile_logits(c, tile);
     for (int64_t row = 0; row < c->rows; row++) {
@@ -314,7 +346,7 @@ static void add_dweight(const struct chunk *c, int64_t tile, const float *hidden
     int64_t width = dweight->dim[1];
     MT_CPU(gemm_block)
     (tile_columns(c, tile), width, c->rows, 1.0f, float_rows(tile_logits(c, tile), TILE_STRIDE, true),
-     float_rows(hidden, width, false), 1.0f, cpu_row(dweight, tile_start(tile)), dweight->stride[0],
+     float_rows(hidden, padded(width), false), 1.0f, cpu_row(dweight, tile_start(tile)), dweight->stride[0],
      thread_workspace(c));
 }
 
@@ -325,7 +357,8 @@ static void add_dhidden(const struct chunk *c, int64_t tile, bool first, const s
     int64_t width = weight->dim[1];
     MT_CPU(gemm_block)
     (c->rows, width, tile_columns(c, tile), 1.0f, float_rows(tile_logits(c, tile), TILE_STRIDE, false),
-     weight_rows(weight, tile_start(tile), false), first ? 0.0f : 1.0f, partial, width, thread_workspace(c));
+     weight_rows(weight, tile_start(tile), false), first ? 0.0f : 1.0f, partial, padded(width),
+     thread_workspace(c));
 }
 
 static void backward_lane(const struct chunk *c, int64_t lane)
@@ -334,8 +367,7 @@ static void backward_lane(const struct chunk *c, int64_t lane)
     const struct plan *plan = &c->plan;
     int64_t start = lane * plan->tiles / plan->lanes;
     int64_t end = (lane + 1) * plan->tiles / plan->lanes;
-    int64_t width = a->hidden.dim[1];
-    int64_t rank = low_rank(a);
+    int64_t lane_rows = lane * plan->most_rows;
     for (int64_t tile = start; tile < end; tile++) {
         differentiate_tile(c, tile);
         if (mt_tensor_present(&a->dbias)) add_dbias(c, tile);
@@ -344,11 +376,11 @@ static void backward_lane(const struct chunk *c, int64_t lane)
             add_dweight(c, tile, floats_at(c, plan->hidden_low), &a->dweight_low);
         }
         if (mt_tensor_present(&a->dhidden)) {
-            float *partial = floats_at(c, plan->dhidden) + lane * plan->most_rows * width;
+            float *partial = floats_at(c, plan->dhidden) + lane_rows * padded(a->weight.dim[1]);
             add_dhidden(c, tile, tile == start, &a->weight, partial);
         }
         if (mt_tensor_present(&a->dhidden_low)) {
-            float *partial = floats_at(c, plan->dhidden_low) + lane * plan->most_rows * rank;
+            float *partial = floats_at(c, plan->dhidden_low) + lane_rows * padded(low_rank(a));
             add_dhidden(c, tile, tile == start, &a->weight_low, partial);
         }
     }
@@ -362,7 +394,7 @@ static void add_lanes(const struct chunk *c, int64_t row, const float *partials,
     float *restrict out = cpu_row(target, row_index(c)[row]);
     memset(out, 0, (size_t)width * sizeof(float));
     for (int64_t lane = 0; lane < c->plan.lanes; lane++) {
-        const float *restrict partial = partials + (lane * c->plan.most_rows + row) * width;
+        const float *restrict partial = partials + (lane * c->plan.most_rows + row) * padded(width);
 #pragma omp simd
         for (int64_t j = 0; j < width; j++) out[j] += partial[j];
     }
@@ -399,17 +431,17 @@ static void run_chunk(const struct chunk *c)
 static void gather_rows(struct chunk *c, bool labelled, int64_t count, int64_t *next)
 {
     const int32_t *labels = c->a->labels.data;
-    int64_t *index = (int64_t *)(c->scratch + c->plan.row_index);
+    int64_t *index = memory_at(c, c->plan.row_index);
     int64_t width = c->a->hidden.dim[1];
     int64_t rank = low_rank(c->a);
     for (c->rows = 0; c->rows < count; ++*next) {
         if ((labels[*next] >= 0) != labelled) continue;
         index[c->rows] = *next;
-        memcpy(floats_at(c, c->plan.hidden) + c->rows * width, cpu_row(&c->a->hidden, *next),
+        memcpy(floats_at(c, c->plan.hidden) + c->rows * padded(width), cpu_row(&c->a->hidden, *next),
                (size_t)width * sizeof(float));
         if (rank > 0) {
-            memcpy(floats_at(c, c->plan.hidden_low) + c->rows * rank, cpu_row(&c->a->hidden_low, *next),
-                   (size_t)rank * sizeof(float));
+            memcpy(floats_at(c, c->plan.hidden_low) + c->rows * padded(rank),
+                   cpu_row(&c->a->hidden_low, *next), (size_t)rank * sizeof(float));
         }
         c->rows++;
     }

@@ -31,7 +31,7 @@ static double log_sum_exp(const struct mt_cross_entropy_args *a, int64_t row)
     double reference = isinf(highest) && highest < 0.0 ? 0.0 : highest; // all of them -inf: lse is -inf
     double sum = 0.0;
     for (int64_t v = 0; v < vocabulary; v++) sum += exp(logit(a, row, v) - reference);
-    return reference + log(sum);
+    return sum == 0.0 ? -INFINITY : reference + log(sum);
 }
 
 static double logit_gradient(const struct mt_cross_entropy_args *a, int64_t row, int64_t v, double lse)
