@@ -22,6 +22,7 @@
     X(sparsemixer)     \
     X(dispatch)        \
     X(combine)         \
+    X(cross_entropy)   \
     X(adamw)           \
     X(reduce)          \
     // end of list

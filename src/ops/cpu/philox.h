@@ -73,7 +73,7 @@ static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, ui
 {
     philox_vector word[4][PHILOX_REGISTERS];
     for (int r = 0; r < PHILOX_REGISTERS; r++) {
-        philox_vector block;
+        philox_vector block = {0};
         for (int lane = 0; lane < PHILOX_LANES; lane++)
             block[lane] = first + (uint64_t)(r * PHILOX_LANES + lane);
         word[0][r] = block;
