@@ -1,6 +1,7 @@
 /* Arena: a list of blocks, bump allocation in the newest. */
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,7 +20,11 @@ void mt_arena_init(struct mt_arena *arena, struct mt_context *ctx, size_t block_
     *arena = (struct mt_arena){.ctx = ctx, .block_bytes = block_bytes};
 }
 
-static enum mt_status add_block(struct mt_arena *arena, size_t capacity)
+_Static_assert(offsetof(struct mt_arena_block, data) % ARENA_ALIGNMENT == 0, "data is aligned as promised");
+
+/* A new block, first in the list; one made for a single large thing goes second, so the first stays in use.
+ */
+static enum mt_status add_block(struct mt_arena *arena, size_t capacity, struct mt_arena_block **added)
 {
     void *memory = NULL;
     if (capacity > SIZE_MAX - sizeof(struct mt_arena_block)) {
@@ -29,11 +34,12 @@ static enum mt_status add_block(struct mt_arena *arena, size_t capacity)
     enum mt_status status = mt_allocate(arena->ctx, sizeof(struct mt_arena_block) + capacity, &memory);
     if (status != MT_OK) return status;
     struct mt_arena_block *block = memory;
-    block->next = arena->blocks;
-    block->capacity = capacity;
-    block->used = 0;
-    block->padding = 0;
-    arena->blocks = block;
+    *block = (struct mt_arena_block){.capacity = capacity};
+    bool second = arena->blocks != NULL && capacity > arena->block_bytes;
+    struct mt_arena_block **place = second ? &arena->blocks->next : &arena->blocks;
+    block->next = *place;
+    *place = block;
+    *added = block;
     return MT_OK;
 }
 
@@ -46,9 +52,9 @@ enum mt_status mt_arena_allocate(struct mt_arena *arena, size_t bytes, void **me
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     struct mt_arena_block *block = arena->blocks;
     if (block == NULL || block->capacity - block->used < rounded) {
-        enum mt_status status = add_block(arena, rounded > arena->block_bytes ? rounded : arena->block_bytes);
+        size_t capacity = rounded > arena->block_bytes ? rounded : arena->block_bytes;
+        enum mt_status status = add_block(arena, capacity, &block);
         if (status != MT_OK) return status;
-        block = arena->blocks;
     }
     *memory = block->data + block->used;
     block->used += rounded;

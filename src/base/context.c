@@ -3,6 +3,7 @@
  */
 #include "metier/context.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,23 +40,39 @@ void mt_context_init(struct mt_context *ctx, const struct mt_allocator *allocato
 
 enum mt_status mt_fail(struct mt_context *ctx, enum mt_status status, const char *format, ...)
 {
+    // Written aside first: an argument may be the old message itself.
+    char message[MT_MESSAGE_BYTES] = "";
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    memcpy(ctx->message, message, sizeof message);
     return status;
+}
+
+/* Adds as much of the text as fits. */
+static void append(char message[MT_MESSAGE_BYTES], const char *text)
+{
+    size_t used = strlen(message);
+    size_t room = MT_MESSAGE_BYTES - 1 - used;
+    size_t length = strlen(text);
+    if (length > room) length = room;
+    memcpy(message + used, text, length);
+    message[used + length] = '\0';
 }
 
 enum mt_status mt_fail_within(struct mt_context *ctx, enum mt_status status, const char *format, ...)
 {
-    char inner[MT_MESSAGE_BYTES];
-    memcpy(inner, ctx->message, sizeof inner);
+    char message[MT_MESSAGE_BYTES] = "";
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    if (used < 0 || (size_t)used >= sizeof ctx->message) return status;
-    (void)snprintf(ctx->message + used, sizeof ctx->message - (size_t)used, ": %s", inner);
+    if (ctx->message[0] != '\0') {
+        append(message, ": ");
+        append(message, ctx->message);
+    }
+    memcpy(ctx->message, message, sizeof message);
     return status;
 }
 
@@ -109,6 +126,7 @@ enum mt_status mt_reallocate(struct mt_context *ctx, size_t old_bytes, size_t ne
 void mt_release(struct mt_context *ctx, void *block, size_t bytes)
 {
     if (block == NULL) return;
+    assert(bytes <= ctx->live_bytes); // else a byte count differs from what was asked for
     ctx->allocator.release(ctx->allocator.self, block, bytes);
     ctx->live_bytes -= bytes;
 }

@@ -50,10 +50,13 @@ static inline float mt_rng_unit(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* The same in (0, 1): safe under a logarithm. */
+/*
+ * 23 random bits as a float in (0, 1), both ends excluded: safe under log(x) and log(-log(x)). With one bit
+ * more the largest value would round to 1.
+ */
 static inline float mt_rng_unit_open(uint32_t word)
 {
-    return ((float)(word >> 8) + 0.5f) * 0x1p-24f;
+    return ((float)(word >> 9) + 0.5f) * 0x1p-23f;
 }
 
 /* Element `index` of a stream: 32 random bits. */

@@ -3,41 +3,25 @@
  * Each must end with MT_ERR_MEMORY, a message, and every byte returned.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "ops/op_case.h"
+#include "support/failing_allocator.h"
 
-struct failing_allocator {
-    long calls;
-    long fail_at; // this call fails, counting from 0
-    long live;    // blocks
+struct memory_run {
+    const struct op_case *c;
+    const char *device;
 };
 
-static void *failing_allocate(void *self, size_t bytes, size_t alignment)
+static enum mt_status small_run(struct mt_context *ctx, const void *self)
 {
-    struct failing_allocator *a = self;
-    if (a->calls++ == a->fail_at) return NULL;
-    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void *block = aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-    if (block != NULL) a->live++;
-    return block;
-}
-
-static void failing_release(void *self, void *block, size_t bytes)
-{
-    (void)bytes;
-    ((struct failing_allocator *)self)->live--;
-    free(block);
-}
-
-static enum mt_status small_run(struct mt_context *ctx, const struct op_case *c, const char *device_name)
-{
+    const struct memory_run *run = self;
+    const struct op_case *c = run->c;
     struct mt_device *device = NULL;
     struct case_tensors host;
     struct case_tensors on_device;
     enum mt_status status = case_make_host(ctx, c, false, &host);
     if (status != MT_OK) return status;
-    status = mt_device_create(ctx, device_name, 2, &device);
+    status = mt_device_create(ctx, run->device, 2, &device);
     if (status == MT_OK) {
         status = case_copy_to(device, c, &host, &on_device);
         if (status == MT_OK) {
@@ -51,27 +35,6 @@ static enum mt_status small_run(struct mt_context *ctx, const struct op_case *c,
     return status;
 }
 
-/* Returns the number of allocations made, or -1 after printing what went wrong. */
-static long memory_case(const struct op_case *c, const char *device_name)
-{
-    for (long n = 0;; n++) {
-        struct failing_allocator state = {.fail_at = n};
-        struct mt_allocator allocator = {failing_allocate, failing_release, &state};
-        struct mt_context ctx;
-        mt_context_init(&ctx, &allocator);
-        enum mt_status status = small_run(&ctx, c, device_name);
-        bool reached = state.calls > n;
-        bool clean = state.live == 0 && ctx.live_bytes == 0;
-        bool expected = reached ? status == MT_ERR_MEMORY && ctx.message[0] != '\0' : status == MT_OK;
-        if (!clean || !expected) {
-            printf("FAIL %s %s: allocation %ld failing gives '%s' (%s), %ld blocks left\n", mt_op_name(c->op),
-                   c->label, n, mt_status_text(status), ctx.message, state.live);
-            return -1;
-        }
-        if (!reached) return n;
-    }
-}
-
 int mode_memory(const struct case_list *list, const struct mode_options *options)
 {
     int failures = 0;
@@ -80,10 +43,12 @@ int mode_memory(const struct case_list *list, const struct mode_options *options
     for (size_t i = 0; i < list->count; i++) {
         const struct op_case *c = &list->items[i];
         if (c->only_speed || !case_selected(c, options)) continue;
-        long made = memory_case(c, options->device);
-        passed += made >= 0;
-        failures += made < 0;
-        if (made > 0) allocations += made;
+        struct memory_run run = {.c = c, .device = options->device};
+        struct failing_report report = fail_each_allocation(small_run, &run);
+        passed += report.ok;
+        failures += !report.ok;
+        allocations += report.allocations;
+        if (!report.ok) printf("FAIL %s %s: %s\n", mt_op_name(c->op), c->label, report.problem);
     }
     printf("%ld allocations made to fail, one at a time\n", allocations);
     printf("%d passed, %d failed\n", passed, failures);

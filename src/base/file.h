@@ -1,0 +1,75 @@
+/*
+ * Files. Writing is atomic: the data goes to a temporary file beside the target, reaches the disk, and
+ * takes the target's name in one step; a reader sees the old file or the new one, never a part.
+ * Reading refuses what is not a regular file. Every message names the path.
+ */
+#ifndef MT_BASE_FILE_H
+#define MT_BASE_FILE_H
+
+#include <stddef.h>
+
+#include "metier/context.h"
+
+struct mt_file_writer {
+    struct mt_context *ctx; // borrowed; NULL: not open
+    char *path;             // owned; the target
+    char *temporary;        // owned; "PATH.tmp.PID.N", what is being written
+    int descriptor;
+};
+
+/*
+ * Opens a caller-owned writer. An existing target must be a regular file (a symbolic link is replaced,
+ * not followed); its directory must exist. End with commit or abandon.
+ */
+enum mt_status mt_file_writer_open(struct mt_context *ctx, const char *path, struct mt_file_writer *writer);
+
+/* Appends bytes. After a failure the temporary file is gone and the writer closed. */
+enum mt_status mt_file_writer_write(struct mt_file_writer *writer, const void *data, size_t bytes);
+
+/* Puts the file in place, safe on disk. Whatever the outcome, the writer is closed afterwards. */
+enum mt_status mt_file_writer_commit(struct mt_file_writer *writer);
+
+/* Removes the temporary file; a closed or zeroed writer is allowed. */
+void mt_file_writer_abandon(struct mt_file_writer *writer);
+
+/* Writes a whole file, atomically. */
+enum mt_status mt_file_write_all(struct mt_context *ctx, const char *path, const void *data, size_t bytes);
+
+/*
+ * Reads a whole regular file of at most max_bytes; refuses one whose size changes meanwhile. The caller
+ * frees *data with mt_release and *bytes.
+ */
+enum mt_status mt_file_read_all(struct mt_context *ctx, const char *path, size_t max_bytes, void **data,
+                                size_t *bytes);
+
+/* A file in memory, read-only. Whoever shortens the file meanwhile makes access to the lost part fatal. */
+struct mt_file_mapping {
+    const void *data; // NULL for an empty file
+    size_t bytes;
+};
+
+enum mt_file_access {
+    MT_FILE_SEQUENTIAL, // read once, front to back: read ahead
+    MT_FILE_RANDOM,     // here and there: do not read ahead
+    MT_FILE_SOON,       // all of it: start reading now
+};
+
+/* Maps a regular file; the caller unmaps. */
+enum mt_status mt_file_map(struct mt_context *ctx, const char *path, struct mt_file_mapping *mapping);
+
+/* Tells the system how the mapping will be read. Advice: without effect where not supported. */
+void mt_file_advise(const struct mt_file_mapping *mapping, enum mt_file_access access);
+
+/* Unmaps and clears the struct; a zeroed mapping is allowed. */
+void mt_file_unmap(struct mt_file_mapping *mapping);
+
+/*
+ * "directory/name", without doubling a slash; an absolute name, or any name in the directory "", stays
+ * as it is. The caller frees with mt_path_release.
+ */
+enum mt_status mt_path_join(struct mt_context *ctx, const char *directory, const char *name, char **path);
+
+/* Frees a path made here; NULL is allowed. */
+void mt_path_release(struct mt_context *ctx, char *path);
+
+#endif

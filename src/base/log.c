@@ -1,0 +1,89 @@
+/* Log lines: formatted whole on the stack, then written by one call. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 2048
+
+void mt_log_init(struct mt_log *log, FILE *stream, enum mt_log_level level)
+{
+    *log = (struct mt_log){.stream = stream, .level = level};
+    log->terminal = stream != NULL && isatty(fileno(stream)) == 1;
+}
+
+bool mt_log_enabled(const struct mt_log *log, enum mt_log_level level)
+{
+    return log != NULL && log->stream != NULL && level <= log->level;
+}
+
+/* A message may quote a file name or model text: it must not move the cursor or forge a second line. */
+static void replace_control_characters(char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte < 0x20 || byte == 0x7F) *text = '?';
+    }
+}
+
+static void write_line(const struct mt_log *log, const char *prefix, const char *format, va_list args)
+{
+    static const char ellipsis[] = "...";
+    static const char wipe[] = "\r\033[K";
+    char line[LINE_BYTES + sizeof ellipsis + 1];
+    size_t wiped = log->terminal ? sizeof wipe - 1 : 0;
+    memcpy(line, wipe, wiped);
+    size_t length = wiped + (size_t)snprintf(line + wiped, LINE_BYTES - wiped, "metier: %s", prefix);
+    int wanted = vsnprintf(line + length, LINE_BYTES - length, format, args);
+    if (wanted < 0) return;
+    bool cut = (size_t)wanted >= LINE_BYTES - length;
+    char *message = line + length;
+    length += cut ? LINE_BYTES - length - 1 : (size_t)wanted;
+    while (!cut && line + length > message && line[length - 1] == '\n') length--;
+    line[length] = '\0';
+    replace_control_characters(message);
+    if (cut) {
+        memcpy(line + length, ellipsis, sizeof ellipsis - 1);
+        length += sizeof ellipsis - 1;
+    }
+    line[length++] = '\n';
+    (void)fwrite(line, 1, length, log->stream);
+    (void)fflush(log->stream);
+}
+
+void mt_log_error(const struct mt_log *log, const char *format, ...)
+{
+    if (!mt_log_enabled(log, MT_LOG_ERROR)) return;
+    va_list args;
+    va_start(args, format);
+    write_line(log, "error: ", format, args);
+    va_end(args);
+}
+
+void mt_log_warning(const struct mt_log *log, const char *format, ...)
+{
+    if (!mt_log_enabled(log, MT_LOG_WARNING)) return;
+    va_list args;
+    va_start(args, format);
+    write_line(log, "warning: ", format, args);
+    va_end(args);
+}
+
+void mt_log_info(const struct mt_log *log, const char *format, ...)
+{
+    if (!mt_log_enabled(log, MT_LOG_INFO)) return;
+    va_list args;
+    va_start(args, format);
+    write_line(log, "", format, args);
+    va_end(args);
+}
+
+void mt_log_debug(const struct mt_log *log, const char *format, ...)
+{
+    if (!mt_log_enabled(log, MT_LOG_DEBUG)) return;
+    va_list args;
+    va_start(args, format);
+    write_line(log, "debug: ", format, args);
+    va_end(args);
+}
