@@ -63,7 +63,8 @@ static enum mt_status sort_tensors(struct mt_checkpoint *checkpoint)
     for (size_t s = 0; s < checkpoint->shard_count; s++) {
         const struct mt_safetensors *shard = &checkpoint->shards[s];
         for (size_t i = 0; i < shard->tensor_count; i++) {
-            checkpoint->tensors[used++] = (struct mt_checkpoint_tensor){.info = &shard->tensors[i], .shard = s};
+            checkpoint->tensors[used++] =
+                (struct mt_checkpoint_tensor){.info = &shard->tensors[i], .shard = s};
         }
     }
     if (used > 0) qsort(checkpoint->tensors, used, sizeof *checkpoint->tensors, compare_tensors);

@@ -163,7 +163,8 @@ static enum mt_status read_dtype(const struct mt_json_node *root, struct mt_hf_c
 static enum mt_status read_shape(const struct mt_json_node *root, struct mt_hf_config *config)
 {
     enum mt_status status = mt_json_get_integer(root, "vocab_size", 1, VOCAB_MAX, &config->vocab_size);
-    if (status == MT_OK) status = mt_json_get_integer(root, "hidden_size", 1, WIDTH_MAX, &config->hidden_size);
+    if (status == MT_OK)
+        status = mt_json_get_integer(root, "hidden_size", 1, WIDTH_MAX, &config->hidden_size);
     if (status == MT_OK) {
         status = mt_json_get_integer(root, "num_hidden_layers", 1, LAYERS_MAX, &config->layers);
     }
@@ -235,16 +236,17 @@ static enum mt_status read_latent(const struct mt_json_node *root, struct mt_hf_
     config->qk_rope_head_dim = 64;
     config->v_head_dim = 128;
     config->rope_interleave = true;
-    enum mt_status status =
-        mt_json_optional_integer(root, "q_lora_rank", 1, WIDTH_MAX, &config->q_lora_rank);
+    enum mt_status status = mt_json_optional_integer(root, "q_lora_rank", 1, WIDTH_MAX, &config->q_lora_rank);
     if (status == MT_OK) {
         status = mt_json_optional_integer(root, "kv_lora_rank", 1, WIDTH_MAX, &config->kv_lora_rank);
     }
     if (status == MT_OK) {
-        status = mt_json_optional_integer(root, "qk_nope_head_dim", 1, HEAD_DIM_MAX, &config->qk_nope_head_dim);
+        status =
+            mt_json_optional_integer(root, "qk_nope_head_dim", 1, HEAD_DIM_MAX, &config->qk_nope_head_dim);
     }
     if (status == MT_OK) {
-        status = mt_json_optional_integer(root, "qk_rope_head_dim", 2, HEAD_DIM_MAX, &config->qk_rope_head_dim);
+        status =
+            mt_json_optional_integer(root, "qk_rope_head_dim", 2, HEAD_DIM_MAX, &config->qk_rope_head_dim);
     }
     if (status == MT_OK) {
         status = mt_json_optional_integer(root, "v_head_dim", 1, HEAD_DIM_MAX, &config->v_head_dim);
@@ -340,7 +342,8 @@ static enum mt_status read_layer_pattern(const struct mt_json_node *root, struct
     enum mt_status status =
         mt_json_optional_integer(root, "n_shared_experts", 0, SHARED_MAX, &config->shared_experts);
     if (status == MT_OK) {
-        status = mt_json_optional_integer(root, "first_k_dense_replace", 0, LAYERS_MAX, &config->first_k_dense);
+        status =
+            mt_json_optional_integer(root, "first_k_dense_replace", 0, LAYERS_MAX, &config->first_k_dense);
     }
     if (status == MT_OK) {
         status = mt_json_optional_integer(root, "moe_layer_freq", 1, LAYERS_MAX, &config->moe_layer_freq);
@@ -358,8 +361,8 @@ static enum mt_status read_feed_forward(const struct mt_json_node *root, struct 
         mt_json_get_integer(root, "intermediate_size", 1, WIDTH_MAX, &config->intermediate_size);
     config->moe_intermediate_size = config->intermediate_size;
     if (status == MT_OK && mt_hf_defaults(config->model)->own_expert_width) {
-        status = mt_json_get_integer(root, "moe_intermediate_size", 1, WIDTH_MAX,
-                                     &config->moe_intermediate_size);
+        status =
+            mt_json_get_integer(root, "moe_intermediate_size", 1, WIDTH_MAX, &config->moe_intermediate_size);
     }
     if (status == MT_OK) status = read_expert_count(root, config);
     if (status == MT_OK) {
@@ -400,7 +403,8 @@ static enum mt_status read_deepseek_router(const struct mt_json_node *root, stru
         status = mt_json_optional_integer(root, "topk_group", 1, EXPERTS_MAX, &config->topk_groups);
     }
     if (status == MT_OK) {
-        status = mt_json_optional_real(root, "routed_scaling_factor", 1e-6, 1e6, &config->routed_scaling_factor);
+        status =
+            mt_json_optional_real(root, "routed_scaling_factor", 1e-6, 1e6, &config->routed_scaling_factor);
     }
     if (status == MT_OK) {
         status = mt_json_optional_real(root, "aux_loss_alpha", 0.0, 1e6, &config->aux_loss_coefficient);

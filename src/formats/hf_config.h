@@ -40,7 +40,7 @@ enum mt_hf_rope_kind {
 struct mt_hf_rope {
     enum mt_hf_rope_kind kind;
     double theta;
-    double factor;                // linear, yarn; 1 otherwise
+    double factor;                 // linear, yarn; 1 otherwise
     int64_t original_max_position; // yarn, longrope; max_position_embeddings where not given
     // yarn
     double beta_fast;

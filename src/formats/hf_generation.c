@@ -37,7 +37,8 @@ static enum mt_status read_sampling(const struct mt_json_node *root, struct mt_h
         status = mt_json_optional_integer(root, "top_k", 0, MT_HF_TOKEN_ID_MAX, &generation->top_k);
     }
     if (status == MT_OK) {
-        status = mt_json_optional_real(root, "repetition_penalty", 1e-3, 1e3, &generation->repetition_penalty);
+        status =
+            mt_json_optional_real(root, "repetition_penalty", 1e-3, 1e3, &generation->repetition_penalty);
     }
     if (status == MT_OK) {
         status = mt_json_optional_integer(root, "max_new_tokens", 1, LENGTH_MAX, &generation->max_new_tokens);

@@ -53,7 +53,8 @@ static enum mt_status read_yarn(const struct mt_json_node *scaling, struct mt_hf
         status = mt_json_optional_real(scaling, "attention_factor", 1e-6, 1e3, &rope->attention_factor);
     }
     if (status == MT_OK && rope->beta_fast < rope->beta_slow) {
-        status = mt_json_fail(scaling, "has beta_fast %g below beta_slow %g", rope->beta_fast, rope->beta_slow);
+        status =
+            mt_json_fail(scaling, "has beta_fast %g below beta_slow %g", rope->beta_fast, rope->beta_slow);
     }
     return status;
 }
@@ -85,8 +86,7 @@ static enum mt_status read_longrope(const struct mt_json_node *scaling, size_t p
                                     struct mt_hf_config *config)
 {
     struct mt_hf_rope *rope = &config->rope;
-    enum mt_status status =
-        read_factors(scaling, "short_factor", pairs, &config->arena, &rope->short_factor);
+    enum mt_status status = read_factors(scaling, "short_factor", pairs, &config->arena, &rope->short_factor);
     if (status == MT_OK) {
         status = read_factors(scaling, "long_factor", pairs, &config->arena, &rope->long_factor);
     }
@@ -115,8 +115,8 @@ static enum mt_status read_scaling(const struct mt_json_node *scaling, struct mt
         status = mt_json_optional_real(scaling, "partial_rotary_factor", 0.0, 1.0, &rotated_share);
     }
     if (status == MT_OK && rotated_share < 1.0) {
-        status = mt_json_fail(scaling, "rotates only a share of %g of each head; none of the known models does",
-                              rotated_share);
+        status = mt_json_fail(
+            scaling, "rotates only a share of %g of each head; none of the known models does", rotated_share);
     }
     if (status == MT_OK) {
         status = mt_json_optional_integer(scaling, "original_max_position_embeddings", 1, POSITION_MAX,

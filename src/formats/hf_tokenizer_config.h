@@ -14,7 +14,7 @@ struct mt_hf_template {
 };
 
 struct mt_hf_tokenizer_config {
-    struct mt_arena arena; // owns every text
+    struct mt_arena arena;       // owns every text
     const char *tokenizer_class; // NULL: not given
     const char *bos_token;       // NULL: none
     const char *eos_token;
