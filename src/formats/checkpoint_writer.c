@@ -111,11 +111,19 @@ static enum mt_status open_shard(struct mt_checkpoint_writer *writer)
                                       &format_metadata, 1, &writer->shard);
 }
 
+/* Gives the current shard its name. Even a failure may come after the renaming, so it counts as placed. */
+static enum mt_status place_shard(struct mt_checkpoint_writer *writer)
+{
+    bool complete = writer->shard.current == writer->shard.spec_count;
+    if (complete) writer->placed = writer->current + 1;
+    return mt_safetensors_writer_finish(&writer->shard);
+}
+
 /* Puts complete shards in place and opens the next, until one wants data. The last is left for finish. */
 static enum mt_status advance(struct mt_checkpoint_writer *writer)
 {
     while (writer->current + 1 < writer->shard_count && writer->shard.current == writer->shard.spec_count) {
-        enum mt_status status = mt_safetensors_writer_finish(&writer->shard);
+        enum mt_status status = place_shard(writer);
         if (status != MT_OK) return status;
         writer->current++;
         status = open_shard(writer);
@@ -204,6 +212,8 @@ static enum mt_status write_index(struct mt_checkpoint_writer *writer)
     status = make_index(writer, rows, &text);
     if (status == MT_OK) status = mt_path_join(writer->ctx, writer->directory, MT_CHECKPOINT_INDEX, &path);
     if (status == MT_OK) status = mt_file_write_all(writer->ctx, path, text.bytes, text.length);
+    // As with a shard: a failure may come after the renaming.
+    if (status != MT_OK && path != NULL) (void)unlink(path);
     mt_path_release(writer->ctx, path);
     mt_json_text_free(&text);
     mt_release(writer->ctx, memory, writer->spec_count * sizeof *rows);
@@ -216,8 +226,7 @@ enum mt_status mt_checkpoint_writer_finish(struct mt_checkpoint_writer *writer)
         return mt_fail(writer->ctx, MT_ERR_USAGE, "%s: is not open for writing", writer->directory);
     }
     // With data missing this is not the last shard, or not a complete one: finishing it says which tensor.
-    enum mt_status status = mt_safetensors_writer_finish(&writer->shard);
-    if (status == MT_OK) writer->current++;
+    enum mt_status status = place_shard(writer);
     if (status == MT_OK && writer->shard_count > 1) status = write_index(writer);
     if (status != MT_OK) {
         mt_checkpoint_writer_abandon(writer);
@@ -232,7 +241,7 @@ void mt_checkpoint_writer_abandon(struct mt_checkpoint_writer *writer)
 {
     if (!writer->open) return;
     mt_safetensors_writer_abandon(&writer->shard);
-    for (size_t i = 0; i < writer->current; i++) (void)unlink(writer->shards[i].path);
+    for (size_t i = 0; i < writer->placed; i++) (void)unlink(writer->shards[i].path);
     mt_arena_free(&writer->arena);
     writer->open = false;
 }

@@ -24,7 +24,8 @@ struct mt_checkpoint_writer {
     struct mt_arena arena; // the plan
     struct mt_checkpoint_shard *shards;
     size_t shard_count;
-    size_t current; // the shard being written; those before it are in place
+    size_t current; // the shard being written
+    size_t placed;  // so many shards may have their final name
     uint64_t total_bytes;
     struct mt_safetensors_writer shard;
     bool open;

@@ -330,9 +330,15 @@ static enum mt_status read_layer_pattern(const struct mt_json_node *root, struct
     if (config->model == MT_HF_QWEN3_MOE) {
         enum mt_status status = mt_json_optional_integer(root, "decoder_sparse_step", 1, LAYERS_MAX,
                                                          &config->decoder_sparse_step);
-        if (status != MT_OK) return status;
-        return mt_hf_read_integers(root, "mlp_only_layers", config->layers - 1, &config->arena,
-                                   &config->mlp_only_layers, &config->mlp_only_layer_count);
+        if (status == MT_OK) {
+            status = mt_hf_read_integers(root, "mlp_only_layers", config->layers - 1, &config->arena,
+                                         &config->mlp_only_layers, &config->mlp_only_layer_count);
+        }
+        if (status == MT_OK && config->mlp_only_layer_count > (size_t)config->layers) {
+            status = mt_json_fail(root, "has %zu mlp_only_layers, but only %lld layers",
+                                  config->mlp_only_layer_count, (long long)config->layers);
+        }
+        return status;
     }
     if (!is_deepseek(config)) return MT_OK;
     struct mt_json_node node;

@@ -52,6 +52,12 @@ static enum mt_status read_yarn(const struct mt_json_node *scaling, struct mt_hf
     if (status == MT_OK) {
         status = mt_json_optional_real(scaling, "attention_factor", 1e-6, 1e3, &rope->attention_factor);
     }
+    bool truncate = true;
+    if (status == MT_OK) status = mt_json_optional_bool(scaling, "truncate", &truncate);
+    if (status == MT_OK && !truncate) {
+        (void)mt_json_fail(scaling, "has truncate false, which none of the known models has");
+        status = MT_ERR_UNSUPPORTED;
+    }
     if (status == MT_OK && rope->beta_fast < rope->beta_slow) {
         status =
             mt_json_fail(scaling, "has beta_fast %g below beta_slow %g", rope->beta_fast, rope->beta_slow);

@@ -203,9 +203,8 @@ static int64_t size_of(const struct mt_hf_config *config, enum size size)
     return 0;
 }
 
-static bool applies(const struct mt_hf_config *config, enum when when, int64_t layer)
+static bool applies(const struct mt_hf_config *config, enum when when, bool moe)
 {
-    bool moe = mt_hf_config_layer_is_moe(config, layer);
     switch (when) {
     case ALWAYS: break;
     case ATTENTION_BIAS: return config->attention_bias;
@@ -277,7 +276,7 @@ bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor
         }
         if (walk->row < count) {
             const struct row *row = &rows[walk->row];
-            if (applies(walk->config, row->when, walk->layer)) {
+            if (applies(walk->config, row->when, walk->moe)) {
                 fill(walk, row, tensor);
                 step(walk, row);
                 return true;
@@ -289,6 +288,7 @@ bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor
         walk->row = 0;
         if (walk->section == SECTION_LAYERS) walk->layer++;
         walk->section = walk->layer < walk->config->layers ? SECTION_LAYERS : SECTION_AFTER;
+        walk->moe = mt_hf_config_layer_is_moe(walk->config, walk->layer);
     }
 }
 

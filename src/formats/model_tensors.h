@@ -47,6 +47,7 @@ struct mt_model_tensors {
     size_t row;
     int64_t layer;
     int64_t expert;
+    bool moe; // whether the current layer has experts
 };
 
 /* "routed experts", "routed_experts"; never NULL. */

@@ -22,7 +22,11 @@ struct mt_printable mt_printable_bytes(const char *text, size_t bytes)
     }
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)text[i];
-        printable.text[i] = byte < 0x20 || byte == 0x7F ? '?' : text[i];
+        // U+0080 to U+009F, two bytes in UTF-8, are control characters too.
+        unsigned char next = i + 1 < length ? (unsigned char)text[i + 1] : 0;
+        bool high_control = byte == 0xC2 && next >= 0x80 && next < 0xA0;
+        if (high_control) printable.text[i++] = '?';
+        printable.text[i] = byte < 0x20 || byte == 0x7F || high_control ? '?' : text[i];
     }
     if (cut) memcpy(printable.text + length, ellipsis, sizeof ellipsis);
     return printable;

@@ -13,7 +13,7 @@ struct mt_printable {
     char text[MT_PRINTABLE_BYTES]; // NUL-terminated
 };
 
-/* Control bytes become '?'; a long text is cut at a character boundary and ends in "...". */
+/* Control characters become '?'; a long text is cut at a character boundary and ends in "...". */
 struct mt_printable mt_printable(const char *text);
 
 /* The same for `bytes` bytes that need not be terminated. */

@@ -13,7 +13,7 @@
 
 static const struct mt_json_limits header_limits = {
     .max_bytes = MT_SAFETENSORS_HEADER_BYTES,
-    .max_values = 8000000, // some 600,000 tensors; bounds the parsed form to a few hundred MB
+    .max_values = 4000000, // some 250,000 tensors; bounds the parsed form to a few hundred MB
     .max_depth = 3,        // {name: {shape: []}}
 };
 

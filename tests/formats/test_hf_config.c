@@ -283,6 +283,7 @@ static void impossible_values(void **state)
         {MT_HF_PHIMOE, "\"short_mscale\": 1.243163121016122, ", "", "rope_scaling.short_mscale is missing"},
         {MT_HF_PHIMOE, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3", "picks exactly 2"},
         {MT_HF_QWEN3_MOE, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [48]", "is 48, expected 0 to 47"},
+        {MT_HF_DEEPSEEK_V2, "\"factor\": 40", "\"factor\": 40, \"truncate\": false", "has truncate false"},
         {MT_HF_QWEN3_MOE, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 0", "is 0"},
         {MT_HF_QWEN3_MOE, "\"head_dim\": 128", "\"head_dim\": 3", "expected an even number"},
         {MT_HF_QWEN3_MOE, "\"rope_scaling\": null", "\"rope_scaling\": []", "expected an object"},

@@ -45,8 +45,8 @@ static struct listing list_tensors(const struct mt_safetensors *files, size_t fi
     }
     for (size_t i = 0; i < listing.count; i++) {
         const struct mt_safetensors_tensor *tensor = listing.tensors[i];
-        listing.specs[i] = (struct mt_safetensors_spec){
-            .name = tensor->name, .dtype = tensor->dtype, .rank = tensor->rank};
+        listing.specs[i] =
+            (struct mt_safetensors_spec){.name = tensor->name, .dtype = tensor->dtype, .rank = tensor->rank};
         memcpy(listing.specs[i].dim, tensor->dim, sizeof tensor->dim);
     }
     return listing;
@@ -82,8 +82,8 @@ static enum mt_status write_shards(struct mt_context *ctx, const struct listing 
                                    const char *directory, uint64_t shard_bytes)
 {
     struct mt_checkpoint_writer writer;
-    enum mt_status status = mt_checkpoint_writer_open(ctx, directory, listing->specs, listing->count,
-                                                      shard_bytes, &writer);
+    enum mt_status status =
+        mt_checkpoint_writer_open(ctx, directory, listing->specs, listing->count, shard_bytes, &writer);
     for (size_t i = 0; i < listing->count && status == MT_OK; i++) {
         status = mt_checkpoint_writer_write(&writer, listing->tensors[i]->data,
                                             (size_t)listing->tensors[i]->bytes);
