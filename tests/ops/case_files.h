@@ -11,6 +11,9 @@
     X(embedding)       \
     X(rmsnorm)         \
     X(layernorm)       \
+    X(rope)            \
+    X(mla_key)         \
+    X(attention)       \
     X(swiglu)          \
     X(bias)            \
     X(elementwise)     \

@@ -46,6 +46,7 @@ static struct op_case *add(struct case_list *list, int rank, const int64_t *dims
     c->param[STEP] = step;
     c->real[DECAY] = decay;
     c->real[GRAD_SCALE] = grad_scale;
+    c->tolerance = 2e-6;
     c->forward = forward;
     case_slot(c, "param", SLOT_UPDATED, MT_F32, rank, dims);
     case_slot(c, "grad", SLOT_INPUT, MT_F32, rank, dims);

@@ -31,6 +31,7 @@ static struct op_case *add_axpby(struct case_list *list, int rank, const int64_t
                                  (double)beta, mt_dtype_name(dtype), padding != 0 ? " padded" : "");
     c->real[ALPHA] = alpha;
     c->real[BETA] = beta;
+    c->tolerance = dtype == MT_F32 ? 1e-6 : EXACT; // other types are ref's own
     c->forward = run_axpby;
     case_slot(c, "x", SLOT_INPUT, dtype, rank, dims);
     // With beta 0 the old y must not matter: as an output it starts as a value that would be noticed.

@@ -73,6 +73,7 @@ static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width
     int64_t vector[] = {width};
     int64_t rows[] = {tokens};
     c->backward_op = MT_OP_layernorm_backward;
+    c->tolerance = 2e-6;
     c->param[WITH_RESIDUAL] = residual;
     c->param[ACCUMULATE] = accumulate;
     c->param[VECTORS] = WANT_DWEIGHT | WANT_DBIAS;

@@ -63,7 +63,8 @@ static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width
 
 void cases_random_multiply(struct case_list *list)
 {
-    for (int kind = MT_RANDOM_DROPOUT; kind <= MT_RANDOM_JITTER; kind++) {
+    for (int number = MT_RANDOM_DROPOUT; number <= MT_RANDOM_JITTER; number++) {
+        enum mt_random_kind kind = (enum mt_random_kind)number;
         add(list, 1, 1, kind, 0.5f, false, 0);
         add(list, 5, 33, kind, 0.1f, false, 0);
         add(list, 9, 34, kind, 0.3f, false, 3); // rows begin at word 0, 2, 0, 2 of a block

@@ -50,7 +50,8 @@ static struct op_case *add(struct case_list *list, int rank, const int64_t *dims
 
 void cases_reduce(struct case_list *list)
 {
-    for (int kind = MT_REDUCE_SUM; kind <= MT_REDUCE_NONFINITE; kind++) {
+    for (int number = MT_REDUCE_SUM; number <= MT_REDUCE_NONFINITE; number++) {
+        enum mt_reduce_kind kind = (enum mt_reduce_kind)number;
         add(list, 1, (int64_t[]){1}, kind, false, SPECIALS_NONE, MT_F32, 0);
         add(list, 1, (int64_t[]){100003}, kind, false, SPECIALS_NONE, MT_F32, 0);
         add(list, 2, (int64_t[]){9, 33}, kind, true, SPECIALS_NONE, MT_F32, 3);

@@ -58,6 +58,7 @@ static struct op_case *add(struct case_list *list, int64_t rows, int64_t width, 
         case_new(list, MT_OP_swiglu_forward, "R=%d I=%d%s%s%s", (int)rows, (int)width, names[alias],
                  scale > 1 ? " large gates" : "", padding != 0 ? " padded" : "");
     c->backward_op = MT_OP_swiglu_backward;
+    c->tolerance = 2e-6;
     c->param[ALIAS] = alias;
     c->forward = forward;
     c->backward = backward;

@@ -21,7 +21,7 @@ enum mt_status MT_CPU(gemm)(struct mt_device *device, const void *args)
     int64_t k = g->a.dim[g->transpose_a ? 0 : 1];
     struct gemm_operand a = gemm_operand_of(&g->a, g->transpose_a);
     struct gemm_operand b = gemm_operand_of(&g->b, g->transpose_b);
-    struct gemm_tiles tiles = gemm_cut(m, n, k);
+    struct gemm_tiles tiles = gemm_cut(m, n, k, GEMM_ENOUGH_TILES);
     int64_t count = tiles.row_tiles * tiles.column_tiles;
 #pragma omp parallel for num_threads(gemm_threads(device, (double)m *(double)n *(double)k)) schedule(dynamic)
     for (int64_t tile = 0; tile < count; tile++) {

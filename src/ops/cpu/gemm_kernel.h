@@ -11,9 +11,52 @@
 
 #include "ops/cpu/gemm_vector.h"
 
+#define STEPS_AHEAD 8 // the panels lie in the second-level cache: asked for this many steps before use
+#define LINE_BYTES  64
+
+/*
+ * Memory that will be packed next, touched line by line while tiles are computed, so that reading it then
+ * costs no waiting: `runs` runs of bytes, evenly spaced.
+ */
+struct read_ahead {
+    const char *run;
+    int64_t runs; // still to be read, the one at hand included
+    int64_t run_bytes;
+    int64_t run_distance;
+    int64_t at; // bytes of this run already asked for
+};
+
+GEMM_INLINE void read_ahead_line(struct read_ahead *ahead)
+{
+    if (ahead->runs == 0) return;
+    __builtin_prefetch(ahead->run + ahead->at, 0, 2);
+    ahead->at += LINE_BYTES;
+    if (ahead->at < ahead->run_bytes) return;
+    ahead->at = 0;
+    ahead->run += ahead->run_distance;
+    ahead->runs--;
+}
+
+/* One step: a column of A times a row of B, added to the sums. */
+GEMM_INLINE void tile_step(int rows, const float *a, const float *b, vector_f32 sum[TILE_ROWS][TILE_VECTORS])
+{
+    vector_f32 b_row[TILE_VECTORS];
+    __builtin_prefetch(a + STEPS_AHEAD * TILE_ROWS);
+    UNROLL
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        __builtin_prefetch(b + STEPS_AHEAD * TILE_COLUMNS + v * VECTOR_LANES);
+        b_row[v] = vector_load(b + v * VECTOR_LANES);
+    }
+    UNROLL
+    for (int i = 0; i < rows; i++) {
+        UNROLL
+        for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] += a[i] * b_row[v];
+    }
+}
+
 /* `rows` is a constant wherever this is inlined. beta 0 does not read C. */
 GEMM_INLINE void tile_product(int rows, int64_t k, const float *a, const float *b, float alpha, float beta,
-                              float *c, int64_t c_row)
+                              float *c, int64_t c_row, struct read_ahead *ahead)
 {
     vector_f32 sum[TILE_ROWS][TILE_VECTORS];
     UNROLL
@@ -24,15 +67,16 @@ GEMM_INLINE void tile_product(int rows, int64_t k, const float *a, const float *
         __builtin_prefetch(c + i * c_row, 1);
         __builtin_prefetch(c + i * c_row + TILE_COLUMNS - 1, 1);
     }
-    for (int64_t p = 0; p < k; p++) {
-        vector_f32 b_row[TILE_VECTORS];
+    int64_t p = 0;
+    for (; p + 4 <= k; p += 4) {
         UNROLL
-        for (int v = 0; v < TILE_VECTORS; v++) b_row[v] = vector_load(b + v * VECTOR_LANES);
-        UNROLL
-        for (int i = 0; i < rows; i++) {
-            UNROLL
-            for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] += a[i] * b_row[v];
-        }
+        for (int s = 0; s < 4; s++) tile_step(rows, a + s * TILE_ROWS, b + s * TILE_COLUMNS, sum);
+        a += 4 * TILE_ROWS;
+        b += 4 * TILE_COLUMNS;
+        read_ahead_line(ahead);
+    }
+    for (; p < k; p++) {
+        tile_step(rows, a, b, sum);
         a += TILE_ROWS;
         b += TILE_COLUMNS;
     }
@@ -49,13 +93,13 @@ GEMM_INLINE void tile_product(int rows, int64_t k, const float *a, const float *
 }
 
 typedef void (*tile_kernel)(int64_t k, const float *a, const float *b, float alpha, float beta, float *c,
-                            int64_t c_row);
+                            int64_t c_row, struct read_ahead *ahead);
 
 #define TILE_KERNEL(rows)                                                                                    \
     static void tile_kernel_##rows(int64_t k, const float *a, const float *b, float alpha, float beta,       \
-                                   float *c, int64_t c_row)                                                  \
+                                   float *c, int64_t c_row, struct read_ahead *ahead)                        \
     {                                                                                                        \
-        tile_product(rows, k, a, b, alpha, beta, c, c_row);                                                  \
+        tile_product(rows, k, a, b, alpha, beta, c, c_row, ahead);                                           \
     }
 
 TILE_KERNEL(1)

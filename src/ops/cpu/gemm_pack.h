@@ -6,8 +6,6 @@
 #ifndef MT_OPS_CPU_GEMM_PACK_H
 #define MT_OPS_CPU_GEMM_PACK_H
 
-#include <string.h>
-
 #include "metier/tensor.h"
 #include "ops/cpu/gemm_vector.h"
 #include "tensor/dtype.h"
@@ -52,91 +50,74 @@ GEMM_INLINE void pack_scalar(enum mt_dtype dtype, const struct pack_source *sour
 }
 
 /* Lines of a step are neighbours: rows of the panel are copied. */
-GEMM_INLINE void pack_copying(enum mt_dtype dtype, const struct pack_source *source, int64_t lines, int64_t k,
-                              int64_t width, float *panel)
+GEMM_INLINE void pack_copying(enum mt_dtype dtype, const struct pack_source *source, int64_t k, int64_t width,
+                              float *panel)
 {
-    if (lines < width) {
-        pack_scalar(dtype, source, lines, 0, k, width, panel);
-        return;
-    }
     for (int64_t p = 0; p < k; p++) {
         int64_t start = p * source->step;
         float *target = panel + p * width;
-        int64_t i = 0;
-        for (; i + VECTOR_LANES <= width; i += VECTOR_LANES) {
+        int64_t whole = width / VECTOR_LANES * VECTOR_LANES;
+        for (int64_t i = 0; i < whole; i += VECTOR_LANES) {
             vector_store(target + i, pack_vector(dtype, source->data, start + i));
         }
-        if (i < width && dtype == MT_F32) {
-            memcpy(target + i, (const float *)source->data + start + i, (size_t)(width - i) * sizeof(float));
-            continue;
-        }
-        for (; i < width; i++) target[i] = pack_element(dtype, source->data, start + i);
+        for (int64_t i = whole; i < width; i++) target[i] = pack_element(dtype, source->data, start + i);
     }
 }
 
 /*
- * Steps of a line are neighbours, `lines` of them up to VECTOR_LANES: squares of 32-bit lanes are
- * transposed, one step each for f32, two for the 16-bit types. Stores are whole vectors: where the panel
- * is narrower, the surplus is overwritten by the next step (and the next panel: panels are packed in
- * rising order, with a vector to spare after the last). Returns the number of steps done.
+ * Steps of a line are neighbours: squares of 32-bit lanes are transposed, one step per lane for f32, two
+ * for the 16-bit types. Stores are whole vectors: where the panel is narrower, the surplus is overwritten
+ * by the next step (and the next panel: panels are packed in rising order, with a vector to spare after the
+ * last). Returns the number of steps done.
  */
 GEMM_INLINE int64_t pack_transposing(enum mt_dtype dtype, const struct pack_source *source, int64_t lines,
                                      int64_t k, int64_t width, float *panel)
 {
     const int64_t steps = dtype == MT_F32 ? VECTOR_LANES : 2 * VECTOR_LANES;
-    const char *data = source->data;
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
-    int64_t p = 0;
-    for (; p + steps <= k; p += steps) {
-        vector_u32 row[VECTOR_LANES];
-        UNROLL
-        for (int i = 0; i < VECTOR_LANES; i++) {
-            row[i] = (vector_u32){0};
-            if (i < lines) row[i] = *(const memory_u32 *)(data + (i * source->line + p) * bytes);
-        }
-        vector_transpose(row);
-        UNROLL
-        for (int i = 0; i < VECTOR_LANES; i++) {
-            if (dtype == MT_F32) {
-                vector_store(panel + (p + i) * width, (vector_f32)row[i]);
-            } else {
-                vector_u32 first = dtype == MT_BF16 ? row[i] << 16 : row[i] & 0xFFFFu;
-                vector_u32 second = dtype == MT_BF16 ? row[i] & 0xFFFF0000u : row[i] >> 16;
-                float *target = panel + (p + 2 * i) * width;
-                vector_store(target, dtype == MT_BF16 ? (vector_f32)first : vector_from_f16(first));
-                vector_store(target + width, dtype == MT_BF16 ? (vector_f32)second : vector_from_f16(second));
+    int64_t whole = k / steps * steps;
+    for (int64_t i = 0; i < width; i += VECTOR_LANES) {
+        // Lines beyond the last are filled with some line: nobody looks at them, but they are numbers.
+        int64_t first = i < lines ? i : lines - 1;
+        const char *data = (const char *)source->data + first * source->line * bytes;
+        for (int64_t p = 0; p < whole; p += steps) {
+            vector_u32 row[VECTOR_LANES]; // one step each, or two
+            vector_load_transposed(data + p * bytes, source->line * bytes, lines - 1 - first, row);
+            float *target = panel + p * width + i;
+            UNROLL
+            for (int j = 0; j < VECTOR_LANES; j++) {
+                if (dtype == MT_F32) {
+                    vector_store(target + j * width, (vector_f32)row[j]);
+                } else if (dtype == MT_BF16) {
+                    vector_store(target + 2 * j * width, (vector_f32)(row[j] << 16));
+                    vector_store(target + (2 * j + 1) * width, (vector_f32)(row[j] & 0xFFFF0000u));
+                } else {
+                    vector_store(target + 2 * j * width, vector_from_f16(row[j] & 0xFFFFu));
+                    vector_store(target + (2 * j + 1) * width, vector_from_f16(row[j] >> 16));
+                }
             }
         }
     }
-    return p;
+    return whole;
 }
 
 GEMM_INLINE void pack_typed(enum mt_dtype dtype, const struct pack_source *source, int64_t lines, int64_t k,
                             int64_t width, float *panel)
 {
-    if (source->step != 1) {
-        pack_copying(dtype, source, lines, k, width, panel);
-        return;
-    }
-    const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     int64_t done = 0;
-    for (int64_t i = 0; i < width; i += VECTOR_LANES) {
-        struct pack_source part = *source;
-        part.data = (const char *)source->data + i * source->line * bytes;
-        int64_t part_lines = lines - i;
-        if (part_lines >= VECTOR_LANES || part_lines == TILE_ROWS) {
-            // Constant counts let the loads go without a branch each.
-            done = part_lines == TILE_ROWS && TILE_ROWS < VECTOR_LANES
-                       ? pack_transposing(dtype, &part, TILE_ROWS, k, width, panel + i)
-                       : pack_transposing(dtype, &part, VECTOR_LANES, k, width, panel + i);
-        } else {
-            done = pack_transposing(dtype, &part, part_lines, k, width, panel + i);
-        }
+    if (source->step == 1) {
+        done = pack_transposing(dtype, source, lines, k, width, panel);
+    } else if (lines == width) {
+        pack_copying(dtype, source, k, width, panel);
+        done = k;
     }
     pack_scalar(dtype, source, lines, done, k, width, panel);
 }
 
-/* Packs one panel of k steps; lines from `lines` to `width` become 0. `width` is a constant. */
+/*
+ * Packs one panel of k steps from at least one line. What stands in the lines from `lines` to `width` is
+ * not said. `width` is a constant.
+ */
 GEMM_INLINE void pack_panel(const struct pack_source *source, int64_t lines, int64_t k, int64_t width,
                             float *panel)
 {

@@ -17,7 +17,7 @@ struct gemm_tiles {
 };
 
 #define GEMM_TILE_ROWS    448 // as many as gemm_block packs at a time on the widest level
-#define GEMM_TILE_COLUMNS 512
+#define GEMM_TILE_COLUMNS 704
 #define GEMM_ENOUGH_TILES 32        // no need to cut finer for the sake of threads
 #define GEMM_SMALL_TILE   (1 << 20) // multiplications: what is not worth cutting
 
@@ -30,8 +30,11 @@ static inline int64_t gemm_even_piece(int64_t total, int64_t largest, int64_t gr
     return (piece + grain - 1) / grain * grain;
 }
 
-/* Tiles of an m×n product of k steps: large ones, made smaller while they are few and worth it. */
-static inline struct gemm_tiles gemm_cut(int64_t m, int64_t n, int64_t k)
+/*
+ * Tiles of an m×n product of k steps: large ones, made smaller while they are fewer than `enough` and worth
+ * it.
+ */
+static inline struct gemm_tiles gemm_cut(int64_t m, int64_t n, int64_t k, int64_t enough)
 {
     struct gemm_tiles tiles;
     int64_t most_rows = GEMM_TILE_ROWS;
@@ -41,9 +44,9 @@ static inline struct gemm_tiles gemm_cut(int64_t m, int64_t n, int64_t k)
         tiles.tile_columns = gemm_even_piece(n, most_columns, 64);
         tiles.row_tiles = (m + tiles.tile_rows - 1) / tiles.tile_rows;
         tiles.column_tiles = (n + tiles.tile_columns - 1) / tiles.tile_columns;
-        bool enough = tiles.row_tiles * tiles.column_tiles >= GEMM_ENOUGH_TILES;
+        bool many = tiles.row_tiles * tiles.column_tiles >= enough;
         bool small = tiles.tile_rows * tiles.tile_columns * k <= GEMM_SMALL_TILE;
-        if (enough || small || (most_rows <= 56 && most_columns <= 64)) return tiles;
+        if (many || small || (most_rows <= 56 && most_columns <= 64)) return tiles;
         // The longer side first: a square tile reads least.
         if (most_columns > 64 && (cpu_min(n, most_columns) >= cpu_min(m, most_rows) || most_rows <= 56)) {
             most_columns /= 2;

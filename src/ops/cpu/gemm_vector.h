@@ -38,6 +38,7 @@
 
 typedef float vector_f32 __attribute__((vector_size(VECTOR_LANES * 4)));
 typedef uint32_t vector_u32 __attribute__((vector_size(VECTOR_LANES * 4)));
+typedef uint64_t vector_u64 __attribute__((vector_size(VECTOR_LANES * 4)));
 typedef uint16_t vector_u16 __attribute__((vector_size(VECTOR_LANES * 2)));
 
 // The same, where memory is aligned to elements only.
@@ -73,9 +74,9 @@ GEMM_INLINE vector_f32 vector_from_f16(vector_u32 half)
 #define LANES_HIGH(a, b)                                                                                     \
     __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define PAIRS_LOW(a, b)                                                                                      \
-    __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+    (vector_u32) __builtin_shufflevector((vector_u64)(a), (vector_u64)(b), 0, 8, 2, 10, 4, 12, 6, 14)
 #define PAIRS_HIGH(a, b)                                                                                     \
-    __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+    (vector_u32) __builtin_shufflevector((vector_u64)(a), (vector_u64)(b), 1, 9, 3, 11, 5, 13, 7, 15)
 #define PARTS_EVEN(a, b)                                                                                     \
     __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
 #define PARTS_ODD(a, b)                                                                                      \
@@ -83,51 +84,59 @@ GEMM_INLINE vector_f32 vector_from_f16(vector_u32 half)
 #elif VECTOR_LANES == 8
 #define LANES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
-#define PAIRS_LOW(a, b)  __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
-#define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define PAIRS_LOW(a, b)  (vector_u32) __builtin_shufflevector((vector_u64)(a), (vector_u64)(b), 0, 4, 2, 6)
+#define PAIRS_HIGH(a, b) (vector_u32) __builtin_shufflevector((vector_u64)(a), (vector_u64)(b), 1, 5, 3, 7)
 #define PARTS_EVEN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define PARTS_ODD(a, b)  __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #else
 #define LANES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define LANES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define PAIRS_LOW(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
-#define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#define PAIRS_LOW(a, b)  (vector_u32) __builtin_shufflevector((vector_u64)(a), (vector_u64)(b), 0, 2)
+#define PAIRS_HIGH(a, b) (vector_u32) __builtin_shufflevector((vector_u64)(a), (vector_u64)(b), 1, 3)
 #endif
 
-/* Transposes the square of lanes in place: lane j of row i becomes lane i of row j. */
-GEMM_INLINE void vector_transpose(vector_u32 row[VECTOR_LANES])
+/*
+ * Loads a square of 32-bit lanes, transposed: lane i of column[j] is lane j of row i, rows `distance` bytes
+ * apart. Rows past `last` are read as that one.
+ */
+GEMM_INLINE void vector_load_transposed(const char *data, int64_t distance, int64_t last,
+                                        vector_u32 column[VECTOR_LANES])
 {
+    UNROLL
+    for (int i = 0; i < VECTOR_LANES; i++) {
+        column[i] = *(const memory_u32 *)(data + (i < last ? i : last) * distance);
+    }
     // Every four rows, within each 128-bit part.
     UNROLL
     for (int i = 0; i < VECTOR_LANES; i += 4) {
-        vector_u32 low01 = LANES_LOW(row[i], row[i + 1]);
-        vector_u32 high01 = LANES_HIGH(row[i], row[i + 1]);
-        vector_u32 low23 = LANES_LOW(row[i + 2], row[i + 3]);
-        vector_u32 high23 = LANES_HIGH(row[i + 2], row[i + 3]);
-        row[i] = PAIRS_LOW(low01, low23);
-        row[i + 1] = PAIRS_HIGH(low01, low23);
-        row[i + 2] = PAIRS_LOW(high01, high23);
-        row[i + 3] = PAIRS_HIGH(high01, high23);
+        vector_u32 low01 = LANES_LOW(column[i], column[i + 1]);
+        vector_u32 high01 = LANES_HIGH(column[i], column[i + 1]);
+        vector_u32 low23 = LANES_LOW(column[i + 2], column[i + 3]);
+        vector_u32 high23 = LANES_HIGH(column[i + 2], column[i + 3]);
+        column[i] = PAIRS_LOW(low01, low23);
+        column[i + 1] = PAIRS_HIGH(low01, low23);
+        column[i + 2] = PAIRS_LOW(high01, high23);
+        column[i + 3] = PAIRS_HIGH(high01, high23);
     }
     // Then the square of 128-bit parts.
 #if VECTOR_LANES == 16
     UNROLL
     for (int i = 0; i < 4; i++) {
-        vector_u32 even0 = PARTS_EVEN(row[i], row[4 + i]);
-        vector_u32 odd0 = PARTS_ODD(row[i], row[4 + i]);
-        vector_u32 even1 = PARTS_EVEN(row[8 + i], row[12 + i]);
-        vector_u32 odd1 = PARTS_ODD(row[8 + i], row[12 + i]);
-        row[i] = PARTS_EVEN(even0, even1);
-        row[4 + i] = PARTS_EVEN(odd0, odd1);
-        row[8 + i] = PARTS_ODD(even0, even1);
-        row[12 + i] = PARTS_ODD(odd0, odd1);
+        vector_u32 even0 = PARTS_EVEN(column[i], column[4 + i]);
+        vector_u32 odd0 = PARTS_ODD(column[i], column[4 + i]);
+        vector_u32 even1 = PARTS_EVEN(column[8 + i], column[12 + i]);
+        vector_u32 odd1 = PARTS_ODD(column[8 + i], column[12 + i]);
+        column[i] = PARTS_EVEN(even0, even1);
+        column[4 + i] = PARTS_EVEN(odd0, odd1);
+        column[8 + i] = PARTS_ODD(even0, even1);
+        column[12 + i] = PARTS_ODD(odd0, odd1);
     }
 #elif VECTOR_LANES == 8
     UNROLL
     for (int i = 0; i < 4; i++) {
-        vector_u32 even = PARTS_EVEN(row[i], row[4 + i]);
-        row[4 + i] = PARTS_ODD(row[i], row[4 + i]);
-        row[i] = even;
+        vector_u32 even = PARTS_EVEN(column[i], column[4 + i]);
+        column[4 + i] = PARTS_ODD(column[i], column[4 + i]);
+        column[i] = even;
     }
 #endif
 }

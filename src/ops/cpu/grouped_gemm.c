@@ -9,6 +9,12 @@ static const int32_t *offsets_of(const struct mt_tensor *offsets)
     return offsets->data;
 }
 
+/* Tiles wanted of each expert: many experts are enough work to share out by themselves. */
+static int64_t enough_tiles(int experts)
+{
+    return (GEMM_ENOUGH_TILES + experts - 1) / experts;
+}
+
 static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
 {
     return gemm_reads(g->x.dtype) && gemm_reads(g->weight[0].dtype) && cpu_is_f32(&g->y);
@@ -23,7 +29,7 @@ size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *
 static struct gemm_tiles forward_cut(const struct mt_grouped_gemm_args *g, int e)
 {
     const int32_t *offsets = offsets_of(&g->offsets);
-    return gemm_cut(offsets[e + 1] - offsets[e], g->y.dim[1], g->x.dim[1]);
+    return gemm_cut(offsets[e + 1] - offsets[e], g->y.dim[1], g->x.dim[1], enough_tiles(g->experts));
 }
 
 static void forward_tile(const struct mt_grouped_gemm_args *g, int64_t tile, void *workspace)
@@ -91,7 +97,8 @@ enum mt_status MT_CPU(grouped_gemm_dw)(struct mt_device *device, const void *arg
     if (!dw_is_fast(g)) return mt_ref_grouped_gemm_dw(device, args);
 
     int64_t rows = offsets_of(&g->offsets)[g->experts];
-    struct gemm_tiles tiles = gemm_cut(g->dy.dim[1], g->x.dim[1], rows / g->experts + 1);
+    struct gemm_tiles tiles =
+        gemm_cut(g->dy.dim[1], g->x.dim[1], rows / g->experts + 1, enough_tiles(g->experts));
     int64_t count = g->experts * tiles.row_tiles * tiles.column_tiles;
     // dW is written even where there are no rows: count at least one step per element.
     double work = (double)(rows + g->experts) * (double)g->x.dim[1] * (double)g->dy.dim[1];

@@ -7,20 +7,47 @@
 #include "ops/cpu/convert.h"
 #include "ops/cpu/pieces.h"
 
+/* Four running sums over the four quarters: one alone would wait for its own additions. */
 static double sum_of(const float *x, int64_t count)
 {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < count; j++) sum += (double)x[j];
-    return sum;
+    int64_t quarter = count / 4;
+    const float *x1 = x + quarter;
+    const float *x2 = x1 + quarter;
+    const float *x3 = x2 + quarter;
+    double sum0 = 0.0;
+    double sum1 = 0.0;
+    double sum2 = 0.0;
+    double sum3 = 0.0;
+#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)
+    for (int64_t j = 0; j < quarter; j++) {
+        sum0 += (double)x[j];
+        sum1 += (double)x1[j];
+        sum2 += (double)x2[j];
+        sum3 += (double)x3[j];
+    }
+    for (int64_t j = 4 * quarter; j < count; j++) sum0 += (double)x[j];
+    return sum0 + sum1 + (sum2 + sum3);
 }
 
 static double sum_squares_of(const float *x, int64_t count)
 {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < count; j++) sum += (double)x[j] * (double)x[j];
-    return sum;
+    int64_t quarter = count / 4;
+    const float *x1 = x + quarter;
+    const float *x2 = x1 + quarter;
+    const float *x3 = x2 + quarter;
+    double sum0 = 0.0;
+    double sum1 = 0.0;
+    double sum2 = 0.0;
+    double sum3 = 0.0;
+#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)
+    for (int64_t j = 0; j < quarter; j++) {
+        sum0 += (double)x[j] * (double)x[j];
+        sum1 += (double)x1[j] * (double)x1[j];
+        sum2 += (double)x2[j] * (double)x2[j];
+        sum3 += (double)x3[j] * (double)x3[j];
+    }
+    for (int64_t j = 4 * quarter; j < count; j++) sum0 += (double)x[j] * (double)x[j];
+    return sum0 + sum1 + (sum2 + sum3);
 }
 
 /* Without its sign a float orders as its bits do, with NaN above infinity: NaN wins. */

@@ -7,7 +7,7 @@
 
 #include "ops/cpu/level.h"
 
-#define ROW_STRETCH 1024
+#define ROW_STRETCH 256
 
 /* Σ x_j, all in double: far from zero, a mean needs more digits than a sum of floats keeps. */
 static inline double row_sum(const float *x, int64_t width)
