@@ -9,5 +9,17 @@ const struct cli_verb cli_verbs[] = {
         .examples = "  metier devices\n  METIER_CPU_LEVEL=v3 metier devices --threads 1",
         .run = cli_devices,
     },
+    {
+        .name = "inspect",
+        .summary = "what a model folder holds: architecture, parameters, missing tensors, memory to train it",
+        .arguments = "DIR",
+        .details =
+            "DIR is a Hugging Face model folder. config.json is enough for the counts; with\n"
+            "model.safetensors.index.json the tensor names are checked too, with the weights also their\n"
+            "shapes and types. Exit status 2 when a tensor is missing or of another shape.",
+        .examples = "  metier inspect models/OLMoE-1B-7B\n  metier inspect models/Mixtral-8x7B --json\n"
+                    "  metier inspect models/Moonlight-16B-A3B --rank 8 --tokens 16384",
+        .run = cli_inspect,
+    },
     {0},
 };
