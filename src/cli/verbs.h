@@ -5,5 +5,6 @@
 #include "cli/cli.h"
 
 int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 
 #endif
