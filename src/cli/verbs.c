@@ -10,16 +10,26 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_devices,
     },
     {
+        .name = "inspect",
+        .summary = "what a model folder holds: architecture, parameters, missing tensors, memory to train it",
+        .arguments = "DIR",
+        .details =
+            "DIR is a Hugging Face model folder. config.json is enough for the counts; with\n"
+            "model.safetensors.index.json the tensor names are checked too, with the weights also their\n"
+            "shapes and types. Exit status 2 when a tensor is missing or of another shape.",
+        .examples = "  metier inspect models/OLMoE-1B-7B\n  metier inspect models/Mixtral-8x7B --json\n"
+                    "  metier inspect models/Moonlight-16B-A3B --rank 8 --tokens 16384",
+        .run = cli_inspect,
+    },
+    {
         .name = "tokenize",
         .summary = "text to token ids, and back",
         .arguments = "DIR",
         .details =
-            "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is one\n"
-            "text; its ids go to standard output, one per line. Special tokens spelled out in the text "
-            "become\n"
-            "their ids; those the tokenizer puts around a text are added only with --special. Bytes that "
-            "are\n"
-            "not UTF-8 count as U+FFFD.",
+            "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is\n"
+            "one text; its ids go to standard output, one per line. Special tokens spelled out in the\n"
+            "text become their ids; those the tokenizer puts around a text are added only with\n"
+            "--special. Bytes that are not UTF-8 count as U+FFFD.",
         .examples = "  metier tokenize models/moe --file letter.txt --special\n"
                     "  metier tokenize models/moe --file - --count < letter.txt\n"
                     "  metier tokenize models/moe --file ids.txt --decode",

@@ -1,0 +1,210 @@
+/* metier inspect, for people. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/inspect.h"
+#include "formats/printable.h"
+
+#define NUMBER_BYTES 32
+
+struct number {
+    char text[NUMBER_BYTES];
+};
+
+/* 46702792704 -> "46.70 B" */
+static struct number short_count(int64_t count)
+{
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}};
+    struct number number;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if ((double)count < units[i].unit) continue;
+        (void)snprintf(number.text, sizeof number.text, "%.2f %s", (double)count / units[i].unit,
+                       units[i].name);
+        return number;
+    }
+    (void)snprintf(number.text, sizeof number.text, "%lld", (long long)count);
+    return number;
+}
+
+/* 93405585408 -> "93.41 GB" */
+static struct number short_bytes(int64_t bytes)
+{
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+    struct number number;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if ((double)bytes < units[i].unit) continue;
+        (void)snprintf(number.text, sizeof number.text, "%.2f %s", (double)bytes / units[i].unit,
+                       units[i].name);
+        return number;
+    }
+    (void)snprintf(number.text, sizeof number.text, "%lld bytes", (long long)bytes);
+    return number;
+}
+
+static void print_rope(const struct mt_hf_rope *rope)
+{
+    printf("  rope         theta %g", rope->theta);
+    if (rope->kind == MT_HF_ROPE_LINEAR) printf(", linear x%g", rope->factor);
+    if (rope->kind == MT_HF_ROPE_YARN) {
+        printf(", yarn x%g from %lld", rope->factor, (long long)rope->original_max_position);
+    }
+    if (rope->kind == MT_HF_ROPE_LONGROPE) {
+        printf(", longrope, %zu factors, from %lld", rope->factor_count,
+               (long long)rope->original_max_position);
+    }
+    printf("\n");
+}
+
+static void print_attention(const struct mt_hf_config *config)
+{
+    if (mt_hf_config_is_mla(config)) {
+        printf(
+            "  attention    latent (MLA), %lld heads; query/key %lld + %lld rope, value %lld; kv rank %lld",
+            (long long)config->heads, (long long)config->qk_nope_head_dim,
+            (long long)config->qk_rope_head_dim, (long long)config->v_head_dim,
+            (long long)config->kv_lora_rank);
+        if (config->q_lora_rank > 0) printf(", query rank %lld", (long long)config->q_lora_rank);
+    } else {
+        printf("  attention    %lld heads of %lld, %lld key/value heads", (long long)config->heads,
+               (long long)config->head_dim, (long long)config->kv_heads);
+    }
+    if (config->attention_bias) printf(", biases");
+    if (config->sliding_window > 0) printf(", window %lld", (long long)config->sliding_window);
+    printf("\n");
+}
+
+static void print_router(const struct mt_hf_config *config)
+{
+    static const char *const scorings[] = {
+        [MT_HF_SCORING_SOFTMAX] = "softmax",
+        [MT_HF_SCORING_SIGMOID] = "sigmoid",
+        [MT_HF_SCORING_SPARSEMIXER] = "sparsemixer",
+    };
+    static const char *const methods[] = {
+        [MT_HF_TOPK_GREEDY] = "greedy",
+        [MT_HF_TOPK_GROUP_LIMITED] = "group-limited",
+        [MT_HF_TOPK_NOAUX] = "with correction bias (noaux_tc)",
+    };
+    printf("  router       %s, top %lld of %lld %s", scorings[config->scoring],
+           (long long)config->experts_per_token, (long long)config->experts, methods[config->topk]);
+    if (config->groups > 1) {
+        printf(", %lld of %lld groups", (long long)config->topk_groups, (long long)config->groups);
+    }
+    printf(", weights %s", config->norm_topk_prob ? "normalised" : "as scored");
+    if (config->routed_scaling_factor != 1.0) printf(" x%g", config->routed_scaling_factor);
+    printf("\n");
+}
+
+static void print_architecture(const struct inspection *inspection)
+{
+    const struct mt_hf_config *config = &inspection->config;
+    printf("%s  (%s)\n", mt_hf_model_name(config->model), inspection->directory);
+    printf("  layers       %lld, %lld of them with experts\n", (long long)config->layers,
+           (long long)inspection->count.moe_layers);
+    printf("  width        hidden %lld, vocabulary %lld%s, positions %lld\n", (long long)config->hidden_size,
+           (long long)config->vocab_size, config->tie_word_embeddings ? " (tied)" : "",
+           (long long)config->max_position_embeddings);
+    print_attention(config);
+    print_rope(&config->rope);
+    printf("  experts      %lld of width %lld", (long long)config->experts,
+           (long long)config->moe_intermediate_size);
+    if (config->shared_experts > 0) printf(", %lld shared", (long long)config->shared_experts);
+    if (inspection->count.moe_layers < config->layers) {
+        printf("; dense layers of width %lld", (long long)config->intermediate_size);
+    }
+    printf("\n");
+    print_router(config);
+}
+
+static void print_parameters(const struct inspection *inspection)
+{
+    const struct mt_model_count *count = &inspection->count;
+    printf("\n  %-16s %10s %8s %10s\n", "parameters", "total", "share", "active");
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        if (count->total[part] == 0) continue;
+        printf("  %-16s %10s %7.2f%% %10s\n", mt_model_part_name((enum mt_model_part)part),
+               short_count(count->total[part]).text, 100.0 * (double)count->total[part] / (double)count->all,
+               short_count(count->active[part]).text);
+    }
+    printf("  %-16s %10s %7.2f%% %10s\n", "all", short_count(count->all).text, 100.0,
+           short_count(count->all_active).text);
+    printf("  active: what one token passes through; %s without the embedding table\n",
+           short_count(count->all_active - count->active[MT_PART_EMBEDDING]).text);
+}
+
+static void print_findings(const char *title, const struct mt_model_findings *findings)
+{
+    if (findings->count == 0) return;
+    printf("  %s: %zu\n", title, findings->count);
+    size_t listed = findings->count < MT_MODEL_CHECK_LISTED ? findings->count : MT_MODEL_CHECK_LISTED;
+    for (size_t i = 0; i < listed; i++) {
+        const struct mt_model_finding *finding = &findings->listed[i];
+        printf("    %s%s%s\n", mt_printable(finding->name).text, finding->text != NULL ? " " : "",
+               finding->text != NULL ? finding->text : "");
+    }
+    if (findings->count > listed) printf("    and %zu more\n", findings->count - listed);
+}
+
+static void print_weights(const struct inspection *inspection)
+{
+    const struct mt_model_check *check = &inspection->check;
+    printf("\n");
+    if (inspection->weights == INSPECT_CONFIG_ONLY) {
+        printf("  weights      none here: the counts come from config.json\n");
+        return;
+    }
+    printf("  weights      %zu tensors in %zu file%s", inspection->tensor_count, inspection->file_count,
+           inspection->file_count == 1 ? "" : "s");
+    if (inspection->data_bytes >= 0) printf(", %s", short_bytes(inspection->data_bytes).text);
+    printf("\n");
+    for (int i = 0; i < MT_SAFETENSORS_DTYPE_COUNT; i++) {
+        if (inspection->dtype_tensors[i] == 0) continue;
+        printf("  %-12s %zu tensors, %s\n", mt_safetensors_dtype_name((enum mt_safetensors_dtype)i),
+               inspection->dtype_tensors[i], short_bytes((int64_t)inspection->dtype_bytes[i]).text);
+    }
+    if (inspection->weights == INSPECT_INDEX_ONLY) {
+        printf("  check        only the index is here: names are checked, shapes and types are not\n");
+    }
+    if (inspect_is_sound(inspection)) {
+        printf("  check        all %zu expected tensors are there%s\n", check->expected,
+               check->unexpected.count == 0 ? ", and no others" : "");
+    }
+    print_findings("missing", &check->missing);
+    print_findings("of another shape or type", &check->wrong);
+    print_findings("unexpected (not read)", &check->unexpected);
+}
+
+static void print_memory(const struct inspection *inspection)
+{
+    const struct mt_model_memory *memory = &inspection->memory;
+    const char *source = inspection->data_bytes >= 0                 ? "as stored"
+                         : inspection->config.dtype == MT_HF_FLOAT32 ? "float32, as config.json says"
+                                                                     : "2 bytes each";
+    printf("\n  memory of LoRA training, rank %lld on every linear map of the layers, router included\n",
+           (long long)memory->rank);
+    printf("  %-16s %10s   %s\n", "weights", short_bytes(memory->weights).text, source);
+    printf("  %-16s %10s   f32, %s parameters\n", "adapters", short_bytes(memory->adapter_bytes).text,
+           short_count(memory->all_adapters).text);
+    printf("  %-16s %10s   f32\n", "gradients", short_bytes(memory->gradient_bytes).text);
+    printf("  %-16s %10s   AdamW, two f32 moments\n", "optimizer", short_bytes(memory->optimizer_bytes).text);
+    printf("  %-16s %10s   estimate for %lld tokens a step, nothing recomputed\n", "activations",
+           short_bytes(memory->activation_bytes).text, (long long)memory->tokens);
+    printf("  %-16s %10s\n", "all", short_bytes(memory->all_bytes).text);
+    const char *formula = mt_model_activation_formula();
+    const char *second = strchr(formula, ';');
+    printf("  activations = %.*s,\n    where%s\n", (int)(second - formula), formula, second + 1);
+}
+
+void inspect_print_text(const struct inspection *inspection)
+{
+    print_architecture(inspection);
+    print_parameters(inspection);
+    print_weights(inspection);
+    print_memory(inspection);
+}

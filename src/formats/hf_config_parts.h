@@ -1,0 +1,43 @@
+/* Between the files that read config.json: defaults, rope, lists. */
+#ifndef MT_FORMATS_HF_CONFIG_PARTS_H
+#define MT_FORMATS_HF_CONFIG_PARTS_H
+
+#include "formats/hf_config.h"
+#include "formats/json.h"
+
+#define MT_HF_TOKEN_ID_MAX 0x7FFFFFFF
+
+/* What a key means when the file leaves it out; one row per model type, see hf_config_defaults.c. */
+struct mt_hf_defaults {
+    double norm_epsilon;
+    double rope_theta;
+    double aux_loss_coefficient;
+    double routed_scaling_factor;
+    double router_jitter_noise;
+    int64_t kv_heads; // 0: as many as heads
+    int64_t q_lora_rank;
+    int64_t groups;
+    int64_t topk_groups;
+    int64_t first_k_dense;
+    int64_t shared_experts;
+    int64_t sliding_window;
+    int64_t bos; // -1: none
+    int64_t eos; // -1: none
+    int64_t pad; // -1: none
+    bool norm_topk_prob;
+    enum mt_hf_scoring scoring;
+    enum mt_hf_topk topk;
+    bool mla;              // deepseek_v2, deepseek_v3
+    bool own_expert_width; // moe_intermediate_size is a key of its own; elsewhere intermediate_size is it
+};
+
+const struct mt_hf_defaults *mt_hf_defaults(enum mt_hf_model model);
+
+/* rope_parameters, or rope_theta with rope_scaling; needs the attention shape to be read already. */
+enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config);
+
+/* A list of whole numbers, or a single one, as a list in the arena; absent or null leaves it empty. */
+enum mt_status mt_hf_read_integers(const struct mt_json_node *object, const char *key, int64_t max,
+                                   struct mt_arena *arena, const int64_t **list, size_t *count);
+
+#endif

@@ -1,0 +1,99 @@
+/* config.json of the seven models. */
+#include "support/model_configs.h"
+
+#define ONES_8            "1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0"
+#define LONG_8            "1.02, 1.03, 1.04, 1.05, 4.5, 9.0, 30.25, 64.0"
+
+#define EIGHT_TIMES(list) list ", " list ", " list ", " list ", " list ", " list ", " list ", " list
+
+static const char deepseek[] =
+    "{\"model_type\": \"deepseek\", \"attention_bias\": false, \"aux_loss_alpha\": 0.001,"
+    " \"bos_token_id\": 100000, \"eos_token_id\": 100001, \"first_k_dense_replace\": 1,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 2048, \"intermediate_size\": 10944,"
+    " \"max_position_embeddings\": 4096, \"moe_intermediate_size\": 1408, \"moe_layer_freq\": 1,"
+    " \"n_routed_experts\": 64, \"n_shared_experts\": 2, \"norm_topk_prob\": false,"
+    " \"num_attention_heads\": 16, \"num_experts_per_tok\": 6, \"num_hidden_layers\": 28,"
+    " \"num_key_value_heads\": 16, \"rms_norm_eps\": 1e-06, \"rope_scaling\": null, \"rope_theta\": 10000,"
+    " \"scoring_func\": \"softmax\", \"seq_aux\": true, \"tie_word_embeddings\": false,"
+    " \"torch_dtype\": \"bfloat16\", \"vocab_size\": 102400}";
+
+static const char deepseek_v2[] =
+    "{\"model_type\": \"deepseek_v2\", \"attention_bias\": false, \"aux_loss_alpha\": 0.001,"
+    " \"bos_token_id\": 100000, \"eos_token_id\": 100001, \"first_k_dense_replace\": 1,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 2048, \"intermediate_size\": 10944, \"kv_lora_rank\": 512,"
+    " \"max_position_embeddings\": 163840, \"moe_intermediate_size\": 1408, \"moe_layer_freq\": 1,"
+    " \"n_group\": 1, \"n_routed_experts\": 64, \"n_shared_experts\": 2, \"norm_topk_prob\": false,"
+    " \"num_attention_heads\": 16, \"num_experts_per_tok\": 6, \"num_hidden_layers\": 27,"
+    " \"num_key_value_heads\": 16, \"q_lora_rank\": null, \"qk_nope_head_dim\": 128,"
+    " \"qk_rope_head_dim\": 64, \"rms_norm_eps\": 1e-06, \"rope_scaling\": {\"beta_fast\": 32,"
+    " \"beta_slow\": 1, \"factor\": 40, \"mscale\": 0.707, \"mscale_all_dim\": 0.707,"
+    " \"original_max_position_embeddings\": 4096, \"type\": \"yarn\"}, \"rope_theta\": 10000,"
+    " \"routed_scaling_factor\": 1.0, \"scoring_func\": \"softmax\", \"seq_aux\": true,"
+    " \"tie_word_embeddings\": false, \"topk_group\": 1, \"topk_method\": \"greedy\","
+    " \"torch_dtype\": \"bfloat16\", \"v_head_dim\": 128, \"vocab_size\": 102400}";
+
+static const char deepseek_v3[] =
+    "{\"model_type\": \"deepseek_v3\", \"attention_bias\": false, \"aux_loss_alpha\": 0.001,"
+    " \"bos_token_id\": 163584, \"eos_token_id\": 163586, \"first_k_dense_replace\": 1,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 2048, \"intermediate_size\": 11264, \"kv_lora_rank\": 512,"
+    " \"max_position_embeddings\": 8192, \"moe_intermediate_size\": 1408, \"moe_layer_freq\": 1,"
+    " \"n_group\": 1, \"n_routed_experts\": 64, \"n_shared_experts\": 2, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 16, \"num_experts_per_tok\": 6, \"num_hidden_layers\": 27,"
+    " \"num_key_value_heads\": 16, \"num_nextn_predict_layers\": 0, \"q_lora_rank\": null,"
+    " \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rms_norm_eps\": 1e-05,"
+    " \"rope_theta\": 50000.0, \"routed_scaling_factor\": 2.446, \"scoring_func\": \"sigmoid\","
+    " \"seq_aux\": true, \"tie_word_embeddings\": false, \"topk_group\": 1, \"topk_method\": \"noaux_tc\","
+    " \"torch_dtype\": \"bfloat16\", \"v_head_dim\": 128, \"vocab_size\": 163840}";
+
+static const char mixtral[] =
+    "{\"model_type\": \"mixtral\", \"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_act\": \"silu\","
+    " \"hidden_size\": 4096, \"intermediate_size\": 14336, \"max_position_embeddings\": 32768,"
+    " \"num_attention_heads\": 32, \"num_experts_per_tok\": 2, \"num_hidden_layers\": 32,"
+    " \"num_key_value_heads\": 8, \"num_local_experts\": 8, \"rms_norm_eps\": 1e-05,"
+    " \"rope_theta\": 1000000.0, \"router_aux_loss_coef\": 0.02, \"sliding_window\": null,"
+    " \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"vocab_size\": 32000}";
+
+static const char phimoe[] =
+    "{\"model_type\": \"phimoe\", \"attention_bias\": true, \"bos_token_id\": 1, \"eos_token_id\": 32000,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 4096, \"input_jitter_noise\": 0.01,"
+    " \"intermediate_size\": 6400, \"lm_head_bias\": true, \"max_position_embeddings\": 131072,"
+    " \"num_attention_heads\": 32, \"num_experts_per_tok\": 2, \"num_hidden_layers\": 32,"
+    " \"num_key_value_heads\": 8, \"num_local_experts\": 16, \"original_max_position_embeddings\": 4096,"
+    " \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"type\": \"longrope\","
+    " \"short_factor\": [" EIGHT_TIMES(ONES_8) "], \"long_factor\": [" EIGHT_TIMES(
+        LONG_8) "],"
+                " \"short_mscale\": 1.243163121016122, \"long_mscale\": 1.243163121016122,"
+                " \"original_max_position_embeddings\": 4096}, \"rope_theta\": 10000.0, "
+                "\"router_aux_loss_coef\": 0.0,"
+                " \"router_jitter_noise\": 0.01, \"sliding_window\": 131072, \"tie_word_embeddings\": false,"
+                " \"torch_dtype\": \"bfloat16\", \"vocab_size\": 32064}";
+
+static const char olmoe[] =
+    "{\"model_type\": \"olmoe\", \"attention_bias\": false, \"clip_qkv\": null, \"eos_token_id\": 50279,"
+    " \"hidden_act\": \"silu\", \"hidden_size\": 2048, \"intermediate_size\": 1024,"
+    " \"max_position_embeddings\": 4096, \"norm_topk_prob\": false, \"num_attention_heads\": 16,"
+    " \"num_experts\": 64, \"num_experts_per_tok\": 8, \"num_hidden_layers\": 16,"
+    " \"num_key_value_heads\": 16, \"pad_token_id\": 1, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null,"
+    " \"rope_theta\": 10000.0, \"router_aux_loss_coef\": 0.01, \"tie_word_embeddings\": false,"
+    " \"torch_dtype\": \"bfloat16\", \"vocab_size\": 50304}";
+
+static const char qwen3_moe[] =
+    "{\"model_type\": \"qwen3_moe\", \"attention_bias\": false, \"bos_token_id\": 151643,"
+    " \"decoder_sparse_step\": 1, \"eos_token_id\": 151645, \"head_dim\": 128, \"hidden_act\": \"silu\","
+    " \"hidden_size\": 2048, \"intermediate_size\": 6144, \"max_position_embeddings\": 40960,"
+    " \"mlp_only_layers\": [], \"moe_intermediate_size\": 768, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 32, \"num_experts\": 128, \"num_experts_per_tok\": 8,"
+    " \"num_hidden_layers\": 48, \"num_key_value_heads\": 4, \"rms_norm_eps\": 1e-06,"
+    " \"rope_scaling\": null, \"rope_theta\": 1000000.0, \"router_aux_loss_coef\": 0.001,"
+    " \"sliding_window\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
+    " \"use_sliding_window\": false, \"vocab_size\": 151936}";
+
+const char *model_config_text(enum mt_hf_model model)
+{
+    static const char *const texts[] = {
+        [MT_HF_DEEPSEEK] = deepseek,   [MT_HF_DEEPSEEK_V2] = deepseek_v2, [MT_HF_DEEPSEEK_V3] = deepseek_v3,
+        [MT_HF_MIXTRAL] = mixtral,     [MT_HF_PHIMOE] = phimoe,           [MT_HF_OLMOE] = olmoe,
+        [MT_HF_QWEN3_MOE] = qwen3_moe,
+    };
+    return texts[model];
+}
