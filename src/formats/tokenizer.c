@@ -202,6 +202,7 @@ enum mt_status mt_token_stream_push(struct mt_token_stream *stream, int32_t id, 
     const struct mt_tokenizer *t = stream->tokenizer;
     const struct mt_added_token *added = mt_tokenizer_added(t, id);
     stream->run.out = text;
+    mt_regex_matcher_begin(stream->matcher, 0);
     if (added != NULL) {
         if ((stream->flags & MT_DECODE_SKIP_SPECIAL) != 0 && added->decodes_as_special) return MT_OK;
         return mt_decoder_run_token(&stream->run, added->found_as.data, added->found_as.count);
@@ -217,6 +218,7 @@ enum mt_status mt_token_stream_push(struct mt_token_stream *stream, int32_t id, 
 enum mt_status mt_token_stream_end(struct mt_token_stream *stream, struct mt_byte_list *text)
 {
     stream->run.out = text;
+    mt_regex_matcher_begin(stream->matcher, 0);
     return mt_decoder_run_end(&stream->run);
 }
 

@@ -7,7 +7,8 @@
 #include "formats/tokenizer_bpe.h"
 #include "formats/utf8.h"
 
-static const uint8_t replacement_character[3] = {0xEF, 0xBF, 0xBD};
+static const uint8_t replacement_character[3] = {0xEF, 0xBF, 0xBD}; // U+FFFD
+static const uint8_t nothing[1] = {0};                              // where an empty text points
 
 static enum mt_status feed(struct mt_decoder_run *run, size_t stage, const uint8_t *text, size_t bytes,
                            bool token_ends);
@@ -16,6 +17,7 @@ static enum mt_status feed(struct mt_decoder_run *run, size_t stage, const uint8
 static enum mt_status emit(struct mt_decoder_run *run, size_t stage, const uint8_t *text, size_t bytes,
                            bool token_ends)
 {
+    if (bytes == 0) text = nothing;
     if (stage + 1 < run->decoder->count) return feed(run, stage + 1, text, bytes, token_ends);
     return mt_byte_list_append(run->out, text, bytes);
 }
@@ -235,7 +237,8 @@ static enum mt_status feed(struct mt_decoder_run *run, size_t stage, const uint8
         if (token_ends && state->part.count == 0) return whole_token(run, stage, text, bytes);
         enum mt_status status = mt_byte_list_append(&state->part, text, bytes);
         if (status != MT_OK || !token_ends) return status;
-        status = whole_token(run, stage, state->part.data, state->part.count);
+        const uint8_t *whole = state->part.count != 0 ? state->part.data : nothing;
+        status = whole_token(run, stage, whole, state->part.count);
         state->part.count = 0;
         return status;
     }
@@ -287,7 +290,7 @@ void mt_decoder_run_free(struct mt_decoder_run *run)
 enum mt_status mt_decoder_run_token(struct mt_decoder_run *run, const uint8_t *text, size_t bytes)
 {
     if (run->decoder->count == 0) return mt_byte_list_append(run->out, text, bytes);
-    return feed(run, 0, text, bytes, true);
+    return feed(run, 0, bytes != 0 ? text : nothing, bytes, true);
 }
 
 enum mt_status mt_decoder_run_end(struct mt_decoder_run *run)

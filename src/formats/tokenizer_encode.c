@@ -322,6 +322,7 @@ static enum mt_status encode_raw(const struct encoder *e, const uint8_t *text, s
         if (status != MT_OK) return status;
         text = e->scratch->normal.text.data;
         bytes = e->scratch->normal.text.count;
+        if (bytes == 0) return MT_OK;
     }
     struct mt_added_walk walk = {0};
     do {
@@ -364,7 +365,7 @@ static enum mt_status encode_template(const struct encoder *e, const uint8_t *te
             if (add_special) status = mt_id_list_append(e->ids, template_ids->data[i]);
         } else if (first == SIZE_MAX) {
             first = e->ids->count;
-            status = encode_text(e, text, bytes);
+            if (bytes != 0) status = encode_text(e, text, bytes);
             count = e->ids->count - first;
         } else {
             status = mt_id_list_reserve(e->ids, count);
@@ -390,6 +391,7 @@ enum mt_status mt_tokenizer_encode(const struct mt_tokenizer *tokenizer, struct 
         return mt_fail(scratch->ctx, MT_ERR_USAGE, "the scratch object was made for another tokenizer");
     }
     size_t before = ids->count;
+    mt_regex_matcher_begin(scratch->matcher, bytes);
     enum mt_status status = MT_OK;
     const uint8_t *valid = text;
     if (!mt_utf8_valid(valid, bytes)) {

@@ -274,7 +274,8 @@ enum mt_status mt_normalize(const struct mt_normalizer *normalizer, struct mt_no
 {
     scratch->text.count = 0;
     enum mt_status status = mt_byte_list_append(&scratch->text, text, bytes);
-    for (size_t i = 0; status == MT_OK && i < normalizer->count; i++) {
+    // No step makes anything of an empty text.
+    for (size_t i = 0; status == MT_OK && scratch->text.count != 0 && i < normalizer->count; i++) {
         scratch->other.count = 0;
         status = apply_step(&normalizer->steps[i], scratch, &scratch->text, &scratch->other, at_origin);
         struct mt_byte_list result = scratch->other;

@@ -4,6 +4,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "base/clock.h"
 #include "formats/utf8.h"
 
 #define MATCH_LIMIT         20000000u // steps of one search; real patterns need a few per character
@@ -11,11 +12,22 @@
 #define JIT_STACK_FIRST     (64u * 1024)
 #define JIT_STACK_MOST      (64u * 1024 * 1024)
 #define MAX_COMPILED_LENGTH (16u * 1024 * 1024)
+#define WINDOW_BYTES        2048
+#define SEARCHES_PER_LOOK   256 // at the clock
+#define SECONDS_ALLOWED     10.0
+#define SECONDS_PER_BYTE    5e-6
 #define SCAN_BYTES          64 // shorter texts are first scanned for a byte a match can start with
 #define BLOCK_HEADER        64 // keeps PCRE2's blocks aligned
 
+/* Where PCRE2 gets memory; remembers whether it once got none. */
+struct pcre_memory {
+    struct mt_context *ctx; // borrowed
+    bool failed;
+};
+
 struct mt_regex {
     struct mt_context *ctx; // borrowed; the one it was compiled with
+    struct pcre_memory memory;
     pcre2_general_context *general;
     pcre2_code *code;
     bool jit;
@@ -27,27 +39,34 @@ struct mt_regex {
 
 struct mt_regex_matcher {
     struct mt_context *ctx; // borrowed
+    struct pcre_memory memory;
     pcre2_general_context *general;
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
+    double deadline;
+    unsigned searches;
 };
 
 /* PCRE2 frees without the size, so each block carries it. */
-static void *pcre_allocate(size_t bytes, void *ctx)
+static void *pcre_allocate(size_t bytes, void *self)
 {
+    struct pcre_memory *from = self;
     void *block = NULL;
-    if (bytes > SIZE_MAX - BLOCK_HEADER) return NULL;
-    if (mt_allocate(ctx, bytes + BLOCK_HEADER, &block) != MT_OK) return NULL;
+    if (bytes > SIZE_MAX - BLOCK_HEADER || mt_allocate(from->ctx, bytes + BLOCK_HEADER, &block) != MT_OK) {
+        from->failed = true;
+        return NULL;
+    }
     *(size_t *)block = bytes + BLOCK_HEADER;
     return (char *)block + BLOCK_HEADER;
 }
 
-static void pcre_release(void *memory, void *ctx)
+static void pcre_release(void *memory, void *self)
 {
+    struct pcre_memory *from = self;
     if (memory == NULL) return;
     char *block = (char *)memory - BLOCK_HEADER;
-    mt_release(ctx, block, *(size_t *)block);
+    mt_release(from->ctx, block, *(size_t *)block);
 }
 
 static enum mt_status out_of_memory(struct mt_context *ctx)
@@ -76,7 +95,8 @@ static enum mt_status compile_code(struct mt_regex *regex, const char *pattern, 
     int error = 0;
     size_t offset = 0;
     regex->code =
-        pcre2_compile(text, bytes, PCRE2_UTF | PCRE2_NO_UTF_CHECK | options, &error, &offset, context);
+        pcre2_compile(text, bytes, PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_USE_OFFSET_LIMIT | options, &error,
+                      &offset, context);
     pcre2_compile_context_free(context);
     if (regex->code != NULL) return MT_OK;
     if (error == PCRE2_ERROR_HEAP_FAILED) return out_of_memory(regex->ctx);
@@ -89,7 +109,7 @@ static enum mt_status compile_code(struct mt_regex *regex, const char *pattern, 
 static enum mt_status prepare(struct mt_regex *regex, const char *pattern, bool literal)
 {
     struct mt_context *ctx = regex->ctx;
-    regex->general = pcre2_general_context_create(pcre_allocate, pcre_release, ctx);
+    regex->general = pcre2_general_context_create(pcre_allocate, pcre_release, &regex->memory);
     if (regex->general == NULL) return out_of_memory(ctx);
     struct mt_byte_list translated = {.ctx = ctx};
     enum mt_status status = literal ? mt_byte_list_append_text(&translated, pattern)
@@ -104,6 +124,7 @@ static enum mt_status prepare(struct mt_regex *regex, const char *pattern, bool 
     if (status != MT_OK) return status;
     // Without JIT (not built in, or no executable memory) the interpreter does the same, slower.
     regex->jit = pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0;
+    if (regex->memory.failed) return out_of_memory(ctx);
     const uint8_t *bitmap = NULL;
     if (pcre2_pattern_info(regex->code, PCRE2_INFO_FIRSTBITMAP, &bitmap) == 0 && bitmap != NULL) {
         memcpy(regex->first, bitmap, sizeof regex->first);
@@ -123,6 +144,7 @@ enum mt_status mt_regex_compile(struct mt_context *ctx, const char *pattern, boo
     if (status != MT_OK) return status;
     struct mt_regex *made = memory;
     made->ctx = ctx;
+    made->memory.ctx = ctx;
     made->literal.ctx = ctx;
     status = prepare(made, pattern, literal);
     if (status != MT_OK) {
@@ -151,7 +173,8 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
     if (status != MT_OK) return status;
     struct mt_regex_matcher *made = memory;
     made->ctx = ctx;
-    made->general = pcre2_general_context_create(pcre_allocate, pcre_release, ctx);
+    made->memory.ctx = ctx;
+    made->general = pcre2_general_context_create(pcre_allocate, pcre_release, &made->memory);
     if (made->general != NULL) {
         made->data = pcre2_match_data_create(1, made->general);
         made->context = pcre2_match_context_create(made->general);
@@ -166,8 +189,14 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
     pcre2_set_match_limit(made->context, MATCH_LIMIT);
     pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
     if (made->stack != NULL) pcre2_jit_stack_assign(made->context, NULL, made->stack);
+    mt_regex_matcher_begin(made, 0);
     *matcher = made;
     return MT_OK;
+}
+
+void mt_regex_matcher_begin(struct mt_regex_matcher *matcher, size_t bytes)
+{
+    matcher->deadline = mt_clock_seconds() + SECONDS_ALLOWED + SECONDS_PER_BYTE * (double)bytes;
 }
 
 static bool find_literal(const struct mt_regex *regex, const uint8_t *text, size_t bytes,
@@ -199,15 +228,37 @@ static bool cannot_match(const struct mt_regex *regex, const uint8_t *text, size
     return true;
 }
 
+static enum mt_status check_time(const struct mt_regex_matcher *matcher)
+{
+    if (mt_clock_seconds() < matcher->deadline) return MT_OK;
+    return mt_fail(matcher->ctx, MT_ERR_UNSUPPORTED,
+                   "a regular expression of the tokenizer takes too long on this text");
+}
+
+static int call_pcre2(struct mt_regex_matcher *matcher, const struct mt_regex *regex, const uint8_t *text,
+                      size_t bytes, size_t from)
+{
+    if (regex->jit)
+        return pcre2_jit_match(regex->code, text, bytes, from, 0, matcher->data, matcher->context);
+    return pcre2_match(regex->code, text, bytes, from, PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
+}
+
+/* One search, in windows of starting points, so that the time can be looked at between. */
 static enum mt_status search(struct mt_regex_matcher *matcher, const struct mt_regex *regex,
                              const uint8_t *text, size_t bytes, struct mt_regex_walk *walk, bool *found)
 {
-    int result = 0;
-    if (regex->jit) {
-        result = pcre2_jit_match(regex->code, text, bytes, walk->from, 0, matcher->data, matcher->context);
-    } else {
-        result = pcre2_match(regex->code, text, bytes, walk->from, PCRE2_NO_UTF_CHECK, matcher->data,
-                             matcher->context);
+    int result = PCRE2_ERROR_NOMATCH;
+    size_t from = walk->from;
+    *found = false;
+    while (from <= bytes) {
+        size_t limit = bytes - from > WINDOW_BYTES ? from + WINDOW_BYTES : bytes;
+        (void)pcre2_set_offset_limit(matcher->context, limit);
+        result = call_pcre2(matcher, regex, text, bytes, from);
+        if (result != PCRE2_ERROR_NOMATCH || limit == bytes) break;
+        enum mt_status status = check_time(matcher);
+        if (status != MT_OK) return status;
+        from = limit + 1;
+        while (from < bytes && (text[from] & 0xC0u) == 0x80) from++;
     }
     *found = result >= 0;
     if (*found) {
@@ -231,6 +282,11 @@ enum mt_status mt_regex_next(struct mt_regex_matcher *matcher, const struct mt_r
                              const uint8_t *text, size_t bytes, struct mt_regex_walk *walk, bool *found)
 {
     *found = false;
+    matcher->searches++;
+    if (matcher->searches % SEARCHES_PER_LOOK == 0) {
+        enum mt_status status = check_time(matcher);
+        if (status != MT_OK) return status;
+    }
     while (walk->from <= bytes) {
         if (regex->is_literal) {
             *found = find_literal(regex, text, bytes, walk);

@@ -35,6 +35,12 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
 /* NULL is allowed. */
 void mt_regex_matcher_free(struct mt_regex_matcher *matcher);
 
+/*
+ * Starts the time allowed for all matching on a text of `bytes` bytes: hundreds of times what real patterns
+ * need. When it is over, mt_regex_next fails; so a pattern that takes quadratic time ends with a message.
+ */
+void mt_regex_matcher_begin(struct mt_regex_matcher *matcher, size_t bytes);
+
 /* A walk over the matches in a text; zeroed to begin. */
 struct mt_regex_walk {
     size_t from;     // where the next search begins

@@ -444,7 +444,7 @@ static enum mt_status outer_escape(struct translator *t, struct mt_byte_list *ou
         t->at++;
         return word_boundary(t, letter == 'B', out);
     }
-    if (letter != '\0' && strchr("AzZGKR", letter) != NULL) {
+    if (letter != '\0' && strchr("AzZKR", letter) != NULL) {
         char text[3] = {'\\', letter, '\0'};
         t->at++;
         return mt_byte_list_append_text(out, text);

@@ -59,7 +59,8 @@ int main(void)
 {
     struct CMUnitTest tests[sizeof names / sizeof names[0]];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        tests[i] = (struct CMUnitTest){.name = names[i], .test_func = golden, .initial_state = (void *)names[i]};
+        tests[i] =
+            (struct CMUnitTest){.name = names[i], .test_func = golden, .initial_state = (void *)names[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,8 +57,8 @@ static void real_tokenizer(void **state)
 }
 
 /* One string of llama.cpp's list against one line of its ids. */
-static void compare_line(struct mt_context *ctx, const struct mt_tokenizer *tokenizer, struct mt_token_scratch *scratch,
-                         const char *text, size_t bytes, const char **line)
+static void compare_line(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
+                         struct mt_token_scratch *scratch, const char *text, size_t bytes, const char **line)
 {
     struct mt_id_list ids = {.ctx = ctx};
     assert_int_equal(mt_tokenizer_encode(tokenizer, scratch, text, bytes, MT_ENCODE_PLAIN, &ids), MT_OK);
@@ -95,7 +95,7 @@ static void llama_cpp_vectors(void **state)
     assert_int_equal(mt_file_read_all(&ctx, path, MOST_BYTES, &input.data, &input.bytes), MT_OK);
     (void)snprintf(path, sizeof path, "%s/tokenizers/llama.cpp/ggml-vocab-deepseek-llm.gguf.out", shared);
     assert_int_equal(mt_file_read_all(&ctx, path, MOST_BYTES, &output.data, &output.bytes), MT_OK);
-    ((char *)input.data)[input.bytes - 1] = '\0';  // the newline behind the last separator
+    ((char *)input.data)[input.bytes - 1] = '\0'; // the newline behind the last separator
     ((char *)output.data)[output.bytes - 1] = '\0';
     const char *text = input.data;
     const char *line = output.data;

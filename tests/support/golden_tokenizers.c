@@ -20,8 +20,10 @@ struct golden_file golden_read(struct mt_context *ctx, const char *name)
     struct golden_file file = {.ctx = ctx};
     const char *folder = getenv("METIER_GOLDEN");
     char path[512];
-    (void)snprintf(path, sizeof path, "%s/tokenizers/%s", folder != NULL ? folder : "tests/formats/golden", name);
-    if (mt_file_read_all(ctx, path, SIZE_MAX / 2, &file.data, &file.bytes) != MT_OK) fail_msg("%s", ctx->message);
+    (void)snprintf(path, sizeof path, "%s/tokenizers/%s", folder != NULL ? folder : "tests/formats/golden",
+                   name);
+    if (mt_file_read_all(ctx, path, SIZE_MAX / 2, &file.data, &file.bytes) != MT_OK)
+        fail_msg("%s", ctx->message);
     return file;
 }
 
@@ -41,7 +43,8 @@ struct mt_tokenizer *golden_load(struct mt_context *ctx, const char *name)
     struct golden_file model = golden_read(ctx, file_name);
     if (tiktoken) {
         struct golden_file config = golden_read(ctx, "tiktoken.config");
-        status = mt_tokenizer_load_tiktoken(ctx, name, model.data, model.bytes, config.data, config.bytes, &tokenizer);
+        status = mt_tokenizer_load_tiktoken(ctx, name, model.data, model.bytes, config.data, config.bytes,
+                                            &tokenizer);
         golden_free(&config);
     } else {
         status = mt_tokenizer_load_json(ctx, name, model.data, model.bytes, &tokenizer);
@@ -79,7 +82,8 @@ static uint64_t hash_decoded(struct mt_context *ctx, const struct mt_tokenizer *
         } else {
             assert_int_equal(mt_token_stream_end(stream, &streamed), MT_OK);
         }
-        assert_true(mt_utf8_valid(streamed.data + before, streamed.count - before));
+        assert_true(streamed.count == before ||
+                    mt_utf8_valid(streamed.data + before, streamed.count - before));
     }
     assert_int_equal(streamed.count, text.count);
     if (text.count != 0) assert_memory_equal(streamed.data, text.data, text.count);
@@ -100,7 +104,8 @@ static struct answers ask(struct mt_context *ctx, const struct mt_tokenizer *tok
         fail_msg("%s", ctx->message);
     }
     uint64_t rest = start;
-    assert_int_equal(mt_tokenizer_encode(tokenizer, scratch, text, bytes, MT_ENCODE_ADD_SPECIAL, &other), MT_OK);
+    assert_int_equal(mt_tokenizer_encode(tokenizer, scratch, text, bytes, MT_ENCODE_ADD_SPECIAL, &other),
+                     MT_OK);
     rest = hash_more(rest, other.data, other.count * sizeof *other.data);
     other.count = 0;
     assert_int_equal(
@@ -155,8 +160,8 @@ int golden_compare(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
         assert_true(next_line(&expected, prefix, &wanted));
         if (got.count == wanted.count && got.plain == wanted.plain && got.rest == wanted.rest) continue;
         failures++;
-        print_message("%s, text %d: %zu ids %08x %08x, expected %zu %08x %08x\n", name, number, got.count, got.plain,
-                      got.rest, wanted.count, wanted.plain, wanted.rest);
+        print_message("%s, text %d: %zu ids %08x %08x, expected %zu %08x %08x\n", name, number, got.count,
+                      got.plain, got.rest, wanted.count, wanted.plain, wanted.rest);
     }
     assert_true(number > 50);
     mt_token_scratch_free(scratch);
