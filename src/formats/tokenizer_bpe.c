@@ -332,7 +332,7 @@ static enum mt_status find_whole(const struct mt_bpe *bpe, struct mt_bpe_scratch
     scratch->text.count = 0;
     *id = -1;
     for (size_t i = 0; i < bytes; i++) {
-        uint8_t character[4];
+        uint8_t character[4] = {0};
         size_t length = mt_utf8_encode(mt_byte_level_character(word[i]), character);
         enum mt_status status = mt_byte_list_append(&scratch->text, character, length);
         if (status != MT_OK) return status;

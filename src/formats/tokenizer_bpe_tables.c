@@ -135,8 +135,9 @@ size_t mt_bpe_cut(const struct mt_bpe *bpe, const uint8_t *word, size_t bytes)
     uint32_t before = mt_utf8_decode(word, &length);
     for (size_t at = length; at < bytes; at += length) {
         uint32_t after = mt_utf8_decode(word + at, &length);
-        bool joined = before < 128 && after < 128 ? bpe->ascii_pairs[before][after / 8] >> after % 8 & 1u
-                                                  : *pair_slot(bpe, before, after) != 0;
+        bool ascii = before < 128 && after < 128;
+        bool joined = ascii ? (bpe->ascii_pairs[before][after / 8] & (1u << after % 8)) != 0
+                            : *pair_slot(bpe, before, after) != 0;
         if (!joined) return at;
         before = after;
     }

@@ -229,7 +229,7 @@ static enum mt_status to_byte_level(struct mt_byte_list *work, struct piece *pie
     enum mt_status status = mt_byte_list_reserve(work, piece->bytes * 2);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < piece->bytes; i++) {
-        uint8_t character[4];
+        uint8_t character[4] = {0};
         size_t length = mt_utf8_encode(mt_byte_level_character(work->data[piece->start + i]), character);
         memcpy(work->data + work->count, character, length);
         work->count += length;

@@ -135,7 +135,7 @@ static enum mt_status append_normal(struct mt_normalizer_scratch *scratch, const
         if (status != MT_OK) return status;
     }
     for (size_t i = 0; i < points->count; i++) {
-        uint8_t character[4];
+        uint8_t character[4] = {0};
         enum mt_status status =
             mt_byte_list_append(out, character, mt_utf8_encode((uint32_t)points->data[i], character));
         if (status != MT_OK) return status;
@@ -227,7 +227,7 @@ static enum mt_status apply_lowercase(const struct mt_byte_list *in, struct mt_b
     size_t length = 0;
     for (size_t at = 0; at < in->count; at += length) {
         uint32_t lower[2] = {0};
-        uint8_t character[4];
+        uint8_t character[4] = {0};
         size_t count = mt_unicode_lowercase(mt_utf8_decode(in->data + at, &length), lower);
         for (size_t i = 0; i < count; i++) {
             enum mt_status status = mt_byte_list_append(out, character, mt_utf8_encode(lower[i], character));

@@ -223,7 +223,7 @@ static bool cannot_match(const struct mt_regex *regex, const uint8_t *text, size
 {
     if (!regex->has_first || bytes - from > SCAN_BYTES) return false;
     for (size_t i = from; i < bytes; i++) {
-        if (regex->first[text[i] / 8] >> (text[i] % 8) & 1u) return false;
+        if ((regex->first[text[i] / 8] & (1u << text[i] % 8)) != 0) return false;
     }
     return true;
 }
