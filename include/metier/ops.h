@@ -238,7 +238,7 @@ struct mt_bias_backward_args {
 
 /* y = alpha · x + beta · y. beta 0 overwrites whatever y holds. */
 struct mt_axpby_args {
-    struct mt_tensor x; // [d] or [T,d]
+    struct mt_tensor x; // [d] or [T,d]; may be y itself
     struct mt_tensor y; // the same shape, read when beta is not 0
     float alpha;
     float beta;
@@ -256,7 +256,7 @@ struct mt_copy_args {
     struct mt_tensor y; // the same shape
 };
 
-/* y = min(max(x, -limit), limit). */
+/* y = min(max(x, -limit), limit); NaN stays NaN. */
 struct mt_clamp_forward_args {
     struct mt_tensor x; // [T,d]
     struct mt_tensor y; // [T,d], may be x itself
@@ -272,13 +272,14 @@ struct mt_clamp_backward_args {
 };
 
 enum mt_random_kind {
-    MT_RANDOM_DROPOUT, // m = 0 with probability `amount`, else 1/(1-amount)
-    MT_RANDOM_JITTER,  // m uniform in [1-amount, 1+amount)
+    MT_RANDOM_DROPOUT, // m = 0 when u < amount (so with that probability), else 1/(1-amount)
+    MT_RANDOM_JITTER,  // m = 1 + amount·(2u - 1): uniform in [1-amount, 1+amount)
 };
 
 /*
- * y = x · m, m drawn for element (row, column) from mt_rng_u32(seed, stream, row·d + column): the same
- * call on dy is the backward, nothing is saved.
+ * y = x · m, m drawn for element (row, column) from u = mt_rng_unit(mt_rng_u32(seed, stream, row·d +
+ * column)): the same call on dy is the backward, nothing is saved. m is an f32, rounded once, the same on
+ * every device.
  */
 struct mt_random_multiply_args {
     struct mt_tensor x; // [T,d]
@@ -384,6 +385,8 @@ struct mt_sparsemixer_backward_args {
 
 // ------------------------------------------------------------------ dispatch and combine
 
+#define MT_MAX_SLOTS 64 // k of combine at the most: its backward holds one column of all k rows at a time
+
 /*
  * Sorts the (token, slot) pairs by expert, stably: offsets[e] counts the rows of the experts before e;
  * row_of_slot[i,s] is the row of pair (i,s); slot_of_row[r] = i·k + s is its inverse. A pair whose
@@ -482,7 +485,7 @@ struct mt_adamw_args {
 enum mt_reduce_kind {
     MT_REDUCE_SUM,
     MT_REDUCE_SUM_SQUARES,
-    MT_REDUCE_MAX_ABS,
+    MT_REDUCE_MAX_ABS,   // NaN if there is one
     MT_REDUCE_NONFINITE, // how many elements are NaN or infinite
 };
 

@@ -48,6 +48,10 @@ static enum mt_status open_shards(struct mt_checkpoint *checkpoint, const char *
         if (status != MT_OK) return status;
         checkpoint->tensor_count += checkpoint->shards[i].tensor_count;
         checkpoint->data_bytes += checkpoint->shards[i].data_bytes;
+        if (checkpoint->data_bytes > (uint64_t)MT_CHECKPOINT_MAX_BYTES) {
+            return mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "%s: more than %lld bytes of tensors", directory,
+                           (long long)MT_CHECKPOINT_MAX_BYTES);
+        }
     }
     return MT_OK;
 }

@@ -12,6 +12,9 @@
 #define MT_CHECKPOINT_SINGLE "model.safetensors"
 #define MT_CHECKPOINT_INDEX  "model.safetensors.index.json"
 
+#define MT_CHECKPOINT_MAX_BYTES                                                                              \
+    ((int64_t)1 << 60) // of all shards together; sums of sizes stay far from overflow
+
 // ------------------------------------------------------------------ the index alone
 
 struct mt_checkpoint_name {

@@ -104,7 +104,7 @@ static enum mt_status read_index(struct mt_checkpoint_index *index, const struct
     // Some writers give the total as a real number; it is information only, so such a one is passed over.
     if (present && mt_json_member(&metadata, "total_size", &total) &&
         mt_json_kind(&total) == MT_JSON_INTEGER) {
-        status = mt_json_as_integer(&total, 0, INT64_MAX, &index->total_size);
+        status = mt_json_as_integer(&total, 0, MT_CHECKPOINT_MAX_BYTES, &index->total_size);
         if (status != MT_OK) return status;
     }
     struct mt_json_node map;

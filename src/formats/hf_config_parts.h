@@ -1,9 +1,19 @@
-/* Between the files that read config.json: defaults, rope, lists. */
+/* Between the files that read config.json: limits, defaults, experts, rope, words and lists. */
 #ifndef MT_FORMATS_HF_CONFIG_PARTS_H
 #define MT_FORMATS_HF_CONFIG_PARTS_H
 
 #include "formats/hf_config.h"
 #include "formats/json.h"
+
+// Far above every published model, and low enough that no product of them overflows 63 bits.
+#define MT_HF_WIDTH_MAX    ((int64_t)1 << 18)
+#define MT_HF_LAYERS_MAX   1024
+#define MT_HF_HEADS_MAX    1024
+#define MT_HF_HEAD_DIM_MAX 4096
+#define MT_HF_EXPERTS_MAX  4096
+#define MT_HF_SHARED_MAX   64
+#define MT_HF_VOCAB_MAX    ((int64_t)1 << 24)
+#define MT_HF_POSITION_MAX ((int64_t)1 << 40)
 
 #define MT_HF_TOKEN_ID_MAX 0x7FFFFFFF
 
@@ -33,8 +43,20 @@ struct mt_hf_defaults {
 
 const struct mt_hf_defaults *mt_hf_defaults(enum mt_hf_model model);
 
+/* Feed-forward layers, experts and router; needs the shape to be read already. */
+enum mt_status mt_hf_read_experts(const struct mt_json_node *root, struct mt_hf_config *config);
+
 /* rope_parameters, or rope_theta with rope_scaling; needs the attention shape to be read already. */
 enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config);
+
+struct mt_hf_word {
+    const char *text;
+    int value;
+};
+
+/* One of a few words; absent or null leaves *value. */
+enum mt_status mt_hf_read_word(const struct mt_json_node *root, const char *key,
+                               const struct mt_hf_word *words, size_t count, int *value);
 
 /* A list of whole numbers, or a single one, as a list in the arena; absent or null leaves it empty. */
 enum mt_status mt_hf_read_integers(const struct mt_json_node *object, const char *key, int64_t max,

@@ -8,9 +8,8 @@
 #include "formats/hf_config_parts.h"
 #include "formats/printable.h"
 
-#define FACTOR_MAX   1e6
-#define THETA_MAX    1e12
-#define POSITION_MAX ((int64_t)1 << 40)
+#define FACTOR_MAX 1e6
+#define THETA_MAX  1e12
 
 static enum mt_status read_kind(const struct mt_json_node *scaling, enum mt_hf_rope_kind *kind)
 {
@@ -125,7 +124,7 @@ static enum mt_status read_scaling(const struct mt_json_node *scaling, struct mt
             scaling, "rotates only a share of %g of each head; none of the known models does", rotated_share);
     }
     if (status == MT_OK) {
-        status = mt_json_optional_integer(scaling, "original_max_position_embeddings", 1, POSITION_MAX,
+        status = mt_json_optional_integer(scaling, "original_max_position_embeddings", 1, MT_HF_POSITION_MAX,
                                           &rope->original_max_position);
     }
     if (status != MT_OK) return status;
@@ -153,7 +152,7 @@ enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_con
     bool has_parameters = false;
     enum mt_status status = mt_json_optional_real(root, "rope_theta", 1.0, THETA_MAX, &rope->theta);
     if (status == MT_OK) {
-        status = mt_json_optional_integer(root, "original_max_position_embeddings", 1, POSITION_MAX,
+        status = mt_json_optional_integer(root, "original_max_position_embeddings", 1, MT_HF_POSITION_MAX,
                                           &rope->original_max_position);
     }
     if (status == MT_OK) status = mt_json_optional_object(root, "rope_scaling", &scaling, &has_scaling);

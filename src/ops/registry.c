@@ -2,9 +2,15 @@
 #include "ops/cpu/cpu.h"
 #include "ops/device.h"
 #include "ops/ref/ref.h"
+#ifdef METIER_CUDA
+#include "ops/cuda/cuda.h"
+#endif
 
 const struct mt_device_kind mt_device_kinds[] = {
     {"ref", mt_ref_init},
     {"cpu", mt_cpu_init},
+#ifdef METIER_CUDA
+    {"cuda", mt_cuda_init},
+#endif
     {0},
 };

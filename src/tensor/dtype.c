@@ -50,6 +50,7 @@ void mt_store(enum mt_dtype dtype, void *data, int64_t index, double value)
 void mt_convert_to_f32(enum mt_dtype dtype, const void *source, int64_t count, float *target)
 {
     const uint16_t *half = source;
+    if (count == 0) return; // the arrays may then be NULL, which memcpy does not take
     switch (dtype) {
     case MT_F32: memcpy(target, source, (size_t)count * sizeof *target); return;
     case MT_BF16:
@@ -70,6 +71,7 @@ void mt_convert_to_f32(enum mt_dtype dtype, const void *source, int64_t count, f
 void mt_convert_from_f32(const float *source, int64_t count, enum mt_dtype dtype, void *target)
 {
     uint16_t *half = target;
+    if (count == 0) return; // the arrays may then be NULL, which memcpy does not take
     switch (dtype) {
     case MT_F32: memcpy(target, source, (size_t)count * sizeof *source); return;
     case MT_BF16:

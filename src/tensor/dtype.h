@@ -1,6 +1,7 @@
 /*
- * Conversion between the float types. bf16 and f16 round to nearest, ties to even; NaN stays NaN
- * (quieted), values past the range become infinities. Single elements inline; arrays in dtype.c.
+ * Conversion between the float types. To bf16 and f16: rounded to nearest, ties to even; NaN stays
+ * NaN (quieted), values past the range become infinities. To f32 every value is kept, bit patterns of NaN
+ * included. Single elements inline; arrays in dtype.c.
  */
 #ifndef MT_TENSOR_DTYPE_H
 #define MT_TENSOR_DTYPE_H
@@ -41,11 +42,13 @@ static inline float mt_f16_to_float(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t magnitude = half & 0x7FFFu;
-    // Exponent moved by plain arithmetic: multiplying by 2^112 also normalises subnormals.
-    float scaled = mt_float_from_bits(magnitude << 13) * 0x1p112f;
-    uint32_t finite = mt_float_bits(scaled);
-    uint32_t special = 0x7F800000u | (magnitude << 13 & 0x7FFFFFu); // inf or NaN
-    return mt_float_from_bits(sign | (magnitude >= 0x7C00u ? special : finite));
+    uint32_t shifted = magnitude << 13; // the mantissa in place, the exponent still with f16's bias
+    uint32_t normal = shifted + 0x38000000u;
+    uint32_t special = shifted + 0x70000000u; // inf or NaN: the exponent field is full again
+    // Subnormal: the mantissa behind a leading one, minus that one; exact, and no operand is subnormal.
+    uint32_t subnormal = mt_float_bits(mt_float_from_bits(shifted + 0x38800000u) - 0x1p-14f);
+    uint32_t finite = magnitude < 0x0400u ? subnormal : normal;
+    return mt_float_from_bits(sign | (magnitude < 0x7C00u ? finite : special));
 }
 
 static inline uint16_t mt_float_to_f16(float value)
@@ -53,17 +56,14 @@ static inline uint16_t mt_float_to_f16(float value)
     uint32_t bits = mt_float_bits(value);
     uint32_t sign = bits >> 16 & 0x8000u;
     uint32_t magnitude = bits & 0x7FFFFFFFu;
-    uint32_t result;
-    if (magnitude > 0x7F800000u) {
-        result = 0x7E00u | (magnitude >> 13 & 0x3FFu); // NaN, quieted
-    } else if (magnitude >= 0x477FF000u) {
-        result = 0x7C00u; // 65520 and above rounds to infinity
-    } else if (magnitude >= 0x38800000u) {
-        result = (magnitude - 0x38000000u + 0xFFFu + (magnitude >> 13 & 1u)) >> 13;
-    } else {
-        // Subnormal: adding 0.5 leaves the value, rounded to nearest even, in the low mantissa bits.
-        result = mt_float_bits(mt_float_from_bits(magnitude) + 0.5f) - 0x3F000000u;
-    }
+    // All four outcomes are computed and one is selected: without branches, loops vectorise.
+    uint32_t normal = (magnitude - 0x38000000u + 0xFFFu + (magnitude >> 13 & 1u)) >> 13;
+    // Subnormal: adding 0.5 leaves the value, rounded to nearest even, in the low mantissa bits.
+    uint32_t subnormal = mt_float_bits(mt_float_from_bits(magnitude) + 0.5f) - 0x3F000000u;
+    uint32_t quiet_nan = 0x7E00u | (magnitude >> 13 & 0x3FFu);
+    uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    result = magnitude >= 0x477FF000u ? 0x7C00u : result; // 65520 and above rounds to infinity
+    result = magnitude > 0x7F800000u ? quiet_nan : result;
     return (uint16_t)(sign | result);
 }
 

@@ -240,6 +240,8 @@ static void disagreements_are_refused(void **state)
                    MT_ERR_FORMAT, "two.safetensors: has no tensor model.z");
     expect_refusal(place, "{\"weight_map\": {\"a\": \"one.safetensors\", \"a\": \"one.safetensors\"}}",
                    MT_ERR_FORMAT, "duplicate");
+    expect_refusal(place, "{\"metadata\": {\"total_size\": 9223372036854775807}, \"weight_map\": {}}",
+                   MT_ERR_FORMAT, "metadata.total_size is 9223372036854775807");
     expect_refusal(place, "{\"metadata\": 3, \"weight_map\": {\"a\": \"one.safetensors\"}}", MT_ERR_FORMAT,
                    "metadata is a whole number");
     struct mt_context ctx;

@@ -23,10 +23,11 @@ static void controls_are_replaced(void **state)
 static void long_texts_are_cut(void **state)
 {
     (void)state;
+    static const char character[3] = {'\xe4', '\xb8', '\x93'};
     char text[1000];
     for (size_t shift = 0; shift < 3; shift++) {
         memset(text, 'x', shift);
-        for (size_t i = shift; i + 3 < sizeof text; i += 3) memcpy(text + i, "\xe4\xb8\x93", 3);
+        for (size_t i = shift; i < sizeof text; i++) text[i] = character[(i - shift) % 3];
         struct mt_printable printable = mt_printable_bytes(text, 900);
         size_t length = strlen(printable.text);
         assert_true(length < sizeof printable.text && length + 6 > sizeof printable.text);

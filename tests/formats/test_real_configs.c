@@ -9,11 +9,9 @@
 #include "formats/model_count.h"
 #include "support/cmocka_all.h"
 
-static const char *shared;
-
 static const char *path_of(const char *name, char *path, size_t bytes)
 {
-    (void)snprintf(path, bytes, "%s/configs/%s", shared, name);
+    (void)snprintf(path, bytes, "%s/configs/%s", getenv("METIER_SHARED_DATA"), name);
     return path;
 }
 
@@ -92,8 +90,8 @@ int main(void)
 {
     struct stat information;
     char path[512];
-    shared = getenv("METIER_SHARED_DATA");
-    if (shared == NULL || stat(path_of("mixtral-8x7b/config.json", path, sizeof path), &information) != 0) {
+    if (getenv("METIER_SHARED_DATA") == NULL ||
+        stat(path_of("mixtral-8x7b/config.json", path, sizeof path), &information) != 0) {
         printf("SKIPPED: no shared data (METIER_SHARED_DATA names its folder)\n");
         return 77;
     }

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: bytes as a safetensors file, and again as a shard index. What is accepted must hold its
- * promises, and every byte handed out must be readable.
+ * Fuzz target: bytes as a safetensors file, as the header of one, and as a shard index. What is accepted must
+ * hold its promises, and every byte handed out must be readable.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void walk_file(struct mt_context *ctx, const struct mt_safetensors *file)
     demand(sum == file->data_bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void try_file(const uint8_t *data, size_t size)
 {
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
@@ -48,8 +48,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         demand(ctx.message[0] != '\0');
     }
+    demand(ctx.live_bytes == 0);
+}
+
+/*
+ * The input as a header whose length is always right, so that changes to it get past the first check; its
+ * first byte says how many bytes of data follow. The block is exactly as long as the file.
+ */
+static void try_header(const uint8_t *data, size_t size)
+{
+    if (size < 1) return;
+    size_t data_bytes = data[0];
+    size_t header_bytes = size - 1;
+    uint8_t *file = calloc(1, 8 + header_bytes + data_bytes);
+    if (file == NULL) return;
+    for (int i = 0; i < 8; i++) file[i] = (uint8_t)((uint64_t)header_bytes >> (8 * i));
+    memcpy(file + 8, data + 1, header_bytes);
+    try_file(file, 8 + header_bytes + data_bytes);
+    free(file);
+}
+
+static void try_index(const uint8_t *data, size_t size)
+{
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
     struct mt_checkpoint_index index;
-    ctx.message[0] = '\0';
     if (mt_checkpoint_index_parse(&ctx, "fuzz", data, size, &index) == MT_OK) {
         for (size_t i = 0; i < index.name_count; i++) demand(index.names[i].shard < index.shard_count);
         for (size_t i = 0; i < index.shard_count; i++) demand(strchr(index.shards[i], '/') == NULL);
@@ -58,5 +81,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         demand(ctx.message[0] != '\0');
     }
     demand(ctx.live_bytes == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    try_file(data, size);
+    try_header(data, size);
+    try_index(data, size);
     return 0;
 }

@@ -1,12 +1,29 @@
-/* The files of the op case list: one line each. */
+/* The files of the op case list: one line each, in the order of metier/ops.h. */
 #ifndef MT_TESTS_CASE_FILES_H
 #define MT_TESTS_CASE_FILES_H
 
 #include "ops/op_case.h"
 
 // clang-format off
-#define CASE_FILES(X) \
-    X(rmsnorm)        \
+#define CASE_FILES(X)  \
+    X(gemm)            \
+    X(grouped_gemm)    \
+    X(embedding)       \
+    X(rmsnorm)         \
+    X(layernorm)       \
+    X(rope)            \
+    X(mla_key)         \
+    X(attention)       \
+    X(swiglu)          \
+    X(bias)            \
+    X(elementwise)     \
+    X(random_multiply) \
+    X(router)          \
+    X(sparsemixer)     \
+    X(dispatch)        \
+    X(combine)         \
+    X(adamw)           \
+    X(reduce)          \
     // end of list
 // clang-format on
 

@@ -1,8 +1,11 @@
-/* Cases of rmsnorm: with and without the fused residual, odd widths, one row, padded rows, bf16 weights. */
+/*
+ * Cases of rmsnorm: with and without the fused residual, odd and wide widths, one row, none, padded rows,
+ * narrow weights, in place, without dweight.
+ */
 #include "ops/case_files.h"
 
 enum { X, RESIDUAL, WEIGHT, H, Y, RSTD, DY, DX, DWEIGHT };
-enum { WITH_RESIDUAL, ACCUMULATE };
+enum { WITH_RESIDUAL, ACCUMULATE, IN_PLACE, NO_DWEIGHT };
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
@@ -12,20 +15,34 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         args.residual = t[RESIDUAL];
         args.sum = t[H];
     }
+    if (c->param[IN_PLACE]) {
+        // The inputs are copied to where the outputs go: sum is then residual, or y is x.
+        struct mt_tensor *target = c->param[WITH_RESIDUAL] ? &t[H] : &t[Y];
+        struct mt_tensor *source = c->param[WITH_RESIDUAL] ? &t[RESIDUAL] : &t[X];
+        enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = *source, .y = *target});
+        if (status != MT_OK) return status;
+        *(c->param[WITH_RESIDUAL] ? &args.residual : &args.x) = *target;
+    }
     return mt_rmsnorm_forward(device, &args);
 }
 
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    return mt_rmsnorm_backward(device, &(struct mt_rmsnorm_backward_args){
-                                           .dy = t[DY],
-                                           .x = c->param[WITH_RESIDUAL] ? t[H] : t[X],
-                                           .weight = t[WEIGHT],
-                                           .rstd = t[RSTD],
-                                           .dx = t[DX],
-                                           .dweight = t[DWEIGHT],
-                                           .accumulate = c->param[ACCUMULATE] != 0,
-                                       });
+    struct mt_rmsnorm_backward_args args = {
+        .dy = t[DY],
+        .x = c->param[WITH_RESIDUAL] ? t[H] : t[X],
+        .weight = t[WEIGHT],
+        .rstd = t[RSTD],
+        .dx = t[DX],
+        .accumulate = c->param[ACCUMULATE] != 0,
+    };
+    if (!c->param[NO_DWEIGHT]) args.dweight = t[DWEIGHT];
+    if (c->param[IN_PLACE]) {
+        enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = t[DY], .y = t[DX]});
+        if (status != MT_OK) return status;
+        args.dy = t[DX];
+    }
+    return mt_rmsnorm_backward(device, &args);
 }
 
 static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width, bool residual,
@@ -38,6 +55,7 @@ static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width
     int64_t vector[] = {width};
     int64_t rows[] = {tokens};
     c->backward_op = MT_OP_rmsnorm_backward;
+    c->tolerance = 2e-6;
     c->param[WITH_RESIDUAL] = residual;
     c->param[ACCUMULATE] = accumulate;
     c->forward = forward;
@@ -67,6 +85,14 @@ void cases_rmsnorm(struct case_list *list)
     add(list, 7, 65, true, true, MT_BF16, 3);
     add(list, 3, 128, false, true, MT_F16, 0);
     add(list, 131, 512, true, true, MT_BF16, 0);
+    add(list, 2, 5000, false, false, MT_F32, 0);
+    add(list, 0, 16, false, false, MT_F32, 0)->no_gradient = true;
+    add(list, 9, 36, false, false, MT_F32, 2)->param[IN_PLACE] = 1;
+    add(list, 9, 37, true, false, MT_F32, 0)->param[IN_PLACE] = 1;
+
+    struct op_case *frozen = add(list, 6, 42, false, false, MT_BF16, 0);
+    frozen->param[NO_DWEIGHT] = 1;
+    frozen->slot[DWEIGHT].no_numeric = true; // not wanted, so not written
 
     struct op_case *c = add(list, 4096, 2048, true, true, MT_BF16, 0);
     double elements = 4096.0 * 2048.0;

@@ -16,6 +16,14 @@ struct gemm_operand {
     int64_t column;
 };
 
+/* The operand that starts at an element. */
+static inline struct gemm_operand gemm_operand_at(struct gemm_operand operand, int64_t row, int64_t column)
+{
+    int64_t offset = row * operand.row + column * operand.column;
+    operand.data = (const char *)operand.data + offset * (int64_t)mt_dtype_bytes(operand.dtype);
+    return operand;
+}
+
 /* Bytes of workspace one call needs, whatever its sizes. */
 size_t MT_CPU(gemm_block_workspace)(void);
 

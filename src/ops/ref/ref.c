@@ -6,13 +6,14 @@
 enum mt_status mt_ref_init(struct mt_device *device, int threads)
 {
     static const mt_op_run_fn table[MT_OP_COUNT] = {
-        [MT_OP_rmsnorm_forward] = mt_ref_rmsnorm_forward,
-        [MT_OP_rmsnorm_backward] = mt_ref_rmsnorm_backward,
+#define MT_REF_ENTRY(name) [MT_OP_##name] = mt_ref_##name,
+        MT_OP_LIST(MT_REF_ENTRY)
+#undef MT_REF_ENTRY
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
         device->impl[op] = (struct mt_op_impl){.run = table[op]};
-        device->own[op] = table[op] != NULL;
+        device->own[op] = true;
     }
     device->threads = 1;
     (void)snprintf(device->description, sizeof device->description, "ref, plain loops in double, 1 thread");

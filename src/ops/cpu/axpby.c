@@ -1,0 +1,28 @@
+/* axpby on floats; with beta 0 what y held is never read. */
+#include "ops/cpu/pieces.h"
+
+static void combine(float alpha, const float *restrict x, float beta, float *restrict y, int64_t count)
+{
+    if (beta == 0.0f) {
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) y[j] = alpha * x[j];
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) y[j] = alpha * x[j] + beta * y[j];
+    }
+}
+
+enum mt_status MT_CPU(axpby)(struct mt_device *device, const void *args)
+{
+    const struct mt_axpby_args *a = args;
+    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_axpby(device, args);
+    bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
+    struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
+#pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
+    for (int64_t i = 0; i < pieces.count; i++) {
+        struct cpu_piece piece = cpu_piece_at(&pieces, i);
+        combine(a->alpha, cpu_piece_f32(&pieces, &a->x, piece), a->beta, cpu_piece_f32(&pieces, &a->y, piece),
+                piece.count);
+    }
+    return MT_OK;
+}

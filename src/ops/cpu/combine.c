@@ -1,0 +1,322 @@
+/*
+ * combine on rows of floats, one token at a time. A token's k rows are walked together, a vector of
+ * columns at a step: each element is loaded once, and while it is in a register it serves the weighted
+ * sum and all k(k+1)/2 dot products of the Gram matrix (backward: the k weight gradients and the k×k
+ * coupling). The op waits for memory, so this arithmetic costs almost nothing.
+ *
+ * Up to FAST_SLOTS rows the step is compiled with a constant k, every sum in a register of its own.
+ * A dot product runs over columns in LANES sums, then over these: the order is the same for any number
+ * of threads.
+ */
+#include <string.h>
+
+#include "ops/cpu/level.h"
+
+// One vector register of the level.
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+
+#define FAST_SLOTS 8
+#define FAST_PAIRS (FAST_SLOTS * (FAST_SLOTS + 1) / 2)
+
+typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
+
+/* What a token combines: its slots that have a row, in order. */
+struct token {
+    int present;
+    int slot[MT_MAX_SLOTS];
+    const float *row[MT_MAX_SLOTS];
+    float weight[MT_MAX_SLOTS];
+};
+
+static void gather_token(struct token *token, const struct mt_tensor *rows,
+                         const struct mt_tensor *row_of_slot, const struct mt_tensor *weight, int64_t i)
+{
+    const int32_t *row = (const int32_t *)row_of_slot->data + i * row_of_slot->stride[0];
+    const float *w = cpu_row(weight, i);
+    token->present = 0;
+    for (int s = 0; s < (int)row_of_slot->dim[1]; s++) {
+        if (row[s] < 0) continue;
+        token->slot[token->present] = s;
+        token->row[token->present] = cpu_row(rows, row[s]);
+        token->weight[token->present] = w[s];
+        token->present++;
+    }
+}
+
+/* `count` floats, the missing lanes zero. With the constant LANES this is one load. */
+static inline vec load_columns(const float *source, int64_t count)
+{
+    vec columns = {0};
+    memcpy(&columns, source, (size_t)count * sizeof(float));
+    return columns;
+}
+
+static inline void store_columns(float *target, vec columns, int64_t count)
+{
+    memcpy(target, &columns, (size_t)count * sizeof(float));
+}
+
+static inline float sum_of_lanes(vec v)
+{
+    float sum = 0.0f;
+    for (int lane = 0; lane < LANES; lane++) sum += v[lane];
+    return sum;
+}
+
+/* Columns [j, j+count) of the weighted sum, and their share of the dot products: pair (s,m), m <= s. */
+static inline __attribute__((always_inline)) void forward_step(int k, bool with_gram,
+                                                               const struct token *token, const float *base,
+                                                               float *y, int64_t j, int64_t count, vec *pair)
+{
+    vec x[FAST_SLOTS];
+    vec sum = base != NULL ? load_columns(base + j, count) : (vec){0};
+#pragma GCC unroll 8
+    for (int s = 0; s < k; s++) {
+        vec row = load_columns(token->row[s] + j, count);
+        sum += token->weight[s] * row;
+        if (!with_gram) continue;
+        x[s] = row;
+#pragma GCC unroll 8
+        for (int m = 0; m <= s; m++) pair[s * (s + 1) / 2 + m] += row * x[m];
+    }
+    store_columns(y + j, sum, count);
+}
+
+/* The whole row of a token; gram [k,k] gets the dot products of the rows present. */
+static inline __attribute__((always_inline)) void forward_row(int k, bool with_gram,
+                                                              const struct token *token, const float *base,
+                                                              float *y, int64_t width, float *gram)
+{
+    vec pair[FAST_PAIRS];
+    int pairs = with_gram ? k * (k + 1) / 2 : 0;
+    for (int p = 0; p < pairs; p++) pair[p] = (vec){0};
+    int64_t j = 0;
+    for (; j + LANES <= width; j += LANES) forward_step(k, with_gram, token, base, y, j, LANES, pair);
+    if (j < width) forward_step(k, with_gram, token, base, y, j, width - j, pair);
+    if (!with_gram) return;
+    for (int s = 0; s < k; s++) {
+        for (int m = 0; m <= s; m++) {
+            float dot = sum_of_lanes(pair[s * (s + 1) / 2 + m]);
+            gram[s * k + m] = dot;
+            gram[m * k + s] = dot;
+        }
+    }
+}
+
+/* More rows than FAST_SLOTS: each dot product on its own. */
+static void gram_by_pairs(const struct token *token, int64_t width, float *gram)
+{
+    int k = token->present;
+    for (int s = 0; s < k; s++) {
+        for (int m = 0; m <= s; m++) {
+            const float *a = token->row[s];
+            const float *b = token->row[m];
+            float dot = 0.0f;
+#pragma omp simd reduction(+ : dot)
+            for (int64_t j = 0; j < width; j++) dot += a[j] * b[j];
+            gram[s * k + m] = dot;
+            gram[m * k + s] = dot;
+        }
+    }
+}
+
+static void combine_token(const struct token *token, const float *base, float *y, int64_t width)
+{
+    switch (token->present) {
+    case 1: forward_row(1, false, token, base, y, width, NULL); break;
+    case 2: forward_row(2, false, token, base, y, width, NULL); break;
+    case 3: forward_row(3, false, token, base, y, width, NULL); break;
+    case 4: forward_row(4, false, token, base, y, width, NULL); break;
+    case 5: forward_row(5, false, token, base, y, width, NULL); break;
+    case 6: forward_row(6, false, token, base, y, width, NULL); break;
+    case 7: forward_row(7, false, token, base, y, width, NULL); break;
+    case 8: forward_row(8, false, token, base, y, width, NULL); break;
+    default: forward_row(token->present, false, token, base, y, width, NULL); break;
+    }
+}
+
+static void combine_token_with_gram(const struct token *token, const float *base, float *y, int64_t width,
+                                    float *gram)
+{
+    switch (token->present) {
+    case 1: forward_row(1, true, token, base, y, width, gram); break;
+    case 2: forward_row(2, true, token, base, y, width, gram); break;
+    case 3: forward_row(3, true, token, base, y, width, gram); break;
+    case 4: forward_row(4, true, token, base, y, width, gram); break;
+    case 5: forward_row(5, true, token, base, y, width, gram); break;
+    case 6: forward_row(6, true, token, base, y, width, gram); break;
+    case 7: forward_row(7, true, token, base, y, width, gram); break;
+    case 8: forward_row(8, true, token, base, y, width, gram); break;
+    default:
+        forward_row(token->present, false, token, base, y, width, NULL);
+        gram_by_pairs(token, width, gram);
+        break;
+    }
+}
+
+/* From the dot products of the rows present to gram[i]: zeros where a slot has no row. */
+static void store_gram(const struct token *token, const float *dots, const struct mt_tensor *gram, int64_t i)
+{
+    float *target = (float *)gram->data + i * gram->stride[0];
+    for (int64_t s = 0; s < gram->dim[1]; s++) {
+        memset(target + s * gram->stride[1], 0, (size_t)gram->dim[2] * sizeof(float));
+    }
+    for (int s = 0; s < token->present; s++) {
+        float *row = target + token->slot[s] * gram->stride[1];
+        for (int m = 0; m < token->present; m++) row[token->slot[m]] = dots[s * token->present + m];
+    }
+}
+
+enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *args)
+{
+    const struct mt_combine_forward_args *a = args;
+    bool has_base = mt_tensor_present(&a->base);
+    bool has_gram = mt_tensor_present(&a->gram);
+    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) && cpu_is_f32(&a->y);
+    if (has_base) fast = fast && cpu_is_f32(&a->base);
+    if (has_gram) fast = fast && cpu_is_f32(&a->gram);
+    if (!fast) return mt_ref_combine_forward(device, args);
+
+    int64_t tokens = a->y.dim[0];
+    int64_t width = a->y.dim[1];
+    int64_t slots = a->row_of_slot.dim[1];
+#pragma omp parallel for num_threads(cpu_threads(device, tokens *slots *width)) schedule(static)
+    for (int64_t i = 0; i < tokens; i++) {
+        struct token token;
+        gather_token(&token, &a->rows, &a->row_of_slot, &a->weight, i);
+        const float *base = has_base ? cpu_row(&a->base, i) : NULL;
+        float *y = cpu_row(&a->y, i);
+        if (!has_gram) {
+            combine_token(&token, base, y, width);
+            continue;
+        }
+        float dots[MT_MAX_SLOTS * MT_MAX_SLOTS]; // [present, present]
+        combine_token_with_gram(&token, base, y, width, dots);
+        store_gram(&token, dots, &a->gram, i);
+    }
+    return MT_OK;
+}
+
+/* Columns [j, j+count): all rows are read before one is written, since drows may be rows. */
+static inline __attribute__((always_inline)) void backward_step(int k, bool with_coupling,
+                                                                const struct token *token,
+                                                                const float *coupling, const float *dy,
+                                                                float *const *drow, int64_t j, int64_t count,
+                                                                vec *dweight)
+{
+    vec x[MT_MAX_SLOTS];
+    vec g = load_columns(dy + j, count);
+#pragma GCC unroll 8
+    for (int s = 0; s < k; s++) {
+        x[s] = load_columns(token->row[s] + j, count);
+        dweight[s] += g * x[s];
+    }
+#pragma GCC unroll 8
+    for (int s = 0; s < k; s++) {
+        vec sum = token->weight[s] * g;
+        if (with_coupling) {
+#pragma GCC unroll 8
+            for (int m = 0; m < k; m++) sum += coupling[s * k + m] * x[m];
+        }
+        store_columns(drow[s] + j, sum, count);
+    }
+}
+
+/* The whole row of a token; dots[s] = <dy, row s>, coupling [k,k] for the rows present. */
+static inline __attribute__((always_inline)) void backward_row(int k, bool with_coupling,
+                                                               const struct token *token,
+                                                               const float *coupling, const float *dy,
+                                                               float *const *drow, int64_t width, float *dots)
+{
+    vec dweight[MT_MAX_SLOTS];
+    for (int s = 0; s < k; s++) dweight[s] = (vec){0};
+    int64_t j = 0;
+    for (; j + LANES <= width; j += LANES) {
+        backward_step(k, with_coupling, token, coupling, dy, drow, j, LANES, dweight);
+    }
+    if (j < width) backward_step(k, with_coupling, token, coupling, dy, drow, j, width - j, dweight);
+    for (int s = 0; s < k; s++) dots[s] = sum_of_lanes(dweight[s]);
+}
+
+static void backward_token(const struct token *token, const float *dy, float *const *drow, int64_t width,
+                           float *dots)
+{
+    switch (token->present) {
+    case 1: backward_row(1, false, token, NULL, dy, drow, width, dots); break;
+    case 2: backward_row(2, false, token, NULL, dy, drow, width, dots); break;
+    case 3: backward_row(3, false, token, NULL, dy, drow, width, dots); break;
+    case 4: backward_row(4, false, token, NULL, dy, drow, width, dots); break;
+    case 5: backward_row(5, false, token, NULL, dy, drow, width, dots); break;
+    case 6: backward_row(6, false, token, NULL, dy, drow, width, dots); break;
+    case 7: backward_row(7, false, token, NULL, dy, drow, width, dots); break;
+    case 8: backward_row(8, false, token, NULL, dy, drow, width, dots); break;
+    default: backward_row(token->present, false, token, NULL, dy, drow, width, dots); break;
+    }
+}
+
+static void backward_token_coupled(const struct token *token, const float *coupling, const float *dy,
+                                   float *const *drow, int64_t width, float *dots)
+{
+    switch (token->present) {
+    case 1: backward_row(1, true, token, coupling, dy, drow, width, dots); break;
+    case 2: backward_row(2, true, token, coupling, dy, drow, width, dots); break;
+    case 3: backward_row(3, true, token, coupling, dy, drow, width, dots); break;
+    case 4: backward_row(4, true, token, coupling, dy, drow, width, dots); break;
+    case 5: backward_row(5, true, token, coupling, dy, drow, width, dots); break;
+    case 6: backward_row(6, true, token, coupling, dy, drow, width, dots); break;
+    case 7: backward_row(7, true, token, coupling, dy, drow, width, dots); break;
+    case 8: backward_row(8, true, token, coupling, dy, drow, width, dots); break;
+    default: backward_row(token->present, true, token, coupling, dy, drow, width, dots); break;
+    }
+}
+
+/* The coupling between the rows present, [present, present]. */
+static void gather_coupling(const struct token *token, const struct mt_tensor *coupling, int64_t i,
+                            float *gathered)
+{
+    const float *source = (const float *)coupling->data + i * coupling->stride[0];
+    for (int s = 0; s < token->present; s++) {
+        const float *row = source + token->slot[s] * coupling->stride[1];
+        for (int m = 0; m < token->present; m++) gathered[s * token->present + m] = row[token->slot[m]];
+    }
+}
+
+enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *args)
+{
+    const struct mt_combine_backward_args *a = args;
+    bool has_coupling = mt_tensor_present(&a->coupling);
+    bool fast = cpu_is_f32(&a->dy) && cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) &&
+                cpu_is_f32(&a->drows) && cpu_is_f32(&a->dweight);
+    if (has_coupling) fast = fast && cpu_is_f32(&a->coupling);
+    if (!fast) return mt_ref_combine_backward(device, args);
+
+    int64_t tokens = a->dy.dim[0];
+    int64_t width = a->dy.dim[1];
+    int64_t slots = a->row_of_slot.dim[1];
+#pragma omp parallel for num_threads(cpu_threads(device, tokens *slots *width)) schedule(static)
+    for (int64_t i = 0; i < tokens; i++) {
+        struct token token;
+        gather_token(&token, &a->rows, &a->row_of_slot, &a->weight, i);
+        const int32_t *row = (const int32_t *)a->row_of_slot.data + i * a->row_of_slot.stride[0];
+        float *drow[MT_MAX_SLOTS];
+        for (int s = 0; s < token.present; s++) drow[s] = cpu_row(&a->drows, row[token.slot[s]]);
+        float dots[MT_MAX_SLOTS];
+        if (has_coupling) {
+            float coupling[MT_MAX_SLOTS * MT_MAX_SLOTS]; // [present, present]
+            gather_coupling(&token, &a->coupling, i, coupling);
+            backward_token_coupled(&token, coupling, cpu_row(&a->dy, i), drow, width, dots);
+        } else {
+            backward_token(&token, cpu_row(&a->dy, i), drow, width, dots);
+        }
+        float *dweight = cpu_row(&a->dweight, i);
+        for (int64_t s = 0; s < slots; s++) dweight[s] = 0.0f;
+        for (int s = 0; s < token.present; s++) dweight[token.slot[s]] = dots[s];
+    }
+    return MT_OK;
+}

@@ -1,0 +1,64 @@
+/*
+ * swiglu on rows of floats. The outputs may be the inputs themselves: element j is read before it is
+ * written, and no pointer is `restrict`.
+ */
+#include "ops/cpu/pieces.h"
+#include "ops/cpu/simd.h"
+
+static void forward_piece(const float *gate, const float *up, float *y, int64_t count)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) y[j] = gate[j] * simd_sigmoid(gate[j]) * up[j];
+}
+
+static void backward_piece(const float *dy, const float *gate, const float *up, float *dgate, float *dup,
+                           int64_t count)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) {
+        float g = gate[j];
+        float sigmoid = simd_sigmoid(g);
+        float from_gate = dy[j] * up[j] * sigmoid * (1.0f + g * (1.0f - sigmoid));
+        float from_up = dy[j] * g * sigmoid;
+        dgate[j] = from_gate;
+        dup[j] = from_up;
+    }
+}
+
+enum mt_status MT_CPU(swiglu_forward)(struct mt_device *device, const void *args)
+{
+    const struct mt_swiglu_forward_args *a = args;
+    if (!cpu_is_f32(&a->gate) || !cpu_is_f32(&a->up) || !cpu_is_f32(&a->y)) {
+        return mt_ref_swiglu_forward(device, args);
+    }
+    bool flat = mt_tensor_is_contiguous(&a->gate) && mt_tensor_is_contiguous(&a->up) &&
+                mt_tensor_is_contiguous(&a->y);
+    struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
+#pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
+    for (int64_t i = 0; i < pieces.count; i++) {
+        struct cpu_piece piece = cpu_piece_at(&pieces, i);
+        forward_piece(cpu_piece_f32(&pieces, &a->gate, piece), cpu_piece_f32(&pieces, &a->up, piece),
+                      cpu_piece_f32(&pieces, &a->y, piece), piece.count);
+    }
+    return MT_OK;
+}
+
+enum mt_status MT_CPU(swiglu_backward)(struct mt_device *device, const void *args)
+{
+    const struct mt_swiglu_backward_args *a = args;
+    bool fast = cpu_is_f32(&a->dy) && cpu_is_f32(&a->gate) && cpu_is_f32(&a->up) && cpu_is_f32(&a->dgate) &&
+                cpu_is_f32(&a->dup);
+    if (!fast) return mt_ref_swiglu_backward(device, args);
+    bool flat = mt_tensor_is_contiguous(&a->dy) && mt_tensor_is_contiguous(&a->gate) &&
+                mt_tensor_is_contiguous(&a->up) && mt_tensor_is_contiguous(&a->dgate) &&
+                mt_tensor_is_contiguous(&a->dup);
+    struct cpu_pieces pieces = cpu_pieces_of(&a->dy, flat);
+#pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->dy))) schedule(static)
+    for (int64_t i = 0; i < pieces.count; i++) {
+        struct cpu_piece piece = cpu_piece_at(&pieces, i);
+        backward_piece(cpu_piece_f32(&pieces, &a->dy, piece), cpu_piece_f32(&pieces, &a->gate, piece),
+                       cpu_piece_f32(&pieces, &a->up, piece), cpu_piece_f32(&pieces, &a->dgate, piece),
+                       cpu_piece_f32(&pieces, &a->dup, piece), piece.count);
+    }
+    return MT_OK;
+}

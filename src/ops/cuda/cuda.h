@@ -1,0 +1,28 @@
+/*
+ * The CUDA device. Only mt_cuda_init leaves this folder; the rest is for its .cu files, which include
+ * this header alone. Ops the table does not list are refused with a sentence: there is no silent
+ * fallback, because ref cannot read device memory.
+ */
+#ifndef MT_OPS_CUDA_H
+#define MT_OPS_CUDA_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "ops/device.h"
+
+enum mt_status mt_cuda_init(struct mt_device *device, int threads);
+
+// One function per op, each in the file of its op. Only those listed in device.cu exist.
+#define MT_CUDA_DECLARE(name)                                                                                \
+    enum mt_status mt_cuda_##name(struct mt_device *device, const void *args);                               \
+    size_t mt_cuda_##name##_scratch(const struct mt_device *device, const void *args);
+MT_OP_LIST(MT_CUDA_DECLARE)
+#undef MT_CUDA_DECLARE
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

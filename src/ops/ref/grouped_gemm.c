@@ -1,0 +1,45 @@
+/*
+ * grouped_gemm: with e the expert of row r, y_rj = alpha Σ_p x_rp op(W_e)_pj + beta y_rj.
+ * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri x_rj + beta dW_e,ij over the rows r of expert e.
+ */
+#include "ops/ref/ref.h"
+
+enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
+{
+    const struct mt_grouped_gemm_args *g = args;
+    for (int e = 0; e < g->experts; e++) {
+        int32_t first = ref_int1(&g->offsets, e);
+        int32_t count = ref_int1(&g->offsets, e + 1) - first;
+        struct mt_gemm_args one = {
+            .a = mt_tensor_rows(&g->x, first, count),
+            .b = g->weight[e],
+            .c = mt_tensor_rows(&g->y, first, count),
+            .transpose_b = g->transpose_weight,
+            .alpha = g->alpha,
+            .beta = g->beta,
+        };
+        enum mt_status status = mt_ref_gemm(device, &one);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_ref_grouped_gemm_dw(struct mt_device *device, const void *args)
+{
+    const struct mt_grouped_gemm_dw_args *g = args;
+    for (int e = 0; e < g->experts; e++) {
+        int32_t first = ref_int1(&g->offsets, e);
+        int32_t count = ref_int1(&g->offsets, e + 1) - first;
+        struct mt_gemm_args one = {
+            .a = mt_tensor_rows(&g->dy, first, count),
+            .b = mt_tensor_rows(&g->x, first, count),
+            .c = g->dweight[e],
+            .transpose_a = true,
+            .alpha = g->alpha,
+            .beta = g->beta,
+        };
+        enum mt_status status = mt_ref_gemm(device, &one);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}

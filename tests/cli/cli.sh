@@ -1,0 +1,55 @@
+#!/bin/sh
+# The program's manners: exit status 0/1/2, results on standard output, complaints on standard error.
+# Usage: cli.sh PATH-TO-METIER
+set -u
+metier=$1
+failed=0
+output=$(mktemp -d) || exit 1
+trap 'rm -rf "$output"' EXIT
+
+# expect STATUS TEXT-ON-STDOUT TEXT-ON-STDERR arguments...   (an empty text means: nothing on that stream)
+expect() {
+    status=$1
+    stdout_text=$2
+    stderr_text=$3
+    shift 3
+    "$metier" "$@" >"$output/out" 2>"$output/err"
+    got=$?
+    problem=
+    [ $got -eq "$status" ] || problem="exit status $got, expected $status"
+    for stream in out err; do
+        text=$stdout_text
+        [ $stream = out ] || text=$stderr_text
+        if [ -z "$text" ]; then
+            [ ! -s "$output/$stream" ] || problem="$problem; unexpected text on std$stream"
+        else
+            grep -qF -- "$text" "$output/$stream" || problem="$problem; no '$text' on std$stream"
+        fi
+    done
+    if [ -n "$problem" ]; then
+        printf 'FAIL metier %s: %s\n' "$*" "$problem"
+        cat "$output/out" "$output/err"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+passed=0
+expect 2 "" "usage: metier VERB"
+expect 0 "usage: metier VERB" "" --help
+expect 0 "metier " "" --version
+expect 2 "" "did you mean 'devices'" device
+expect 2 "" "there is no verb 'xyzzy'" xyzzy
+expect 0 "cpu" "" devices
+expect 0 "1 thread" "" devices --threads 1
+expect 0 "1 thread" "" devices --threads=1
+expect 0 "examples:" "" devices --help
+expect 2 "" "did you mean --threads" devices --thread 1
+expect 2 "" "wants a value" devices --threads
+expect 2 "" "wants a whole number" devices --threads two
+expect 2 "" "expected 0 to 4096" devices --threads -3
+expect 2 "" "unexpected argument 'x'" devices x
+expect 2 "" "unexpected argument '--threads'" devices -- --threads
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,240 @@
+/*
+ * Cases of grouped_gemm: forward with both orientations of the weights, backward as the input gradient
+ * (the other orientation) and grouped_gemm_dw. Loads even, uneven, empty, all on one expert, rows left over
+ * after the last expert.
+ */
+#include "ops/case_files.h"
+
+enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
+enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS };
+enum { ALPHA, BETA };
+
+#define MOST_EXPERTS 64
+
+enum load {
+    LOAD_EVEN,
+    LOAD_UNEVEN, // a few busy experts, some tiny, some empty
+    LOAD_ONE,    // everything on the last but one
+    LOAD_NONE,   // no rows belong to anyone
+};
+
+static const char *const load_names[] = {"even", "uneven", "one", "none"};
+
+/* Shares that fall steeply, every eighth expert left empty: like a router early in training. */
+static double share_of(enum load load, int e, int experts)
+{
+    switch (load) {
+    case LOAD_EVEN: return 1.0;
+    case LOAD_UNEVEN: return e % 8 == 5 ? 0.0 : 1.0 / (1.0 + (double)((e * 37 + 11) % experts));
+    case LOAD_ONE: return e == (experts > 1 ? experts - 2 : 0) ? 1.0 : 0.0;
+    case LOAD_NONE: return 0.0;
+    }
+    return 0.0;
+}
+
+static void fill(const struct op_case *c, struct mt_tensor *t)
+{
+    int32_t *offsets = t[OFFSETS].data;
+    int experts = (int)c->param[EXPERTS];
+    enum load load = (enum load)c->param[LOAD];
+    double total = 0.0;
+    double before = 0.0;
+    for (int e = 0; e < experts; e++) total += share_of(load, e, experts);
+    offsets[0] = 0;
+    for (int e = 0; e < experts; e++) {
+        before += share_of(load, e, experts);
+        offsets[e + 1] = total > 0.0 ? (int32_t)((double)t[X].dim[0] * before / total + 0.5) : 0;
+    }
+}
+
+/* The experts' matrices lie one after the other in a [n, rows, columns] slot. */
+static void views_of(const struct mt_tensor *stacked, struct mt_tensor view[MOST_EXPERTS])
+{
+    for (int64_t e = 0; e < stacked->dim[0]; e++) view[e] = mt_tensor_at(stacked, e);
+}
+
+static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor weight[MOST_EXPERTS];
+    views_of(&t[WEIGHT], weight);
+    return mt_grouped_gemm(device,
+                           &(struct mt_grouped_gemm_args){.x = t[X],
+                                                          .weight = weight,
+                                                          .experts = (int)c->param[EXPERTS],
+                                                          .offsets = t[OFFSETS],
+                                                          .y = t[Y],
+                                                          .transpose_weight = c->param[TRANSPOSE_WEIGHT] != 0,
+                                                          .alpha = c->real[ALPHA],
+                                                          .beta = c->real[BETA]});
+}
+
+static enum mt_status weight_gradient(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor dweight[MOST_EXPERTS];
+    views_of(&t[DWEIGHT], dweight);
+    bool transpose = c->param[TRANSPOSE_WEIGHT] != 0;
+    // A weight used as [K,N] has the gradient xᵀ·dy: the two change places.
+    return mt_grouped_gemm_dw(
+        device, &(struct mt_grouped_gemm_dw_args){.dy = transpose ? t[DY] : t[X],
+                                                  .x = transpose ? t[X] : t[DY],
+                                                  .dweight = dweight,
+                                                  .experts = (int)c->param[EXPERTS],
+                                                  .offsets = t[OFFSETS],
+                                                  .alpha = c->real[ALPHA],
+                                                  .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM});
+}
+
+static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor weight[MOST_EXPERTS];
+    views_of(&t[WEIGHT], weight);
+    // Rows of no expert keep dx: it is accumulated, so that they hold what the check expects.
+    enum mt_status status = mt_grouped_gemm(
+        device, &(struct mt_grouped_gemm_args){.x = t[DY],
+                                               .weight = weight,
+                                               .experts = (int)c->param[EXPERTS],
+                                               .offsets = t[OFFSETS],
+                                               .y = t[DX],
+                                               .transpose_weight = c->param[TRANSPOSE_WEIGHT] == 0,
+                                               .alpha = c->real[ALPHA],
+                                               .beta = 1.0f});
+    return status == MT_OK ? weight_gradient(device, c, t) : status;
+}
+
+struct grouped_case {
+    int64_t rows, n, k;
+    int experts;
+    enum load load;
+    bool transpose;
+    enum mt_dtype weight_type;
+    float alpha, beta;
+    int64_t padding;
+    bool overwrite_dweight;
+};
+
+static struct op_case *add(struct case_list *list, struct grouped_case g)
+{
+    if (g.alpha == 0.0f) g.alpha = 1.0f;
+    struct op_case *c =
+        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s weight %s beta %g%s",
+                 g.transpose ? "NT" : "NN", (int)g.rows, (int)g.n, (int)g.k, g.experts, load_names[g.load],
+                 mt_dtype_name(g.weight_type), (double)g.beta, g.padding != 0 ? " padded" : "");
+    int64_t x_dims[] = {g.rows, g.k};
+    int64_t y_dims[] = {g.rows, g.n};
+    int64_t weight_dims[] = {g.experts, g.transpose ? g.n : g.k, g.transpose ? g.k : g.n};
+    int64_t offset_dims[] = {g.experts + 1};
+    c->backward_op = MT_OP_grouped_gemm_dw;
+    c->param[TRANSPOSE_WEIGHT] = g.transpose;
+    c->param[LOAD] = g.load;
+    c->param[EXPERTS] = g.experts;
+    c->real[ALPHA] = g.alpha;
+    c->real[BETA] = g.beta;
+    c->fill = fill;
+    c->forward = forward;
+    c->backward = backward;
+    case_input(c, "x", 2, x_dims);
+    case_slot(c, "weight", SLOT_INPUT, g.weight_type, 3, weight_dims);
+    case_index(c, "offsets", 1, offset_dims);
+    // Rows of no expert are left alone: y is filled beforehand wherever that shows.
+    case_slot(c, "y", SLOT_UPDATED, MT_F32, 2, y_dims);
+    case_grad_in(c, "dy", Y);
+    case_grad_out(c, "dx", X);
+    c->slot[DX].role = SLOT_GRAD_SUM;
+    case_grad_out(c, "dweight", WEIGHT);
+    if (!g.overwrite_dweight) c->slot[DWEIGHT].role = SLOT_GRAD_SUM;
+    for (int i = 0; i < c->slots; i++) {
+        if (i != OFFSETS) c->slot[i].row_padding = g.padding;
+    }
+    c->no_gradient = g.rows * g.n * g.k == 0 || g.rows * g.n * g.k > 200000; // nothing, or too slow
+    return c;
+}
+
+/* 64 experts of a small MoE model, uneven: the measure. */
+static void add_speed(struct case_list *list, struct grouped_case g)
+{
+    g.experts = 64;
+    struct op_case *c = add(list, g);
+    c->only_speed = true;
+    c->slot[WEIGHT].fill = FILL_UNIFORM;
+    c->slots = Y + 1;
+    c->flops = 2.0 * (double)g.rows * (double)g.n * (double)g.k;
+    c->sgemm[0] = g.rows;
+    c->sgemm[1] = g.n;
+    c->sgemm[2] = g.k;
+}
+
+static void add_speed_dw(struct case_list *list, struct grouped_case g)
+{
+    g.experts = 64;
+    struct op_case *c = add(list, g);
+    c->only_speed = true;
+    c->slot[WEIGHT].dim[0] = 1; // not read
+    c->backward = weight_gradient;
+    c->backward_flops = 2.0 * (double)g.rows * (double)g.n * (double)g.k;
+    c->sgemm[0] = g.rows;
+    c->sgemm[1] = g.n;
+    c->sgemm[2] = g.k;
+}
+
+static void add_small(struct case_list *list, bool transpose)
+{
+    add(list, (struct grouped_case){.rows = 1, .n = 3, .k = 5, .experts = 1, .transpose = transpose});
+    add(list,
+        (struct grouped_case){.rows = 0, .n = 3, .k = 5, .experts = 2, .transpose = transpose, .beta = 1.0f});
+    add(list, (struct grouped_case){.rows = 40,
+                                    .n = 33,
+                                    .k = 35,
+                                    .experts = 8,
+                                    .load = LOAD_UNEVEN,
+                                    .transpose = transpose,
+                                    .weight_type = MT_BF16,
+                                    .overwrite_dweight = true});
+    add(list, (struct grouped_case){.rows = 29,
+                                    .n = 40,
+                                    .k = 65,
+                                    .experts = 5,
+                                    .load = LOAD_ONE,
+                                    .transpose = transpose,
+                                    .weight_type = MT_F16,
+                                    .alpha = 0.5f,
+                                    .beta = 2.0f,
+                                    .padding = 3});
+    add(list, (struct grouped_case){.rows = 9,
+                                    .n = 17,
+                                    .k = 8,
+                                    .experts = 3,
+                                    .load = LOAD_NONE,
+                                    .transpose = transpose,
+                                    .overwrite_dweight = true});
+    add(list, (struct grouped_case){.rows = 700,
+                                    .n = 70,
+                                    .k = 48,
+                                    .experts = 64,
+                                    .load = LOAD_UNEVEN,
+                                    .transpose = transpose,
+                                    .weight_type = MT_BF16,
+                                    .beta = 1.0f});
+    add(list, (struct grouped_case){
+                  .rows = 500, .n = 40, .k = 400, .experts = 2, .load = LOAD_EVEN, .transpose = transpose});
+}
+
+void cases_grouped_gemm(struct case_list *list)
+{
+    add_small(list, true);
+    add_small(list, false);
+    for (int transpose = 1; transpose >= 0; transpose--) {
+        for (int type = 0; type < 2; type++) {
+            struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};
+            g.transpose = transpose != 0;
+            g.weight_type = type == 0 ? MT_BF16 : MT_F32;
+            add_speed(list, g);
+            g.n = 2048;
+            g.k = 1408;
+            add_speed(list, g);
+        }
+    }
+    add_speed_dw(list, (struct grouped_case){
+                           .rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN, .transpose = true});
+    add_speed_dw(list, (struct grouped_case){
+                           .rows = 12288, .n = 2048, .k = 1408, .load = LOAD_UNEVEN, .transpose = true});
+}
