@@ -183,7 +183,8 @@ enum mt_status mt_added_tokens_next(const struct mt_added_tokens *added, const s
         size_t end = 0;
         uint8_t byte = text[start];
         const struct mt_added_token *token = NULL;
-        if ((trie->first[byte / 8] & (1u << byte % 8)) != 0) token = longest_at(added, trie, text, bytes, start, &end);
+        if ((trie->first[byte / 8] & (1u << byte % 8)) != 0)
+            token = longest_at(added, trie, text, bytes, start, &end);
         if (token == NULL) {
             walk->from++;
             continue;

@@ -5,7 +5,7 @@
 // A vocabulary of a million tokens with its merges stays below these.
 static const struct mt_json_limits limits = {
     .max_bytes = (size_t)256 * 1024 * 1024,
-    .max_values = 16000000,
+    .max_values = 6000000,
     .max_depth = 32,
 };
 
