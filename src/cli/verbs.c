@@ -21,5 +21,19 @@ const struct cli_verb cli_verbs[] = {
                     "  metier inspect models/Moonlight-16B-A3B --rank 8 --tokens 16384",
         .run = cli_inspect,
     },
+    {
+        .name = "tokenize",
+        .summary = "text to token ids, and back",
+        .arguments = "DIR",
+        .details =
+            "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is\n"
+            "one text; its ids go to standard output, one per line. Special tokens spelled out in the\n"
+            "text become their ids; those the tokenizer puts around a text are added only with\n"
+            "--special. Bytes that are not UTF-8 count as U+FFFD.",
+        .examples = "  metier tokenize models/moe --file letter.txt --special\n"
+                    "  metier tokenize models/moe --file - --count < letter.txt\n"
+                    "  metier tokenize models/moe --file ids.txt --decode",
+        .run = cli_tokenize,
+    },
     {0},
 };
