@@ -1,11 +1,11 @@
 /*
  * One thread's matrix product. A is cut into blocks of ROW_BLOCK rows by STEP_BLOCK steps, packed to stay
- * in the second-level cache while the columns of B stream past it, a few panels at a time:
+ * in the second-level cache while the columns of B stream past it, a group of panels at a time:
  *
  *     for each block of rows
  *         for each block of steps: pack A
  *             for each group of column panels: pack B
- *                 for each panel of B, for each panel of A: a tile of C
+ *                 for each panel of A, for each panel of B: a tile of C
  *
  * A few rows against a weight as stored are dot products instead (gemm_dot.h).
  */
@@ -23,7 +23,7 @@
 #define STEP_BLOCK 256
 #endif
 #define STEP_GRAIN    (2 * VECTOR_LANES) // what packing transposes at a time
-#define GROUP_COLUMNS (4 * TILE_COLUMNS) // of B, packed together
+#define GROUP_COLUMNS (8 * TILE_COLUMNS) // of B, packed together
 #define COPY_STEPS    16 // steps copied at a time, across all panels: memory is read in longer runs
 
 _Static_assert(ROW_BLOCK % TILE_ROWS == 0 && STEP_BLOCK % STEP_GRAIN == 0, "whole panels");
@@ -93,12 +93,13 @@ static void multiply_group(int64_t rows, int64_t columns, int64_t k, const float
                            struct read_ahead *ahead)
 {
     int64_t panels = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
-        const float *b_panel = packed_b + j * k;
-        for (int64_t q = 0; q < panels; q++) {
-            int64_t start = panel_start(q, rows, panels);
-            int64_t height = panel_start(q + 1, rows, panels) - start;
-            const float *a_panel = packed_a + q * k * TILE_ROWS;
+    // A's panel stays in the first-level cache, B's pass by, and C is met in longer runs of memory.
+    for (int64_t q = 0; q < panels; q++) {
+        int64_t start = panel_start(q, rows, panels);
+        int64_t height = panel_start(q + 1, rows, panels) - start;
+        const float *a_panel = packed_a + q * k * TILE_ROWS;
+        for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+            const float *b_panel = packed_b + j * k;
             float *target = c + start * c_row + j;
             if (columns - j >= TILE_COLUMNS) {
                 tile_kernels[height - 1](k, a_panel, b_panel, alpha, beta, target, c_row, ahead);
