@@ -142,13 +142,13 @@ void cases_gemm(struct case_list *list)
         g.b_type = MT_BF16;
         if (i < 2) add_speed(list, g);
     }
-    // LoRA of rank 32: down, up (added to the layer's output), and the two gradients.
-    add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 32, .k = 2048, .form = "NT"});
-    add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
-    add_speed_bytes(list, (struct gemm_case){.m = 2048, .n = 32, .k = 4096, .form = "TN"});
-    add_speed_bytes(list, (struct gemm_case){.m = 32, .n = 2048, .k = 4096, .form = "TN"});
+    // LoRA of rank 32: down, the two gradients, and up (added to the layer's output: as much moved as
+    // multiplied).
     add_speed(list, (struct gemm_case){.m = 4096, .n = 32, .k = 2048, .form = "NT"});
-    add_speed(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT"});
+    add_speed(list, (struct gemm_case){.m = 2048, .n = 32, .k = 4096, .form = "TN"});
+    add_speed(list, (struct gemm_case){.m = 32, .n = 2048, .k = 4096, .form = "TN"});
+    add_speed(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
+    add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
     // Decode: every weight is read once for a few rows.
     static const int64_t rows[] = {1, 4, 16};
     for (int i = 0; i < 3; i++) {

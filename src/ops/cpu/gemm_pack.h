@@ -6,6 +6,8 @@
 #ifndef MT_OPS_CPU_GEMM_PACK_H
 #define MT_OPS_CPU_GEMM_PACK_H
 
+#include <string.h>
+
 #include "metier/tensor.h"
 #include "ops/cpu/gemm_vector.h"
 #include "tensor/dtype.h"
@@ -57,6 +59,10 @@ GEMM_INLINE void pack_copying(enum mt_dtype dtype, const struct pack_source *sou
         int64_t start = p * source->step;
         float *target = panel + p * width;
         int64_t whole = width / VECTOR_LANES * VECTOR_LANES;
+        if (dtype == MT_F32 && whole == 0) {
+            memcpy(target, (const float *)source->data + start, (size_t)width * sizeof(float));
+            continue;
+        }
         for (int64_t i = 0; i < whole; i += VECTOR_LANES) {
             vector_store(target + i, pack_vector(dtype, source->data, start + i));
         }
