@@ -1,15 +1,17 @@
 /*
  * speed: every timed case, held against a yardstick run in turns with it, so that a noisy machine slows
- * both: sgemm for cases that state flops, a threaded memcpy of the same traffic for the others. The best
- * round of each counts.
+ * both: sgemm for cases that state flops, a threaded memcpy of the same traffic for the others. The rate
+ * printed is that of the best round; the share is the median over the rounds, each against the yardstick's
+ * run just before it.
  */
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ops/op_case.h"
 #include "ops/yardstick.h"
 
-#define ROUNDS        7
+#define ROUNDS        9
 #define ROUND_SECONDS 0.05 // a round repeats the call at least this long
 
 typedef enum mt_status (*case_call)(struct mt_device *device, const struct op_case *c, struct mt_tensor *t);
@@ -60,6 +62,12 @@ static void print_row(enum mt_op op, const char *label, const struct mode_option
     (void)fflush(stdout);
 }
 
+static int compare_doubles(const void *a, const void *b)
+{
+    double difference = *(const double *)a - *(const double *)b;
+    return (difference > 0.0) - (difference < 0.0);
+}
+
 /* Times one direction and prints its row; returns false on failure. */
 static bool measure(struct speed_state *s, const struct mode_options *options, enum mt_op op, case_call call,
                     double flops, double bytes)
@@ -80,23 +88,24 @@ static bool measure(struct speed_state *s, const struct mode_options *options, e
     }
     if (y == NULL) return false;
     double best_op = 1e30;
-    double best_yard = 1e30;
+    double shares[ROUNDS];
+    double work = by_flops ? flops : bytes;
     bool ok = time_op(s, call) > 0; // warm-up: page faults, scratch
     for (int round = 0; round < ROUNDS && ok; round++) {
         double yard = time_yardstick(y);
         double op_seconds = time_op(s, call);
         ok = op_seconds > 0;
         if (op_seconds < best_op) best_op = op_seconds;
-        if (yard < best_yard) best_yard = yard;
+        shares[round] = (work / op_seconds) / (yard_work / yard);
     }
     yardstick_free(y);
     if (!ok) {
         printf("FAIL %s %s: %s\n", mt_op_name(op), s->c->label, s->ctx.message);
         return false;
     }
-    double work = by_flops ? flops : bytes;
-    double percent = 100.0 * (work / best_op) / (yard_work / best_yard);
-    print_row(op, s->c->label, options, work / best_op * 1e-9, by_flops ? "GFLOP/s" : "GB/s", percent);
+    qsort(shares, ROUNDS, sizeof shares[0], compare_doubles);
+    print_row(op, s->c->label, options, work / best_op * 1e-9, by_flops ? "GFLOP/s" : "GB/s",
+              100.0 * shares[ROUNDS / 2]);
     return true;
 }
 
