@@ -17,10 +17,16 @@
 
 #include "ops/cpu/attention_tiles.h"
 #include "ops/cpu/gemm_block.h"
+#include "ops/cpu/gemm_vector.h"
 #include "ops/cpu/heads.h"
 #include "ops/cpu/simd.h"
 
-#define LANES 32 // of maxima and sums kept side by side, the same at every level
+#define LANES         32 // of maxima and sums kept side by side, the same at every level
+
+#define FEW_ROWS      8 // up to so many, P · V is summed without packing V
+#define ROWS_TOGETHER 4 // of these, to read V once for all
+#define SUMS                                                                                                 \
+    (VECTOR_LANES == 16 ? 4 : 2) // vectors of columns summed at a time: with the rows, registers enough
 
 _Static_assert(KEY_COLUMNS % LANES == 0, "a row of scores has room for whole vectors");
 
@@ -208,6 +214,71 @@ static void online_softmax(const struct attention_shape *shape, const struct que
     }
 }
 
+/*
+ * `rows` rows of out += P · V: a stretch of columns stays in registers while the keys pass by. `rows` is a
+ * constant wherever this is inlined.
+ */
+GEMM_INLINE void add_value_rows(int rows, const float *p, int64_t keys, const float *values,
+                                int64_t value_row, int64_t columns, float *out)
+{
+    int64_t j = 0;
+    for (; j + SUMS * VECTOR_LANES <= columns; j += SUMS * VECTOR_LANES) {
+        vector_f32 sum[ROWS_TOGETHER][SUMS];
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            UNROLL
+            for (int s = 0; s < SUMS; s++) sum[r][s] = vector_load(out + r * columns + j + s * VECTOR_LANES);
+        }
+        for (int64_t key = 0; key < keys; key++) {
+            const float *value = values + key * value_row + j;
+            UNROLL
+            for (int s = 0; s < SUMS; s++) {
+                vector_f32 part = vector_load(value + s * VECTOR_LANES);
+                UNROLL
+                for (int r = 0; r < rows; r++) sum[r][s] += p[r * KEY_COLUMNS + key] * part;
+            }
+        }
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            UNROLL
+            for (int s = 0; s < SUMS; s++) vector_store(out + r * columns + j + s * VECTOR_LANES, sum[r][s]);
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        for (int64_t key = 0; key < keys && j < columns; key++) {
+            float weight = p[r * KEY_COLUMNS + key];
+            for (int64_t c = j; c < columns; c++)
+                out[r * columns + c] += weight * values[key * value_row + c];
+        }
+    }
+}
+
+/* out += P · V for the block. For the few rows of a decoding step, packing V would cost more than the
+ * product. */
+static void add_values(const struct attention_shape *shape, const struct query_tile *tile,
+                       const struct key_block *block, const struct mt_tensor *v, int64_t kv_head,
+                       struct workspace *w)
+{
+    int64_t width = shape->value_width;
+    float *out = w->out + block->row * width;
+    const float *values = block_keys(v, tile, block, kv_head);
+    if (block->rows > FEW_ROWS) {
+        MT_CPU(gemm_block)
+        (block->rows, width, block->keys, 1.0f, rows_operand(w->scores, KEY_COLUMNS),
+         rows_operand(values, v->stride[0]), 1.0f, out, width, w->gemm);
+        return;
+    }
+    int64_t row = 0;
+    for (; row + ROWS_TOGETHER <= block->rows; row += ROWS_TOGETHER) {
+        add_value_rows(ROWS_TOGETHER, w->scores + row * KEY_COLUMNS, block->keys, values, v->stride[0], width,
+                       out + row * width);
+    }
+    for (; row < block->rows; row++) {
+        add_value_rows(1, w->scores + row * KEY_COLUMNS, block->keys, values, v->stride[0], width,
+                       out + row * width);
+    }
+}
+
 /* Writes out/l and lse. A row that saw no key has l = 0: zeros, and -inf. */
 static void write_forward(const struct mt_attention_forward_args *a, const struct attention_shape *shape,
                           const struct query_tile *tile, int64_t kv_head, const struct workspace *w)
@@ -240,10 +311,7 @@ static void forward_tile(const struct mt_attention_forward_args *a, const struct
         struct key_block block = attention_block(shape, &tile, key);
         block_scores(shape, &tile, &block, &a->k, kv_head, a->scale, w);
         online_softmax(shape, &tile, &block, w);
-        struct gemm_operand values = rows_operand(block_keys(&a->v, &tile, &block, kv_head), a->v.stride[0]);
-        MT_CPU(gemm_block)
-        (block.rows, shape->value_width, block.keys, 1.0f, rows_operand(w->scores, KEY_COLUMNS), values, 1.0f,
-         w->out + block.row * shape->value_width, shape->value_width, w->gemm);
+        add_values(shape, &tile, &block, &a->v, kv_head, w);
         key += block.keys;
     }
     write_forward(a, shape, &tile, kv_head, w);
