@@ -7,14 +7,15 @@
 #include "base/clock.h"
 #include "formats/utf8.h"
 
-#define MATCH_LIMIT         20000000u // steps of one search; real patterns need a few per character
-#define HEAP_LIMIT_KIB      65536u    // only the interpreter uses heap
+#define MATCH_LIMIT         2000000u // steps of one search, and so many more for every byte of the text:
+#define MATCHES_PER_BYTE    8u       // real patterns need a few per character of the longest run
+#define HEAP_LIMIT_KIB      65536u   // only the interpreter uses heap
 #define JIT_STACK_FIRST     (64u * 1024)
 #define JIT_STACK_MOST      (64u * 1024 * 1024)
 #define MAX_COMPILED_LENGTH (16u * 1024 * 1024)
 #define WINDOW_BYTES        2048
-#define SEARCHES_PER_LOOK   256 // at the clock
-#define SECONDS_ALLOWED     10.0
+#define SEARCHES_PER_LOOK   4 // at the clock; a hostile search takes up to a second
+#define SECONDS_ALLOWED     2.0
 #define SECONDS_PER_BYTE    5e-6
 #define SCAN_BYTES          64 // shorter texts are first scanned for a byte a match can start with
 #define BLOCK_HEADER        64 // keeps PCRE2's blocks aligned
@@ -186,7 +187,6 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
         mt_regex_matcher_free(made);
         return out_of_memory(ctx);
     }
-    pcre2_set_match_limit(made->context, MATCH_LIMIT);
     pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
     if (made->stack != NULL) pcre2_jit_stack_assign(made->context, NULL, made->stack);
     mt_regex_matcher_begin(made, 0);
@@ -197,6 +197,9 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
 void mt_regex_matcher_begin(struct mt_regex_matcher *matcher, size_t bytes)
 {
     matcher->deadline = mt_clock_seconds() + SECONDS_ALLOWED + SECONDS_PER_BYTE * (double)bytes;
+    size_t most = (UINT32_MAX - MATCH_LIMIT) / MATCHES_PER_BYTE;
+    uint32_t limit = MATCH_LIMIT + MATCHES_PER_BYTE * (uint32_t)(bytes < most ? bytes : most);
+    pcre2_set_match_limit(matcher->context, limit);
 }
 
 static bool find_literal(const struct mt_regex *regex, const uint8_t *text, size_t bytes,
