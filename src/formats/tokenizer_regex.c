@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "formats/utf8.h"
 
-#define MATCH_LIMIT         2000000u // steps of one search, and so many more for every byte of the text:
-#define MATCHES_PER_BYTE    8u       // real patterns need a few per character of the longest run
-#define HEAP_LIMIT_KIB      65536u   // only the interpreter uses heap
+#define MATCH_LIMIT         200000u // steps of one search, and so many more for every byte of the text:
+#define MATCHES_PER_BYTE    8u      // real patterns need a few per character of the longest run
+#define HEAP_LIMIT_KIB      65536u  // only the interpreter uses heap
 #define JIT_STACK_FIRST     (64u * 1024)
 #define JIT_STACK_MOST      (64u * 1024 * 1024)
 #define MAX_COMPILED_LENGTH (16u * 1024 * 1024)
