@@ -2,6 +2,7 @@
  * Trains the block of moe_block.c twice, without and with the orthogonality loss L_o, and shows what the
  * experts became: a table, and a map of which expert serves which domain.
  */
+#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #define SEED          1 // one fixed seed for the task and the parameters: both runs start equal
 #define LEARNING_RATE 3e-3f
 #define ALPHA         1e-2f
+#define MOST_THREADS  1024
 
 static const char *const domain_names[DOMAINS] = {"language", "reasoning", "science", "math", "code"};
 
@@ -111,7 +113,7 @@ static enum mt_status run(struct mt_context *ctx, const char *device_name, int t
     if (status == MT_OK) {
         char label[32];
         struct mt_progress progress;
-        (void)snprintf(label, sizeof label, "training, β = %g", (double)outcome->beta);
+        (void)snprintf(label, sizeof label, "training, beta = %g", (double)outcome->beta);
         mt_progress_start(&progress, &(struct mt_progress_options){
                                          .stream = stderr, .label = label, .unit = "step", .total = STEPS});
         status = train(ctx, &block, &progress, outcome);
@@ -157,7 +159,15 @@ int main(int argc, char **argv)
 {
     int threads = 0;
     if (argc == 3 && strcmp(argv[1], "--threads") == 0) {
-        threads = atoi(argv[2]);
+        char *end = NULL;
+        errno = 0;
+        long given = strtol(argv[2], &end, 10);
+        if (errno != 0 || *end != '\0' || end == argv[2] || given < 1 || given > MOST_THREADS) {
+            (void)fprintf(stderr, "moe_block: --threads takes a number from 1 to %d, not '%s'\n",
+                          MOST_THREADS, argv[2]);
+            return 2;
+        }
+        threads = (int)given;
     } else if (argc != 1) {
         (void)fprintf(stderr,
                       "usage: moe_block [--threads N]\n\nTrains a small MoE block without and with L_o.\n");
