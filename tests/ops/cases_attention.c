@@ -34,6 +34,7 @@ static const struct layout layouts[] = {
     {"long packed", 3, {131, 270, 64}, {131, 270, 64}},
     {"long cache", 3, {1, 70, 200}, {517, 333, 201}},
     {"long before the first key", 1, {400}, {150}},
+    {"decoding", 6, {1, 2, 1, 0, 1, 1}, {517, 33, 5, 7, 300, 64}},
     {"8 of 512", 8, {512, 512, 512, 512, 512, 512, 512, 512}, {512, 512, 512, 512, 512, 512, 512, 512}},
     {"4 of 1024", 4, {1024, 1024, 1024, 1024}, {1024, 1024, 1024, 1024}},
     {"1 of 4096", 1, {4096}, {4096}},
@@ -209,6 +210,8 @@ void cases_attention(struct case_list *list)
     add(list, "long cache", (struct heads){4, 1, 16, 12}, 0, 0, MT_F32);
     add(list, "long cache", (struct heads){2, 2, 16, 12}, 129, 5, MT_F32);
     add(list, "long before the first key", (struct heads){2, 2, 16, 12}, 0, 0, MT_F32);
+    add(list, "decoding", (struct heads){8, 4, 16, 12}, 0, 0, MT_F32);
+    add(list, "decoding", (struct heads){6, 6, 20, 33}, 40, 3, MT_F32);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);

@@ -64,6 +64,29 @@ static void add_score_in_place(struct case_list *list, enum mt_score_kind kind)
     c->no_gradient = true; // inputs are overwritten, so there is nothing to step; compared with ref only
 }
 
+/*
+ * Arithmetic of one probability, a multiply-add counted as two. exp: 6 multiply-adds of a polynomial, 3 to
+ * split the argument, one addition and one product with a power of two. Softmax: a comparison, a
+ * subtraction, an addition and a product besides. Sigmoid: an addition, a reciprocal made of 6 multiply-adds,
+ * and a product.
+ */
+static double score_flops(enum mt_score_kind kind)
+{
+    const double exponential = 2 * 9 + 2;
+    return exponential + (kind == MT_SCORE_SOFTMAX ? 4 : 1 + 2 * 6 + 1);
+}
+
+/* Held against memcpy, unless the caller states flops: what fits the caches is bound by arithmetic. */
+static struct op_case *add_score_speed(struct case_list *list, int64_t tokens, int64_t experts,
+                                       enum mt_score_kind kind)
+{
+    struct op_case *c = add_score(list, tokens, experts, kind, false, 1.0);
+    c->only_speed = true;
+    c->bytes = (double)(tokens * experts) * 4 * 2;
+    c->backward_bytes = (double)(tokens * experts) * 4 * 3;
+    return c;
+}
+
 static void score_cases(struct case_list *list)
 {
     for (int kind = MT_SCORE_SOFTMAX; kind <= MT_SCORE_SIGMOID; kind++) {
@@ -79,10 +102,8 @@ static void score_cases(struct case_list *list)
         // Logits far apart: probabilities of 0 and 1, no overflow. Differences in double still hold.
         add_score(list, 6, 64, score, false, 60.0)->no_gradient = true;
         add_score_in_place(list, score);
-        c = add_score(list, 4096, 64, score, false, 1.0);
-        c->only_speed = true;
-        c->bytes = 4096.0 * 64.0 * 4 * 2;
-        c->backward_bytes = 4096.0 * 64.0 * 4 * 3;
+        add_score_speed(list, 4096, 64, score)->flops = 4096.0 * 64.0 * score_flops(score);
+        add_score_speed(list, 16384, 128, score);
     }
 }
 

@@ -13,8 +13,10 @@
 #include <stdio.h>
 
 #include "ops/cpu/simd.h"
+#include "ops/cpu/vector_math.h"
 
-#define EXP_ULP 2.0 // what simd.h states
+#define EXP_ULP     2.0 // what simd.h and vector_math.h state
+#define SIGMOID_ULP 4.0 // what vector_math.h states
 
 /* The distance between neighbouring floats at |value|; subnormals are 2^-149 apart. */
 static double ulp_at(double value)
@@ -108,6 +110,71 @@ static void sigmoid_at_the_ends(void **state)
     }
 }
 
+/* The vector functions on one number: every lane must give the same. */
+static float in_every_lane(void (*function)(vector_f32 *x), float value)
+{
+    vector_f32 x[VECTORS_TOGETHER];
+    for (int i = 0; i < VECTORS_TOGETHER; i++) x[i] = (vector_f32){0} + value;
+    function(x);
+    for (int i = 0; i < VECTORS_TOGETHER; i++) {
+        for (int lane = 0; lane < VECTOR_LANES; lane++) {
+            assert_int_equal(mt_float_bits(x[i][lane]), mt_float_bits(x[0][0]));
+        }
+    }
+    return x[0][0];
+}
+
+static void exp_of_vectors(vector_f32 *x)
+{
+    vectors_exp_nonpositive(x);
+}
+
+static void sigmoid_of_vectors(vector_f32 *x)
+{
+    vectors_sigmoid(x);
+}
+
+static void vector_exp_is_within_its_stated_error(void **state)
+{
+    (void)state;
+    double worst = 0.0;
+    for (uint32_t bits = 0; bits <= mt_float_bits(87.0f); bits += 3331) {
+        float x = -mt_float_from_bits(bits);
+        double error = error_in_ulp(in_every_lane(exp_of_vectors, x), exp((double)x));
+        if (error > worst) worst = error;
+    }
+    printf("vectors_exp_nonpositive: worst error %.3f ulp\n", worst);
+    assert_true(worst <= EXP_ULP);
+    assert_true(in_every_lane(exp_of_vectors, 0.0f) == 1.0f);
+    assert_true(in_every_lane(exp_of_vectors, -0.0f) == 1.0f);
+    assert_true(in_every_lane(exp_of_vectors, -88.0f) == 0.0f);
+    assert_true(in_every_lane(exp_of_vectors, -1000.0f) == 0.0f);
+    assert_true(in_every_lane(exp_of_vectors, -FLT_MAX) == 0.0f);
+    assert_true(in_every_lane(exp_of_vectors, -INFINITY) == 0.0f);
+    assert_true(isnan(in_every_lane(exp_of_vectors, NAN)));
+    assert_true(isnan(in_every_lane(exp_of_vectors, -NAN)));
+}
+
+static void vector_sigmoid_is_within_its_stated_error(void **state)
+{
+    (void)state;
+    double worst = 0.0;
+    for (int i = -86000; i < 86000; i++) {
+        float x = 1e-3f * (float)i;
+        double error = error_in_ulp(in_every_lane(sigmoid_of_vectors, x), 1.0 / (1.0 + exp(-(double)x)));
+        if (error > worst) worst = error;
+    }
+    printf("vectors_sigmoid: worst error %.3f ulp\n", worst);
+    assert_true(worst <= SIGMOID_ULP);
+    assert_true(in_every_lane(sigmoid_of_vectors, 0.0f) == 0.5f);
+    assert_true(in_every_lane(sigmoid_of_vectors, INFINITY) == 1.0f);
+    assert_true(in_every_lane(sigmoid_of_vectors, -INFINITY) == 0.0f);
+    assert_true(in_every_lane(sigmoid_of_vectors, 200.0f) == 1.0f);
+    assert_true(in_every_lane(sigmoid_of_vectors, -200.0f) == 0.0f);
+    assert_true(isnan(in_every_lane(sigmoid_of_vectors, NAN)));
+    assert_true(isnan(in_every_lane(sigmoid_of_vectors, -NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +182,8 @@ int main(void)
         cmocka_unit_test(exp_at_the_ends),
         cmocka_unit_test(exp_never_falls),
         cmocka_unit_test(sigmoid_at_the_ends),
+        cmocka_unit_test(vector_exp_is_within_its_stated_error),
+        cmocka_unit_test(vector_sigmoid_is_within_its_stated_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,10 +21,12 @@
 #include "ops/cpu/heads.h"
 #include "ops/cpu/simd.h"
 
-#define LANES         32 // of maxima and sums kept side by side, the same at every level
+#define LANES          32 // of maxima and sums kept side by side, the same at every level
 
-#define FEW_ROWS      8 // up to so many, P · V is summed without packing V
-#define ROWS_TOGETHER 4 // of these, to read V once for all
+#define FEW_ROWS       8  // up to so many, P · V is summed without packing V
+#define KEYS_A_TURN    32 // when key heads take turns, a multiple of what a product takes side by side
+#define TASKS_A_THREAD 2  // at the least, or heads are not taken together
+#define ROWS_TOGETHER  4  // of these, to read V once for all
 #define SUMS                                                                                                 \
     (VECTOR_LANES == 16 ? 4 : 2) // vectors of columns summed at a time: with the rows, registers enough
 
@@ -218,8 +220,8 @@ static void online_softmax(const struct attention_shape *shape, const struct que
  * `rows` rows of out += P · V: a stretch of columns stays in registers while the keys pass by. `rows` is a
  * constant wherever this is inlined.
  */
-GEMM_INLINE void add_value_rows(int rows, const float *p, int64_t keys, const float *values,
-                                int64_t value_row, int64_t columns, float *out)
+VECTOR_INLINE void add_value_rows(int rows, const float *p, int64_t keys, const float *values,
+                                  int64_t value_row, int64_t columns, float *out)
 {
     int64_t j = 0;
     for (; j + SUMS * VECTOR_LANES <= columns; j += SUMS * VECTOR_LANES) {
@@ -295,26 +297,103 @@ static void write_forward(const struct mt_attention_forward_args *a, const struc
     }
 }
 
+/* The part of a workspace that is head `head`'s, where every head has `rows` rows. */
+static struct workspace head_workspace(const struct workspace *w, const struct attention_shape *shape,
+                                       int64_t rows, int64_t head)
+{
+    struct workspace own = *w;
+    own.q += head * rows * shape->width;
+    own.out += head * rows * shape->value_width;
+    own.scores += head * rows * KEY_COLUMNS;
+    own.highest += head * rows;
+    own.sum += head * rows;
+    return own;
+}
+
+/* Keys [first, first+keys) of a block. */
+static struct key_block part_of_block(const struct key_block *block, int64_t first, int64_t keys)
+{
+    struct key_block part = *block;
+    part.key += first;
+    part.keys = cpu_min(keys, block->keys - first);
+    return part;
+}
+
+/* One block of keys for `heads` key heads from kv_head on, which take turns on a few keys at a time. */
+static void forward_block(const struct mt_attention_forward_args *a, const struct attention_shape *shape,
+                          const struct query_tile *tile, const struct key_block *block, int64_t kv_head,
+                          int64_t heads, const struct workspace *w)
+{
+    int64_t rows = tile->queries * shape->group;
+    int64_t keys = heads == 1 ? block->keys : KEYS_A_TURN;
+    for (int64_t first = 0; first < block->keys; first += keys) {
+        struct key_block part = part_of_block(block, first, keys);
+        for (int64_t head = 0; head < heads; head++) {
+            struct workspace own = head_workspace(w, shape, rows, head);
+            own.scores += first;
+            block_scores(shape, tile, &part, &a->k, kv_head + head, a->scale, &own);
+        }
+    }
+    for (int64_t head = 0; head < heads; head++) {
+        struct workspace own = head_workspace(w, shape, rows, head);
+        online_softmax(shape, tile, block, &own);
+    }
+    for (int64_t first = 0; first < block->keys; first += keys) {
+        struct key_block part = part_of_block(block, first, keys);
+        for (int64_t head = 0; head < heads; head++) {
+            struct workspace own = head_workspace(w, shape, rows, head);
+            own.scores += first;
+            add_values(shape, tile, &part, &a->v, kv_head + head, &own);
+        }
+    }
+}
+
+/* A tile of queries for `heads` key heads from kv_head on. */
 static void forward_tile(const struct mt_attention_forward_args *a, const struct attention_shape *shape,
-                         struct sequence_piece piece, int64_t kv_head, struct workspace *w)
+                         struct sequence_piece piece, int64_t kv_head, int64_t heads,
+                         const struct workspace *w)
 {
     struct query_tile tile = attention_tile(shape, piece);
     int64_t rows = tile.queries * shape->group;
-    gather(&a->q, shape, &tile, kv_head, w->q);
-    memset(w->out, 0, (size_t)(rows * shape->value_width) * sizeof(float));
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t head = 0; head < heads; head++) {
+        struct workspace own = head_workspace(w, shape, rows, head);
+        gather(&a->q, shape, &tile, kv_head + head, own.q);
+    }
+    memset(w->out, 0, (size_t)(heads * rows * shape->value_width) * sizeof(float));
+    for (int64_t row = 0; row < heads * rows; row++) {
         w->highest[row] = -INFINITY;
         w->sum[row] = 0.0f;
     }
     int64_t key = tile.key_low;
     while (key < tile.key_high) {
         struct key_block block = attention_block(shape, &tile, key);
-        block_scores(shape, &tile, &block, &a->k, kv_head, a->scale, w);
-        online_softmax(shape, &tile, &block, w);
-        add_values(shape, &tile, &block, &a->v, kv_head, w);
+        forward_block(a, shape, &tile, &block, kv_head, heads, w);
         key += block.keys;
     }
-    write_forward(a, shape, &tile, kv_head, w);
+    for (int64_t head = 0; head < heads; head++) {
+        struct workspace own = head_workspace(w, shape, rows, head);
+        write_forward(a, shape, &tile, kv_head + head, &own);
+    }
+}
+
+/*
+ * How many key heads a task takes together. In memory the heads of one key are neighbours: when only few
+ * rows of queries wait for them (decoding), reading them in that order is what counts. The results do not
+ * depend on it, so it may depend on the number of threads.
+ */
+static int64_t heads_together(const struct attention_shape *shape, int64_t pieces, int threads)
+{
+    int64_t longest = 0; // queries of a sequence
+    for (int64_t b = 0; b < shape->sequences; b++) {
+        longest = attention_max(longest, shape->q_offsets[b + 1] - shape->q_offsets[b]);
+    }
+    int64_t rows = longest * shape->group;
+    if (rows > FEW_ROWS) return 1;
+    for (int64_t heads = shape->kv_heads; heads > 1; heads--) {
+        bool fits = shape->kv_heads % heads == 0 && heads * rows <= shape->rows;
+        if (fits && pieces * (shape->kv_heads / heads) >= TASKS_A_THREAD * (int64_t)threads) return heads;
+    }
+    return 1;
 }
 
 size_t MT_CPU(attention_forward_scratch)(const struct mt_device *device, const void *args)
@@ -347,12 +426,15 @@ enum mt_status MT_CPU(attention_forward)(struct mt_device *device, const void *a
     char *workspaces = (char *)device->scratch.data +
                        round_to_line(attention_pieces_bytes(a->q.dim[0], shape.sequences, shape.queries));
     size_t stride = workspace_bytes(&shape, false);
-#pragma omp parallel num_threads(attention_threads(device, &a->q, &a->k))
+    int threads = attention_threads(device, &a->q, &a->k);
+    int64_t heads = heads_together(&shape, count, threads);
+    int64_t tasks = shape.kv_heads / heads; // of a piece
+#pragma omp parallel num_threads(threads)
     {
         struct workspace w = workspace_at(workspaces + (size_t)omp_get_thread_num() * stride, &shape, false);
 #pragma omp for schedule(dynamic)
-        for (int64_t task = 0; task < count * shape.kv_heads; task++) {
-            forward_tile(a, &shape, pieces[task / shape.kv_heads], task % shape.kv_heads, &w);
+        for (int64_t task = 0; task < count * tasks; task++) {
+            forward_tile(a, &shape, pieces[task / tasks], task % tasks * heads, heads, &w);
         }
     }
     return MT_OK;

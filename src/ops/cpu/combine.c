@@ -6,26 +6,21 @@
  *
  * Up to FAST_SLOTS rows the step is compiled with a constant k, so that every sum has a register of its
  * own; where the registers do not suffice, the dot products take turns on blocks of columns.
- * A dot product runs over columns in LANES sums, then over these: the order is the same for any number
+ * A dot product runs over columns in VECTOR_LANES sums, then over these: the order is the same for any number
  * of threads.
  */
 #include <string.h>
 
 #include "ops/cpu/level.h"
+#include "ops/cpu/vector.h"
 
-// One vector register of the level, and the slots whose dot products take turns. With 32 registers all 36 go
-// in one turn; with 16 those of slots 0-3 (10 of them), 4-5 (11), 6 (7), 7 (8).
-#if defined(__AVX512F__)
-#define LANES  16
+// The slots whose dot products take turns. With 32 registers all 36 go in one turn; with 16 those of slots
+// 0-3 (10 of them), 4-5 (11), 6 (7), 7 (8).
+#if VECTOR_LANES == 16
 #define TURN_1 8
 #define TURN_2 8
 #define TURN_3 8
 #else
-#if defined(__AVX__)
-#define LANES 8
-#else
-#define LANES 4
-#endif
 #define TURN_1 4
 #define TURN_2 6
 #define TURN_3 7
@@ -34,8 +29,6 @@
 #define BLOCK_COLUMNS 512 // of FAST_SLOTS rows: 16 KiB
 #define FAST_SLOTS    8
 #define FAST_PAIRS    (FAST_SLOTS * (FAST_SLOTS + 1) / 2)
-
-typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 
 /* What a token combines: its slots that have a row, in order. */
 struct token {
@@ -60,23 +53,23 @@ static void gather_token(struct token *token, const struct mt_tensor *rows,
     }
 }
 
-/* `count` floats, the missing lanes zero. With the constant LANES this is one load. */
-static inline vec load_columns(const float *source, int64_t count)
+/* `count` floats, the missing lanes zero. With the constant VECTOR_LANES this is one load. */
+static inline vector_f32 load_columns(const float *source, int64_t count)
 {
-    vec columns = {0};
+    vector_f32 columns = {0};
     memcpy(&columns, source, (size_t)count * sizeof(float));
     return columns;
 }
 
-static inline void store_columns(float *target, vec columns, int64_t count)
+static inline void store_columns(float *target, vector_f32 columns, int64_t count)
 {
     memcpy(target, &columns, (size_t)count * sizeof(float));
 }
 
-static inline float sum_of_lanes(vec v)
+static inline float sum_of_lanes(vector_f32 v)
 {
     float sum = 0.0f;
-    for (int lane = 0; lane < LANES; lane++) sum += v[lane];
+    for (int lane = 0; lane < VECTOR_LANES; lane++) sum += v[lane];
     return sum;
 }
 
@@ -84,16 +77,15 @@ static inline float sum_of_lanes(vec v)
  * Columns [j, j+count): with a target y the weighted sum, and the share of the dot products (s,m), m <= s,
  * for s in [from, to).
  */
-static inline __attribute__((always_inline)) void forward_step(int k, int from, int to,
-                                                               const struct token *token, const float *base,
-                                                               float *y, int64_t j, int64_t count, vec *pair)
+VECTOR_INLINE void forward_step(int k, int from, int to, const struct token *token, const float *base,
+                                float *y, int64_t j, int64_t count, vector_f32 *pair)
 {
-    vec x[FAST_SLOTS];
-    vec sum = base != NULL ? load_columns(base + j, count) : (vec){0};
+    vector_f32 x[FAST_SLOTS];
+    vector_f32 sum = base != NULL ? load_columns(base + j, count) : (vector_f32){0};
     int rows = y != NULL ? k : to;
 #pragma GCC unroll 8
     for (int s = 0; s < rows; s++) {
-        vec row = load_columns(token->row[s] + j, count);
+        vector_f32 row = load_columns(token->row[s] + j, count);
         if (y != NULL) sum += token->weight[s] * row;
         if (s < to) x[s] = row;
         if (s >= from && s < to) {
@@ -105,13 +97,12 @@ static inline __attribute__((always_inline)) void forward_step(int k, int from, 
 }
 
 /* forward_step over columns [start, stop). */
-static inline __attribute__((always_inline)) void forward_columns(int k, int from, int to,
-                                                                  const struct token *token,
-                                                                  const float *base, float *y, int64_t start,
-                                                                  int64_t stop, vec *pair)
+VECTOR_INLINE void forward_columns(int k, int from, int to, const struct token *token, const float *base,
+                                   float *y, int64_t start, int64_t stop, vector_f32 *pair)
 {
     int64_t j = start;
-    for (; j + LANES <= stop; j += LANES) forward_step(k, from, to, token, base, y, j, LANES, pair);
+    for (; j + VECTOR_LANES <= stop; j += VECTOR_LANES)
+        forward_step(k, from, to, token, base, y, j, VECTOR_LANES, pair);
     if (j < stop) forward_step(k, from, to, token, base, y, j, stop - j, pair);
 }
 
@@ -119,12 +110,11 @@ static inline __attribute__((always_inline)) void forward_columns(int k, int fro
  * The whole row of a token, and gram [k,k], the dot products of the rows present. Where the dot products
  * outnumber the registers they take turns on a block of columns that stays in the first-level cache.
  */
-static inline __attribute__((always_inline)) void forward_row_with_gram(int k, const struct token *token,
-                                                                        const float *base, float *y,
-                                                                        int64_t width, float *gram)
+VECTOR_INLINE void forward_row_with_gram(int k, const struct token *token, const float *base, float *y,
+                                         int64_t width, float *gram)
 {
-    vec pair[FAST_PAIRS];
-    for (int p = 0; p < k * (k + 1) / 2; p++) pair[p] = (vec){0};
+    vector_f32 pair[FAST_PAIRS];
+    for (int p = 0; p < k * (k + 1) / 2; p++) pair[p] = (vector_f32){0};
     if (k <= TURN_1) {
         forward_columns(k, 0, k, token, base, y, 0, width, pair);
     } else {
@@ -242,14 +232,12 @@ enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *arg
 }
 
 /* Columns [j, j+count): all rows are read before one is written, since drows may be rows. */
-static inline __attribute__((always_inline)) void backward_step(int k, bool with_coupling,
-                                                                const struct token *token,
-                                                                const float *coupling, const float *dy,
-                                                                float *const *drow, int64_t j, int64_t count,
-                                                                vec *dweight)
+VECTOR_INLINE void backward_step(int k, bool with_coupling, const struct token *token, const float *coupling,
+                                 const float *dy, float *const *drow, int64_t j, int64_t count,
+                                 vector_f32 *dweight)
 {
-    vec x[MT_MAX_SLOTS];
-    vec g = load_columns(dy + j, count);
+    vector_f32 x[MT_MAX_SLOTS];
+    vector_f32 g = load_columns(dy + j, count);
 #pragma GCC unroll 8
     for (int s = 0; s < k; s++) {
         x[s] = load_columns(token->row[s] + j, count);
@@ -257,7 +245,7 @@ static inline __attribute__((always_inline)) void backward_step(int k, bool with
     }
 #pragma GCC unroll 8
     for (int s = 0; s < k; s++) {
-        vec sum = token->weight[s] * g;
+        vector_f32 sum = token->weight[s] * g;
         if (with_coupling) {
 #pragma GCC unroll 8
             for (int m = 0; m < k; m++) sum += coupling[s * k + m] * x[m];
@@ -267,16 +255,14 @@ static inline __attribute__((always_inline)) void backward_step(int k, bool with
 }
 
 /* The whole row of a token; dots[s] = <dy, row s>, coupling [k,k] for the rows present. */
-static inline __attribute__((always_inline)) void backward_row(int k, bool with_coupling,
-                                                               const struct token *token,
-                                                               const float *coupling, const float *dy,
-                                                               float *const *drow, int64_t width, float *dots)
+VECTOR_INLINE void backward_row(int k, bool with_coupling, const struct token *token, const float *coupling,
+                                const float *dy, float *const *drow, int64_t width, float *dots)
 {
-    vec dweight[MT_MAX_SLOTS];
-    for (int s = 0; s < k; s++) dweight[s] = (vec){0};
+    vector_f32 dweight[MT_MAX_SLOTS];
+    for (int s = 0; s < k; s++) dweight[s] = (vector_f32){0};
     int64_t j = 0;
-    for (; j + LANES <= width; j += LANES) {
-        backward_step(k, with_coupling, token, coupling, dy, drow, j, LANES, dweight);
+    for (; j + VECTOR_LANES <= width; j += VECTOR_LANES) {
+        backward_step(k, with_coupling, token, coupling, dy, drow, j, VECTOR_LANES, dweight);
     }
     if (j < width) backward_step(k, with_coupling, token, coupling, dy, drow, j, width - j, dweight);
     for (int s = 0; s < k; s++) dots[s] = sum_of_lanes(dweight[s]);

@@ -5,6 +5,8 @@
 #ifndef MT_OPS_CPU_GEMM_DOT_H
 #define MT_OPS_CPU_GEMM_DOT_H
 
+#include <string.h>
+
 #include "ops/cpu/gemm_block.h"
 #include "ops/cpu/gemm_pack.h"
 
@@ -16,27 +18,16 @@
 #endif
 #define DOT_MOST_ROWS 8 // with more, packing pays
 
-/* Σ of the lanes, always in the same order. */
-GEMM_INLINE float vector_sum(vector_f32 value)
-{
-    float lane[VECTOR_LANES];
-    vector_store(lane, value);
-    UNROLL
-    for (int half = VECTOR_LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-    }
-    return lane[0];
-}
-
 /* rows × columns dot products; the counts and the type are constants wherever this is inlined. */
-GEMM_INLINE void dot_tile(int rows, int columns, enum mt_dtype dtype, int64_t k, float alpha, const float *a,
-                          int64_t a_row, const char *b, int64_t b_column, float beta, float *c, int64_t c_row)
+VECTOR_INLINE void dot_tile(int rows, int columns, enum mt_dtype dtype, int64_t k, float alpha,
+                            const float *a, int64_t a_row, const char *b, int64_t b_column, float beta,
+                            float *c, int64_t c_row)
 {
     vector_f32 sum[DOT_ROWS][DOT_COLUMNS];
     UNROLL
     for (int i = 0; i < rows; i++) {
         UNROLL
-        for (int j = 0; j < columns; j++) sum[i][j] = (vector_f32){0};
+        for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = (vector_f32){0};
     }
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     int64_t whole = k / VECTOR_LANES * VECTOR_LANES;
@@ -51,22 +42,27 @@ GEMM_INLINE void dot_tile(int rows, int columns, enum mt_dtype dtype, int64_t k,
             for (int j = 0; j < columns; j++) sum[i][j] += x * weight[j];
         }
     }
+    UNROLL
     for (int i = 0; i < rows; i++) {
-        for (int j = 0; j < columns; j++) {
-            float value = vector_sum(sum[i][j]);
-            for (int64_t p = whole; p < k; p++) {
-                value += a[i * a_row + p] * pack_element(dtype, b + j * b_column * bytes, p);
+        four_f32 value = vector_sums(sum[i]);
+        for (int64_t p = whole; p < k; p++) {
+            for (int j = 0; j < columns; j++) {
+                value[j] += a[i * a_row + p] * pack_element(dtype, b + j * b_column * bytes, p);
             }
-            float *target = &c[i * c_row + j];
-            *target = beta == 0.0f ? alpha * value : alpha * value + beta * *target;
         }
+        value *= alpha;
+        float *target = c + i * c_row;
+        if (beta != 0.0f) {
+            for (int j = 0; j < columns; j++) value[j] += beta * target[j];
+        }
+        memcpy(target, &value, (size_t)columns * sizeof(float));
     }
 }
 
 /* One to DOT_ROWS rows. */
-GEMM_INLINE void dot_rows(int64_t rows, int columns, enum mt_dtype dtype, int64_t k, float alpha,
-                          const float *a, int64_t a_row, const char *b, int64_t b_column, float beta,
-                          float *c, int64_t c_row)
+VECTOR_INLINE void dot_rows(int64_t rows, int columns, enum mt_dtype dtype, int64_t k, float alpha,
+                            const float *a, int64_t a_row, const char *b, int64_t b_column, float beta,
+                            float *c, int64_t c_row)
 {
     switch (rows) {
     case 1: dot_tile(1, columns, dtype, k, alpha, a, a_row, b, b_column, beta, c, c_row); break;
@@ -78,9 +74,9 @@ GEMM_INLINE void dot_rows(int64_t rows, int columns, enum mt_dtype dtype, int64_
     }
 }
 
-GEMM_INLINE void dot_typed(enum mt_dtype dtype, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                           int64_t a_row, const char *b, int64_t b_column, float beta, float *c,
-                           int64_t c_row)
+VECTOR_INLINE void dot_typed(enum mt_dtype dtype, int64_t m, int64_t n, int64_t k, float alpha,
+                             const float *a, int64_t a_row, const char *b, int64_t b_column, float beta,
+                             float *c, int64_t c_row)
 {
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     int64_t passes = (m + DOT_ROWS - 1) / DOT_ROWS;

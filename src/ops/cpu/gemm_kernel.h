@@ -26,7 +26,7 @@ struct read_ahead {
     int64_t at; // bytes of this run already asked for
 };
 
-GEMM_INLINE void read_ahead_line(struct read_ahead *ahead)
+VECTOR_INLINE void read_ahead_line(struct read_ahead *ahead)
 {
     if (ahead->runs == 0) return;
     __builtin_prefetch(ahead->run + ahead->at, 0, 2);
@@ -38,7 +38,8 @@ GEMM_INLINE void read_ahead_line(struct read_ahead *ahead)
 }
 
 /* One step: a column of A times a row of B, added to the sums. */
-GEMM_INLINE void tile_step(int rows, const float *a, const float *b, vector_f32 sum[TILE_ROWS][TILE_VECTORS])
+VECTOR_INLINE void tile_step(int rows, const float *a, const float *b,
+                             vector_f32 sum[TILE_ROWS][TILE_VECTORS])
 {
     vector_f32 b_row[TILE_VECTORS];
     __builtin_prefetch(a + STEPS_AHEAD * TILE_ROWS);
@@ -55,8 +56,8 @@ GEMM_INLINE void tile_step(int rows, const float *a, const float *b, vector_f32 
 }
 
 /* `rows` is a constant wherever this is inlined. beta 0 does not read C. */
-GEMM_INLINE void tile_product(int rows, int64_t k, const float *a, const float *b, float alpha, float beta,
-                              float *c, int64_t c_row, struct read_ahead *ahead)
+VECTOR_INLINE void tile_product(int rows, int64_t k, const float *a, const float *b, float alpha, float beta,
+                                float *c, int64_t c_row, struct read_ahead *ahead)
 {
     vector_f32 sum[TILE_ROWS][TILE_VECTORS];
     UNROLL

@@ -23,7 +23,7 @@ struct pack_source {
     int64_t step;
 };
 
-GEMM_INLINE float pack_element(enum mt_dtype dtype, const void *data, int64_t index)
+VECTOR_INLINE float pack_element(enum mt_dtype dtype, const void *data, int64_t index)
 {
     if (dtype == MT_BF16) return mt_bf16_to_float(((const uint16_t *)data)[index]);
     if (dtype == MT_F16) return mt_f16_to_float(((const uint16_t *)data)[index]);
@@ -31,7 +31,7 @@ GEMM_INLINE float pack_element(enum mt_dtype dtype, const void *data, int64_t in
 }
 
 /* VECTOR_LANES neighbouring elements from `index` on. */
-GEMM_INLINE vector_f32 pack_vector(enum mt_dtype dtype, const void *data, int64_t index)
+VECTOR_INLINE vector_f32 pack_vector(enum mt_dtype dtype, const void *data, int64_t index)
 {
     if (dtype == MT_F32) return vector_load((const float *)data + index);
     vector_u16 half = *(const memory_u16 *)((const uint16_t *)data + index);
@@ -40,8 +40,8 @@ GEMM_INLINE vector_f32 pack_vector(enum mt_dtype dtype, const void *data, int64_
 }
 
 /* Element by element: what is left over at the edges. */
-GEMM_INLINE void pack_scalar(enum mt_dtype dtype, const struct pack_source *source, int64_t lines,
-                             int64_t first_step, int64_t k, int64_t width, float *panel)
+VECTOR_INLINE void pack_scalar(enum mt_dtype dtype, const struct pack_source *source, int64_t lines,
+                               int64_t first_step, int64_t k, int64_t width, float *panel)
 {
     for (int64_t p = first_step; p < k; p++) {
         for (int64_t i = 0; i < width; i++) {
@@ -52,8 +52,8 @@ GEMM_INLINE void pack_scalar(enum mt_dtype dtype, const struct pack_source *sour
 }
 
 /* Lines of a step are neighbours: rows of the panel are copied. */
-GEMM_INLINE void pack_copying(enum mt_dtype dtype, const struct pack_source *source, int64_t k, int64_t width,
-                              float *panel)
+VECTOR_INLINE void pack_copying(enum mt_dtype dtype, const struct pack_source *source, int64_t k,
+                                int64_t width, float *panel)
 {
     for (int64_t p = 0; p < k; p++) {
         int64_t start = p * source->step;
@@ -76,8 +76,8 @@ GEMM_INLINE void pack_copying(enum mt_dtype dtype, const struct pack_source *sou
  * by the next step (and the next panel: panels are packed in rising order, with a vector to spare after the
  * last). Returns the number of steps done.
  */
-GEMM_INLINE int64_t pack_transposing(enum mt_dtype dtype, const struct pack_source *source, int64_t lines,
-                                     int64_t k, int64_t width, float *panel)
+VECTOR_INLINE int64_t pack_transposing(enum mt_dtype dtype, const struct pack_source *source, int64_t lines,
+                                       int64_t k, int64_t width, float *panel)
 {
     const int64_t steps = dtype == MT_F32 ? VECTOR_LANES : 2 * VECTOR_LANES;
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
@@ -107,8 +107,8 @@ GEMM_INLINE int64_t pack_transposing(enum mt_dtype dtype, const struct pack_sour
     return whole;
 }
 
-GEMM_INLINE void pack_typed(enum mt_dtype dtype, const struct pack_source *source, int64_t lines, int64_t k,
-                            int64_t width, float *panel)
+VECTOR_INLINE void pack_typed(enum mt_dtype dtype, const struct pack_source *source, int64_t lines, int64_t k,
+                              int64_t width, float *panel)
 {
     int64_t done = 0;
     if (source->step == 1) {
@@ -124,8 +124,8 @@ GEMM_INLINE void pack_typed(enum mt_dtype dtype, const struct pack_source *sourc
  * Packs one panel of k steps from at least one line. What stands in the lines from `lines` to `width` is
  * not said. `width` is a constant.
  */
-GEMM_INLINE void pack_panel(const struct pack_source *source, int64_t lines, int64_t k, int64_t width,
-                            float *panel)
+VECTOR_INLINE void pack_panel(const struct pack_source *source, int64_t lines, int64_t k, int64_t width,
+                              float *panel)
 {
     if (source->dtype == MT_BF16) {
         pack_typed(MT_BF16, source, lines, k, width, panel);

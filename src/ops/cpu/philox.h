@@ -12,20 +12,23 @@
 #include <string.h>
 
 #include "base/rng.h"
-
-#define PHILOX_BLOCKS 64                  // computed together
-#define PHILOX_WORDS  (4 * PHILOX_BLOCKS) // random words they give
+#include "ops/cpu/vector.h"
 
 #if defined(__x86_64__)
 
+// Registers that hold one word of the blocks computed together: enough of them that a product is ready when
+// its turn comes, so few that the four words and the constants stay in registers.
 #if defined(__AVX512F__)
-#define PHILOX_LANES 8
+#define PHILOX_LANES     8
+#define PHILOX_REGISTERS 4
 #elif defined(__AVX2__)
-#define PHILOX_LANES 4
+#define PHILOX_LANES     4
+#define PHILOX_REGISTERS 2
 #else
-#define PHILOX_LANES 2
+#define PHILOX_LANES     2
+#define PHILOX_REGISTERS 2
 #endif
-#define PHILOX_REGISTERS (PHILOX_BLOCKS / PHILOX_LANES)
+#define PHILOX_BLOCKS (PHILOX_LANES * PHILOX_REGISTERS) // computed together
 
 // 64-bit lanes whose lower halves are the words; the upper halves are left over and ignored.
 typedef uint64_t philox_vector __attribute__((vector_size(PHILOX_LANES * 8)));
@@ -71,11 +74,12 @@ static inline void store_words(philox_vector word0, philox_vector word1, philox_
 /* Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream. */
 static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *words)
 {
+    philox_vector lane = {0};
+    for (int i = 0; i < PHILOX_LANES; i++) lane[i] = (uint64_t)i;
     philox_vector word[4][PHILOX_REGISTERS];
+    UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) {
-        philox_vector block = {0};
-        for (int lane = 0; lane < PHILOX_LANES; lane++)
-            block[lane] = first + (uint64_t)(r * PHILOX_LANES + lane);
+        philox_vector block = lane + (first + (uint64_t)(r * PHILOX_LANES));
         word[0][r] = block;
         word[1][r] = block >> 32;
         word[2][r] = (philox_vector){0} + (uint32_t)stream;
@@ -83,9 +87,11 @@ static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, ui
     }
     const philox_vector factor0 = (philox_vector){0} + 0xD2511F53u;
     const philox_vector factor1 = (philox_vector){0} + 0xCD9E8D57u;
-    uint32_t key0 = (uint32_t)seed;
-    uint32_t key1 = (uint32_t)(seed >> 32);
+    philox_vector key0 = (philox_vector){0} + (uint32_t)seed;
+    philox_vector key1 = (philox_vector){0} + (seed >> 32);
+    UNROLL
     for (int round = 0; round < 10; round++) {
+        UNROLL
         for (int r = 0; r < PHILOX_REGISTERS; r++) {
             philox_vector low = multiply_halves(factor0, word[0][r]);
             philox_vector high = multiply_halves(factor1, word[2][r]);
@@ -94,15 +100,18 @@ static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, ui
             word[2][r] = low >> 32 ^ word[3][r] ^ key1;
             word[3][r] = low;
         }
-        key0 += 0x9E3779B9u;
+        key0 += 0x9E3779B9u; // the carry stays in the ignored half
         key1 += 0xBB67AE85u;
     }
+    UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) {
         store_words(word[0][r], word[1][r], word[2][r], word[3][r], words + r * 4 * PHILOX_LANES);
     }
 }
 
 #else
+
+#define PHILOX_BLOCKS 16 // computed together
 
 /* Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream. */
 static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *words)
@@ -115,5 +124,7 @@ static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, ui
 }
 
 #endif
+
+#define PHILOX_WORDS (4 * PHILOX_BLOCKS) // what draw_words gives
 
 #endif

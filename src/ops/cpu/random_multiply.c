@@ -1,29 +1,56 @@
-/* random_multiply on floats. Four neighbouring elements share one Philox block. */
+/*
+ * random_multiply on floats. Four neighbouring elements share one Philox block. Few blocks are drawn at a
+ * time and used at once, with the memory of later ones on its way: drawing and memory overlap.
+ */
 #include <math.h>
 
 #include "ops/cpu/philox.h"
 #include "ops/cpu/pieces.h"
 
-/* y may be x itself. */
-static void dropout(const float *x, const uint32_t *words, float amount, float *y, int64_t count)
+#define LINE_FLOATS 16  // of a cache line
+#define AHEAD       512 // elements between what is fetched and what is worked on
+
+/* A call's own constants. */
+struct multiplier {
+    bool dropout;
+    uint32_t below; // dropout: words under it give 0
+    float kept;     // dropout: what the others give
+    float amount;   // jitter
+};
+
+/*
+ * u < amount, without making u: u is word >> 8 in units of 2^-24, so it is below amount exactly when
+ * word >> 8 is below amount · 2^24 rounded up. That product is exact, and less than 2^24 as amount < 1.
+ */
+static struct multiplier multiplier_of(const struct mt_random_multiply_args *a)
 {
-    float kept = 1.0f / (1.0f - amount);
-#pragma omp simd
-    for (int64_t j = 0; j < count; j++) y[j] = x[j] * (mt_rng_unit(words[j]) < amount ? 0.0f : kept);
+    return (struct multiplier){
+        .dropout = a->kind == MT_RANDOM_DROPOUT,
+        .below = (uint32_t)ceilf(a->amount * 0x1p24f) << 8,
+        .kept = 1.0f / (1.0f - a->amount),
+        .amount = a->amount,
+    };
 }
 
-/* fmaf, so that levels without a fused multiply-add round the multiplier in the same way. */
-static void jitter(const float *x, const uint32_t *words, float amount, float *y, int64_t count)
+/* y may be x itself. `count` is a constant for all but the ends of a stretch. */
+VECTOR_INLINE void multiply_words(struct multiplier m, const uint32_t *words, const float *x, float *y,
+                                  int64_t count)
 {
+    if (m.dropout) {
 #pragma omp simd
-    for (int64_t j = 0; j < count; j++) {
-        y[j] = x[j] * fmaf(amount, 2.0f * mt_rng_unit(words[j]) - 1.0f, 1.0f);
+        for (int64_t j = 0; j < count; j++) y[j] = x[j] * (words[j] < m.below ? 0.0f : m.kept);
+    } else {
+        // fmaf, so that levels without a fused multiply-add round the multiplier in the same way.
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) {
+            y[j] = x[j] * fmaf(m.amount, 2.0f * mt_rng_unit(words[j]) - 1.0f, 1.0f);
+        }
     }
 }
 
 /* A stretch of elements numbered from `first` on, which may begin and end inside a block. */
-static void multiply(const struct mt_random_multiply_args *a, uint64_t first, const float *x, float *y,
-                     int64_t count)
+static void multiply(const struct mt_random_multiply_args *a, struct multiplier m, uint64_t first,
+                     const float *x, float *y, int64_t count)
 {
     uint32_t words[PHILOX_WORDS];
     int64_t skip = (int64_t)(first % 4); // words of the first block that belong to earlier elements
@@ -32,10 +59,14 @@ static void multiply(const struct mt_random_multiply_args *a, uint64_t first, co
     while (done < count) {
         int64_t now = cpu_min(PHILOX_WORDS - skip, count - done);
         draw_words(a->seed, a->stream, block, words);
-        if (a->kind == MT_RANDOM_DROPOUT) {
-            dropout(x + done, words + skip, a->amount, y + done, now);
+        for (int64_t j = 0; j < PHILOX_WORDS; j += LINE_FLOATS) {
+            __builtin_prefetch(x + done + AHEAD + j, 0);
+            __builtin_prefetch(y + done + AHEAD + j, 1);
+        }
+        if (now == PHILOX_WORDS) {
+            multiply_words(m, words, x + done, y + done, PHILOX_WORDS);
         } else {
-            jitter(x + done, words + skip, a->amount, y + done, now);
+            multiply_words(m, words + skip, x + done, y + done, now);
         }
         done += now;
         block += PHILOX_BLOCKS;
@@ -47,13 +78,14 @@ enum mt_status MT_CPU(random_multiply)(struct mt_device *device, const void *arg
 {
     const struct mt_random_multiply_args *a = args;
     if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_random_multiply(device, args);
+    struct multiplier m = multiplier_of(a);
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {
         struct cpu_piece piece = cpu_piece_at(&pieces, i);
         uint64_t first = (uint64_t)(piece.row * pieces.width + piece.start);
-        multiply(a, first, cpu_piece_f32(&pieces, &a->x, piece), cpu_piece_f32(&pieces, &a->y, piece),
+        multiply(a, m, first, cpu_piece_f32(&pieces, &a->x, piece), cpu_piece_f32(&pieces, &a->y, piece),
                  piece.count);
     }
     return MT_OK;

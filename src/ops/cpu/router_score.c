@@ -1,63 +1,146 @@
-/* router_score on rows of floats: tokens are independent. */
+/*
+ * router_score on rows of floats. Rows are short and there are exponentials to make: a softmax takes four
+ * tokens at a time, so that what is done once a row (the maximum, the sum and its inverse) is done for
+ * four at once.
+ */
 #include <math.h>
+#include <string.h>
 
-#include "ops/cpu/level.h"
-#include "ops/cpu/simd.h"
+#include "ops/cpu/pieces.h"
+#include "ops/cpu/vector_math.h"
 
-#define LANES 16
+#define TOKENS 4 // together
 
-/* The largest number of a row; -inf when there is none. NaN loses every comparison. */
-static float row_maximum(const float *z, int64_t experts)
+/* Rows of tokens, and how many there are. */
+struct score_rows {
+    const float *z;
+    float *p; // may be z itself
+    int64_t z_row;
+    int64_t p_row;
+    int64_t tokens; // at most TOKENS
+};
+
+/* FLOATS_TOGETHER floats, or the first `count` of them and `filler`. */
+VECTOR_INLINE void load_together(const float *source, int64_t count, float filler, vector_f32 *x)
 {
-    float lane[LANES];
-    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
-    int64_t j = 0;
-    for (; j + LANES <= experts; j += LANES) {
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] = z[j + l] > lane[l] ? z[j + l] : lane[l];
+    float floats[FLOATS_TOGETHER];
+    if (count < FLOATS_TOGETHER) {
+        for (int64_t j = 0; j < FLOATS_TOGETHER; j++) floats[j] = j < count ? source[j] : filler;
+        source = floats;
     }
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int l = 0; l < half; l++) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
-    }
-    float highest = lane[0];
-    for (; j < experts; j++) highest = z[j] > highest ? z[j] : highest;
-    return highest;
+    UNROLL
+    for (int i = 0; i < VECTORS_TOGETHER; i++) x[i] = vector_load(source + i * VECTOR_LANES);
 }
 
-static void softmax_row(const float *z, float *p, int64_t experts)
+VECTOR_INLINE void store_together(float *target, int64_t count, const vector_f32 *x)
 {
-    float highest = row_maximum(z, experts);
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < experts; j++) {
-        float e = simd_exp(z[j] - highest);
-        p[j] = e;
-        sum += e;
+    if (count < FLOATS_TOGETHER) {
+        memcpy(target, x, (size_t)count * sizeof(float));
+        return;
     }
-    float inverse = 1.0f / sum;
-#pragma omp simd
-    for (int64_t j = 0; j < experts; j++) p[j] *= inverse;
+    UNROLL
+    for (int i = 0; i < VECTORS_TOGETHER; i++) vector_store(target + i * VECTOR_LANES, x[i]);
 }
 
-static void sigmoid_row(const float *z, float *p, int64_t experts)
+/* The largest number of every row, -inf where there is none: NaN loses every comparison. */
+VECTOR_INLINE four_f32 row_maxima(const struct score_rows *rows, int64_t experts)
 {
+    vector_f32 highest[TOKENS];
+    UNROLL
+    for (int64_t t = 0; t < TOKENS; t++) {
+        highest[t] = (vector_f32){0} - INFINITY;
+        for (int64_t j = 0; j < experts && t < rows->tokens; j += FLOATS_TOGETHER) {
+            vector_f32 x[VECTORS_TOGETHER];
+            load_together(rows->z + t * rows->z_row + j, experts - j, -INFINITY, x);
+            UNROLL
+            for (int i = 0; i < VECTORS_TOGETHER; i++) highest[t] = vector_larger(x[i], highest[t]);
+        }
+    }
+    return vector_maxima(highest);
+}
+
+/* p = exp(z - highest); returns the sum of every row. */
+VECTOR_INLINE four_f32 row_exponentials(const struct score_rows *rows, int64_t experts, four_f32 highest)
+{
+    vector_f32 sum[TOKENS];
+    UNROLL
+    for (int64_t t = 0; t < TOKENS; t++) {
+        sum[t] = (vector_f32){0};
+        for (int64_t j = 0; j < experts && t < rows->tokens; j += FLOATS_TOGETHER) {
+            vector_f32 x[VECTORS_TOGETHER];
+            load_together(rows->z + t * rows->z_row + j, experts - j, -INFINITY, x);
+            UNROLL
+            for (int i = 0; i < VECTORS_TOGETHER; i++) x[i] -= highest[t];
+            vectors_exp_nonpositive(x);
+            UNROLL
+            for (int i = 0; i < VECTORS_TOGETHER; i++) sum[t] += x[i];
+            store_together(rows->p + t * rows->p_row + j, experts - j, x);
+        }
+    }
+    return vector_sums(sum);
+}
+
+/* For the most usual numbers of experts it is a constant, and the loops over them vanish. */
+VECTOR_INLINE void softmax_rows(const struct score_rows *rows, int64_t experts)
+{
+    four_f32 highest = row_maxima(rows, experts);
+    four_f32 inverse = 1.0f / row_exponentials(rows, experts, highest);
+    for (int64_t t = 0; t < rows->tokens; t++) {
+        float *p = rows->p + t * rows->p_row;
+        float factor = inverse[t];
 #pragma omp simd
-    for (int64_t j = 0; j < experts; j++) p[j] = simd_sigmoid(z[j]);
+        for (int64_t j = 0; j < experts; j++) p[j] *= factor;
+    }
+}
+
+static void softmax(const struct mt_router_score_forward_args *a, int threads)
+{
+    int64_t tokens = a->logits.dim[0];
+    int64_t experts = a->logits.dim[1];
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < tokens; i += TOKENS) {
+        struct score_rows rows = {
+            .z = cpu_row(&a->logits, i),
+            .p = cpu_row(&a->probs, i),
+            .z_row = a->logits.stride[0],
+            .p_row = a->probs.stride[0],
+            .tokens = cpu_min(TOKENS, tokens - i),
+        };
+        switch (experts) {
+        case 64: softmax_rows(&rows, 64); break;
+        case 128: softmax_rows(&rows, 128); break;
+        default: softmax_rows(&rows, experts); break;
+        }
+    }
+}
+
+static void sigmoid(const struct mt_router_score_forward_args *a, int threads)
+{
+    bool flat = mt_tensor_is_contiguous(&a->logits) && mt_tensor_is_contiguous(&a->probs);
+    struct cpu_pieces pieces = cpu_pieces_of(&a->probs, flat);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < pieces.count; i++) {
+        struct cpu_piece piece = cpu_piece_at(&pieces, i);
+        const float *z = cpu_piece_f32(&pieces, &a->logits, piece);
+        float *p = cpu_piece_f32(&pieces, &a->probs, piece);
+        for (int64_t j = 0; j < piece.count; j += FLOATS_TOGETHER) {
+            vector_f32 x[VECTORS_TOGETHER];
+            load_together(z + j, piece.count - j, 0.0f, x);
+            vectors_sigmoid(x);
+            store_together(p + j, piece.count - j, x);
+        }
+    }
 }
 
 enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void *args)
 {
     const struct mt_router_score_forward_args *a = args;
     if (!cpu_is_f32(&a->logits) || !cpu_is_f32(&a->probs)) return mt_ref_router_score_forward(device, args);
-    int64_t tokens = a->logits.dim[0];
-    int64_t experts = a->logits.dim[1];
-#pragma omp parallel for num_threads(cpu_threads(device, tokens *experts)) schedule(static)
-    for (int64_t i = 0; i < tokens; i++) {
-        if (a->kind == MT_SCORE_SOFTMAX) {
-            softmax_row(cpu_row(&a->logits, i), cpu_row(&a->probs, i), experts);
-        } else {
-            sigmoid_row(cpu_row(&a->logits, i), cpu_row(&a->probs, i), experts);
-        }
+    int threads = cpu_threads(device, mt_tensor_count(&a->probs));
+    if (a->kind == MT_SCORE_SOFTMAX) {
+        softmax(a, threads);
+    } else {
+        sigmoid(a, threads);
     }
     return MT_OK;
 }
