@@ -1,17 +1,36 @@
 /* Cases of router_zloss: one expert and many, masks, padded rows, logits far apart, without lse. */
+#include <math.h>
+
 #include "ops/case_files.h"
 #include "ops/token_fill.h"
 #include "tensor/dtype.h"
 
 enum { LOGITS, MASK, LSE, SUM, DSUM, DLOGITS };
-enum { MASKED, NO_LSE, ACCUMULATE };
+enum { MASKED, NO_LSE, ACCUMULATE, SPECIALS };
 enum { SCALE };
+
+/* Row 0: -inf only. Row 1: a NaN. Row 2: an infinity. The others: -inf in every third column. */
+static void fill_specials(const struct mt_tensor *logits)
+{
+    for (int64_t i = 0; i < logits->dim[0]; i++) {
+        for (int64_t j = 0; j < logits->dim[1]; j++) {
+            double value = i == 1 ? (double)NAN : (double)INFINITY;
+            bool chosen = j == 3;
+            if (i == 0 || i > 2) {
+                value = -(double)INFINITY;
+                chosen = i == 0 || j % 3 == 1;
+            }
+            if (chosen) mt_store(logits->dtype, logits->data, i * logits->stride[0] + j, value);
+        }
+    }
+}
 
 /* The gradient of sum reaches backward as `scale`. */
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
     fill_mask((enum mask_kind)c->param[MASKED], &t[MASK]);
     mt_store(t[DSUM].dtype, t[DSUM].data, 0, (double)c->real[SCALE]);
+    if (c->param[SPECIALS]) fill_specials(&t[LOGITS]);
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -73,6 +92,14 @@ void cases_router_zloss(struct case_list *list)
     c->slot[DLOGITS].row_padding = 5;
     c = add(list, 300, 256, MASK_NONE, false, 1.0);
     c->param[NO_LSE] = 1;
+
+    c = add(list, 12, 20, MASK_NONE, false, 1.0);
+    c->param[SPECIALS] = 1;
+    c->no_gradient = true; // NaN and infinities have no differences
+    c = add(list, 5, 6, MASK_SOME, false, 1.0);
+    c->slot[LOGITS].dtype = MT_F64; // handed to ref
+    c->slot[LSE].dtype = MT_F64;
+    c->slot[DLOGITS].dtype = MT_F64;
 
     static const int64_t real[][2] = {{4096, 64}, {16384, 64}, {4096, 8},
                                       {4096, 16}, {4096, 128}, {4096, 256}};

@@ -156,6 +156,10 @@ static void column_cases(struct case_list *list)
                 true;
         }
     }
+    struct op_case *c = add_columns(list, &shapes[3], true, WANT_ALL, false);
+    c->slot[C_X].dtype = MT_F64; // handed to ref
+    c->slot[C_DX].dtype = MT_F64;
+
     static const struct stats_shape real[] = {
         {4096, 64, 6, 1, SEGMENT_NONE, MASK_NONE},      {4096, 64, 6, 8, SEGMENT_RUNS, MASK_ENDS},
         {4096, 64, 6, 8, SEGMENT_SCATTERED, MASK_NONE}, {16384, 64, 6, 1, SEGMENT_NONE, MASK_NONE},
@@ -164,7 +168,7 @@ static void column_cases(struct case_list *list)
     };
     for (int i = 0; i < (int)(sizeof real / sizeof real[0]); i++) {
         for (int normalise = 0; normalise <= (i < 2 ? 1 : 0); normalise++) {
-            struct op_case *c = add_columns(list, &real[i], normalise != 0, WANT_ALL, true);
+            c = add_columns(list, &real[i], normalise != 0, WANT_ALL, true);
             double elements = (double)(real[i].tokens * real[i].experts);
             c->only_speed = true;
             c->bytes = elements * 4;              // x in
@@ -296,8 +300,10 @@ static void slot_cases(struct case_list *list)
     for (int i = 0; i < SHAPES_WITHOUT_GRADIENT; i++) {
         add_slots(list, &shapes_without_gradient[i], ROUTE_SPREAD, WANT_ALL, i == 2)->no_gradient = true;
     }
-    // Counts alone, without weights.
-    struct op_case *c = add_slots(list, &shapes[4], ROUTE_DROPPED, WANT_COUNT, false);
+    struct op_case *c = add_slots(list, &shapes[3], ROUTE_DROPPED, WANT_ALL, false);
+    c->slot[S_WEIGHT].dtype = MT_F64; // handed to ref
+    c->slot[S_DWEIGHT].dtype = MT_F64;
+    c = add_slots(list, &shapes[4], ROUTE_DROPPED, WANT_COUNT, false); // without weights
     c->no_gradient = true;
     c->backward = NULL;
     add_slots(list, &(struct stats_shape){4000, 64, 6, 3, SEGMENT_RUNS, MASK_SOME}, ROUTE_DROPPED, WANT_ALL,

@@ -7,20 +7,28 @@
 
 // A partial vector: sum [n], squares [n], row_squares, rows.
 
-static void add_values(const float *x, int64_t experts, double factor, double *restrict sum,
-                       double *restrict squares)
+/* Adds factor · x to sum, and its squares to squares unless that is NULL. Returns Σ_j factor · x_j. */
+static double add_values(const float *x, int64_t experts, double factor, double *restrict sum,
+                         double *restrict squares)
 {
+    double total = 0.0;
     if (squares == NULL) {
-#pragma omp simd
-        for (int64_t j = 0; j < experts; j++) sum[j] += (double)x[j] * factor;
-    } else {
-#pragma omp simd
+#pragma omp simd reduction(+ : total)
         for (int64_t j = 0; j < experts; j++) {
             double value = (double)x[j] * factor;
+            total += value;
+            sum[j] += value;
+        }
+    } else {
+#pragma omp simd reduction(+ : total)
+        for (int64_t j = 0; j < experts; j++) {
+            double value = (double)x[j] * factor;
+            total += value;
             sum[j] += value;
             squares[j] += value * value;
         }
     }
+    return total;
 }
 
 static void add_run(const void *args, const struct token_run *run, double *partial)
@@ -28,17 +36,18 @@ static void add_run(const void *args, const struct token_run *run, double *parti
     const struct mt_column_stats_forward_args *a = args;
     int64_t experts = a->x.dim[1];
     double *squares = mt_tensor_present(&a->squares) ? partial + experts : NULL;
-    double *row_squares = partial + 2 * experts;
-    bool has_totals = a->normalise_rows || mt_tensor_present(&a->row_squares);
+    double row_squares = 0.0;
+    double rows = 0.0;
     for (int64_t i = run->start; i < run->stop; i++) {
         if (!token_counts(&a->mask, i)) continue;
         const float *x = cpu_row(&a->x, i);
-        double total = has_totals ? row_sum(x, experts) : 0.0;
-        double factor = a->normalise_rows ? 1.0 / total : 1.0;
-        add_values(x, experts, factor, partial, squares);
-        row_squares[0] += total * factor * (total * factor);
-        row_squares[1] += 1.0;
+        double factor = a->normalise_rows ? 1.0 / row_sum(x, experts) : 1.0;
+        double total = add_values(x, experts, factor, partial, squares);
+        row_squares += total * total;
+        rows += 1.0;
     }
+    partial[2 * experts] += row_squares;
+    partial[2 * experts + 1] += rows;
 }
 
 static void add_partial(const void *args, int64_t b, const double *partial)
@@ -101,35 +110,53 @@ struct row_slope {
     double pull;            // Σ g x', with normalise_rows
 };
 
-/* g_j; inlined, so that the test for dsquares leaves the loop. */
-static inline double slope_at(const struct row_slope *slope, const float *x, int64_t j)
+/*
+ * Fills both, factor and pull of a normalised row. In terms of x alone, which one pass can sum:
+ * Σ g x' = (Σ dsum x + both Σ x) / D + 2 Σ dsquares x² / D², and R = 1.
+ */
+static void normalise_slope(struct row_slope *slope, const float *x, int64_t experts, double drow_squares)
 {
-    double twice = 2.0 * slope->factor * (double)x[j];
-    double g = slope->dsum[j] + slope->both;
-    return slope->dsquares != NULL ? g + twice * slope->dsquares[j] : g;
-}
-
-/* Σ_j g_j x'_j */
-static double slope_pull(const struct row_slope *slope, const float *x, int64_t experts)
-{
-    double pull = 0.0;
-#pragma omp simd reduction(+ : pull)
-    for (int64_t j = 0; j < experts; j++) pull += slope_at(slope, x, j) * (double)x[j];
-    return pull * slope->factor;
-}
-
-static void store_slope(const struct row_slope *slope, const float *x, float *dx, int64_t experts,
-                        bool accumulate)
-{
-    struct row_slope s = *slope;
-    if (accumulate) {
-#pragma omp simd
+    const double *dsum = slope->dsum;
+    const double *dsquares = slope->dsquares;
+    double total = 0.0;
+    double linear = 0.0;    // Σ dsum x
+    double quadratic = 0.0; // Σ dsquares x²
+    if (dsquares == NULL) {
+#pragma omp simd reduction(+ : total, linear)
         for (int64_t j = 0; j < experts; j++) {
-            dx[j] = (float)((double)dx[j] + (slope_at(&s, x, j) - s.pull) * s.factor);
+            total += (double)x[j];
+            linear += dsum[j] * (double)x[j];
         }
     } else {
+#pragma omp simd reduction(+ : total, linear, quadratic)
+        for (int64_t j = 0; j < experts; j++) {
+            double value = (double)x[j];
+            total += value;
+            linear += dsum[j] * value;
+            quadratic += dsquares[j] * value * value;
+        }
+    }
+    double factor = 1.0 / total;
+    slope->factor = factor;
+    slope->both = 2.0 * total * factor * drow_squares;
+    slope->pull = (linear + slope->both * total + 2.0 * quadratic * factor) * factor;
+}
+
+/* dx = (g - pull) · factor. With constant flags each call is a loop without tests. */
+static inline __attribute__((always_inline)) void store_slope(const struct row_slope *slope, const float *x,
+                                                              float *dx, int64_t experts, bool has_dsquares,
+                                                              bool accumulate)
+{
+    const double *dsum = slope->dsum;
+    const double *dsquares = slope->dsquares;
+    double shift = slope->both - slope->pull;
+    double factor = slope->factor;
+    double twice = 2.0 * factor;
 #pragma omp simd
-        for (int64_t j = 0; j < experts; j++) dx[j] = (float)((slope_at(&s, x, j) - s.pull) * s.factor);
+    for (int64_t j = 0; j < experts; j++) {
+        double g = dsum[j] + shift;
+        if (has_dsquares) g += twice * (double)x[j] * dsquares[j];
+        dx[j] = (float)(accumulate ? (double)dx[j] + g * factor : g * factor);
     }
 }
 
@@ -143,17 +170,24 @@ static void backward_row(const struct mt_column_stats_backward_args *a, int64_t 
     }
     const float *x = cpu_row(&a->x, i);
     int64_t b = token_segment(&a->segment, i);
-    bool has_totals = a->normalise_rows || mt_tensor_present(&a->drow_squares);
-    double total = has_totals ? row_sum(x, experts) : 0.0;
-    double factor = a->normalise_rows ? 1.0 / total : 1.0;
     struct row_slope slope = {
-        .dsum = stat_row(&a->dsum, b),
-        .dsquares = stat_row(&a->dsquares, b),
-        .both = 2.0 * total * factor * stat_at(&a->drow_squares, b),
-        .factor = factor,
-    };
-    if (a->normalise_rows) slope.pull = slope_pull(&slope, x, experts);
-    store_slope(&slope, x, dx, experts, a->accumulate);
+        .dsum = stat_row(&a->dsum, b), .dsquares = stat_row(&a->dsquares, b), .factor = 1.0};
+    if (a->normalise_rows) {
+        normalise_slope(&slope, x, experts, stat_at(&a->drow_squares, b));
+    } else if (mt_tensor_present(&a->drow_squares)) {
+        slope.both = 2.0 * row_sum(x, experts) * stat_at(&a->drow_squares, b);
+    }
+    if (slope.dsquares == NULL) {
+        if (a->accumulate) {
+            store_slope(&slope, x, dx, experts, false, true);
+        } else {
+            store_slope(&slope, x, dx, experts, false, false);
+        }
+    } else if (a->accumulate) {
+        store_slope(&slope, x, dx, experts, true, true);
+    } else {
+        store_slope(&slope, x, dx, experts, true, false);
+    }
 }
 
 enum mt_status MT_CPU(column_stats_backward)(struct mt_device *device, const void *args)

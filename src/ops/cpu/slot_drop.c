@@ -48,7 +48,8 @@ static void drop_by_chance(const struct mt_slot_drop_args *a, int64_t i, int32_t
     for (int64_t s = 1; s < slots; s++) {
         double share = (double)weight[s] / total;
         float u = mt_rng_unit(word_of(a, (uint64_t)(i * slots + s), window));
-        if (share <= (double)a->threshold * (double)u) kept[s] = -1;
+        int32_t lost = share <= (double)a->threshold * (double)u;
+        kept[s] |= -lost; // -1 is all ones; a branch would be guessed wrong too often
     }
 }
 
