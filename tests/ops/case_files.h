@@ -25,6 +25,9 @@
     X(cross_entropy)   \
     X(adamw)           \
     X(reduce)          \
+    X(stats)           \
+    X(router_zloss)    \
+    X(slot_drop)       \
     // end of list
 // clang-format on
 
