@@ -25,6 +25,8 @@
     X(cross_entropy)   \
     X(adamw)           \
     X(reduce)          \
+    X(router_orth)     \
+    X(ortho)           \
     // end of list
 // clang-format on
 
