@@ -69,7 +69,6 @@ static struct op_case *add(struct case_list *list, enum mt_router_orth_kind kind
 
 void cases_router_orth(struct case_list *list)
 {
-    add(list, MT_ROUTER_ORTH_COSINE, 1, 4, 0);
     add(list, MT_ROUTER_ORTH_COSINE, 7, 5, 1);
     add(list, MT_ROUTER_ORTH_COSINE, 12, 9, 3);
     add(list, MT_ROUTER_ORTH_L1, 1, 4, 0);
