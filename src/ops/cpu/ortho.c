@@ -239,8 +239,9 @@ enum mt_status MT_CPU(ortho_backward)(struct mt_device *device, const void *args
         const lanes *coupling = space + (int64_t)k * k;
         for (int lane = 0; lane < count; lane++) {
             float *target = (float *)a->coupling.data + (start + lane) * a->coupling.stride[0];
-            for (int pair = 0; pair < k * k; pair++) {
-                target[pair / k * a->coupling.stride[1] + pair % k] = (float)coupling[pair][lane];
+            for (int s = 0; s < k; s++) {
+                float *row = target + s * a->coupling.stride[1];
+                for (int m = 0; m < k; m++) row[m] = (float)coupling[s * k + m][lane];
             }
         }
     }
