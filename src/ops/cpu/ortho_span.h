@@ -75,7 +75,7 @@ static void span_orthogonalise(const struct span *s, const lanes *gram, int with
             if (s->dot != NULL) s->dot[j * n + r] = dot;
         }
         lanes square = span_dot(c, h, j + 1);
-        lane_mask only_rounding = (lane_mask)(square <= (double)n * DBL_EPSILON * gram[j * n + j]);
+        lane_mask only_rounding = (lane_mask)(square <= (double)n * (double)FLT_EPSILON * gram[j * n + j]);
         s->square[j] = lanes_where(~only_rounding, square);
         lanes length = lanes_sqrt(s->square[j]) + epsilon;
         s->shrink[j] = lanes_where(~only_rounding, 1.0 / (length * length));
