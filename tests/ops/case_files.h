@@ -28,6 +28,8 @@
     X(stats)           \
     X(router_zloss)    \
     X(slot_drop)       \
+    X(router_orth)     \
+    X(ortho)           \
     // end of list
 // clang-format on
 

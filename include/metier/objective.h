@@ -1,0 +1,304 @@
+/*
+ * The objective: L = L_h + αL_aux + βL_o + γL_v and its rivals, as terms on routing records.
+ *
+ * It knows tensors and records, not models, and can serve any trainer. Two ways in:
+ *
+ * 1. mt_objective_evaluate: one layer, raw host arrays in, losses and gradients out (examples/objective.c).
+ * 2. The stages a training step runs through, for all layers:
+ *
+ *        for each layer: mt_objective_forward(objective, layer, &record)     after combine_forward
+ *        mt_objective_finish(objective, &step, &total)                       once; decides the weights
+ *        for each layer, last first:
+ *            mt_objective_coupling(objective, layer, &record, coupling)      before combine_backward
+ *            mt_objective_backward(objective, layer, &record, &gradient)     after it, before
+ * routing_backward mt_bias_update(...)                                                 after the optimizer
+ *
+ * Every term is mean over unmasked tokens unless said otherwise, one value per layer, summed over layers.
+ * total = Σ_layers Σ_terms weight · loss. Formulas and sources: docs/objective.md.
+ */
+#ifndef METIER_OBJECTIVE_H
+#define METIER_OBJECTIVE_H
+
+#include "metier/routing.h"
+
+enum mt_term {
+    MT_TERM_AUX,         // load balance
+    MT_TERM_O,           // orthogonality of a token's expert outputs
+    MT_TERM_V,           // minus the variance of routing scores
+    MT_TERM_Z,           // router z-loss
+    MT_TERM_ROUTER_ORTH, // orthogonality of the router's rows (ERNIE 4.5)
+    MT_TERM_SIMBAL,      // the same, entry by entry, lengths included (SimBal)
+    MT_TERM_COUNT
+};
+
+enum mt_aux_form {
+    MT_AUX_BATCH,    // Σ f_j P_j, f_j = n c_j / (N k): 1 at balance (DeepSeek)
+    MT_AUX_SEQUENCE, // the same per sequence, mean over sequences (DeepSeek, seq_aux)
+    MT_AUX_SWITCH,   // n Σ f_j P_j, f_j the share of tokens whose first choice is j (Switch, GShard, ST-MoE)
+    MT_AUX_HF,       // n Σ f_j P_j, f_j = c_j / N, pooled over all layers: k at balance (transformers)
+    MT_AUX_ERNIE,    // the same, one layer at a time
+    MT_AUX_LITERAL,  // Σ f_j p_j, f_j = c_j / N, p_j = Σ_i s_ij: the paper's equation as printed
+};
+
+enum mt_ortho_grouping {
+    MT_GROUPING_TOKEN,         // the k experts of one token: the paper
+    MT_GROUPING_EXPERT_CONCAT, // k neighbours in expert order: what the authors released, for comparison
+};
+
+enum mt_variance_axis {
+    MT_AXIS_EXPERT, // of an expert's score over tokens, mean over experts: the paper
+    MT_AXIS_TOKEN,  // over the experts within a token (divisor n-1), mean over tokens: the authors' code
+};
+
+enum mt_brake {
+    MT_BRAKE_NONE,
+    MT_BRAKE_TARGET, // stop pushing once the running value reaches brake_target times its start
+    MT_BRAKE_DECAY,  // follow the learning rate
+};
+
+enum mt_scale_rule {
+    MT_SCALE_ONCE,       // β·L_aux(0)/L_o(0) from the first batch; L_o per layer where its form has a scale
+    MT_SCALE_RUNNING,    // the same with running means of both, constants of the gradient
+    MT_SCALE_ONCE_POW10, // the authors' code: 10^round(log10(β/L)), for L_o with L of the router's own rows
+    MT_SCALE_NONE,       // β as it stands
+};
+
+enum mt_bias_rule {
+    MT_BIAS_NONE,
+    MT_BIAS_SIGN,         // b_j += rate · sign(mean load - load_j)
+    MT_BIAS_PROPORTIONAL, // b_j += rate · (mean load - load_j) / mean load
+};
+
+/* A method, resolved: which terms, how, how strongly, and what it does to the router. */
+struct mt_objective_config {
+    const char *method;                // the row it started from; lives forever
+    double coefficient[MT_TERM_COUNT]; // α, β, γ, ...; 0: the term is off
+    enum mt_aux_form aux;
+    enum mt_ortho_grouping grouping;
+    enum mt_ortho_form form;
+    bool ortho_sum;     // reduce=sum: over tokens, as printed. It destroys a model
+    bool exclude_first; // leave the first token of every sequence out of L_o
+    double ortho_epsilon;
+    double gate;           // τ_gate: slots with weight <= gate are out of L_o
+    bool printed_gradient; // gradient=paper
+    enum mt_variance_axis axis;
+    bool full_scores; // L_v on all scores instead of those after top-k
+    enum mt_brake brake;
+    double brake_target;
+    enum mt_scale_rule scale;
+    double running_decay; // of the running means
+    int router_orth_groups;
+    enum mt_bias_rule bias_rule;
+    double bias_rate;
+    double capacity_factor; // 0: no limit
+    int64_t capacity_minimum;
+    double drop_threshold; // 0: nothing dropped at random
+    double jitter;         // of the router's input; 0: none
+    bool allow_indirect;   // liveness: be content with a path through lower layers
+    uint64_t seed;
+};
+
+/* A row of the methods table. */
+struct mt_method {
+    const char *name;
+    const char *summary; // one line, for people
+    const char *source;  // where it comes from
+    struct mt_objective_config config;
+};
+
+/* Rows 0, 1, ...; NULL past the last. */
+const struct mt_method *mt_method_listed(int index);
+
+/* Copies a method's row. An unknown name is refused with the nearest known one. */
+enum mt_status mt_objective_config_method(struct mt_context *ctx, const char *name,
+                                          struct mt_objective_config *config);
+
+/*
+ * Sets one key, "beta" "1e-3" or "form" "cosine". An unknown key or a value that cannot be is refused, with
+ * the nearest key or the list of values. Keys: mt_objective_key_listed.
+ */
+enum mt_status mt_objective_config_set(struct mt_context *ctx, struct mt_objective_config *config,
+                                       const char *key, const char *value);
+
+/* The keys, their values and meanings, for help texts: index 0, 1, ...; false past the last. */
+struct mt_objective_key {
+    const char *name;
+    const char *values;  // "pairwise|span|cosine", "NUMBER >= 0", ...
+    const char *meaning; // one line
+};
+bool mt_objective_key_listed(int index, struct mt_objective_key *key);
+
+/* Writes the current value of key number `index` as text mt_objective_config_set would accept. */
+void mt_objective_key_value(const struct mt_objective_config *config, int index, char *text, size_t bytes);
+
+/* Refuses combinations that contradict each other (gradient=paper with form=cosine, ...). */
+enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt_objective_config *config);
+
+const char *mt_term_name(enum mt_term term); // "aux", "o", "v", "z", "router_orth", "simbal"
+
+/* What the method asks of the router, for one layer and step. */
+struct mt_router_policy mt_objective_policy(const struct mt_objective_config *config, bool training,
+                                            uint64_t stream);
+
+// ------------------------------------------------------------------ the stages of a step
+
+struct mt_objective; // opaque
+
+struct mt_objective_shape {
+    int layers;     // MoE layers
+    int64_t tokens; // N at the most
+    int experts;    // n
+    int slots;      // k
+    int segments;   // B at the most
+    int64_t width;  // d; 0 when no term looks at rows (expert-concat) or at the router's weight
+    struct mt_router_config router;
+};
+
+/* Everything is allocated here, on the device and the host. The caller destroys. */
+enum mt_status mt_objective_create(struct mt_device *device, const struct mt_objective_config *config,
+                                   const struct mt_objective_shape *shape, struct mt_objective **objective);
+void mt_objective_destroy(struct mt_objective *objective); // NULL is allowed
+
+/* True when a record must carry its Gram matrix (L_o on tokens). */
+bool mt_objective_needs_gram(const struct mt_objective *objective);
+
+/* Statistics of one layer. May be repeated (recomputation): the last call counts. */
+enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
+                                    const struct mt_routing *record);
+
+struct mt_objective_step {
+    double progress;   // the learning rate now over its peak, for brake=decay; 1 without a schedule
+    double loss_scale; // multiplies every gradient, not total (gradient accumulation: 1/steps); 0 is refused
+};
+
+/*
+ * Values, scales, brake, and the weights of this step. The first call fixes the scales of scale=once; a batch
+ * without a single unmasked token decides nothing.
+ */
+enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
+                                   double *total);
+
+/*
+ * coupling = the gradient of L_o for combine_backward, f32 [N,k,k]; zeros when L_o is off or grouped
+ * otherwise. It may be the record's gram itself, unless mt_objective_backward is to measure.
+ */
+enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
+                                     const struct mt_routing *record, const struct mt_tensor *coupling);
+
+/*
+ * Adds the gradients of all other terms; `drows` (expert outputs, [N·k,d]) is added to by
+ * grouping=expert-concat alone, which reads the record's rows again, and may be absent otherwise. With
+ * measure, mt_objective_layer's gradient norms are filled: a few times the cost, for the log. What is added
+ * is the same, bit for bit.
+ */
+struct mt_objective_backward_options {
+    bool measure;
+};
+enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
+                                     const struct mt_routing *record, struct mt_routing_gradient *gradient,
+                                     const struct mt_tensor *drows,
+                                     const struct mt_objective_backward_options *options);
+
+/* What one layer's terms were, after mt_objective_finish. */
+struct mt_layer_report {
+    double loss[MT_TERM_COUNT];     // each term's own value, without its weight
+    double weight[MT_TERM_COUNT];   // what it was multiplied with: coefficient, scale and brake
+    double gradient[MT_TERM_COUNT]; // norm of weight · dloss in logits (o: in expert outputs; row terms: in
+                                    // the router's weight); NaN unless measured
+    double max_violation; // (largest load - mean) / mean of what was served; without drops at most n/k - 1
+    double max_violation_code; // the authors' code: largest |load - mean| / mean
+    double load_entropy;       // in nats; ln n when balanced
+    const double *load;        // [n] slots served; valid until the next finish
+};
+const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
+
+/* Everything that must survive a restart (scales, running means, brake), as plain numbers to save and
+ * restore. */
+double *mt_objective_state(struct mt_objective *objective, size_t *count);
+
+/*
+ * Loss-free balancing, on the host, after an optimizer step: bias[n] moves against the loads of that step.
+ * A zero load everywhere changes nothing.
+ */
+void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias);
+
+// ------------------------------------------------------------------ liveness
+
+/* What can learn, per MoE layer. */
+struct mt_layer_paths {
+    bool router;  // the router's weight or its adapter
+    bool experts; // any routed expert
+    bool below;   // anything whose change moves this layer's input
+};
+
+/*
+ * Before the first step: every non-zero coefficient must reach something trainable in at least one layer.
+ * Refuses with the term, the reason and the cure. k = 1 leaves L_o nothing to compare, and with normalised
+ * weights leaves terms on the weights nothing to change.
+ */
+enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
+                                       const struct mt_router_config *router,
+                                       const struct mt_layer_paths *paths, int layers);
+
+/*
+ * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from
+ * the first batch's report: Σ β·L_o over 10 % of the task's loss; gradient ratios to the task's on router
+ * (L_v over 10 %) and experts (L_o over 50 %); reduce=sum; scale=once-pow10. task_* 0: unknown, not judged.
+ */
+struct mt_task_norms {
+    double loss;             // L_h
+    double router_gradient;  // norm in logits, mean over layers
+    double experts_gradient; // norm in expert outputs, mean over layers
+};
+void mt_objective_warnings(const struct mt_objective *objective, const struct mt_task_norms *task, char *text,
+                           size_t bytes);
+
+// ------------------------------------------------------------------ one layer on raw arrays
+
+struct mt_objective_arrays {
+    int64_t tokens;              // N
+    int experts;                 // n
+    int64_t width;               // d; may be 0 when there are no expert outputs
+    const float *logits;         // [N,n]
+    const float *expert_outputs; // [N,k,d] in the slot order of `experts` below; needed by L_o
+    const int32_t *mask;         // [N] or NULL
+    const int32_t *sequence;     // [N] or NULL: any ids
+    const float *router_weight;  // [n,d] or NULL
+    const float *router_bias;    // [n] or NULL: added for selection only
+};
+
+/* Where results go; a NULL pointer is not wanted. All caller-owned. */
+struct mt_objective_results {
+    double total;
+    double loss[MT_TERM_COUNT];
+    double weight[MT_TERM_COUNT];
+    struct mt_layer_report report; // its `load` is NULL; see `load`
+    double *load;                  // [n]
+    float *dlogits;                // [N,n]
+    float *dexpert_outputs;        // [N,k,d]
+    float *drouter_weight;         // [n,d]
+    int32_t *expert;               // [N,k], -1 where dropped
+    float *slot_weight;            // [N,k]
+    char *warnings;                // what mt_objective_warnings says, the task's norms being unknown
+    size_t warnings_bytes;
+};
+
+/* Bytes of scratch mt_objective_evaluate needs for these sizes. */
+size_t mt_objective_evaluate_bytes(const struct mt_objective_config *config,
+                                   const struct mt_router_config *router,
+                                   const struct mt_objective_arrays *arrays);
+
+/*
+ * Routes, evaluates every term with a non-zero coefficient and its gradients. The device must compute on host
+ * memory. With scratch of the size above nothing is allocated (the device's own scratch apart, which grows on
+ * the first call); NULL scratch allocates and frees. Reentrant with one device per thread. It is a first
+ * step: scale=once scales by these very arrays. Slots are dropped as in training; SparseMixer chooses as in
+ * evaluation unless the method drops slots. report.gradient is not measured (NaN).
+ */
+enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_objective_config *config,
+                                     const struct mt_router_config *router,
+                                     const struct mt_objective_arrays *arrays,
+                                     struct mt_objective_results *results, void *scratch,
+                                     size_t scratch_bytes);
+
+#endif
