@@ -109,21 +109,30 @@ static enum mt_status pick_weights(struct mt_context *ctx, const struct settings
     return MT_OK;
 }
 
-/* The method's row, then the key=value arguments in their order. */
+/* Sets the key of one key=value argument. */
+static enum mt_status set_key(struct mt_context *ctx, const char *word, struct mt_objective_config *config)
+{
+    const char *equals = strchr(word, '=');
+    char key[KEY_BYTES];
+    if (equals == NULL || equals == word) {
+        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'; keys are set as key=value", word);
+    }
+    // A key too long for the buffer is no key of ours, and its start is neither.
+    (void)snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
+    return mt_objective_config_set(ctx, config, key, equals + 1);
+}
+
+/* The method's row, then the key=value arguments in their order; alpha first, as c_o and c_v refer to it. */
 static enum mt_status pick_method(struct mt_context *ctx, const struct settings *settings,
                                   const struct cli_arguments *arguments, struct mt_objective_config *config)
 {
+    static const char alpha[] = "alpha=";
     enum mt_status status = mt_objective_config_method(ctx, settings->method, config);
-    for (int i = 0; i < arguments->positional_count && status == MT_OK; i++) {
-        const char *word = arguments->positional[i];
-        const char *equals = strchr(word, '=');
-        char key[KEY_BYTES];
-        if (equals == NULL || equals == word) {
-            return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'; keys are set as key=value", word);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < arguments->positional_count && status == MT_OK; i++) {
+            bool is_alpha = strncmp(arguments->positional[i], alpha, sizeof alpha - 1) == 0;
+            if (is_alpha == (pass == 0)) status = set_key(ctx, arguments->positional[i], config);
         }
-        // A key too long for the buffer is no key of ours, and its start is neither.
-        (void)snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
-        status = mt_objective_config_set(ctx, config, key, equals + 1);
     }
     if (status == MT_OK) status = mt_objective_config_check(ctx, config);
     return status;

@@ -76,6 +76,11 @@ static void make_notes(const struct objective_question *question, const struct o
     if (config->jitter != 0.0) {
         add_note(answer, "jitter acts on the router's input; the logits are given, so it does nothing here");
     }
+    bool drops = config->capacity_factor != 0.0 || config->drop_threshold != 0.0;
+    if (drops && question->router.kind == MT_ROUTER_SPARSEMIXER) {
+        add_note(answer,
+                 "SparseMixer samples where a method drops slots: expert_outputs must be those of experts");
+    }
     if (answer->bias != NULL) {
         add_note(answer, "the bias rule is no loss: router_bias is the bias after this step");
     }

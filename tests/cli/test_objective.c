@@ -371,7 +371,8 @@ static void other_types(void **state)
     expect(place, "--record in --top-k 2 --method paper-code --out first", 0, "written");
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         write_record(place, "in", &record, &others[i], NULL);
-        objective(place, &outcome, "--record in --top-k 2 --method paper-code --out out 2> /dev/null && cmp first out");
+        objective(place, &outcome,
+                  "--record in --top-k 2 --method paper-code --out out 2> /dev/null && cmp first out");
         if (outcome.status != 0) fail_msg("%zu: %s", i, outcome.text);
     }
 }
@@ -475,6 +476,7 @@ static void notes_and_warnings(void **state)
            "slots are dropped");
     expect(place, "--record in --top-k 2 reduce=sum", 0, "warning: ");
     expect(place, "--record in --top-k 2 --method paper-code", 0, "warning: ");
+    expect(place, "--record whole --top-k 2 c_o=10 alpha=0.01 --json", 0, "\"beta\": \"0.1\"");
     json_t *answer = expect_json(place, "--record in --top-k 2 reduce=sum --json");
     assert_int_equal(json_array_size(json_object_get(answer, "warnings")), 1);
     json_decref(answer);
