@@ -65,9 +65,6 @@ void objective_answer_free(const struct objective_question *question, const stru
 enum mt_status objective_write(struct mt_context *ctx, const struct objective_question *question,
                                const struct objective_record *record, const struct objective_answer *answer);
 
-/* The value of a key as text; the key must exist. */
-void objective_key_text(const struct mt_objective_config *config, const char *key, char *text, size_t bytes);
-
 /* What a term's gradient norm is a norm of: "logits", "expert_outputs" or "router_weight". */
 const char *objective_gradient_of(enum mt_term term);
 

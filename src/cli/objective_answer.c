@@ -1,4 +1,5 @@
 /* metier objective: runs the objective on a record, and says what its numbers do not. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,8 +86,8 @@ static void make_notes(const struct objective_question *question, const struct o
         add_note(answer, "the bias rule is no loss: router_bias is the bias after this step");
     }
     if (answer->dropped > 0) {
-        add_note(answer, "%lld of %lld slots are dropped (experts -1): no expert serves them",
-                 (long long)answer->dropped, (long long)(record->counted * question->router.slots));
+        add_note(answer, "%" PRId64 " of %" PRId64 " slots are dropped (experts -1): no expert serves them",
+                 answer->dropped, record->counted * question->router.slots);
     }
     char unused[512];
     objective_record_unused(record, unused, sizeof unused);

@@ -30,7 +30,8 @@ static const struct word term_words[MT_TERM_COUNT][MAX_WORDS] = {
 static const struct word router_words[MAX_WORDS] = {
     {"bias_rule", "none"}, {"capacity", "0"}, {"drop_threshold", "0"}, {"jitter", "0"}};
 
-void objective_key_text(const struct mt_objective_config *config, const char *key, char *text, size_t bytes)
+/* The value of a key, which exists, as text. */
+static void key_text(const struct mt_objective_config *config, const char *key, char *text, size_t bytes)
 {
     struct mt_objective_key listed;
     int index = 0;
@@ -47,7 +48,7 @@ static void describe(const struct mt_objective_config *config, const struct word
     text[0] = '\0';
     for (int i = 0; i < MAX_WORDS && words[i].key != NULL; i++) {
         char value[64];
-        objective_key_text(config, words[i].key, value, sizeof value);
+        key_text(config, words[i].key, value, sizeof value);
         if (words[i].unless != NULL && strcmp(value, words[i].unless) == 0) continue;
         int written =
             snprintf(text + used, bytes - used, "%s%s=%s", used > 0 ? " " : "", words[i].key, value);
