@@ -64,6 +64,11 @@ OPTIONS = [
 
 
 
+def comparable(router_name, settings):
+    """False for what is random: SparseMixer draws its choice whenever slots may be dropped, as in training."""
+    return not (settings["capacity"] != 0.0 and router_name == "sparsemixer")
+
+
 def draw_sizes(generator, router, settings):
     def between(low, high):
         return int(torch.randint(low, high + 1, (1,), generator=generator))

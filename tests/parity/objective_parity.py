@@ -174,6 +174,8 @@ def compare_all(program, options):
             continue
         settings = reference.settings_of(method, keys)
         for router_name in cases.ROUTERS:
+            if not cases.comparable(router_name, settings):
+                continue
             for turn in range(options.cases):
                 seed = options.seed * 100000 + index * 1000 + turn * 30 + turn
                 inputs, router = cases.draw_clear(seed, router_name, settings)
