@@ -200,9 +200,11 @@ static void complain(struct golden *g, const char *settings, const char *what, d
     g->failures++;
 }
 
-static void compare_value(struct golden *g, const char *settings, const char *what, double got, double wanted)
+/* `size` is what an error is relative to. */
+static void compare_value(struct golden *g, const char *settings, const char *what, double got, double wanted,
+                          double size)
 {
-    double error = fabs(got - wanted) / (fabs(wanted) + 1e-30);
+    double error = fabs(got - wanted) / (size + 1e-30);
     if (got == wanted || error <= TOLERANCE) return;
     complain(g, settings, what, error);
 }
@@ -213,14 +215,17 @@ static void compare_values(struct golden *g, int number, const char *settings)
     (void)snprintf(name, sizeof name, "%d.values", number);
     double *wanted = copy_of(g, name, MT_SAFETENSORS_F64);
     assert_non_null(wanted);
+    double pushes = 0.0; // in the total they may cancel
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        bool is_on = wanted[MT_TERM_COUNT + term] != 0.0;
+        double loss = wanted[term];
+        double weight = wanted[MT_TERM_COUNT + term];
+        pushes += fabs(weight * loss);
         (void)snprintf(name, sizeof name, "loss.%s", mt_term_name((enum mt_term)term));
-        if (is_on) compare_value(g, settings, name, g->results.loss[term], wanted[term]);
+        if (weight != 0.0) compare_value(g, settings, name, g->results.loss[term], loss, fabs(loss));
         (void)snprintf(name, sizeof name, "weight.%s", mt_term_name((enum mt_term)term));
-        compare_value(g, settings, name, g->results.weight[term], wanted[MT_TERM_COUNT + term]);
+        compare_value(g, settings, name, g->results.weight[term], weight, fabs(weight));
     }
-    compare_value(g, settings, "total", g->results.total, wanted[2 * MT_TERM_COUNT]);
+    compare_value(g, settings, "total", g->results.total, wanted[2 * MT_TERM_COUNT], pushes);
     free(wanted);
 }
 
@@ -259,7 +264,8 @@ static void compare_routing(struct golden *g, int number, const char *settings)
     for (int64_t i = 0; i < g->arrays.tokens * slots; i++) {
         if (g->arrays.mask[i / slots] == 0) continue;
         if (g->results.expert[i] != expert[i]) complain(g, settings, "an expert", 1.0);
-        compare_value(g, settings, "a weight", (double)g->results.slot_weight[i], (double)weight[i]);
+        double wanted = (double)weight[i];
+        compare_value(g, settings, "a weight", (double)g->results.slot_weight[i], wanted, wanted);
     }
     free(expert);
     free(weight);
