@@ -181,6 +181,10 @@ static void copy_results(const struct mt_evaluation *evaluation, struct mt_objec
     memcpy(results->weight, report->weight, sizeof results->weight);
     size_t experts = (size_t)evaluation->record.experts;
     size_t pairs = (size_t)(evaluation->record.tokens * evaluation->record.slots);
+    if (results->warnings != NULL) {
+        mt_objective_warnings(evaluation->objective, &(struct mt_task_norms){0}, results->warnings,
+                              results->warnings_bytes);
+    }
     if (results->load != NULL) memcpy(results->load, report->load, experts * sizeof(double));
     if (pairs == 0) return;
     if (results->expert != NULL) memcpy(results->expert, evaluation->record.expert.data, pairs * sizeof(int32_t));
