@@ -57,7 +57,7 @@ static void draw_block(const struct mt_slot_drop_args *a, int64_t start, int64_t
 {
     int64_t slots = a->expert.dim[1];
     bool by_chance = a->threshold > 0.0f && slots > 1;
-    struct word_window window;
+    struct word_window window = {0};
     if (by_chance) draw_window(a, (uint64_t)(start * slots), &window);
     for (int64_t i = start; i < stop; i++) {
         const int32_t *expert = (const int32_t *)a->expert.data + i * a->expert.stride[0];
