@@ -32,7 +32,7 @@ struct mt_router_config {
 /* What a training method does to the choice. All zero: nothing. */
 struct mt_router_policy {
     bool training;          // SparseMixer samples; slots are dropped
-    double capacity_factor; // C = max(capacity_minimum, ceil(factor · k · tokens / n)); 0: no limit
+    double capacity_factor; // C = max(capacity_minimum, ceil(factor · k · unmasked tokens / n)); 0: no limit
     int64_t capacity_minimum;
     float drop_threshold; // slots from the second on stay with probability min(1, share / threshold); 0: all
     uint64_t seed;
@@ -40,10 +40,11 @@ struct mt_router_policy {
 };
 
 struct mt_routing {
-    int64_t tokens; // N
-    int experts;    // n
-    int slots;      // k
-    int segments;   // B; 1 when `segment` is absent
+    int64_t tokens;   // N
+    int experts;      // n
+    int slots;        // k
+    int segments;     // B; 1 when `segment` is absent
+    int64_t unmasked; // tokens that are no padding, for the capacity of an expert; 0 counts as all of them
 
     struct mt_tensor mask;       // i32 [N], optional: 0 marks padding
     struct mt_tensor ortho_mask; // i32 [N], optional: mask, less the first token of every sequence
@@ -93,7 +94,10 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
 enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_router_config *router,
                                    const struct mt_routing *record, struct mt_routing_gradient *gradient);
 
-/* ortho_mask on the host: mask (NULL: all ones) less the first unmasked token of every segment. */
+/*
+ * ortho_mask on the host: mask (NULL: all ones) less the first unmasked token of every segment. Segment
+ * numbers are in [0, tokens).
+ */
 void mt_routing_ortho_mask(const int32_t *mask, const int32_t *segment, int64_t tokens, int32_t *ortho_mask);
 
 #endif

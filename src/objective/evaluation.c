@@ -106,10 +106,19 @@ enum mt_status mt_evaluation_place(struct mt_device *device, const struct mt_obj
 
 // ------------------------------------------------------------------ forward
 
+static int64_t count_unmasked(const struct mt_tensor *mask, int64_t tokens)
+{
+    if (!mt_tensor_present(mask)) return tokens;
+    int64_t count = 0;
+    for (int64_t i = 0; i < tokens; i++) count += ((const int32_t *)mask->data)[i] != 0;
+    return count;
+}
+
 static enum mt_status route(struct mt_evaluation *e, const struct mt_evaluation_inputs *inputs)
 {
     struct mt_routing *record = &e->record;
     record->segments = inputs->segments;
+    record->unmasked = count_unmasked(&inputs->mask, record->tokens);
     record->mask = inputs->mask;
     record->segment = inputs->segment;
     record->logits = inputs->logits;

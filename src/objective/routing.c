@@ -141,7 +141,8 @@ static enum mt_status serve(struct mt_device *device, const struct mt_router_pol
     }
     int64_t capacity = 0;
     if (policy->capacity_factor > 0.0) {
-        double slots = (double)record->slots * (double)record->tokens;
+        int64_t tokens = record->unmasked > 0 ? record->unmasked : record->tokens;
+        double slots = (double)record->slots * (double)tokens;
         double fair = ceil(policy->capacity_factor * slots / record->experts);
         // More than every slot there is means no limit, however large the factor.
         capacity = fair < slots ? (int64_t)fair : (int64_t)slots;
@@ -227,21 +228,22 @@ enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_rou
                                             });
 }
 
-/* True when an unmasked token before `token` belongs to its segment. */
-static bool has_predecessor(const int32_t *mask, const int32_t *segment, int64_t token)
-{
-    for (int64_t i = token - 1; i >= 0; i--) {
-        if (mask != NULL && mask[i] == 0) continue;
-        if (segment == NULL || segment[i] == segment[token]) return true;
-    }
-    return false;
-}
-
 void mt_routing_ortho_mask(const int32_t *mask, const int32_t *segment, int64_t tokens, int32_t *ortho_mask)
 {
-    // Sequences usually lie in one piece: the nearest unmasked token before answers, and the search is short.
+    // While it is being made, ortho_mask holds two things: in its lower bits, at s, one more than the first
+    // token of segment s; and as its sign, at i, that token i is such a first one.
+    const int32_t first_token = INT32_MIN;
+    for (int64_t i = 0; i < tokens; i++) ortho_mask[i] = 0;
+    for (int64_t i = tokens - 1; i >= 0; i--) {
+        if (mask != NULL && mask[i] == 0) continue;
+        ortho_mask[segment != NULL ? segment[i] : 0] = (int32_t)(i + 1);
+    }
+    for (int64_t s = 0; s < tokens; s++) {
+        int32_t first = ortho_mask[s] & INT32_MAX;
+        if (first != 0) ortho_mask[first - 1] |= first_token;
+    }
     for (int64_t i = 0; i < tokens; i++) {
         bool counts = mask == NULL || mask[i] != 0;
-        ortho_mask[i] = counts && has_predecessor(mask, segment, i);
+        ortho_mask[i] = counts && (ortho_mask[i] & first_token) == 0;
     }
 }
