@@ -1,20 +1,27 @@
-/* router_score on rows of floats: tokens are independent. */
+/*
+ * router_score on rows of floats: tokens are independent. Sums over a row are made in double: an error in them
+ * moves all scores of the row, or all of its gradients, in one direction, and where the parts of a gradient
+ * nearly cancel (balance losses near balance) that is what is left.
+ */
 #include "ops/cpu/row_maximum.h"
 #include "ops/cpu/simd.h"
 
 static void softmax_row(const float *z, float *p, int64_t experts)
 {
     float highest = row_maximum(z, experts);
-    float sum = 0.0f;
+    double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < experts; j++) {
         float e = simd_exp(z[j] - highest);
         p[j] = e;
-        sum += e;
+        sum += (double)e;
     }
-    float inverse = 1.0f / sum;
+    // The inverse in two floats: a multiplication in double would cost more.
+    double exact = 1.0 / sum;
+    float inverse = (float)exact;
+    float rest = (float)(exact - (double)inverse);
 #pragma omp simd
-    for (int64_t j = 0; j < experts; j++) p[j] *= inverse;
+    for (int64_t j = 0; j < experts; j++) p[j] = p[j] * inverse + p[j] * rest;
 }
 
 static void sigmoid_row(const float *z, float *p, int64_t experts)
@@ -43,9 +50,10 @@ enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void
 /* dz = p (g - <p,g>), or added to what dz holds. */
 static void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts, bool accumulate)
 {
-    float mean = 0.0f;
-#pragma omp simd reduction(+ : mean)
-    for (int64_t j = 0; j < experts; j++) mean += p[j] * g[j];
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < experts; j++) sum += (double)p[j] * (double)g[j];
+    float mean = (float)sum;
     if (accumulate) {
 #pragma omp simd
         for (int64_t j = 0; j < experts; j++) dz[j] += p[j] * (g[j] - mean);
