@@ -115,6 +115,7 @@ def draw(seed, router_name, settings):
         inputs.router_bias = 0.2 * normal(experts)
     if seed % 3 != 0:
         inputs.mask = (below(4, tokens) > 0).to(torch.int32)
+        inputs.mask[int(below(tokens, 1))] = 1  # a batch of padding alone is refused
     if seed % 5 != 0:
         inputs.sequence = (below(4, tokens) * 7 - 3).to(torch.int32)  # any ids, in any order
     return inputs, router
