@@ -98,7 +98,7 @@ def gradient_error(got, wanted, summed=0.0):
     return float((got.double() - wanted.double()).abs().max()) / yardstick
 
 
-def differences(got, wanted, inputs, settings):
+def differences(got, wanted, inputs):
     """quantity -> error. got maps the program's names to tensors; wanted is the reference's Results."""
     errors = {}
     pushes = sum(abs(wanted.scale[term] * value) for term, value in wanted.loss.items())
@@ -155,12 +155,12 @@ class Table:
         width = max(len(f"{group}  {option}") for group, option in self.rows)
         heads = [column.split(" ") for column in self.columns]
         for line in range(max(map(len, heads))):
-            print(" " * width, *[f"{head[line] if line < len(head) else '':>11}" for head in heads], sep="")
+            print(" " * width, *[f"{head[line] if line < len(head) else '':>13}" for head in heads], sep="")
         last = None
         for (group, option), cells in self.rows.items():
             label = f"{group if group != last else '':<7}{option}"
             last = group
-            print(f"{label:<{width}}", *[f"{cells[c]:11.1e}" if c in cells else f"{'-':>11}" for c in self.columns], sep="")
+            print(f"{label:<{width}}", *[f"{cells[c]:13.1e}" if c in cells else f"{'-':>13}" for c in self.columns], sep="")
         print()
         for name, (error, what) in sorted(self.quantities.items()):
             print(f"  {name:22} worst {error:.1e}   {what}")
@@ -174,22 +174,23 @@ def compare_all(program, options):
             continue
         settings = reference.settings_of(method, keys)
         for router_name in cases.ROUTERS:
-            if not cases.comparable(router_name, settings):
-                continue
             for turn in range(options.cases):
                 seed = options.seed * 100000 + index * 1000 + turn * 30 + turn
                 inputs, router = cases.draw_clear(seed, router_name, settings)
                 wanted = reference.evaluate(inputs, router, settings)
                 what = f"{router_name}, {method} {' '.join(Program.key_values(keys))}, seed {seed}"
-                single = as_outputs(reference.evaluate(inputs, router, settings, torch.float32))
-                table.note((group, option), "torch f32", differences(single, wanted, inputs, settings), what)
+                single = reference.evaluate(inputs, router, settings, torch.float32)
+                # PyTorch's single-precision sigmoid of equal numbers depends on their place, and so does who wins a tie.
+                if torch.equal(single.greedy, wanted.greedy):
+                    errors = differences(as_outputs(single), wanted, inputs)
+                    table.note((group, option), "torch f32", errors, what)
                 count += 1
                 try:
                     got = program.run(inputs, router, method, keys)
                 except RuntimeError as error:
                     table.failures.append(f"{what}: the program failed\n    {error}")
                     continue
-                table.note((group, option), router_name, differences(got, wanted, inputs, settings), what)
+                table.note((group, option), router_name, differences(got, wanted, inputs), what)
     table.print()
     print(f"{count} cases, {len(cases.OPTIONS)} options, {len(cases.ROUTERS)} routers")
     return table.failures
