@@ -1,7 +1,7 @@
 /*
- * router_score on rows of floats: tokens are independent. Sums over a row are made in double: an error in them
- * moves all scores of the row, or all of its gradients, in one direction, and where the parts of a gradient
- * nearly cancel (balance losses near balance) that is what is left.
+ * router_score on rows of floats: tokens are independent. Sums over a row are made in double: an error in
+ * them moves all scores of the row, or all of its gradients, in one direction, and where the parts of a
+ * gradient nearly cancel (balance losses near balance) that is what is left.
  */
 #include "ops/cpu/row_maximum.h"
 #include "ops/cpu/simd.h"
