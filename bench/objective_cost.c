@@ -1,14 +1,13 @@
 /*
  * What the objective adds to a MoE layer: objective_cost [THREADS [ROUNDS]].
  *
- * One layer of the size of DeepSeek-V2-Lite's (f32 activations, bf16 expert weights) runs forward and backward on
- * the op table, in turns without and with method paper (L_aux, L_o pairwise, L_v) through the fused stages; once with
- * weight gradients, as in full training, once without. Medians over rounds:
- *   layer       seconds without the objective
- *   with        seconds with it; the difference of the two is mostly the machine's noise
- *   objective   the objective's own seconds: its stages, and what combine takes longer for Gram matrix and coupling
- *   share       objective / layer
- * The last line is "objective_seconds SECONDS SHARE", the larger of both kinds of training, for scripts/objective-speed.
+ * One layer of the size of DeepSeek-V2-Lite's (f32 activations, bf16 expert weights) runs forward and
+ * backward on the op table, in turns without and with method paper (L_aux, L_o pairwise, L_v) through the
+ * fused stages; once with weight gradients, as in full training, once without. Medians over rounds: layer
+ * seconds without the objective with        seconds with it; the difference of the two is mostly the
+ * machine's noise objective   the objective's own seconds: its stages, and what combine takes longer for Gram
+ * matrix and coupling share       objective / layer The last line is "objective_seconds SECONDS SHARE", the
+ * larger of both kinds of training, for scripts/objective-speed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -45,16 +44,16 @@ struct layer {
     struct mt_objective *objective;
     struct mt_router_config router_config;
     struct mt_buffer memory;
-    struct mt_tensor router, drouter;                         // [n,d]
-    struct mt_tensor gate[EXPERTS], up[EXPERTS];              // bf16 [I,d]
-    struct mt_tensor down[EXPERTS];                           // bf16 [d,I]
-    struct mt_tensor dgate[EXPERTS], dup[EXPERTS];            // f32 [I,d]
-    struct mt_tensor ddown[EXPERTS];                          // f32 [d,I]
-    struct mt_tensor x, y, dy, dx;                            // [N,d]
-    struct mt_tensor rows;                                    // [R,d], experts' inputs, then their gradients
-    struct mt_tensor gated, lifted, inner, dinner;            // [R,I]
-    struct mt_routing record;                                 // its rows: experts' outputs, then their gradients
-    struct mt_routing_gradient gradient;                      //
+    struct mt_tensor router, drouter;              // [n,d]
+    struct mt_tensor gate[EXPERTS], up[EXPERTS];   // bf16 [I,d]
+    struct mt_tensor down[EXPERTS];                // bf16 [d,I]
+    struct mt_tensor dgate[EXPERTS], dup[EXPERTS]; // f32 [I,d]
+    struct mt_tensor ddown[EXPERTS];               // f32 [d,I]
+    struct mt_tensor x, y, dy, dx;                 // [N,d]
+    struct mt_tensor rows;                         // [R,d], experts' inputs, then their gradients
+    struct mt_tensor gated, lifted, inner, dinner; // [R,I]
+    struct mt_routing record;                      // its rows: experts' outputs, then their gradients
+    struct mt_routing_gradient gradient;           //
     bool weight_gradients;
 };
 
@@ -200,9 +199,9 @@ static void layer_free(struct layer *l)
 static enum mt_status route(struct layer *l)
 {
     struct mt_routing *r = &l->record;
-    enum mt_status status =
-        mt_gemm(l->device, &(struct mt_gemm_args){
-                               .a = l->x, .b = l->router, .c = r->logits, .transpose_b = true, .alpha = 1.0f});
+    enum mt_status status = mt_gemm(
+        l->device, &(struct mt_gemm_args){
+                       .a = l->x, .b = l->router, .c = r->logits, .transpose_b = true, .alpha = 1.0f});
     if (status != MT_OK) return status;
     struct mt_router_policy policy = {.training = true};
     status = mt_routing_forward(l->device, &l->router_config, &policy, r);
@@ -247,10 +246,8 @@ static enum mt_status forward(struct layer *l, bool with_objective, struct pass 
     enum mt_status status = route(l);
     if (status == MT_OK) status = experts_forward(l);
     if (status != MT_OK) return status;
-    struct mt_combine_forward_args combine = {.rows = l->record.rows,
-                                              .row_of_slot = l->record.row_of_slot,
-                                              .weight = l->record.weight,
-                                              .y = l->y};
+    struct mt_combine_forward_args combine = {
+        .rows = l->record.rows, .row_of_slot = l->record.row_of_slot, .weight = l->record.weight, .y = l->y};
     if (with_objective) combine.gram = l->record.gram;
     double start = mt_clock_seconds();
     status = mt_combine_forward(l->device, &combine);
@@ -287,16 +284,17 @@ static enum mt_status experts_backward(struct layer *l)
     if (status == MT_OK) status = product(l, doutput, l->down, l->dinner, false, 0.0f);
     if (status != MT_OK) return status;
     status = mt_swiglu_backward(
-        l->device, &(struct mt_swiglu_backward_args){
-                       .dy = l->dinner, .gate = l->gated, .up = l->lifted, .dgate = l->gated, .dup = l->lifted});
+        l->device,
+        &(struct mt_swiglu_backward_args){
+            .dy = l->dinner, .gate = l->gated, .up = l->lifted, .dgate = l->gated, .dup = l->lifted});
     if (status == MT_OK) status = weight_gradient(l, l->gated, l->rows, l->dgate);
     if (status == MT_OK) status = weight_gradient(l, l->lifted, l->rows, l->dup);
     if (status == MT_OK) status = product(l, l->gated, l->gate, l->rows, false, 0.0f);
     if (status == MT_OK) status = product(l, l->lifted, l->up, l->rows, false, 1.0f);
     if (status != MT_OK) return status;
-    return mt_dispatch_backward(
-        l->device, &(struct mt_dispatch_backward_args){
-                       .drows = l->rows, .row_of_slot = l->record.row_of_slot, .dx = l->dx});
+    return mt_dispatch_backward(l->device,
+                                &(struct mt_dispatch_backward_args){
+                                    .drows = l->rows, .row_of_slot = l->record.row_of_slot, .dx = l->dx});
 }
 
 static enum mt_status router_backward(struct layer *l)
@@ -304,9 +302,8 @@ static enum mt_status router_backward(struct layer *l)
     struct mt_tensor dlogits = l->gradient.dlogits;
     enum mt_status status = mt_routing_backward(l->device, &l->router_config, &l->record, &l->gradient);
     if (status != MT_OK) return status;
-    status = mt_gemm(
-        l->device,
-        &(struct mt_gemm_args){.a = dlogits, .b = l->router, .c = l->dx, .alpha = 1.0f, .beta = 1.0f});
+    status = mt_gemm(l->device, &(struct mt_gemm_args){
+                                    .a = dlogits, .b = l->router, .c = l->dx, .alpha = 1.0f, .beta = 1.0f});
     if (status != MT_OK) return status;
     return mt_gemm(
         l->device,
@@ -412,8 +409,8 @@ static enum mt_status report(struct layer *l, int rounds)
 {
     static const char *const labels[] = {"with weight gradients", "without weight gradients"};
     struct cost worst = {0};
-    printf("N=%d n=%d k=%d d=%d I=%d, f32 activations, bf16 weights; %s; %d rounds, medians in seconds\n", TOKENS,
-           EXPERTS, SLOTS, WIDTH, HIDDEN, mt_device_description(l->device), rounds);
+    printf("N=%d n=%d k=%d d=%d I=%d, f32 activations, bf16 weights; %s; %d rounds, medians in seconds\n",
+           TOKENS, EXPERTS, SLOTS, WIDTH, HIDDEN, mt_device_description(l->device), rounds);
     printf("%-26s %10s %10s %12s %10s %9s\n", "", "layer", "with", "difference", "objective", "share");
     for (int i = 0; i < 2; i++) {
         struct cost cost;
@@ -431,9 +428,9 @@ static enum mt_status report(struct layer *l, int rounds)
 
 int main(int argc, char **argv)
 {
-    int threads = argc > 1 ? atoi(argv[1]) : 0;
-    int rounds = argc > 2 ? atoi(argv[2]) : 5;
-    if (threads < 0 || rounds < 1 || rounds > MAX_ROUNDS) {
+    long threads = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
+    long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 5;
+    if (threads < 0 || threads > 1024 || rounds < 1 || rounds > MAX_ROUNDS) {
         (void)fprintf(stderr, "usage: objective_cost [THREADS [ROUNDS]]\n");
         return 2;
     }
@@ -441,9 +438,9 @@ int main(int argc, char **argv)
     struct mt_device *device = NULL;
     struct layer layer = {0};
     mt_context_init(&ctx, NULL);
-    enum mt_status status = mt_device_create(&ctx, "cpu", threads, &device);
+    enum mt_status status = mt_device_create(&ctx, "cpu", (int)threads, &device);
     if (status == MT_OK) status = layer_create(device, &layer);
-    if (status == MT_OK) status = report(&layer, rounds);
+    if (status == MT_OK) status = report(&layer, (int)rounds);
     if (status != MT_OK) (void)fprintf(stderr, "objective_cost: %s\n", ctx.message);
     layer_free(&layer);
     mt_device_destroy(device);

@@ -78,27 +78,34 @@ static void *copy_of(const struct golden *g, const char *name, enum mt_safetenso
     return copy;
 }
 
+/* The value of "key=" in a line of key=value words. */
+static const char *word_after(const char *text, const char *key)
+{
+    const char *found = strstr(text, key);
+    assert_non_null(found);
+    return found + strlen(key);
+}
+
 static void read_router(struct golden *g)
 {
-    char kind[16];
-    char rule[16];
-    int normalise = 0;
     const char *text = metadata(g, "router");
-    struct mt_router_config *router = &g->router;
     assert_non_null(text);
-    *router = (struct mt_router_config){0};
-    int read = sscanf(text,
-                      "kind=%15s slots=%d normalise=%d scale=%f groups=%d groups_kept=%d group_rule=%15s "
-                      "jitter=%f",
-                      kind, &router->slots, &normalise, &router->scale, &router->groups, &router->groups_kept,
-                      rule, &router->jitter);
-    assert_int_equal(read, 8);
-    router->normalise = normalise != 0;
-    router->kind = MT_ROUTER_SOFTMAX;
-    if (strcmp(kind, "sigmoid") == 0) router->kind = MT_ROUTER_SIGMOID;
-    if (strcmp(kind, "sparsemixer") == 0) router->kind = MT_ROUTER_SPARSEMIXER;
-    if (router->groups > 0) {
-        router->group_rule = strcmp(rule, "max") == 0 ? MT_GROUP_MAX : MT_GROUP_TOP2_SUM;
+    const char *kind = word_after(text, "kind=");
+    const char *rule = word_after(text, "group_rule=");
+    g->router = (struct mt_router_config){
+        .kind = MT_ROUTER_SOFTMAX,
+        .slots = (int)strtol(word_after(text, "slots="), NULL, 10),
+        .normalise = strtol(word_after(text, "normalise="), NULL, 10) != 0,
+        .scale = strtof(word_after(text, " scale="), NULL),
+        .groups = (int)strtol(word_after(text, "groups="), NULL, 10),
+        .groups_kept = (int)strtol(word_after(text, "groups_kept="), NULL, 10),
+        .jitter = strtof(word_after(text, "jitter="), NULL),
+    };
+    if (strncmp(kind, "sigmoid", strlen("sigmoid")) == 0) g->router.kind = MT_ROUTER_SIGMOID;
+    if (strncmp(kind, "sparsemixer", strlen("sparsemixer")) == 0) g->router.kind = MT_ROUTER_SPARSEMIXER;
+    if (g->router.groups > 0) {
+        bool by_best = strncmp(rule, "max", strlen("max")) == 0;
+        g->router.group_rule = by_best ? MT_GROUP_MAX : MT_GROUP_TOP2_SUM;
     }
 }
 
@@ -196,7 +203,8 @@ static void read_config(struct golden *g, const char *text, struct mt_objective_
 
 static void complain(struct golden *g, const char *settings, const char *what, double error)
 {
-    print_error("%s on %s, %s: %s is off by %.1e\n", g->name, mt_device_name(g->device), settings, what, error);
+    print_error("%s on %s, %s: %s is off by %.1e\n", g->name, mt_device_name(g->device), settings, what,
+                error);
     g->failures++;
 }
 

@@ -6,8 +6,10 @@ that newer versions of transformers dropped. Experts are replaced by ones that h
 computes its losses on our arrays; what it logs is recorded.
 """
 import contextlib
+import importlib
 import importlib.util
 import io
+import logging
 import os
 import sys
 import tempfile
@@ -55,15 +57,11 @@ class AnyModule(types.ModuleType):
         return lambda *arguments, **options: (lambda function: function)
 
 
-def complete(name, fallback_only=False):
-    """The module `name`, or what can be imported of it, with missing names made harmless."""
+def complete(name):
+    """The module `name` as far as it can be imported, with missing names made harmless."""
     stand_in = AnyModule(name)
-    stand_in.__path__ = []
-    if not fallback_only:
-        try:
-            stand_in.__dict__.update(vars(importlib.import_module(name)))
-        except ImportError:
-            pass
+    with contextlib.suppress(ImportError):
+        stand_in.__dict__.update(vars(importlib.import_module(name)))
     return stand_in
 
 
@@ -86,8 +84,10 @@ def load(repository, folder, config_name):
     modules["transformers.modeling_utils"] = types.ModuleType("transformers.modeling_utils")
     modules["transformers.modeling_utils"].PreTrainedModel = torch.nn.Module
     modules["transformers.pytorch_utils"].ALL_LAYERNORM_LAYERS = []
-    if "transformers" not in sys.modules:
-        modules["transformers"] = complete("transformers", fallback_only=True)
+    modules["transformers.activations"].ACT2FN = {"silu": torch.nn.functional.silu}
+    modules["transformers.utils"].logging = types.SimpleNamespace(get_logger=logging.getLogger)
+    if sys.modules.get("transformers") is None:
+        modules["transformers"] = AnyModule("transformers")
     spec = importlib.util.spec_from_file_location(package_name + ".modeling_deepseek", path)
     module = importlib.util.module_from_spec(spec)
     modules[spec.name] = module

@@ -57,16 +57,13 @@ OPTIONS = [
       for capacity, least in ((1.0, 0), (0.5, 2))
       for label, keys in (("pairwise", {}), ("span", {"form": "span"}), ("literal", {"aux": "literal"}),
                           ("concat", {"grouping": "expert-concat", "form": "span"}))],
-    *[("method", method, (method, {"drop_threshold": 0.0} if reference.METHODS[method]["drop_threshold"] else {}))
-      for method in reference.METHODS],
+    *[("drops", f"drop_threshold={threshold} {label}", ("paper", {"drop_threshold": threshold, "seed": seed, **keys}))
+      for threshold, seed, label, keys in ((0.3, 0, "seed=0", {}), (1.0, 2**40 + 5, "seed=2^40+5", {}),
+                                           (0.3, 7, "capacity=1", {"capacity": 1.0}))],
+    *[("method", method, (method, {})) for method in reference.METHODS],
 ]
 
 
-
-
-def comparable(router_name, settings):
-    """False for what is random: SparseMixer draws its choice whenever slots may be dropped, as in training."""
-    return not (settings["capacity"] != 0.0 and router_name == "sparsemixer")
 
 
 def draw_sizes(generator, router, settings):
@@ -115,6 +112,7 @@ def draw(seed, router_name, settings):
         inputs.router_bias = 0.2 * normal(experts)
     if seed % 3 != 0:
         inputs.mask = (below(4, tokens) > 0).to(torch.int32)
+        inputs.mask[int(below(tokens, 1))] = 1  # a batch of padding alone is refused
     if seed % 5 != 0:
         inputs.sequence = (below(4, tokens) * 7 - 3).to(torch.int32)  # any ids, in any order
     return inputs, router
@@ -144,12 +142,14 @@ def unclear(inputs, router, settings):
         grouped = probs.view(probs.shape[0], router.groups, -1)
         if order_unclear(grouped.topk(2, dim=-1).values.sum(dim=-1)):
             return True
-    if router.kind == "sparsemixer" and threshold_unclear(logits, router.jitter):
+    if router.kind == "sparsemixer" and sparsemixer_unclear(logits, router, settings):
         return True
     mask = torch.ones(logits.shape[0], dtype=torch.bool) if inputs.mask is None else inputs.mask != 0
     routing = reference.route(logits, inputs.router_bias, mask, router, settings)
     gate = torch.tensor(settings["tau_gate"], dtype=torch.float64)
     if bool(close(routing.weight, gate, 1e-5).any()):
+        return True
+    if settings["drop_threshold"] > 0.0 and bool(close(*reference.drop_draws(routing.weight, settings), 2e-6).any()):
         return True
     gram = inputs.router_weight.double() @ inputs.router_weight.double().T
     if settings["lambda_simbal"] and bool(((gram - torch.eye(gram.shape[0])).abs() < 1e-6).any()):
@@ -157,12 +157,20 @@ def unclear(inputs, router, settings):
     return settings["scale"] == "once-pow10" and power_unclear(inputs, router, settings, routing, mask)
 
 
-def threshold_unclear(logits, jitter):
-    for drop in (0, 1):
-        highest = logits.topk(drop + 1, dim=-1).values[:, drop:]
+def sparsemixer_unclear(logits, router, settings):
+    """True when an expert is about as far from the best as the threshold, or a draw is about to go either way."""
+    chosen, left = reference.sparsemixer(logits, router.jitter)[0], logits
+    if reference.drops_slots(settings):
+        chosen = reference.sparsemixer(logits, router.jitter, settings["seed"])[0]
+    for slot in range(2):
+        highest = left.max(dim=-1, keepdim=True).values
         ratio = (highest - logits) / torch.maximum(logits.abs(), highest)
-        if bool(((ratio - 2 * jitter).abs() < 1e-5).any()):
+        noisy = left.masked_fill(ratio > 2 * router.jitter, -torch.inf)
+        noisy = noisy + reference.gumbel_noise(logits.shape, slot, settings["seed"], logits.dtype)
+        best = noisy.topk(2, dim=-1).values
+        if bool(((ratio - 2 * router.jitter).abs() < 1e-5).any()) or bool((best[:, 0] - best[:, 1] < 1e-4).any()):
             return True
+        left = left.scatter(1, chosen[:, slot : slot + 1], -torch.inf)
     return False
 
 

@@ -71,7 +71,7 @@ def single_case(number, inputs, router, method, keys, tensors):
         if bool((gradient != 0).any()):
             assert float(gradient.pow(2).mean().sqrt()) > 0.03 * results.summed[name], "a gradient that cancels"
             tensors[f"{number}.grad.{name}"] = gradient.to(torch.float32)
-    if settings["capacity"] != 0.0:
+    if reference.drops_slots(settings):
         tensors[f"{number}.experts"] = results.experts.to(torch.int32)
     elif "experts" not in tensors:
         tensors["experts"] = results.experts.to(torch.int32)
@@ -92,11 +92,9 @@ def main():
             metadata = {"router": router_text(router)}
             number = 0
             for its_group, _, (method, keys) in cases.OPTIONS:
-                if its_group == group and cases.comparable(router_name, reference.settings_of(method, keys)):
+                if its_group == group:
                     metadata[str(number)] = single_case(number, inputs, router, method, keys, tensors)
                     number += 1
-            if number == 0:
-                continue
             file = f"{FILE_OF_GROUP.get(group, group)}.{router_name.replace(' ', '-')}.safetensors"
             path = os.path.join(FOLDER, file)
             save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata)

@@ -26,6 +26,7 @@ OFF = {
     "aux": "batch", "grouping": "token", "form": "pairwise", "reduce": "mean", "exclude_first": False, "eps": "auto",
     "tau_gate": 0.0, "gradient": "exact", "axis": "expert", "scores": "topk", "brake": "none", "scale": "once",
     "orth_groups": 1, "capacity": 0.0, "capacity_min": 0, "drop_threshold": 0.0,
+    "seed": 0,
 }
 
 
@@ -92,6 +93,7 @@ class Results:
     summed: dict = field(default_factory=dict)  # per gradient: how large the parts are that add up to it
     experts: torch.Tensor = None
     weights: torch.Tensor = None
+    greedy: torch.Tensor = None
 
 
 # ---------------------------------------------------------------- routing
@@ -118,33 +120,88 @@ def choose(probs, bias, router):
     return stable_topk(scores, router.slots)
 
 
-def sparsemixer(logits, jitter):
-    """SparseMixer-2 as in evaluation: argmax twice, each weighed by a softmax over the experts near it."""
-    left, experts, weights = logits, [], []
-    for _ in range(2):
+def philox_word(seed, index):
+    """Element `index` of stream 0 of the seed: Philox4x32-10 (Salmon et al. 2011), 32 bits."""
+    low32 = 0xFFFFFFFF
+    counter = [index // 4 & low32, index // 4 >> 32, 0, 0]
+    key = [seed & low32, seed >> 32]
+    for _ in range(10):
+        first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(second >> 32) ^ counter[1] ^ key[0], second & low32, (first >> 32) ^ counter[3] ^ key[1],
+                   first & low32]
+        key = [key[0] + 0x9E3779B9 & low32, key[1] + 0xBB67AE85 & low32]
+    return counter[index % 4]
+
+
+def philox_uniform(seed, index):
+    return (philox_word(seed, index) >> 8) / 2**24
+
+
+def gumbel_noise(shape, slot, seed, dtype):
+    tokens, experts = shape
+    words = [[philox_word(seed, (i * 2 + slot) * (experts + 1) + j) for j in range(experts)] for i in range(tokens)]
+    return -torch.log(-torch.log(((torch.tensor(words) >> 9) + 0.5).to(dtype) / 2**23))
+
+
+def drops_slots(settings):
+    return settings["capacity"] != 0.0 or settings["drop_threshold"] != 0.0
+
+
+def sparsemixer(logits, jitter, seed=None):
+    """SparseMixer-2, two choices, each weighed by a softmax over the experts near the best one.
+
+    Without a seed, as in evaluation: the best, then the second best. With one, as in training: drawn by Gumbel-max; a
+    choice that is not the best weighs 1/3 with probability 3/4, a factor the gradient leaves out, as the original does.
+    """
+    tokens, experts = logits.shape
+    left, chosen, weights = logits, [], []
+    for slot in range(2):
         with torch.no_grad():
             highest = left.max(dim=-1, keepdim=True).values
             far = (highest - logits) / torch.maximum(logits.abs(), highest) > 2 * jitter
-            expert = stable_topk(left, 1)
-        near = torch.softmax(left.masked_fill(far, -math.inf), dim=-1)
-        experts.append(expert)
-        weights.append(near.gather(1, expert))
+            best = expert = stable_topk(left, 1)
+            if seed is not None:
+                noise = gumbel_noise(logits.shape, slot, seed, logits.dtype)
+                expert = stable_topk(left.masked_fill(far, -math.inf) + noise, 1)
+        weight = torch.softmax(left.masked_fill(far, -math.inf), dim=-1).gather(1, expert)
+        if seed is not None:
+            lucky = [philox_uniform(seed, (i * 2 + slot) * (experts + 1) + experts) > 0.75 for i in range(tokens)]
+            whole = (expert == best) | torch.tensor(lucky)[:, None]
+            weight = weight - torch.where(whole, 0.0, 2.0 / 3.0) * weight.detach()
+        chosen.append(expert)
+        weights.append(weight)
         left = left.scatter(1, expert, -math.inf)
-    return torch.cat(experts, dim=1), torch.cat(weights, dim=1)
+    return torch.cat(chosen, dim=1), torch.cat(weights, dim=1)
 
 
-def drop_over_capacity(expert, mask, experts, settings):
-    """All first choices before all second ones, tokens in order; what finds its expert full is not served."""
+def drop_draws(weight, settings):
+    """(share, limit) [N,k]: a slot is dropped when its share of the token's weight does not exceed the limit drawn."""
+    tokens, slots = weight.shape
+    draws = [[0.0 if s == 0 else philox_uniform(settings["seed"], i * slots + s) for s in range(slots)]
+             for i in range(tokens)]
+    share = weight / weight.sum(dim=-1, keepdim=True)
+    return share, settings["drop_threshold"] * torch.tensor(draws, dtype=weight.dtype)
+
+
+def drop_slots(expert, weight, mask, experts, settings):
+    """GShard, ST-MoE: later choices dropped by chance, then all first choices before all second ones, tokens in order;
+    what finds its expert full is not served."""
     tokens, slots = expert.shape
-    if settings["capacity"] == 0.0:
+    if not drops_slots(settings):
         return expert
-    capacity = max(settings["capacity_min"], math.ceil(settings["capacity"] * slots * tokens / experts))
+    stays = mask[:, None].expand(tokens, slots)
+    if settings["drop_threshold"] > 0.0:
+        share, limit = drop_draws(weight, settings)
+        stays = stays & (share > limit)
+    served = torch.where(stays, expert, torch.full_like(expert, -1))
+    if settings["capacity"] == 0.0:
+        return served
+    capacity = max(settings["capacity_min"], math.ceil(settings["capacity"] * slots * tokens / experts), 1)
     load = [0] * experts
-    served = expert.clone()
     for s in range(slots):
         for i in range(tokens):
-            j = int(expert[i, s])
-            if mask[i] and load[j] < capacity:
+            j = int(served[i, s])
+            if j >= 0 and load[j] < capacity:
                 load[j] += 1
             else:
                 served[i, s] = -1
@@ -152,19 +209,19 @@ def drop_over_capacity(expert, mask, experts, settings):
 
 
 def route(logits, bias, mask, router, settings):
-    if settings["drop_threshold"] != 0.0:
-        raise ValueError("slots dropped at random are not part of this reference: set drop_threshold=0")
     probs = torch.sigmoid(logits) if router.kind == "sigmoid" else torch.softmax(logits, dim=-1)
     greedy = stable_topk(probs.detach(), router.slots)
     if router.kind == "sparsemixer":
-        chosen, weight = sparsemixer(logits, router.jitter)
+        # What drops slots is training.
+        chosen, weight = sparsemixer(logits, router.jitter, settings["seed"] if drops_slots(settings) else None)
     else:
         chosen = choose(probs.detach(), bias, router)
         weight = probs.gather(1, chosen)
         if router.normalise:
             weight = weight / weight.sum(dim=-1, keepdim=True)
     weight = weight * router.scale
-    return Routing(probs, greedy, drop_over_capacity(chosen, mask, logits.shape[1], settings), weight)
+    served = drop_slots(chosen, weight.detach(), mask, logits.shape[1], settings)
+    return Routing(probs, greedy, served, weight)
 
 
 def dense_weights(routing, experts):
@@ -434,7 +491,7 @@ def evaluate(inputs, router, settings, dtype=torch.float64):
         if value is not None:
             leaves[name] = value.detach().to(dtype).clone().requires_grad_(True)
     losses, routing, aux_value = losses_of(inputs, leaves, router, settings)
-    results = Results(experts=routing.expert, weights=routing.weight.detach())
+    results = Results(experts=routing.expert, weights=routing.weight.detach(), greedy=routing.greedy)
     total = leaves["logits"].sum() * 0.0
     for term, loss in losses.items():
         value = float(loss.detach())
