@@ -228,6 +228,16 @@ static void test_grouped_by_hand(void **state)
                                               .alpha = 1.0f};
     assert_int_equal(mt_grouped_gemm_dw(device, &dw_args), MT_OK);
     assert_memory_equal(dw, ((float[]){1, 2, 0, 0, 21, 26}), sizeof dw);
+
+    // Without the first expert's matrices its row and its gradient stay as they are.
+    weight[0] = (struct mt_tensor){0};
+    dweight[0] = (struct mt_tensor){0};
+    y[0] = 55;
+    dw[0] = 44;
+    assert_int_equal(mt_grouped_gemm(device, &args), MT_OK);
+    assert_memory_equal(y, ((float[]){55, 7, 11, 77}), sizeof y);
+    assert_int_equal(mt_grouped_gemm_dw(device, &dw_args), MT_OK);
+    assert_memory_equal(dw, ((float[]){44, 2, 0, 0, 21, 26}), sizeof dw);
     mt_device_destroy(device);
     assert_int_equal(ctx.live_bytes, 0);
 }
@@ -359,6 +369,8 @@ static void test_dw_refuses(void **state)
     dweight[1].dim[1] = 3;
     dweight[0].dtype = MT_BF16;
     expect(mt_grouped_gemm_dw(device, &good), MT_ERR_DTYPE, &ctx, "dweight[0] is bf16");
+    dweight[0] = dweight[1] = (struct mt_tensor){0};
+    expect(mt_grouped_gemm_dw(device, &good), MT_ERR_USAGE, &ctx, "every expert's is missing");
     mt_device_destroy(device);
 }
 

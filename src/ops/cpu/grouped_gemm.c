@@ -15,9 +15,16 @@ static int64_t enough_tiles(int experts)
     return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
+/* The experts' common type: that of the first that is there. */
+static enum mt_dtype experts_type(const struct mt_tensor *expert)
+{
+    while (!mt_tensor_present(expert)) expert++;
+    return expert->dtype;
+}
+
 static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
 {
-    return gemm_reads(g->x.dtype) && gemm_reads(g->weight[0].dtype) && cpu_is_f32(&g->y);
+    return gemm_reads(g->x.dtype) && gemm_reads(experts_type(g->weight)) && cpu_is_f32(&g->y);
 }
 
 size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *args)
@@ -25,9 +32,10 @@ size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *
     return forward_is_fast(args) ? gemm_scratch_bytes(device) : 0;
 }
 
-/* The cut of expert e's rows. */
+/* The cut of expert e's rows; no tiles where there is no weight. */
 static struct gemm_tiles forward_cut(const struct mt_grouped_gemm_args *g, int e)
 {
+    if (!mt_tensor_present(&g->weight[e])) return (struct gemm_tiles){0};
     const int32_t *offsets = offsets_of(&g->offsets);
     return gemm_cut(offsets[e + 1] - offsets[e], g->y.dim[1], g->x.dim[1], enough_tiles(g->experts));
 }
@@ -67,7 +75,7 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
 
 static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
 {
-    return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype) && cpu_is_f32(&g->dweight[0]);
+    return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype) && experts_type(g->dweight) == MT_F32;
 }
 
 size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
@@ -84,6 +92,7 @@ static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct gemm_t
     int64_t first = offsets_of(&g->offsets)[e];
     int64_t rows = offsets_of(&g->offsets)[e + 1] - first;
     const struct mt_tensor *dweight = &g->dweight[e];
+    if (!mt_tensor_present(dweight)) return;
     struct mt_tensor dy = mt_tensor_rows(&g->dy, first, rows);
     struct mt_tensor x = mt_tensor_rows(&g->x, first, rows);
     gemm_tile(tiles, tile % per_expert, dweight->dim[0], dweight->dim[1], rows, g->alpha,

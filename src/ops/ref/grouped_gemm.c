@@ -8,6 +8,7 @@ enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = args;
     for (int e = 0; e < g->experts; e++) {
+        if (!mt_tensor_present(&g->weight[e])) continue;
         int32_t first = ref_int1(&g->offsets, e);
         int32_t count = ref_int1(&g->offsets, e + 1) - first;
         struct mt_gemm_args one = {
@@ -28,6 +29,7 @@ enum mt_status mt_ref_grouped_gemm_dw(struct mt_device *device, const void *args
 {
     const struct mt_grouped_gemm_dw_args *g = args;
     for (int e = 0; e < g->experts; e++) {
+        if (!mt_tensor_present(&g->dweight[e])) continue;
         int32_t first = ref_int1(&g->offsets, e);
         int32_t count = ref_int1(&g->offsets, e + 1) - first;
         struct mt_gemm_args one = {
