@@ -4,6 +4,7 @@
 #ifndef MT_MODEL_PASS_H
 #define MT_MODEL_PASS_H
 
+#include "metier/objective.h"
 #include "model/desc.h"
 
 struct mt_pass {
@@ -20,6 +21,10 @@ struct mt_pass {
     struct mt_tensor mask;      // i32 [T], absent: all count
     struct mt_tensor ortho_mask; // i32 [T], absent: as mask
     struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
+
+    const struct mt_objective_config *method; // NULL: the task's loss alone
+    struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
+    bool measure;                             // gradient norms of the objective's terms
 
     bool training; // dropout, jitter, sampling
     uint64_t seed;
