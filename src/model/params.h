@@ -9,6 +9,8 @@
 #ifndef MT_MODEL_PARAMS_H
 #define MT_MODEL_PARAMS_H
 
+#include "base/arena.h"
+#include "base/buffer.h"
 #include "formats/checkpoint.h"
 #include "formats/model_tensors.h"
 #include "metier/objective.h"
@@ -16,12 +18,12 @@
 
 /* What learns, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
 struct mt_train_selection {
-    const char *const *full; // tensors trained as they are; NULL-terminated; NULL: none
-    const char *const *lora; // linear maps that get a LoRA pair
+    const char *const *full;   // tensors trained as they are; NULL-terminated; NULL: none
+    const char *const *lora;   // linear maps that get a LoRA pair
     const char *const *freeze; // taken away from both, e.g. "router"
-    int lora_rank;           // r
-    double lora_alpha;       // scale = alpha / r
-    double lora_dropout;     // of the LoRA input, in training
+    int lora_rank;             // r
+    double lora_alpha;         // scale = alpha / r
+    double lora_dropout;       // of the LoRA input, in training
     // ESFT: for each layer the experts that learn (full or LoRA, as selected above); NULL: all of them.
     const bool *const *experts; // [layers] arrays of n flags; a NULL array: all of that layer
     uint64_t seed;              // LoRA A: kaiming uniform (a = sqrt 5), B: zero
@@ -52,8 +54,8 @@ struct mt_linear {
 
 /* The same for the routed experts of a layer: n maps of one shape, as arrays for the grouped products. */
 struct mt_expert_linear {
-    int experts;                    // n
-    const struct mt_tensor *weight; // n views [out,in]
+    int experts;                     // n
+    const struct mt_tensor *weight;  // n views [out,in]
     const struct mt_tensor *dweight; // n views; NULL when none is trained, absent entries where one is not
     const struct mt_tensor *a, *b;   // n views; NULL without LoRA, absent entries where an expert has none
     const struct mt_tensor *da, *db;
@@ -82,18 +84,20 @@ struct mt_layer_params {
     struct mt_mlp_params dense;
     struct mt_linear router;
     struct mt_tensor correction; // f32 [n], the correction bias; moved by mt_bias_update, never by a gradient
+    bool correction_frozen;      // the selection's freeze names it: not even mt_bias_update may move it
     struct mt_expert_linear gate, up, down;
     struct mt_mlp_params shared;
 };
 
 struct mt_params {
-    struct mt_device *device; // borrowed
-    struct mt_arena arena;    // owns names and arrays
+    struct mt_device *device;                    // borrowed
+    struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
-    struct mt_tensor embedding, dembedding; // [V,d]
-    struct mt_linear head;                  // lm_head; tied: weight is embedding
-    struct mt_norm_weight norm;             // final
-    struct mt_layer_params *layer;          // [layers]
+    size_t mapped;                               // bytes used from the mapping
+    struct mt_tensor embedding, dembedding;      // [V,d]
+    struct mt_linear head;                       // lm_head; tied: weight is embedding
+    struct mt_norm_weight norm;                  // final
+    struct mt_layer_params *layer;               // [layers]
     struct mt_param *trained;
     size_t trained_count;
     int64_t trained_elements; // in all
