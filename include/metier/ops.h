@@ -46,8 +46,8 @@ struct mt_gemm_args {
 /* Rows sorted by expert: y[r] = alpha · x[r] · op(W_e) + beta · y[r] for offsets[e] <= r < offsets[e+1]. */
 struct mt_grouped_gemm_args {
     struct mt_tensor x;             // [R,K]
-    const struct mt_tensor *weight; // n views, borrowed: each [N,K] with transpose_weight, else [K,N]; where
-                                    // one is absent its expert's rows are untouched
+    const struct mt_tensor *weight; // n views, borrowed: each [N,K] with transpose_weight, else [K,N], of
+                                    // any float type; where one is absent its expert's rows are untouched
     int experts;                    // n
     struct mt_tensor offsets;       // i32 [n+1], rising from 0; offsets[n] <= R, later rows are untouched
     struct mt_tensor y;             // [R,N]

@@ -37,6 +37,7 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     int64_t v_width = desc->key_heads * desc->value_width;
     int64_t out_width = desc->heads * desc->value_width;
     struct mt_attention_grouped *a = attention;
+    *a = (struct mt_attention_grouped){0};
     a->q_projected = mt_plan_2d(saved, pass->type, tokens, q_width);
     a->k_projected = mt_plan_2d(saved, pass->type, tokens, k_width);
     a->v_projected = mt_plan_2d(saved, pass->type, tokens, v_width);
@@ -90,8 +91,8 @@ static enum mt_status rotate(const struct mt_pass *pass, const struct mt_tensor 
 
 static enum mt_status clip(const struct mt_pass *pass, const struct mt_tensor *x, const struct mt_tensor *y)
 {
-    return mt_clamp_forward(
-        pass->device, &(struct mt_clamp_forward_args){.x = *x, .y = *y, .limit = pass->desc->clip});
+    return mt_clamp_forward(pass->device,
+                            &(struct mt_clamp_forward_args){.x = *x, .y = *y, .limit = pass->desc->clip});
 }
 
 /* What a norm leaves of a projection, not yet clipped; without a norm, the projection. */

@@ -57,10 +57,9 @@ static struct mt_norm latent_norm(const struct mt_pass *pass, const struct mt_no
 
 static bool inputs_learn(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->q) || mt_linear_learns(&params->q_a) ||
-           mt_linear_learns(&params->q_b) || mt_linear_learns(&params->kv_a) ||
-           mt_linear_learns(&params->kv_b) || mt_tensor_present(&params->q_a_norm.dweight) ||
-           mt_tensor_present(&params->kv_a_norm.dweight);
+    return mt_linear_learns(&params->q) || mt_linear_learns(&params->q_a) || mt_linear_learns(&params->q_b) ||
+           mt_linear_learns(&params->kv_a) || mt_linear_learns(&params->kv_b) ||
+           mt_tensor_present(&params->q_a_norm.dweight) || mt_tensor_present(&params->kv_a_norm.dweight);
 }
 
 bool mt_attention_latent_learns(const struct mt_layer_params *params)
@@ -130,14 +129,14 @@ static enum mt_status normalise_latent(const struct mt_pass *pass, const struct 
 
 static enum mt_status make_keys(const struct mt_pass *pass, const struct mt_attention_latent *a)
 {
-    return mt_mla_key_forward(pass->device,
-                              &(struct mt_mla_key_forward_args){.nope = key_part(pass, &a->kv),
-                                                                .shared = shared_part(pass, &a->kv_latent),
-                                                                .positions = pass->positions,
-                                                                .cosine = pass->cosine,
-                                                                .sine = pass->sine,
-                                                                .key = mt_pass_heads(&a->key, pass->desc->heads),
-                                                                .layout = pass->desc->rope_layout});
+    return mt_mla_key_forward(
+        pass->device, &(struct mt_mla_key_forward_args){.nope = key_part(pass, &a->kv),
+                                                        .shared = shared_part(pass, &a->kv_latent),
+                                                        .positions = pass->positions,
+                                                        .cosine = pass->cosine,
+                                                        .sine = pass->sine,
+                                                        .key = mt_pass_heads(&a->key, pass->desc->heads),
+                                                        .layout = pass->desc->rope_layout});
 }
 
 static enum mt_status queries_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -198,21 +197,22 @@ enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const str
 static enum mt_status scores_backward(const struct mt_pass *pass, const struct mt_attention_latent *a)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = mt_attention_backward(pass->device, &(struct mt_attention_backward_args){
-                                                                    .q = mt_pass_heads(&a->q, desc->heads),
-                                                                    .k = mt_pass_heads(&a->key, desc->heads),
-                                                                    .v = value_part(pass, &a->kv),
-                                                                    .q_offsets = pass->offsets,
-                                                                    .k_offsets = pass->offsets,
-                                                                    .out = mt_pass_heads(&a->out, desc->heads),
-                                                                    .lse = a->lse,
-                                                                    .dout = mt_pass_heads(&a->dout, desc->heads),
-                                                                    .dq = mt_pass_heads(&a->dq, desc->heads),
-                                                                    .dk = mt_pass_heads(&a->dkey, desc->heads),
-                                                                    .dv = value_part(pass, &a->dkv),
-                                                                    .scale = desc->score_scale,
-                                                                    .window = desc->window,
-                                                                });
+    enum mt_status status =
+        mt_attention_backward(pass->device, &(struct mt_attention_backward_args){
+                                                .q = mt_pass_heads(&a->q, desc->heads),
+                                                .k = mt_pass_heads(&a->key, desc->heads),
+                                                .v = value_part(pass, &a->kv),
+                                                .q_offsets = pass->offsets,
+                                                .k_offsets = pass->offsets,
+                                                .out = mt_pass_heads(&a->out, desc->heads),
+                                                .lse = a->lse,
+                                                .dout = mt_pass_heads(&a->dout, desc->heads),
+                                                .dq = mt_pass_heads(&a->dq, desc->heads),
+                                                .dk = mt_pass_heads(&a->dkey, desc->heads),
+                                                .dv = value_part(pass, &a->dkv),
+                                                .scale = desc->score_scale,
+                                                .window = desc->window,
+                                            });
     if (status != MT_OK) return status;
     status = rotate(pass, &a->dq, true);
     if (status != MT_OK) return status;
@@ -242,8 +242,7 @@ static enum mt_status queries_backward(const struct mt_pass *pass, const struct 
     status = mt_linear_backward(pass, &params->q_b, &a->dq, &a->q_normed, &a->q_b_low, false, &a->dq_latent);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->q_a_norm);
-    status =
-        mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
+    status = mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
     if (status != MT_OK) return status;
     return mt_linear_backward(pass, &params->q_a, &a->dq_latent, x, &a->q_a_low, false, dx);
 }
@@ -258,8 +257,8 @@ static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_
         status = normalise_latent(pass, params, a);
         if (status != MT_OK) return status;
     }
-    status = mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_low, false,
-                                &a->dkv_normed);
+    status =
+        mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_low, false, &a->dkv_normed);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
     struct mt_tensor latent = latent_part(pass, &a->kv_latent);

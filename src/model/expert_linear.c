@@ -128,8 +128,7 @@ static enum mt_status low_to_input(const struct mt_pass *pass, const struct mt_e
     // Rows the product leaves alone must add nothing.
     product.y = mt_pass_view(&pass->drop_work, dx->dim[0], dx->dim[1]);
     product.beta = 0.0f;
-    enum mt_status status =
-        mt_fill(pass->device, &(struct mt_fill_args){.y = product.y, .value = 0.0f});
+    enum mt_status status = mt_fill(pass->device, &(struct mt_fill_args){.y = product.y, .value = 0.0f});
     if (status != MT_OK) return status;
     status = mt_grouped_gemm(pass->device, &product);
     if (status != MT_OK) return status;

@@ -63,11 +63,9 @@ static enum mt_status lora_forward(const struct mt_pass *pass, const struct mt_l
     struct mt_tensor dropped;
     enum mt_status status = mt_linear_drop(pass, linear, x, &dropped);
     if (status != MT_OK) return status;
-    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = dropped,
-                                                          .b = linear->a,
-                                                          .c = *low,
-                                                          .transpose_b = true,
-                                                          .alpha = 1.0f});
+    status = mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){.a = dropped, .b = linear->a, .c = *low, .transpose_b = true, .alpha = 1.0f});
     if (status != MT_OK) return status;
     return mt_gemm(pass->device, &(struct mt_gemm_args){.a = *low,
                                                         .b = linear->b,
@@ -119,8 +117,7 @@ static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_
 {
     struct mt_device *device = pass->device;
     enum mt_status status = mt_gemm(
-        device,
-        &(struct mt_gemm_args){.a = *dy, .b = linear->b, .c = *dlow, .alpha = linear->lora_scale});
+        device, &(struct mt_gemm_args){.a = *dy, .b = linear->b, .c = *dlow, .alpha = linear->lora_scale});
     if (status != MT_OK || !mt_tensor_present(&linear->da)) return status;
     status = mt_gemm(device, &(struct mt_gemm_args){.a = *dy,
                                                     .b = *low,
@@ -132,9 +129,10 @@ static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_
     struct mt_tensor dropped;
     status = mt_linear_drop(pass, linear, x, &dropped);
     if (status != MT_OK) return status;
-    return mt_gemm(device,
-                   &(struct mt_gemm_args){
-                       .a = *dlow, .b = dropped, .c = linear->da, .transpose_a = true, .alpha = 1.0f, .beta = 1.0f});
+    return mt_gemm(
+        device,
+        &(struct mt_gemm_args){
+            .a = *dlow, .b = dropped, .c = linear->da, .transpose_a = true, .alpha = 1.0f, .beta = 1.0f});
 }
 
 /* Gradients of weight and bias. */
@@ -143,12 +141,10 @@ static enum mt_status own_backward(const struct mt_pass *pass, const struct mt_l
 {
     struct mt_device *device = pass->device;
     if (mt_tensor_present(&linear->dweight)) {
-        enum mt_status status = mt_gemm(device, &(struct mt_gemm_args){.a = *dy,
-                                                                       .b = *x,
-                                                                       .c = linear->dweight,
-                                                                       .transpose_a = true,
-                                                                       .alpha = 1.0f,
-                                                                       .beta = 1.0f});
+        enum mt_status status = mt_gemm(
+            device,
+            &(struct mt_gemm_args){
+                .a = *dy, .b = *x, .c = linear->dweight, .transpose_a = true, .alpha = 1.0f, .beta = 1.0f});
         if (status != MT_OK) return status;
     }
     if (!mt_tensor_present(&linear->dbias)) return MT_OK;
@@ -170,10 +166,9 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
         if (status != MT_OK) return status;
     }
     if (dx == NULL) return MT_OK;
-    status = mt_gemm(
-        pass->device,
-        &(struct mt_gemm_args){
-            .a = *dy, .b = linear->weight, .c = *dx, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f});
+    status = mt_gemm(pass->device,
+                     &(struct mt_gemm_args){
+                         .a = *dy, .b = linear->weight, .c = *dx, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f});
     if (status != MT_OK || !lora) return status;
     return mt_linear_low_to_input(pass, linear, &dlow, dx);
 }

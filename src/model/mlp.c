@@ -39,8 +39,8 @@ enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_pa
 }
 
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                               const struct mt_mlp *mlp, const struct mt_tensor *dy, const struct mt_tensor *x,
-                               bool add, const struct mt_tensor *dx)
+                               const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                               const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     bool below = dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
     enum mt_status status = MT_OK;

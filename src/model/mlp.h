@@ -26,7 +26,7 @@ enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_pa
 
 /* dx (NULL: not wanted) is overwritten, with add added to. */
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                               const struct mt_mlp *mlp, const struct mt_tensor *dy, const struct mt_tensor *x,
-                               bool add, const struct mt_tensor *dx);
+                               const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                               const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
 
 #endif

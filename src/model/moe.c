@@ -2,7 +2,8 @@
  * Mixture of experts, forward:
  *   logits = router(x); record = routing(logits); rows = x sorted by expert;
  *   outputs = down(silu(gate(rows)) · up(rows)); y = residual + shared(x) + Σ_s weight_s · outputs_s
- * The Gram matrix of a token's outputs, which L_o needs, falls out of the last step. Backward: moe_backward.c.
+ * The Gram matrix of a token's outputs, which L_o needs, falls out of the last step. Backward:
+ * moe_backward.c.
  */
 #include "model/moe.h"
 
@@ -59,8 +60,7 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
     // Grouping in expert order reads the outputs after the combine's backward: they must survive it.
     bool apart = pass->method != NULL && pass->method->coefficient[MT_TERM_O] != 0.0 &&
                  pass->method->grouping == MT_GROUPING_EXPERT_CONCAT;
-    moe->drows =
-        apart ? mt_plan_2d(work, pass->type, tokens * slots, desc->width) : moe->record.rows;
+    moe->drows = apart ? mt_plan_2d(work, pass->type, tokens * slots, desc->width) : moe->record.rows;
     if (mt_tensor_present(&moe->record.gram))
         moe->coupling = mt_plan_3d(work, pass->type, tokens, slots, slots);
     moe->dweight = mt_plan_2d(work, pass->type, tokens, slots);
@@ -100,22 +100,23 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
 enum mt_status mt_moe_jitter(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x)
 {
     if (!pass->training || pass->desc->input_jitter <= 0.0f) return MT_OK;
-    return mt_random_multiply(
-        pass->device,
-        &(struct mt_random_multiply_args){.x = *x,
-                                          .y = *x,
-                                          .kind = MT_RANDOM_JITTER,
-                                          .amount = pass->desc->input_jitter,
-                                          .seed = pass->seed,
-                                          .stream = mt_pass_layer_stream(pass, MT_STREAM_INPUT_JITTER, moe->layer)});
+    return mt_random_multiply(pass->device,
+                              &(struct mt_random_multiply_args){
+                                  .x = *x,
+                                  .y = *x,
+                                  .kind = MT_RANDOM_JITTER,
+                                  .amount = pass->desc->input_jitter,
+                                  .seed = pass->seed,
+                                  .stream = mt_pass_layer_stream(pass, MT_STREAM_INPUT_JITTER, moe->layer)});
 }
 
 static enum mt_status sort_by_expert(const struct mt_pass *pass, const struct mt_routing *record)
 {
-    return mt_dispatch_plan(pass->device, &(struct mt_dispatch_plan_args){.expert = record->expert,
-                                                                          .offsets = record->offsets,
-                                                                          .row_of_slot = record->row_of_slot,
-                                                                          .slot_of_row = record->slot_of_row});
+    return mt_dispatch_plan(pass->device,
+                            &(struct mt_dispatch_plan_args){.expert = record->expert,
+                                                            .offsets = record->offsets,
+                                                            .row_of_slot = record->row_of_slot,
+                                                            .slot_of_row = record->slot_of_row});
 }
 
 enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x)
@@ -140,8 +141,7 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
     const struct mt_tensor *offsets = &moe->record.offsets;
     enum mt_status status = mt_moe_gather(pass, moe, x);
     if (status != MT_OK) return status;
-    status =
-        mt_expert_linear_forward(pass, &params->gate, offsets, &moe->rows, &moe->gate_low, &moe->gate);
+    status = mt_expert_linear_forward(pass, &params->gate, offsets, &moe->rows, &moe->gate_low, &moe->gate);
     if (status != MT_OK) return status;
     status = mt_expert_linear_forward(pass, &params->up, offsets, &moe->rows, &moe->up_low, &moe->up);
     if (status != MT_OK) return status;

@@ -14,7 +14,7 @@ struct mt_moe {
     int64_t layer; // in the model
     int number;    // among the MoE layers: the objective's count
 
-    struct mt_routing record;   // logits, probs, choice, weights: kept whatever is recomputed
+    struct mt_routing record;    // logits, probs, choice, weights: kept whatever is recomputed
     struct mt_tensor router_low; // [T,r]
     // from forward to backward, which destroys them
     struct mt_tensor gate, up; // [R,I]
@@ -24,9 +24,10 @@ struct mt_moe {
     struct mt_tensor rows;         // [R,d]: the experts' input
     struct mt_tensor inner;        // [R,I]: silu(gate) · up; in backward also its gradient
     struct mt_tensor router_input; // [T,d], where a method shakes it
-    struct mt_tensor router_sum;   // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
+    struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
     // work of backward
-    struct mt_tensor drows; // [R,d]: gradient of record.rows, then of `rows`; record.rows itself if nothing reads that
+    struct mt_tensor
+        drows; // [R,d]: gradient of record.rows, then of `rows`; record.rows itself if nothing reads that
     struct mt_tensor coupling;      // [T,k,k]
     struct mt_tensor dweight;       // [T,k]
     struct mt_tensor dprobs;        // [T,n]

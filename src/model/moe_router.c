@@ -26,14 +26,14 @@ bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_p
 static enum mt_status shake(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x,
                             const struct mt_tensor *y)
 {
-    return mt_random_multiply(
-        pass->device,
-        &(struct mt_random_multiply_args){.x = *x,
-                                          .y = *y,
-                                          .kind = MT_RANDOM_JITTER,
-                                          .amount = (float)pass->method->jitter,
-                                          .seed = pass->method->seed,
-                                          .stream = mt_pass_layer_stream(pass, MT_STREAM_ROUTER_JITTER, moe->layer)});
+    return mt_random_multiply(pass->device,
+                              &(struct mt_random_multiply_args){
+                                  .x = *x,
+                                  .y = *y,
+                                  .kind = MT_RANDOM_JITTER,
+                                  .amount = (float)pass->method->jitter,
+                                  .seed = pass->method->seed,
+                                  .stream = mt_pass_layer_stream(pass, MT_STREAM_ROUTER_JITTER, moe->layer)});
 }
 
 static bool is_shaken(const struct mt_pass *pass)
@@ -61,11 +61,10 @@ static enum mt_status show_rows(const struct mt_pass *pass, const struct mt_line
     enum mt_status status =
         mt_copy(pass->device, &(struct mt_copy_args){.x = router->weight, .y = moe->router_sum});
     if (status != MT_OK) return status;
-    return mt_gemm(pass->device, &(struct mt_gemm_args){.a = router->b,
-                                                        .b = router->a,
-                                                        .c = moe->router_sum,
-                                                        .alpha = router->lora_scale,
-                                                        .beta = 1.0f});
+    return mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){
+            .a = router->b, .b = router->a, .c = moe->router_sum, .alpha = router->lora_scale, .beta = 1.0f});
 }
 
 enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -136,8 +135,7 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
 {
     struct mt_routing_gradient gradient = {
         .dlogits = moe->dlogits, .dprobs = moe->dprobs, .dweight = moe->dweight};
-    enum mt_status status =
-        mt_routing_backward(pass->device, &pass->desc->router, &moe->record, &gradient);
+    enum mt_status status = mt_routing_backward(pass->device, &pass->desc->router, &moe->record, &gradient);
     if (status != MT_OK) return status;
     struct mt_tensor input = *x;
     if (mt_linear_reads_input(&params->router)) {
@@ -147,9 +145,11 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
     if (dx == NULL || !is_shaken(pass))
         return mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_low, true, dx);
     const struct mt_tensor *dinput = &moe->drouter_input;
-    status = mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_low, false, dinput);
+    status =
+        mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_low, false, dinput);
     if (status != MT_OK) return status;
     status = shake(pass, moe, dinput, dinput);
     if (status != MT_OK) return status;
-    return mt_axpby(pass->device, &(struct mt_axpby_args){.x = *dinput, .y = *dx, .alpha = 1.0f, .beta = 1.0f});
+    return mt_axpby(pass->device,
+                    &(struct mt_axpby_args){.x = *dinput, .y = *dx, .alpha = 1.0f, .beta = 1.0f});
 }

@@ -18,7 +18,8 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
 enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct mt_layer_params *params,
                                        struct mt_moe *moe);
 
-/* From dweight, dprobs and dlogits to the router's parameters and to dx (NULL: not wanted), which is added to. */
+/* From dweight, dprobs and dlogits to the router's parameters and to dx (NULL: not wanted), which is added
+ * to. */
 enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                       const struct mt_moe *moe, const struct mt_tensor *x,
                                       const struct mt_tensor *dx);

@@ -12,14 +12,14 @@ struct mt_pass {
     const struct mt_model_desc *desc; // borrowed
     enum mt_dtype type;               // of activations and statistics: f32; f64 for finite differences on ref
 
-    int64_t tokens;             // T
-    int64_t sequences;          // B
-    struct mt_tensor ids;       // i32 [T]
-    struct mt_tensor positions; // i32 [T], in the token's own sequence
-    struct mt_tensor offsets;   // i32 [B+1]
-    struct mt_tensor segment;   // i32 [T]: the token's sequence
-    struct mt_tensor mask;      // i32 [T], absent: all count
-    struct mt_tensor ortho_mask; // i32 [T], absent: as mask
+    int64_t tokens;                // T
+    int64_t sequences;             // B
+    struct mt_tensor ids;          // i32 [T]
+    struct mt_tensor positions;    // i32 [T], in the token's own sequence
+    struct mt_tensor offsets;      // i32 [B+1]
+    struct mt_tensor segment;      // i32 [T]: the token's sequence
+    struct mt_tensor mask;         // i32 [T], absent: all count
+    struct mt_tensor ortho_mask;   // i32 [T], absent: as mask
     struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
 
     const struct mt_objective_config *method; // NULL: the task's loss alone
@@ -41,7 +41,8 @@ enum mt_pass_stream {
     MT_STREAM_ROUTER_JITTER,
 };
 
-/* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64). */
+/* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64).
+ */
 uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream);
 
 /* The same for a purpose within a layer. */

@@ -7,6 +7,13 @@
 
 #include "model/planner.h"
 
+/* What is computed again in backward instead of being kept; gradients are the same, bit for bit. */
+enum mt_recompute {
+    MT_RECOMPUTE_NONE, // everything backward needs is kept
+    MT_RECOMPUTE_MOE,  // the experts' activations are made again in backward
+    MT_RECOMPUTE_FULL, // only each layer's input and routing record are kept
+};
+
 struct mt_regions {
     struct mt_planner index;  // i32 tensors; zeroed once, so that a planning run finds legal indices in them
     struct mt_planner kept;   // from forward to backward: every layer has its own

@@ -15,16 +15,12 @@ static int64_t enough_tiles(int experts)
     return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
-/* The experts' common type: that of the first that is there. */
-static enum mt_dtype experts_type(const struct mt_tensor *expert)
-{
-    while (!mt_tensor_present(expert)) expert++;
-    return expert->dtype;
-}
-
 static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
 {
-    return gemm_reads(g->x.dtype) && gemm_reads(experts_type(g->weight)) && cpu_is_f32(&g->y);
+    for (int e = 0; e < g->experts; e++) {
+        if (mt_tensor_present(&g->weight[e]) && !gemm_reads(g->weight[e].dtype)) return false;
+    }
+    return gemm_reads(g->x.dtype) && cpu_is_f32(&g->y);
 }
 
 size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *args)
@@ -75,7 +71,10 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
 
 static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
 {
-    return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype) && experts_type(g->dweight) == MT_F32;
+    for (int e = 0; e < g->experts; e++) {
+        if (mt_tensor_present(&g->dweight[e]) && !cpu_is_f32(&g->dweight[e])) return false;
+    }
+    return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype);
 }
 
 size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
