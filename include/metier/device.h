@@ -29,6 +29,9 @@ const char *mt_device_name(const struct mt_device *device);
 /* What kernels were picked, for people: "cpu x86-64-v4, 2 threads". */
 const char *mt_device_description(const struct mt_device *device);
 
+/* True when its tensors lie in memory the host can read. */
+bool mt_device_on_host(const struct mt_device *device);
+
 /* The context the device was created with. */
 struct mt_context *mt_device_context(const struct mt_device *device);
 
@@ -37,9 +40,6 @@ const char *mt_device_listed(int index);
 
 /* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
-
-/* True when the device computes on host memory: any host address can stand in a tensor. */
-bool mt_device_on_host(const struct mt_device *device);
 
 /* Copies between host memory and the device's. Complete on return. */
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes);

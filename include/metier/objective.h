@@ -7,7 +7,7 @@
  * 2. The stages a training step runs through, for all layers:
  *
  *        for each layer: mt_objective_forward(objective, layer, &record)     after combine_forward
- *        mt_objective_finish(objective, progress, &total)                    once; decides the weights
+ *        mt_objective_finish(objective, &step, &total)                       once; decides the weights
  *        for each layer, last first:
  *            mt_objective_coupling(objective, layer, &record, coupling)      before combine_backward
  *            mt_objective_backward(objective, layer, &record, &gradient)     after it, before routing_backward
@@ -166,23 +166,31 @@ bool mt_objective_needs_gram(const struct mt_objective *objective);
 enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
                                     const struct mt_routing *record);
 
-/*
- * Values, scales, brake, and the weights of this step. progress: the learning rate now over its peak (for
- * brake=decay), 1 without a schedule. The first call with all layers fixes the scales of scale=once.
- */
-enum mt_status mt_objective_finish(struct mt_objective *objective, double progress, double *total);
+struct mt_objective_step {
+    double progress;   // the learning rate now over its peak, for brake=decay; 1 without a schedule
+    double loss_scale; // multiplies every gradient, not total (gradient accumulation: 1/steps); 0 is refused
+};
 
-/* coupling = the gradient of L_o for combine_backward, f32 [N,k,k]; zeros when L_o is off or grouped otherwise. */
+/*
+ * Values, scales, brake, and the weights of this step. The first call fixes the scales of scale=once; a batch
+ * without a single unmasked token decides nothing.
+ */
+enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
+                                   double *total);
+
+/*
+ * coupling = the gradient of L_o for combine_backward, f32 [N,k,k]; zeros when L_o is off or grouped otherwise.
+ * It may be the record's gram itself, unless mt_objective_backward is to measure.
+ */
 enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
                                      const struct mt_routing *record, const struct mt_tensor *coupling);
 
 /*
  * Adds the gradients of all other terms; `drows` (expert outputs, [N·k,d]) is added to by grouping=expert-concat
- * alone and may be absent otherwise. loss_scale multiplies every gradient (gradient accumulation: 1/steps).
- * With measure, mt_objective_layer's gradient norms are filled: a few times the cost, for the log.
+ * alone, which reads the record's rows again, and may be absent otherwise. With measure, mt_objective_layer's
+ * gradient norms are filled: a few times the cost, for the log. What is added is the same, bit for bit.
  */
 struct mt_objective_backward_options {
-    float loss_scale; // 0 is refused
     bool measure;
 };
 enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
@@ -196,10 +204,10 @@ struct mt_layer_report {
     double weight[MT_TERM_COUNT];   // what it was multiplied with: coefficient, scale and brake
     double gradient[MT_TERM_COUNT]; // norm of weight · dloss in logits (o: in expert outputs; row terms: in the
                                     // router's weight); NaN unless measured
-    double max_violation;           // (largest load - mean) / mean of what was served; at most n/k - 1
+    double max_violation;           // (largest load - mean) / mean of what was served; without drops at most n/k - 1
     double max_violation_code;      // the authors' code: largest |load - mean| / mean
     double load_entropy;            // in nats; ln n when balanced
-    const double *load;             // [n] slots served; valid until the next forward of the layer
+    const double *load;             // [n] slots served; valid until the next finish
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
@@ -223,10 +231,12 @@ struct mt_layer_paths {
 
 /*
  * Before the first step: every non-zero coefficient must reach something trainable in at least one layer.
- * Refuses with the term, the reason and the cure. k = 1 leaves L_o nothing to compare.
+ * Refuses with the term, the reason and the cure. k = 1 leaves L_o nothing to compare, and with normalised
+ * weights leaves terms on the weights nothing to change.
  */
 enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
-                                       int slots, const struct mt_layer_paths *paths, int layers);
+                                       const struct mt_router_config *router,
+                                       const struct mt_layer_paths *paths, int layers);
 
 /*
  * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from the
@@ -277,7 +287,9 @@ size_t mt_objective_evaluate_bytes(const struct mt_objective_config *config,
 /*
  * Routes, evaluates every term with a non-zero coefficient and its gradients. The device must compute on host
  * memory. With scratch of the size above nothing is allocated (the device's own scratch apart, which grows on
- * the first call); NULL scratch allocates and frees. Reentrant with one device per thread.
+ * the first call); NULL scratch allocates and frees. Reentrant with one device per thread. It is a first step:
+ * scale=once scales by these very arrays. Slots are dropped as in training; SparseMixer chooses as in evaluation
+ * unless the method drops slots. report.gradient is not measured (NaN).
  */
 enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_objective_config *config,
                                      const struct mt_router_config *router,

@@ -56,11 +56,7 @@ enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
 /* Prints "metier VERB: message" on standard error and returns the exit status that fits. */
 int cli_fail(const struct mt_context *ctx, const struct cli_verb *verb, enum mt_status status);
 
-/*
- * For "did you mean": true, and *distance lowered, when `candidate` is nearer to `word` (in edits) than the
- * best so far. Start with CLI_NEAR, past which two words have nothing to do with each other.
- */
+// Edits past which two words have nothing to do with each other: where mt_nearer starts.
 #define CLI_NEAR 4
-bool cli_nearer(const char *word, const char *candidate, int *distance);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 
 #ifndef METIER_VERSION
@@ -26,7 +27,7 @@ static int unknown_verb(const char *word)
     const char *best = NULL;
     int distance = CLI_NEAR;
     for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
-        if (cli_nearer(word, verb->name, &distance)) best = verb->name;
+        if (mt_nearer(word, verb->name, &distance)) best = verb->name;
     }
     if (best != NULL) {
         (void)fprintf(stderr, "metier: there is no verb '%s'; did you mean '%s'?\n", word, best);

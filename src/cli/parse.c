@@ -5,38 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
-
-#define MAX_WORD 64 // longer words are never near anything
-
-/* Edits (insert, delete, replace) that turn one word into the other. */
-static int edit_distance(const char *a, const char *b)
-{
-    size_t length_a = strlen(a);
-    size_t length_b = strlen(b);
-    if (length_a >= MAX_WORD || length_b >= MAX_WORD) return MAX_WORD;
-    int row[MAX_WORD + 1];
-    for (size_t j = 0; j <= length_b; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= length_a; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= length_b; j++) {
-            int replaced = diagonal + (a[i - 1] != b[j - 1]);
-            int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < shorter ? replaced : shorter;
-        }
-    }
-    return row[length_b];
-}
-
-bool cli_nearer(const char *word, const char *candidate, int *distance)
-{
-    int found = edit_distance(word, candidate);
-    if (found >= *distance) return false;
-    *distance = found;
-    return true;
-}
 
 static void print_help(const struct cli_verb *verb, const struct cli_option *options, int option_count)
 {
@@ -60,7 +30,7 @@ static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
     const char *best = NULL;
     int distance = CLI_NEAR;
     for (int i = 0; i < option_count; i++) {
-        if (cli_nearer(word, options[i].name, &distance)) best = options[i].name;
+        if (mt_nearer(word, options[i].name, &distance)) best = options[i].name;
     }
     if (best != NULL) return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; did you mean %s?", word, best);
     return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; --help lists them", word);

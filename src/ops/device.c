@@ -53,6 +53,11 @@ const char *mt_device_description(const struct mt_device *device)
     return device->description;
 }
 
+bool mt_device_on_host(const struct mt_device *device)
+{
+    return device->memory != MT_MEMORY_DEVICE;
+}
+
 struct mt_context *mt_device_context(const struct mt_device *device)
 {
     return device->ctx;
@@ -70,11 +75,6 @@ enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, s
 {
     if (device->buffer_create != NULL) return device->buffer_create(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
-}
-
-bool mt_device_on_host(const struct mt_device *device)
-{
-    return device->memory == MT_MEMORY_HOST;
 }
 
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes)

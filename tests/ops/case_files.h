@@ -25,6 +25,11 @@
     X(cross_entropy)   \
     X(adamw)           \
     X(reduce)          \
+    X(stats)           \
+    X(router_zloss)    \
+    X(slot_drop)       \
+    X(router_orth)     \
+    X(ortho)           \
     // end of list
 // clang-format on
 

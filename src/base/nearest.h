@@ -1,0 +1,13 @@
+/* Which known word somebody meant by an unknown one. */
+#ifndef MT_BASE_NEAREST_H
+#define MT_BASE_NEAREST_H
+
+#include <stdbool.h>
+
+/*
+ * True when fewer edits (insert, delete, replace a character) lie between the two words than *distance, which
+ * then becomes their number. Start with how far is still worth suggesting.
+ */
+bool mt_nearer(const char *word, const char *candidate, int *distance);
+
+#endif

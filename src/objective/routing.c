@@ -1,0 +1,248 @@
+/*
+ * From logits to a routing record and back:
+ *
+ *     logits -> probs -> chosen (and greedy) -> weight -> expert (less what was dropped)
+ *     dweight, dprobs -> dlogits
+ */
+#include "metier/routing.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static bool drops_slots(const struct mt_router_policy *policy)
+{
+    return policy->training && (policy->capacity_factor > 0.0 || policy->drop_threshold > 0.0f);
+}
+
+bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_router_policy *policy,
+                         bool has_bias)
+{
+    return router->kind != MT_ROUTER_SPARSEMIXER && router->group_rule == MT_GROUP_NONE && !has_bias &&
+           !drops_slots(policy);
+}
+
+static float weight_scale(const struct mt_router_config *router)
+{
+    return router->scale == 0.0f ? 1.0f : router->scale;
+}
+
+static enum mt_status check_sparsemixer(struct mt_context *ctx, const struct mt_router_config *router)
+{
+    if (router->slots != 2) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: SparseMixer chooses 2 experts per token, not %d",
+                       router->slots);
+    }
+    if (router->normalise || weight_scale(router) != 1.0f || router->group_rule != MT_GROUP_NONE) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "router: SparseMixer has its own weights: no normalisation, scale or groups");
+    }
+    if (!(router->jitter >= 0.0f) || !isfinite(router->jitter)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: jitter is %g, expected 0 or more", (double)router->jitter);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_groups(struct mt_context *ctx, const struct mt_router_config *router, int experts)
+{
+    if (router->group_rule == MT_GROUP_NONE) {
+        if (router->groups == 0) return MT_OK;
+        return mt_fail(ctx, MT_ERR_USAGE, "router: %d groups, but no rule by which a group scores",
+                       router->groups);
+    }
+    if (router->group_rule != MT_GROUP_MAX && router->group_rule != MT_GROUP_TOP2_SUM) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: there is no group rule %d", (int)router->group_rule);
+    }
+    if (router->groups < 1 || experts % router->groups != 0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: %d groups do not divide %d experts", router->groups,
+                       experts);
+    }
+    if (router->groups_kept < 1 || router->groups_kept > router->groups) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: %d of %d groups kept", router->groups_kept,
+                       router->groups);
+    }
+    int size = experts / router->groups;
+    if (router->group_rule == MT_GROUP_TOP2_SUM && size < 2) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: groups of one expert have no two best");
+    }
+    if (router->slots > size * router->groups_kept) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: %d experts per token, but %d groups kept hold only %d",
+                       router->slots, router->groups_kept, size * router->groups_kept);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_router_config_check(struct mt_context *ctx, const struct mt_router_config *router,
+                                      int experts)
+{
+    if (experts < 1 || router->slots < 1 || router->slots > experts) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: %d experts per token of %d experts", router->slots,
+                       experts);
+    }
+    if (!(router->epsilon >= 0.0f) || !isfinite(router->epsilon)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: epsilon is %g, expected 0 or more",
+                       (double)router->epsilon);
+    }
+    if (!(router->scale >= 0.0f) || !isfinite(router->scale)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "router: scale is %g, expected 0 or more", (double)router->scale);
+    }
+    switch (router->kind) {
+    case MT_ROUTER_SOFTMAX:
+    case MT_ROUTER_SIGMOID: return check_groups(ctx, router, experts);
+    case MT_ROUTER_SPARSEMIXER: return check_sparsemixer(ctx, router);
+    }
+    return mt_fail(ctx, MT_ERR_USAGE, "router: there is no kind %d", (int)router->kind);
+}
+
+static enum mt_score_kind score_kind(const struct mt_router_config *router)
+{
+    return router->kind == MT_ROUTER_SIGMOID ? MT_SCORE_SIGMOID : MT_SCORE_SOFTMAX;
+}
+
+static enum mt_status choose(struct mt_device *device, const struct mt_router_config *router,
+                             const struct mt_router_policy *policy, const struct mt_routing *record)
+{
+    if (router->kind == MT_ROUTER_SPARSEMIXER) {
+        return mt_sparsemixer_forward(device, &(struct mt_sparsemixer_forward_args){
+                                                  .logits = record->logits,
+                                                  .expert = record->chosen,
+                                                  .weight = record->weight,
+                                                  .jitter = router->jitter,
+                                                  .training = policy->training,
+                                                  .seed = policy->seed,
+                                                  .stream = policy->stream,
+                                              });
+    }
+    enum mt_status status = mt_topk(device, &(struct mt_topk_args){
+                                                .probs = record->probs,
+                                                .bias = record->bias,
+                                                .expert = record->chosen,
+                                                .group_rule = router->group_rule,
+                                                .groups = router->groups,
+                                                .groups_kept = router->groups_kept,
+                                            });
+    if (status != MT_OK) return status;
+    return mt_topk_weights_forward(device, &(struct mt_topk_weights_forward_args){
+                                               .probs = record->probs,
+                                               .expert = record->chosen,
+                                               .weight = record->weight,
+                                               .normalise = router->normalise,
+                                               .epsilon = router->epsilon,
+                                               .scale = weight_scale(router),
+                                           });
+}
+
+/* expert = chosen, less what the method drops. */
+static enum mt_status serve(struct mt_device *device, const struct mt_router_policy *policy,
+                            const struct mt_routing *record)
+{
+    if (!drops_slots(policy)) {
+        if (record->expert.data == record->chosen.data) return MT_OK;
+        return mt_copy(device, &(struct mt_copy_args){.x = record->chosen, .y = record->expert});
+    }
+    int64_t capacity = 0;
+    if (policy->capacity_factor > 0.0) {
+        double slots = (double)record->slots * (double)record->tokens;
+        double fair = ceil(policy->capacity_factor * slots / record->experts);
+        // More than every slot there is means no limit, however large the factor.
+        capacity = fair < slots ? (int64_t)fair : (int64_t)slots;
+        if (capacity < policy->capacity_minimum) capacity = policy->capacity_minimum;
+        if (capacity < 1) capacity = 1;
+    }
+    return mt_slot_drop(device, &(struct mt_slot_drop_args){
+                                    .expert = record->chosen,
+                                    .weight = record->weight,
+                                    .mask = record->mask,
+                                    .kept = record->expert,
+                                    .experts = record->experts,
+                                    .capacity = capacity,
+                                    .threshold = policy->drop_threshold,
+                                    .seed = policy->seed,
+                                    .stream = policy->stream,
+                                });
+}
+
+enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_router_config *router,
+                                  const struct mt_router_policy *policy, struct mt_routing *record)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    bool has_bias = mt_tensor_present(&record->bias);
+    if (has_bias && router->kind == MT_ROUTER_SPARSEMIXER) {
+        return mt_fail(ctx, MT_ERR_USAGE, "routing: SparseMixer has no selection bias");
+    }
+    bool greedy_apart = mt_tensor_present(&record->greedy) && record->greedy.data != record->chosen.data;
+    bool expert_apart = record->expert.data != record->chosen.data;
+    bool alias_is_wrong = (mt_tensor_present(&record->greedy) && !greedy_apart) || !expert_apart;
+    if (alias_is_wrong && record->tokens > 0 && !mt_routing_is_plain(router, policy, has_bias)) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "routing: greedy, chosen and expert share memory, but the router or the method makes "
+                       "them differ");
+    }
+    enum mt_status status = mt_router_score_forward(device, &(struct mt_router_score_forward_args){
+                                                                .logits = record->logits,
+                                                                .probs = record->probs,
+                                                                .kind = score_kind(router),
+                                                            });
+    if (status != MT_OK) return status;
+    status = choose(device, router, policy, record);
+    if (status != MT_OK) return status;
+    if (greedy_apart) {
+        status =
+            mt_topk(device, &(struct mt_topk_args){.probs = record->probs, .expert = record->greedy});
+        if (status != MT_OK) return status;
+    }
+    return serve(device, policy, record);
+}
+
+enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_router_config *router,
+                                   const struct mt_routing *record, struct mt_routing_gradient *gradient)
+{
+    enum mt_status status = MT_OK;
+    if (router->kind == MT_ROUTER_SPARSEMIXER) {
+        status = mt_sparsemixer_backward(device, &(struct mt_sparsemixer_backward_args){
+                                                     .logits = record->logits,
+                                                     .expert = record->chosen,
+                                                     .dweight = gradient->dweight,
+                                                     .dlogits = gradient->dlogits,
+                                                     .jitter = router->jitter,
+                                                     .accumulate = true,
+                                                 });
+    } else {
+        status = mt_topk_weights_backward(device, &(struct mt_topk_weights_backward_args){
+                                                      .probs = record->probs,
+                                                      .expert = record->chosen,
+                                                      .dweight = gradient->dweight,
+                                                      .dprobs = gradient->dprobs,
+                                                      .normalise = router->normalise,
+                                                      .epsilon = router->epsilon,
+                                                      .scale = weight_scale(router),
+                                                      .accumulate = true,
+                                                  });
+    }
+    if (status != MT_OK) return status;
+    return mt_router_score_backward(device, &(struct mt_router_score_backward_args){
+                                                .probs = record->probs,
+                                                .dprobs = gradient->dprobs,
+                                                .dlogits = gradient->dlogits,
+                                                .kind = score_kind(router),
+                                                .accumulate = true,
+                                            });
+}
+
+/* True when an unmasked token before `token` belongs to its segment. */
+static bool has_predecessor(const int32_t *mask, const int32_t *segment, int64_t token)
+{
+    for (int64_t i = token - 1; i >= 0; i--) {
+        if (mask != NULL && mask[i] == 0) continue;
+        if (segment == NULL || segment[i] == segment[token]) return true;
+    }
+    return false;
+}
+
+void mt_routing_ortho_mask(const int32_t *mask, const int32_t *segment, int64_t tokens, int32_t *ortho_mask)
+{
+    // Sequences usually lie in one piece: the nearest unmasked token before answers, and the search is short.
+    for (int64_t i = 0; i < tokens; i++) {
+        bool counts = mask == NULL || mask[i] != 0;
+        ortho_mask[i] = counts && has_predecessor(mask, segment, i);
+    }
+}
