@@ -38,9 +38,6 @@ const char *mt_device_listed(int index);
 /* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
 
-/* True when the device computes on host memory: any host address can stand in a tensor. */
-bool mt_device_on_host(const struct mt_device *device);
-
 /* Copies between host memory and the device's. Complete on return. */
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes);
 enum mt_status mt_device_download(struct mt_device *device, void *host, const void *source, size_t bytes);

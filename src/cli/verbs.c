@@ -10,6 +10,18 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_devices,
     },
     {
+        .name = "init",
+        .summary = "a model folder with random weights, from a config.json",
+        .arguments = "",
+        .details =
+            "Writes a copy of the config and weights under the names the architecture has on disk: normal\n"
+            "with mean 0, norms 1, biases 0. The same config, seed, type and deviation give the same bytes.\n"
+            "A folder that already has weights is refused.",
+        .examples = "  metier init --config config.json --seed 1 --out models/small\n"
+                    "  metier init --config config.json --seed 1 --dtype bf16 --std 0.006 --out models/small",
+        .run = cli_init,
+    },
+    {
         .name = "inspect",
         .summary = "what a model folder holds: architecture, parameters, missing tensors, memory to train it",
         .arguments = "DIR",

@@ -72,11 +72,6 @@ enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, s
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 
-bool mt_device_on_host(const struct mt_device *device)
-{
-    return device->memory == MT_MEMORY_HOST;
-}
-
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes)
 {
     if (bytes == 0) return MT_OK;
