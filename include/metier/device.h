@@ -29,6 +29,9 @@ const char *mt_device_name(const struct mt_device *device);
 /* What kernels were picked, for people: "cpu x86-64-v4, 2 threads". */
 const char *mt_device_description(const struct mt_device *device);
 
+/* True when its tensors lie in memory the host can read. */
+bool mt_device_on_host(const struct mt_device *device);
+
 /* The context the device was created with. */
 struct mt_context *mt_device_context(const struct mt_device *device);
 

@@ -53,6 +53,11 @@ const char *mt_device_description(const struct mt_device *device)
     return device->description;
 }
 
+bool mt_device_on_host(const struct mt_device *device)
+{
+    return device->memory != MT_MEMORY_DEVICE;
+}
+
 struct mt_context *mt_device_context(const struct mt_device *device)
 {
     return device->ctx;
