@@ -449,9 +449,9 @@ struct mt_objective *mt_model_objective(struct mt_model *model)
     return model->objective;
 }
 
-struct mt_model_memory mt_model_memory(const struct mt_model *model)
+struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
 {
-    return (struct mt_model_memory){
+    return (struct mt_model_bytes){
         .mapped = model->params.mapped,
         .masters = model->params.masters.bytes,
         .gradients = model->params.gradients.bytes,

@@ -51,14 +51,14 @@ struct mt_params *mt_model_params(struct mt_model *model);
 struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without one
 
 /* Bytes by purpose, for the plan that is printed. */
-struct mt_model_memory {
+struct mt_model_bytes {
     size_t mapped;  // used from the file
     size_t masters; // trained parameters
     size_t gradients;
     size_t activations; // kept for backward
     size_t work;        // shared by all layers
 };
-struct mt_model_memory mt_model_memory(const struct mt_model *model);
+struct mt_model_bytes mt_model_bytes(const struct mt_model *model);
 
 struct mt_model_loss {
     double task;  // L_h: mean cross-entropy over labels >= 0
