@@ -277,6 +277,8 @@ struct mt_objective_results {
     float *drouter_weight;         // [n,d]
     int32_t *expert;               // [N,k], -1 where dropped
     float *slot_weight;            // [N,k]
+    char *warnings;                // what mt_objective_warnings says, the task's norms being unknown
+    size_t warnings_bytes;
 };
 
 /* Bytes of scratch mt_objective_evaluate needs for these sizes. */

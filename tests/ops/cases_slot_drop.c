@@ -52,6 +52,35 @@ static struct op_case *add(struct case_list *list, int64_t tokens, int64_t exper
 
 void cases_slot_drop(struct case_list *list)
 {
-    add(list, 5, 7, 2, 0, 0.0f, MASK_NONE, ROUTE_SPREAD);
+    add(list, 0, 8, 2, 3, 0.2f, MASK_NONE, ROUTE_SPREAD);
+    add(list, 1, 1, 1, 0, 0.0f, MASK_NONE, ROUTE_SPREAD);
+    add(list, 5, 7, 2, 0, 0.0f, MASK_NONE, ROUTE_SPREAD); // a copy
+    add(list, 9, 8, 2, 0, 0.0f, MASK_SOME, ROUTE_DROPPED);
     add(list, 60, 8, 3, 10, 0.6f, MASK_SOME, ROUTE_DROPPED);
+    add(list, 300, 8, 2, 1, 0.0f, MASK_NONE, ROUTE_SKEWED); // all but the first token are turned away
+    add(list, 301, 64, 6, 0, 0.2f, MASK_ENDS, ROUTE_SPREAD);
+    add(list, 77, 16, 1, 4, 0.9f, MASK_NONE, ROUTE_SPREAD); // slot 0 alone: chance drops nothing
+    add(list, 50, 8, 2, 6, 0.2f, MASK_EMPTY, ROUTE_SPREAD);
+    add(list, 3001, 64, 6, 281, 5.0f, MASK_NONE, ROUTE_SPREAD); // most lose, on threads
+    add(list, 40, 128, 70, 20, 0.02f, MASK_SOME, ROUTE_SPREAD); // a token's slots in several draws
+    struct op_case *c = add(list, 4003, 64, 7, 400, 0.2f, MASK_SOME, ROUTE_DROPPED);
+    c->slot[EXPERT].row_padding = 2;
+    c->slot[WEIGHT].row_padding = 3;
+    c->slot[KEPT].row_padding = 1;
+    for (int i = 0; i < 2; i++) {
+        c = add(list, 200, 16, 4, 30, i == 0 ? 0.0f : 0.3f, MASK_SOME, ROUTE_SPREAD);
+        c->param[IN_PLACE] = 1;
+        c->slot[KEPT].role = SLOT_UPDATED;
+    }
+
+    static const int64_t real[][3] = {{4096, 64, 6}, {16384, 64, 6}, {4096, 8, 2}};
+    for (int i = 0; i < 3; i++) {
+        for (int chance = 0; chance <= 1; chance++) {
+            int64_t capacity = real[i][0] * real[i][2] * 5 / 4 / real[i][1];
+            c = add(list, real[i][0], real[i][1], real[i][2], capacity, chance != 0 ? 0.2f : 0.0f, MASK_NONE,
+                    ROUTE_SPREAD);
+            c->only_speed = true;
+            c->bytes = (double)(real[i][0] * real[i][2]) * 4 * (chance != 0 ? 3 : 2); // weight with chance
+        }
+    }
 }

@@ -1,28 +1,6 @@
 /* router_score on rows of floats: tokens are independent. */
-#include <math.h>
-
-#include "ops/cpu/level.h"
+#include "ops/cpu/row_maximum.h"
 #include "ops/cpu/simd.h"
-
-#define LANES 16
-
-/* The largest number of a row; -inf when there is none. NaN loses every comparison. */
-static float row_maximum(const float *z, int64_t experts)
-{
-    float lane[LANES];
-    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
-    int64_t j = 0;
-    for (; j + LANES <= experts; j += LANES) {
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] = z[j + l] > lane[l] ? z[j + l] : lane[l];
-    }
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int l = 0; l < half; l++) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
-    }
-    float highest = lane[0];
-    for (; j < experts; j++) highest = z[j] > highest ? z[j] : highest;
-    return highest;
-}
 
 static void softmax_row(const float *z, float *p, int64_t experts)
 {

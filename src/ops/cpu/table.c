@@ -44,6 +44,14 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
         [MT_OP_adamw] = {MT_CPU(adamw), NULL},
         [MT_OP_reduce] = {MT_CPU(reduce), MT_CPU(reduce_scratch)},
+        [MT_OP_column_stats_forward] = {MT_CPU(column_stats_forward), MT_CPU(column_stats_forward_scratch)},
+        [MT_OP_column_stats_backward] = {MT_CPU(column_stats_backward), NULL},
+        [MT_OP_slot_stats_forward] = {MT_CPU(slot_stats_forward), MT_CPU(slot_stats_forward_scratch)},
+        [MT_OP_slot_stats_backward] = {MT_CPU(slot_stats_backward), NULL},
+        [MT_OP_router_zloss_forward] = {MT_CPU(router_zloss_forward), MT_CPU(router_zloss_forward_scratch)},
+        [MT_OP_router_zloss_backward] = {MT_CPU(router_zloss_backward),
+                                         MT_CPU(router_zloss_backward_scratch)},
+        [MT_OP_slot_drop] = {MT_CPU(slot_drop), MT_CPU(slot_drop_scratch)},
     };
     return table;
 }

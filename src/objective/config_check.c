@@ -1,0 +1,110 @@
+/* Which configurations cannot be: single values first, then pairs that contradict each other. */
+#include <math.h>
+
+#include "metier/objective.h"
+
+static bool is_strength(double value)
+{
+    return isfinite(value) && value >= 0.0;
+}
+
+static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_objective_config *c)
+{
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (is_strength(c->coefficient[term])) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "the coefficient of term %s is %g, expected 0 or more",
+                       mt_term_name((enum mt_term)term), c->coefficient[term]);
+    }
+    const struct {
+        const char *name;
+        double value;
+    } strengths[] = {
+        {"eps", c->ortho_epsilon},    {"tau_gate", c->gate},
+        {"bias_rate", c->bias_rate},  {"capacity", c->capacity_factor},
+        {"jitter", c->jitter},        {"drop_threshold", c->drop_threshold},
+        {"running_decay", c->running_decay},
+    };
+    for (size_t i = 0; i < sizeof strengths / sizeof strengths[0]; i++) {
+        if (is_strength(strengths[i].value)) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "%s is %g, expected 0 or more", strengths[i].name,
+                       strengths[i].value);
+    }
+    if (c->running_decay >= 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "running_decay is %g, expected less than 1", c->running_decay);
+    }
+    if (c->jitter >= 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "jitter is %g, expected less than 1", c->jitter);
+    }
+    if (c->drop_threshold > 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "drop_threshold is %g, expected 1 at the most", c->drop_threshold);
+    }
+    if (c->capacity_minimum < 0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "capacity_min is %lld, expected 0 or more",
+                       (long long)c->capacity_minimum);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_choices(struct mt_context *ctx, const struct mt_objective_config *c)
+{
+    const struct {
+        const char *name;
+        unsigned value;
+        unsigned last;
+    } choices[] = {
+        {"aux", (unsigned)c->aux, MT_AUX_LITERAL},
+        {"grouping", (unsigned)c->grouping, MT_GROUPING_EXPERT_CONCAT},
+        {"form", (unsigned)c->form, MT_ORTHO_COSINE},
+        {"axis", (unsigned)c->axis, MT_AXIS_TOKEN},
+        {"brake", (unsigned)c->brake, MT_BRAKE_DECAY},
+        {"scale", (unsigned)c->scale, MT_SCALE_NONE},
+        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_PROPORTIONAL},
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        if (choices[i].value <= choices[i].last) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "%s has no choice number %u", choices[i].name, choices[i].value);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt_objective_config *config)
+{
+    enum mt_status status = check_strengths(ctx, config);
+    if (status != MT_OK) return status;
+    status = check_choices(ctx, config);
+    if (status != MT_OK) return status;
+    if (config->printed_gradient && config->form != MT_ORTHO_PAIRWISE) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "gradient=paper is printed for the pairwise form only: set form=pairwise or "
+                       "gradient=exact");
+    }
+    if (config->gate > 0.0 && config->grouping == MT_GROUPING_EXPERT_CONCAT) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "tau_gate looks at a token's own slots, which grouping=expert-concat does not have: set "
+                       "tau_gate=0 or grouping=token");
+    }
+    if (config->brake == MT_BRAKE_TARGET && !(config->brake_target > 1.0 && isfinite(config->brake_target))) {
+        return mt_fail(ctx, MT_ERR_USAGE, "brake_target is %g, expected more than 1", config->brake_target);
+    }
+    if (config->bias_rule != MT_BIAS_NONE && config->bias_rate == 0.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "bias_rate is 0: the bias would never move; set bias_rule=none");
+    }
+    if (config->router_orth_groups < 0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "orth_groups is %d, expected 1 or more",
+                       config->router_orth_groups);
+    }
+    return MT_OK;
+}
+
+struct mt_router_policy mt_objective_policy(const struct mt_objective_config *config, bool training,
+                                            uint64_t stream)
+{
+    return (struct mt_router_policy){
+        .training = training,
+        .capacity_factor = config->capacity_factor,
+        .capacity_minimum = config->capacity_minimum,
+        .drop_threshold = (float)config->drop_threshold,
+        .seed = config->seed,
+        .stream = stream,
+    };
+}

@@ -1,0 +1,90 @@
+/*
+ * Nothing is silently inert: before the first step, every term that is switched on must reach something that
+ * learns, in at least one layer.
+ */
+#include "objective/parts.h"
+
+/* What learns in any of the layers. */
+struct reach {
+    bool router, experts, below;
+};
+
+static struct reach reach_of(const struct mt_layer_paths *paths, int layers)
+{
+    struct reach reach = {0};
+    for (int layer = 0; layer < layers; layer++) {
+        reach.router = reach.router || paths[layer].router;
+        reach.experts = reach.experts || paths[layer].experts;
+        reach.below = reach.below || paths[layer].below;
+    }
+    return reach;
+}
+
+static enum mt_status check_path(struct mt_context *ctx, const struct mt_objective_config *config,
+                                 enum mt_term term, const struct reach *reach)
+{
+    const struct mt_term_kind *kind = mt_term_kind(term);
+    bool direct = kind->path == MT_PATH_ROWS ? reach->experts : reach->router;
+    if (direct) return MT_OK;
+    const char *frozen = kind->path == MT_PATH_ROWS ? "experts are" : "router is";
+    const char *cure = kind->path == MT_PATH_ROWS ? "train the experts" : "train the router";
+    if (kind->path == MT_PATH_ROUTER_ROWS) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "term %s has coefficient %g, but the router is frozen in every layer, and nothing else can "
+                       "change the term: train the router, or set its coefficient to 0",
+                       kind->name, config->coefficient[term]);
+    }
+    if (!reach->below) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "term %s has coefficient %g, but the %s frozen in every layer, and so is everything "
+                       "below: %s, or set its coefficient to 0",
+                       kind->name, config->coefficient[term], frozen, cure);
+    }
+    if (config->allow_indirect) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE,
+                   "term %s has coefficient %g, but the %s frozen in every layer: it would act through lower "
+                   "layers alone; %s, set its coefficient to 0, or accept that with allow_indirect=true",
+                   kind->name, config->coefficient[term], frozen, cure);
+}
+
+/* True when a term sees nothing but the weights of the chosen. */
+static bool sees_weights_only(const struct mt_objective_config *config, enum mt_term term)
+{
+    if (term == MT_TERM_V) return !config->full_scores;
+    return term == MT_TERM_AUX && config->aux == MT_AUX_LITERAL;
+}
+
+static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_objective_config *config,
+                                        const struct mt_router_config *router, enum mt_term term)
+{
+    if (term == MT_TERM_O) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "term o has coefficient %g, but each token has one expert: there is nothing to compare; "
+                       "set beta=0",
+                       config->coefficient[term]);
+    }
+    if (router->normalise && sees_weights_only(config, term)) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "term %s has coefficient %g, but each token has one expert, whose normalised weight is "
+                       "always the same: set scores=full, another form, or its coefficient to 0",
+                       mt_term_name(term), config->coefficient[term]);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
+                                       const struct mt_router_config *router,
+                                       const struct mt_layer_paths *paths, int layers)
+{
+    struct reach reach = reach_of(paths, layers);
+    for (int index = 0; index < MT_TERM_COUNT; index++) {
+        enum mt_term term = (enum mt_term)index;
+        if (!(config->coefficient[term] > 0.0)) continue;
+        enum mt_status status = MT_OK;
+        if (router->slots == 1) status = check_single_slot(ctx, config, router, term);
+        if (status != MT_OK) return status;
+        status = check_path(ctx, config, term, &reach);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}

@@ -1,0 +1,300 @@
+/*
+ * The stages of a step: forward reduces records to numbers, finish turns the numbers into values, weights and the
+ * gradient of the numbers, coupling and backward bring the gradient back. Nothing here knows a term by name.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "objective/parts.h"
+
+bool mt_objective_needs_gram(const struct mt_objective *objective)
+{
+    return mt_terms_need(&objective->config, MT_NEEDS_GRAM);
+}
+
+/* The layer's numbers begin with the loads [n] and the number of tokens [1]. */
+static double *layer_numbers(double *numbers, const struct mt_objective *objective, int layer)
+{
+    return numbers + (size_t)layer * objective->stride;
+}
+
+struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer, enum mt_term term,
+                                      const struct mt_routing *record)
+{
+    size_t offset = objective->offset[term];
+    return (struct mt_term_call){
+        .objective = objective,
+        .layer = layer,
+        .record = record,
+        .statistics = layer_numbers(objective->device_statistics, objective, layer) + offset,
+        .gradient = layer_numbers(objective->device_gradient, objective, layer) + offset,
+        .host_gradient = layer_numbers(objective->gradient, objective, layer) + offset,
+    };
+}
+
+static enum mt_status check_layer(const struct mt_objective *objective, int layer)
+{
+    if (layer >= 0 && layer < objective->shape.layers) return MT_OK;
+    return mt_fail(mt_device_context(objective->device), MT_ERR_USAGE,
+                   "objective: there is no layer %d, expected 0 to %d", layer, objective->shape.layers - 1);
+}
+
+static enum mt_status check_record(const struct mt_objective *objective, const struct mt_routing *record)
+{
+    struct mt_context *ctx = mt_device_context(objective->device);
+    const struct mt_objective_shape *shape = &objective->shape;
+    if (record->experts != shape->experts || record->slots != shape->slots) {
+        return mt_fail(ctx, MT_ERR_SHAPE,
+                       "objective: the record has %d of %d experts per token, expected %d of %d",
+                       record->slots, record->experts, shape->slots, shape->experts);
+    }
+    if (record->tokens < 0 || record->tokens > shape->tokens) {
+        return mt_fail(ctx, MT_ERR_SHAPE,
+                       "objective: the record has %" PRId64 " tokens, room is for %" PRId64, record->tokens,
+                       shape->tokens);
+    }
+    int segments = mt_tensor_present(&record->segment) ? shape->segments : 1;
+    if (record->segments < 1 || record->segments > segments) {
+        return mt_fail(ctx, MT_ERR_SHAPE, "objective: the record has %d segments, expected 1 to %d",
+                       record->segments, segments);
+    }
+    const struct {
+        enum mt_term_needs need;
+        bool present;
+        const char *what;
+    } parts[] = {
+        {MT_NEEDS_GRAM, mt_tensor_present(&record->gram), "the Gram matrices of the expert outputs (gram)"},
+        {MT_NEEDS_ROWS, mt_tensor_present(&record->rows), "the expert outputs (rows)"},
+        {MT_NEEDS_ROWS, mt_tensor_present(&record->slot_of_row), "the order of the rows (slot_of_row)"},
+        {MT_NEEDS_ROWS, mt_tensor_present(&record->row_of_slot), "the order of the rows (row_of_slot)"},
+        {MT_NEEDS_ORTHO_MASK, mt_tensor_present(&record->ortho_mask), "first tokens marked (ortho_mask)"},
+        {MT_NEEDS_ROUTER_WEIGHT, mt_tensor_present(&record->router_weight), "the router's weight"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].present || !mt_terms_need(&objective->config, parts[i].need)) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: the record lacks %s, which a term needs", parts[i].what);
+    }
+    return MT_OK;
+}
+
+/* Loads and the number of tokens: what every report needs. */
+static enum mt_status count_layer(struct mt_objective *objective, int layer, const struct mt_routing *record)
+{
+    int64_t experts = objective->shape.experts;
+    double *numbers = layer_numbers(objective->device_statistics, objective, layer);
+    enum mt_status status =
+        mt_slot_stats_forward(objective->device, &(struct mt_slot_stats_forward_args){
+                                                     .expert = record->expert,
+                                                     .mask = record->mask,
+                                                     .count = mt_tensor_2d(numbers, MT_F64, 1, experts),
+                                                 });
+    if (status != MT_OK) return status;
+    return mt_column_stats_forward(objective->device, &(struct mt_column_stats_forward_args){
+                                                          .x = record->weight,
+                                                          .mask = record->mask,
+                                                          .sum = objective->column_sums,
+                                                          .rows = mt_tensor_1d(numbers + experts, MT_F64, 1),
+                                                      });
+}
+
+enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
+                                    const struct mt_routing *record)
+{
+    struct mt_context *ctx = mt_device_context(objective->device);
+    enum mt_status status = check_layer(objective, layer);
+    if (status != MT_OK) return status;
+    status = check_record(objective, record);
+    if (status != MT_OK) return status;
+    status = mt_scale_observe(objective, layer, record);
+    if (status != MT_OK) return status;
+    status = count_layer(objective, layer, record);
+    if (status != MT_OK) return mt_fail_within(ctx, status, "objective, loads of layer %d", layer);
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (!objective->active[term]) continue;
+        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+        struct mt_term_call call = mt_objective_call(objective, layer, (enum mt_term)term, record);
+        status = kind->forward(&call);
+        if (status != MT_OK) {
+            return mt_fail_within(ctx, status, "objective, term %s of layer %d", kind->name, layer);
+        }
+    }
+    objective->layers[layer].segments = record->segments;
+    objective->layers[layer].forwarded = true;
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ finish
+
+static void report_loads(struct mt_objective *objective, int layer)
+{
+    struct mt_layer_report *report = &objective->layers[layer].report;
+    int experts = objective->shape.experts;
+    report->load = layer_numbers(objective->statistics, objective, layer);
+    report->max_violation = 0.0;
+    report->max_violation_code = 0.0;
+    report->load_entropy = 0.0;
+    double total = 0.0;
+    for (int j = 0; j < experts; j++) total += report->load[j];
+    if (total <= 0.0) return;
+    double mean = total / experts;
+    for (int j = 0; j < experts; j++) {
+        double excess = (report->load[j] - mean) / mean;
+        double share = report->load[j] / total;
+        if (excess > report->max_violation) report->max_violation = excess;
+        if (fabs(excess) > report->max_violation_code) report->max_violation_code = fabs(excess);
+        if (share > 0.0) report->load_entropy -= share * log(share);
+    }
+}
+
+/* One term's values in all layers, and their gradients. */
+static void find_values(struct mt_objective *objective, enum mt_term term)
+{
+    size_t offset = objective->offset[term];
+    for (int layer = 0; layer < objective->shape.layers; layer++) {
+        objective->views[layer] = (struct mt_term_view){
+            .tokens = objective->layers[layer].tokens,
+            .segments = objective->layers[layer].segments,
+            .statistics = layer_numbers(objective->statistics, objective, layer) + offset,
+            .gradient = layer_numbers(objective->gradient, objective, layer) + offset,
+        };
+    }
+    mt_term_kind(term)->value(objective, objective->views);
+    for (int layer = 0; layer < objective->shape.layers; layer++) {
+        objective->layers[layer].report.loss[term] = objective->views[layer].loss;
+    }
+}
+
+/* The gradients found are of the bare losses: weight and loss scale come in here. */
+static void weigh_gradients(struct mt_objective *objective, int layer)
+{
+    const struct mt_layer_report *report = &objective->layers[layer].report;
+    double *gradient = layer_numbers(objective->gradient, objective, layer);
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (!objective->active[term]) continue;
+        double factor = report->weight[term] * objective->loss_scale;
+        size_t count = mt_term_kind((enum mt_term)term)->statistics(objective);
+        for (size_t i = 0; i < count; i++) gradient[objective->offset[term] + i] *= factor;
+    }
+}
+
+static enum mt_status check_step(const struct mt_objective *objective, const struct mt_objective_step *step)
+{
+    struct mt_context *ctx = mt_device_context(objective->device);
+    if (!(step->progress >= 0.0) || !isfinite(step->progress)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: progress is %g, expected 0 or more", step->progress);
+    }
+    if (step->loss_scale == 0.0 || !isfinite(step->loss_scale)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: loss_scale is %g, expected a number other than 0",
+                       step->loss_scale);
+    }
+    for (int layer = 0; layer < objective->shape.layers; layer++) {
+        if (objective->layers[layer].forwarded) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: finish before layer %d was seen", layer);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
+                                   double *total)
+{
+    enum mt_status status = check_step(objective, step);
+    if (status != MT_OK) return status;
+    int layers = objective->shape.layers;
+    size_t bytes = (size_t)layers * objective->stride * sizeof(double);
+    status = mt_device_download(objective->device, objective->statistics, objective->device_statistics, bytes);
+    if (status != MT_OK) return status;
+    memset(objective->gradient, 0, bytes);
+    bool has_tokens = false;
+    for (int layer = 0; layer < layers; layer++) {
+        const double *numbers = layer_numbers(objective->statistics, objective, layer);
+        objective->layers[layer].tokens = numbers[objective->shape.experts];
+        if (objective->layers[layer].tokens > 0.0) has_tokens = true;
+        report_loads(objective, layer);
+    }
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (objective->active[term]) find_values(objective, (enum mt_term)term);
+    }
+    objective->loss_scale = step->loss_scale;
+    mt_scale_weigh(objective, has_tokens, step->progress);
+    *total = 0.0;
+    for (int layer = 0; layer < layers; layer++) {
+        struct mt_layer_report *report = &objective->layers[layer].report;
+        for (int term = 0; term < MT_TERM_COUNT; term++) {
+            if (report->weight[term] != 0.0) *total += report->weight[term] * report->loss[term];
+            report->gradient[term] = NAN;
+        }
+        weigh_gradients(objective, layer);
+    }
+    return mt_device_upload(objective->device, objective->device_gradient, objective->gradient, bytes);
+}
+
+// ------------------------------------------------------------------ coupling and backward
+
+enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
+                                     const struct mt_routing *record, const struct mt_tensor *coupling)
+{
+    enum mt_status status = check_layer(objective, layer);
+    if (status != MT_OK) return status;
+    const struct mt_layer_report *report = &objective->layers[layer].report;
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+        if (report->weight[term] == 0.0 || kind->coupling == NULL) continue;
+        struct mt_term_call call = mt_objective_call(objective, layer, (enum mt_term)term, record);
+        return kind->coupling(&call, coupling);
+    }
+    return mt_fill(objective->device, &(struct mt_fill_args){.y = *coupling, .value = 0.0f});
+}
+
+enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int layer,
+                                          const struct mt_routing *record,
+                                          struct mt_routing_gradient *gradient,
+                                          const struct mt_tensor *drows)
+{
+    const struct mt_layer_report *report = &objective->layers[layer].report;
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (report->weight[term] == 0.0) continue;
+        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+        struct mt_term_call call = mt_objective_call(objective, layer, (enum mt_term)term, record);
+        call.drows = drows;
+        enum mt_status status = kind->backward(&call, gradient);
+        if (status != MT_OK) {
+            return mt_fail_within(mt_device_context(objective->device), status,
+                                  "objective, gradient of term %s in layer %d", kind->name, layer);
+        }
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
+                                     const struct mt_routing *record, struct mt_routing_gradient *gradient,
+                                     const struct mt_tensor *drows,
+                                     const struct mt_objective_backward_options *options)
+{
+    enum mt_status status = check_layer(objective, layer);
+    if (status != MT_OK) return status;
+    bool has_drows = drows != NULL && mt_tensor_present(drows);
+    if (!has_drows && mt_terms_need(&objective->config, MT_NEEDS_ROWS)) {
+        return mt_fail(mt_device_context(objective->device), MT_ERR_USAGE,
+                       "objective: grouping=expert-concat adds to drows, which is missing");
+    }
+    if (options->measure) {
+        status = mt_measure_layer(objective, layer, record);
+        if (status != MT_OK) return status;
+    }
+    return mt_objective_add_gradients(objective, layer, record, gradient, has_drows ? drows : NULL);
+}
+
+const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer)
+{
+    if (layer < 0 || layer >= objective->shape.layers) return NULL;
+    return &objective->layers[layer].report;
+}
+
+double *mt_objective_state(struct mt_objective *objective, size_t *count)
+{
+    size_t layers = (size_t)objective->shape.layers;
+    *count =
+        (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double);
+    return (double *)(void *)objective->state;
+}

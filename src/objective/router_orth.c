@@ -1,0 +1,29 @@
+/* Router orthogonality (ERNIE 4.5): the mean over all pairs of rows of (cosine - δ)², in K groups of experts. */
+#include "objective/parts.h"
+
+static enum mt_status forward(const struct mt_term_call *call)
+{
+    return mt_router_rows_forward(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups);
+}
+
+static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
+{
+    return mt_router_rows_backward(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups, gradient);
+}
+
+static enum mt_status norm(const struct mt_term_call *call, double *result)
+{
+    return mt_router_rows_norm(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups, result);
+}
+
+const struct mt_term_kind mt_term_router_orth = {
+    .name = "router_orth",
+    .path = MT_PATH_ROUTER_ROWS,
+    .needs = mt_router_rows_needs,
+    .statistics = mt_router_rows_statistics,
+    .place = mt_router_rows_place,
+    .forward = forward,
+    .value = mt_router_rows_value,
+    .backward = backward,
+    .norm = norm,
+};

@@ -1,0 +1,101 @@
+/*
+ * router_zloss on rows of floats: the exponentials in f32, their sum's logarithm and what is made of it in
+ * double. Squares are added in fixed blocks of rows, in block order.
+ */
+#include <omp.h>
+#include <string.h>
+
+#include "ops/cpu/column_sums.h"
+#include "ops/cpu/row_maximum.h"
+#include "ops/cpu/simd.h"
+#include "ops/ref/tokens.h"
+
+size_t MT_CPU(router_zloss_forward_scratch)(const struct mt_device *device, const void *args)
+{
+    (void)device;
+    (void)args;
+    return COLUMN_SUM_BLOCKS * sizeof(double);
+}
+
+static double row_lse(const float *z, int64_t experts)
+{
+    float highest = row_maximum(z, experts);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < experts; j++) sum += simd_exp(z[j] - highest);
+    return (double)highest + log((double)sum);
+}
+
+enum mt_status MT_CPU(router_zloss_forward)(struct mt_device *device, const void *args)
+{
+    const struct mt_router_zloss_forward_args *a = args;
+    bool has_lse = mt_tensor_present(&a->lse);
+    bool fast = cpu_is_f32(&a->logits) && (!has_lse || cpu_is_f32(&a->lse));
+    if (!fast) return mt_ref_router_zloss_forward(device, args);
+    int64_t experts = a->logits.dim[1];
+    double *partials = device->scratch.data; // [blocks]
+    struct row_blocks blocks = row_blocks_of(a->logits.dim[0], true);
+#pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->logits))) schedule(static)
+    for (int64_t block = 0; block < blocks.count; block++) {
+        double squares = 0.0;
+        for (int64_t i = block * blocks.each; i < row_block_end(&blocks, block); i++) {
+            double lse = token_counts(&a->mask, i) ? row_lse(cpu_row(&a->logits, i), experts) : 0.0;
+            if (has_lse) ((float *)a->lse.data)[i] = (float)lse;
+            squares += lse * lse;
+        }
+        partials[block] = squares;
+    }
+    double sum = 0.0;
+    for (int64_t block = 0; block < blocks.count; block++) sum += partials[block];
+    *(double *)a->sum.data = sum;
+    return MT_OK;
+}
+
+size_t MT_CPU(router_zloss_backward_scratch)(const struct mt_device *device, const void *args)
+{
+    const struct mt_router_zloss_backward_args *a = args;
+    return (size_t)device->threads * (size_t)a->logits.dim[1] * sizeof(float);
+}
+
+/* exponentials [n] is the thread's own. */
+static void backward_row(const struct mt_router_zloss_backward_args *a, int64_t i,
+                         float *restrict exponentials)
+{
+    int64_t experts = a->logits.dim[1];
+    const float *z = cpu_row(&a->logits, i);
+    float *dz = cpu_row(&a->dlogits, i);
+    float highest = row_maximum(z, experts);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < experts; j++) {
+        exponentials[j] = simd_exp(z[j] - highest);
+        sum += exponentials[j];
+    }
+    double lse = (double)highest + log((double)sum);
+    float factor = (float)((double)a->scale * 2.0 * lse / (double)sum);
+    if (a->accumulate) {
+#pragma omp simd
+        for (int64_t j = 0; j < experts; j++) dz[j] += factor * exponentials[j];
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < experts; j++) dz[j] = factor * exponentials[j];
+    }
+}
+
+enum mt_status MT_CPU(router_zloss_backward)(struct mt_device *device, const void *args)
+{
+    const struct mt_router_zloss_backward_args *a = args;
+    if (!cpu_is_f32(&a->logits) || !cpu_is_f32(&a->dlogits)) {
+        return mt_ref_router_zloss_backward(device, args);
+    }
+    int64_t experts = a->logits.dim[1];
+#pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->logits))) schedule(static)
+    for (int64_t i = 0; i < a->logits.dim[0]; i++) {
+        if (token_counts(&a->mask, i)) {
+            backward_row(a, i, (float *)device->scratch.data + omp_get_thread_num() * experts);
+        } else if (!a->accumulate) {
+            memset(cpu_row(&a->dlogits, i), 0, (size_t)experts * sizeof(float));
+        }
+    }
+    return MT_OK;
+}
