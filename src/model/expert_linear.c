@@ -1,6 +1,6 @@
 /*
  * Grouped linear maps: the formulas of linear.c, each product over rows sorted by expert. An expert without
- * a LoRA pair has absent views there, and the grouped products leave its rows alone.
+ * a LoRA pair has absent views there, which count as zeros.
  */
 #include "model/expert_linear.h"
 
@@ -125,12 +125,9 @@ static enum mt_status low_to_input(const struct mt_pass *pass, const struct mt_e
                                            .alpha = 1.0f,
                                            .beta = 1.0f};
     if (!drops(pass, linear)) return mt_grouped_gemm(pass->device, &product);
-    // Rows the product leaves alone must add nothing.
     product.y = mt_pass_view(&pass->drop_work, dx->dim[0], dx->dim[1]);
     product.beta = 0.0f;
-    enum mt_status status = mt_fill(pass->device, &(struct mt_fill_args){.y = product.y, .value = 0.0f});
-    if (status != MT_OK) return status;
-    status = mt_grouped_gemm(pass->device, &product);
+    enum mt_status status = mt_grouped_gemm(pass->device, &product);
     if (status != MT_OK) return status;
     status = apply_mask(pass, linear, &product.y, &product.y);
     if (status != MT_OK) return status;

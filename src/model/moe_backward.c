@@ -21,10 +21,9 @@ static enum mt_status fill_zero(const struct mt_pass *pass, const struct mt_tens
 static enum mt_status combine_backward(const struct mt_pass *pass, const struct mt_moe *moe,
                                        const struct mt_tensor *dy)
 {
-    struct mt_tensor coupling = {0};
-    if (pass->objective != NULL && mt_objective_needs_gram(pass->objective)) {
-        coupling = moe->coupling;
-        enum mt_status status = mt_objective_coupling(pass->objective, moe->number, &moe->record, &coupling);
+    if (mt_tensor_present(&moe->coupling) && pass->objective != NULL) {
+        enum mt_status status =
+            mt_objective_coupling(pass->objective, moe->number, &moe->record, &moe->coupling);
         if (status != MT_OK) return status;
     }
     return mt_combine_backward(pass->device, &(struct mt_combine_backward_args){
@@ -32,7 +31,7 @@ static enum mt_status combine_backward(const struct mt_pass *pass, const struct 
                                                  .rows = moe->record.rows,
                                                  .row_of_slot = moe->record.row_of_slot,
                                                  .weight = moe->record.weight,
-                                                 .coupling = coupling,
+                                                 .coupling = moe->coupling,
                                                  .drows = moe->drows,
                                                  .dweight = moe->dweight,
                                              });

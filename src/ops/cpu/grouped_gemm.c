@@ -28,10 +28,9 @@ size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *
     return forward_is_fast(args) ? gemm_scratch_bytes(device) : 0;
 }
 
-/* The cut of expert e's rows; no tiles where there is no weight. */
+/* The cut of expert e's rows. */
 static struct gemm_tiles forward_cut(const struct mt_grouped_gemm_args *g, int e)
 {
-    if (!mt_tensor_present(&g->weight[e])) return (struct gemm_tiles){0};
     const int32_t *offsets = offsets_of(&g->offsets);
     return gemm_cut(offsets[e + 1] - offsets[e], g->y.dim[1], g->x.dim[1], enough_tiles(g->experts));
 }
@@ -46,9 +45,14 @@ static void forward_tile(const struct mt_grouped_gemm_args *g, int64_t tile, voi
         tiles = forward_cut(g, e);
     }
     int64_t first = offsets_of(&g->offsets)[e];
+    int64_t rows = offsets_of(&g->offsets)[e + 1] - first;
     struct gemm_operand x = gemm_operand_at(gemm_operand_of(&g->x, false), first, 0);
-    gemm_tile(&tiles, tile, offsets_of(&g->offsets)[e + 1] - first, g->y.dim[1], g->x.dim[1], g->alpha, x,
-              gemm_operand_of(&g->weight[e], g->transpose_weight), g->beta, cpu_row(&g->y, first),
+    bool present = mt_tensor_present(&g->weight[e]);
+    // Without steps only beta acts, and the operands are not read.
+    int64_t steps = present ? g->x.dim[1] : 0;
+    struct gemm_operand weight =
+        present ? gemm_operand_of(&g->weight[e], g->transpose_weight) : (struct gemm_operand){.data = x.data};
+    gemm_tile(&tiles, tile, rows, g->y.dim[1], steps, g->alpha, x, weight, g->beta, cpu_row(&g->y, first),
               g->y.stride[0], workspace);
 }
 
@@ -88,10 +92,10 @@ static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct gemm_t
 {
     int64_t per_expert = tiles->row_tiles * tiles->column_tiles;
     int64_t e = tile / per_expert;
+    if (!mt_tensor_present(&g->dweight[e])) return;
     int64_t first = offsets_of(&g->offsets)[e];
     int64_t rows = offsets_of(&g->offsets)[e + 1] - first;
     const struct mt_tensor *dweight = &g->dweight[e];
-    if (!mt_tensor_present(dweight)) return;
     struct mt_tensor dy = mt_tensor_rows(&g->dy, first, rows);
     struct mt_tensor x = mt_tensor_rows(&g->x, first, rows);
     gemm_tile(tiles, tile % per_expert, dweight->dim[0], dweight->dim[1], rows, g->alpha,
