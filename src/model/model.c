@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/transformer.h"
+#include "objective/parts.h"
 
 struct mt_model {
     struct mt_device *device; // borrowed
@@ -25,9 +26,10 @@ struct mt_model {
     struct mt_transformer transformer;
     struct mt_buffer index, kept, shared, work; // the regions' memory
     struct mt_buffer tables;                    // of the rotation
-    int32_t *host; // [HOST_ROWS, tokens]: index tensors on their way to the device
-    bool planning; // running only to size the device's scratch
-    bool ran;      // a forward that backward can follow has run
+    struct mt_buffer biases; // of routers that have none of their own, if a method moves them
+    int32_t *host;           // [HOST_ROWS, tokens]: index tensors on their way to the device
+    bool planning;           // running only to size the device's scratch
+    bool ran;                // a forward that backward can follow has run
 };
 
 // Rows of the host's staging memory.
@@ -108,7 +110,28 @@ static enum mt_status make_objective(struct mt_model *model)
                                        .segments = (int)model->options.sequences,
                                        .width = model->desc.width,
                                        .router = model->desc.router};
-    return mt_objective_create(model->device, &model->method, &shape, &model->objective);
+    return mt_objective_create_typed(model->device, &model->method, &shape, model->options.activations,
+                                     &model->objective);
+}
+
+/* A method that balances by bias gives one to every router that has none, zeros at first. */
+static enum mt_status make_biases(struct mt_model *model)
+{
+    if (model->objective == NULL || model->method.bias_rule == MT_BIAS_NONE) return MT_OK;
+    if (model->desc.router.kind == MT_ROUTER_SPARSEMIXER)
+        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED, "bias_rule: SparseMixer chooses without a bias");
+    int64_t experts = model->desc.experts;
+    size_t bytes = (size_t)moe_layers(model) * (size_t)experts * sizeof(float);
+    enum mt_status status = mt_device_buffer_create(model->device, bytes, &model->biases);
+    if (status != MT_OK) return status;
+    struct mt_tensor all = mt_tensor_2d(model->biases.data, MT_F32, moe_layers(model), experts);
+    int64_t used = 0;
+    for (int64_t i = 0; i < model->desc.layers; i++) {
+        struct mt_layer_params *layer = &model->params.layer[i];
+        if (!layer->moe || mt_tensor_present(&layer->correction)) continue;
+        layer->correction = mt_tensor_at(&all, used++);
+    }
+    return mt_fill(model->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
 }
 
 static enum mt_status make_tables(struct mt_model *model)
@@ -209,6 +232,7 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     made->options = checked;
     status = read_folder(made, directory);
     if (status == MT_OK) status = make_objective(made);
+    if (status == MT_OK) status = make_biases(made);
     if (status == MT_OK) status = make_transformer(made);
     if (status == MT_OK) status = make_memory(made);
     if (status == MT_OK) status = plan_scratch(made);
@@ -233,6 +257,7 @@ void mt_model_close(struct mt_model *model)
     mt_buffer_release(&model->shared);
     mt_buffer_release(&model->work);
     mt_buffer_release(&model->tables);
+    mt_buffer_release(&model->biases);
     mt_release(model->ctx, model->host, (size_t)model->options.tokens * HOST_ROWS * sizeof(int32_t));
     mt_release(model->ctx, model->transformer.layer, layers * sizeof *model->transformer.layer);
     mt_release(model->ctx, model->transformer.hidden, (layers + 1) * sizeof *model->transformer.hidden);

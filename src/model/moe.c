@@ -69,7 +69,7 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
     if (mt_tensor_present(&moe->router_input))
         moe->drouter_input = mt_plan_2d(work, pass->type, tokens, desc->width);
     if (mt_tensor_present(&moe->router_sum))
-        moe->drouter_sum = mt_plan_2d(work, MT_F32, desc->experts, desc->width);
+        moe->drouter_sum = mt_plan_2d(work, pass->type, desc->experts, desc->width);
 }
 
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -91,7 +91,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     if (mt_moe_router_shakes(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
-        moe->router_sum = mt_plan_2d(planners->work, MT_F32, desc->experts, desc->width);
+        moe->router_sum = mt_plan_2d(planners->work, pass->type, desc->experts, desc->width);
     if (desc->shared_width > 0)
         mt_mlp_plan(&moe->shared, pass, &params->shared, planners->shared, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);

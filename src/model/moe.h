@@ -33,7 +33,7 @@ struct mt_moe {
     struct mt_tensor dprobs;        // [T,n]
     struct mt_tensor dlogits;       // [T,n]
     struct mt_tensor drouter_input; // [T,d]
-    struct mt_tensor drouter_sum;   // f32 [n,d]
+    struct mt_tensor drouter_sum;   // [n,d]
 };
 
 /* Where its tensors go. */
