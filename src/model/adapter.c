@@ -13,6 +13,9 @@
 #define ARENA_BLOCK_BYTES 16384
 #define RANK_MAX          65536
 
+#define FUSED_REASON                                                                                         \
+    "adapters on fused experts (transformers 5) are not read; train them with one module per expert"
+
 static const char name_prefix[] = "base_model.model.";
 
 // ------------------------------------------------------------------ the config
@@ -171,6 +174,13 @@ static const struct mt_safetensors_tensor *find_matrix(const struct mt_adapter *
     return found;
 }
 
+/* PEFT wraps the fused experts of transformers 5, once per adapted tensor: "….experts.base_layer". */
+static bool is_fused(const char *module)
+{
+    const char *experts = strstr(module, ".experts");
+    return experts != NULL && (experts[8] == '\0' || strncmp(experts + 8, ".base_layer", 11) == 0);
+}
+
 static enum mt_status check_matrix(const struct mt_adapter *adapter,
                                    const struct mt_safetensors_tensor *stored)
 {
@@ -197,6 +207,10 @@ static enum mt_status list_modules(struct mt_adapter *adapter)
             return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
                            "%s: %s is neither the A nor the B of a linear map's LoRA pair",
                            adapter->file.path, mt_printable(stored->name).text);
+        }
+        if (is_fused(name.module)) {
+            return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: %s: " FUSED_REASON, adapter->file.path,
+                           mt_printable(stored->name).text);
         }
         if (find_matrix(adapter, name.module, name.letter == 'A' ? 'B' : 'A') == NULL) {
             return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: %s has no counterpart", adapter->file.path,

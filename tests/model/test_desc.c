@@ -251,15 +251,9 @@ static void papers_moonlight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deepseek),
-        cmocka_unit_test(deepseek_v2),
-        cmocka_unit_test(deepseek_v3),
-        cmocka_unit_test(mixtral),
-        cmocka_unit_test(phimoe),
-        cmocka_unit_test(olmoe),
-        cmocka_unit_test(qwen3_moe),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(refusals_instead),
+        cmocka_unit_test(deepseek),         cmocka_unit_test(deepseek_v2), cmocka_unit_test(deepseek_v3),
+        cmocka_unit_test(mixtral),          cmocka_unit_test(phimoe),      cmocka_unit_test(olmoe),
+        cmocka_unit_test(qwen3_moe),        cmocka_unit_test(refusals),    cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

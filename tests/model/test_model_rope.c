@@ -43,7 +43,7 @@ static void v2_lite(void **state)
     static const struct {
         int64_t pair;
         double frequency;
-    } wanted[] = {{10, 0.056234133}, {11, 0.039006927},   {16, 0.0055},
+    } wanted[] = {{10, 0.056234133},  {11, 0.039006927},  {16, 0.0055},
                   {22, 1.7782794e-4}, {23, 3.3338036e-5}, {31, 3.3338036e-6}};
     struct described v2;
     describe(model_config_text(MT_HF_DEEPSEEK_V2), &v2);
@@ -66,7 +66,8 @@ static void moonlight(void **state)
     close(&v3);
 }
 
-/* The magnitude comes from the config, at short lengths too; the factors change beyond the original length. */
+/* The magnitude comes from the config, at short lengths too; the factors change beyond the original length.
+ */
 static void phi(void **state)
 {
     (void)state;
@@ -96,8 +97,8 @@ static void against_transformers(void **state)
         " \"rope_parameters\": {\"rope_type\": \"longrope\", \"rope_theta\": 1e4,"
         " \"short_factor\": [1.0, 1.5], \"long_factor\": [2.0, 3.0],"
         " \"original_max_position_embeddings\": 1024}}";
-    static const double qwen[] = {1.0,           0.133370951,    0.0158113893,   0.00140585331,
-                                  0.00025,       4.44569851e-05, 7.90569356e-06, 1.40585337e-06};
+    static const double qwen[] = {1.0,     0.133370951,    0.0158113893,   0.00140585331,
+                                  0.00025, 4.44569851e-05, 7.90569356e-06, 1.40585337e-06};
     static const double v2[] = {1.0, 0.00580198551, 0.000269304292};
     struct described model;
     describe(qwen_yarn, &model);
@@ -147,10 +148,8 @@ static void tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(v2_lite),
-        cmocka_unit_test(moonlight),
-        cmocka_unit_test(phi),
-        cmocka_unit_test(against_transformers),
+        cmocka_unit_test(v2_lite), cmocka_unit_test(moonlight),
+        cmocka_unit_test(phi),     cmocka_unit_test(against_transformers),
         cmocka_unit_test(tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

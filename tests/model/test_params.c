@@ -38,7 +38,8 @@ static void says(const struct opened_model *opened, const char *words)
     }
 }
 
-static void refused(struct opened_model *opened, const struct mt_train_selection *selection, const char *words)
+static void refused(struct opened_model *opened, const struct mt_train_selection *selection,
+                    const char *words)
 {
     assert_int_equal(opened_model_load(opened, selection), MT_ERR_USAGE);
     says(opened, words);
@@ -126,8 +127,8 @@ static void frozen_normed(const struct opened_model *o)
 static void everything_frozen(void **state)
 {
     static void (*const check[])(const struct opened_model *opened) = {
-        [MT_HF_DEEPSEEK] = frozen_deepseek,  [MT_HF_DEEPSEEK_V2] = frozen_latent,
-        [MT_HF_DEEPSEEK_V3] = frozen_latent, [MT_HF_MIXTRAL] = frozen_sparse_block,
+        [MT_HF_DEEPSEEK] = frozen_deepseek,   [MT_HF_DEEPSEEK_V2] = frozen_latent,
+        [MT_HF_DEEPSEEK_V3] = frozen_latent,  [MT_HF_MIXTRAL] = frozen_sparse_block,
         [MT_HF_PHIMOE] = frozen_sparse_block, [MT_HF_OLMOE] = frozen_normed,
         [MT_HF_QWEN3_MOE] = frozen_normed,
     };
@@ -160,7 +161,8 @@ static void same_values(const struct opened_model *opened, const struct mt_tenso
     assert_true(mt_tensor_same_shape(&view, tensor));
     for (int64_t i = 0; i < mt_tensor_count(tensor); i++) {
         double wanted = mt_load(view.dtype, view.data, i);
-        if (mt_load(tensor->dtype, tensor->data, i) != wanted) fail_msg("%s differs at %lld", name, (long long)i);
+        if (mt_load(tensor->dtype, tensor->data, i) != wanted)
+            fail_msg("%s differs at %lld", name, (long long)i);
     }
     mt_buffer_release(&copy);
 }
@@ -171,8 +173,8 @@ static void device_memory(void **state)
     struct opened_model opened;
     make(state, MT_HF_DEEPSEEK_V3, MT_HF_BFLOAT16, &opened);
     opened.device->memory = MT_MEMORY_DEVICE;
-    load(&opened, &(struct mt_train_selection){
-                      .lora = PATTERNS("attention"), .lora_rank = 2, .lora_alpha = 4.0});
+    load(&opened,
+         &(struct mt_train_selection){.lora = PATTERNS("attention"), .lora_rank = 2, .lora_alpha = 4.0});
     const struct mt_layer_params *layer = &opened.params.layer[2];
     assert_int_equal(opened.params.mapped, 0);
     assert_int_equal(layer->up.weight[7].dtype, MT_BF16);
@@ -201,11 +203,11 @@ static void write_unaligned(const struct workplace *place, const struct opened_m
             if (correction != (pass == 0)) continue;
             assert_true(count < MOST);
             sources[count] = info;
-            specs[count++] = (struct mt_safetensors_spec){
-                .name = info->name,
-                .dtype = correction ? MT_SAFETENSORS_BF16 : MT_SAFETENSORS_F32,
-                .rank = info->rank,
-                .dim = {info->dim[0], info->dim[1]}};
+            specs[count++] =
+                (struct mt_safetensors_spec){.name = info->name,
+                                             .dtype = correction ? MT_SAFETENSORS_BF16 : MT_SAFETENSORS_F32,
+                                             .rank = info->rank,
+                                             .dim = {info->dim[0], info->dim[1]}};
         }
     }
     struct mt_context ctx;
@@ -244,7 +246,8 @@ static void unaligned_and_bf16_correction(void **state)
     assert_int_equal(opened.params.mapped, 0);
     same_values(&opened, &opened.params.embedding, "model.embed_tokens.weight");
     same_values(&opened, &opened.params.head.weight, "lm_head.weight");
-    same_values(&opened, &opened.params.layer[1].down.weight[6], "model.layers.1.mlp.experts.6.down_proj.weight");
+    same_values(&opened, &opened.params.layer[1].down.weight[6],
+                "model.layers.1.mlp.experts.6.down_proj.weight");
     float *bias = opened.params.layer[1].correction.data;
     for (int i = 0; i < 7; i++) assert_true(bias[i] == (float)(i + 1));
     bias[3] += 0.5f; // writable
@@ -314,14 +317,14 @@ static void lora_pairs(void **state)
 {
     struct opened_model opened;
     make(state, MT_HF_DEEPSEEK, MT_HF_BFLOAT16, &opened);
-    load(&opened, &(struct mt_train_selection){
-                      .lora = PATTERNS("attention", "router", "routed_experts", "shared_experts", "dense_mlp",
-                                       "lm_head"),
-                      .lora_rank = 4,
-                      .lora_alpha = 6.0,
-                      .lora_dropout = 0.25,
-                      .seed = 5});
-    // 3 layers of 4 attention maps, 1 dense MLP, 2 layers of a router, 6 experts and one shared MLP, the head.
+    load(&opened, &(struct mt_train_selection){.lora = PATTERNS("attention", "router", "routed_experts",
+                                                                "shared_experts", "dense_mlp", "lm_head"),
+                                               .lora_rank = 4,
+                                               .lora_alpha = 6.0,
+                                               .lora_dropout = 0.25,
+                                               .seed = 5});
+    // 3 layers of 4 attention maps, 1 dense MLP, 2 layers of a router, 6 experts and one shared MLP, the
+    // head.
     assert_int_equal(opened.params.trained_count, 2 * (3 * 4 + 3 + 2 * (1 + 6 * 3 + 3) + 1));
     const struct mt_layer_params *layer = &opened.params.layer[1];
     mapped(&opened, &layer->q.weight, "model.layers.1.self_attn.q_proj.weight");
@@ -332,10 +335,10 @@ static void lora_pairs(void **state)
     assert_null(layer->gate.dweight);
     assert_false(mt_tensor_present(&layer->q.dweight));
     assert_true(layer->q.stream != layer->k.stream && layer->gate.stream != layer->up.stream);
-    const struct mt_param *a =
-        opened_model_trained(&opened, "base_model.model.model.layers.1.mlp.experts.3.down_proj.lora_A.weight");
-    const struct mt_param *b =
-        opened_model_trained(&opened, "base_model.model.model.layers.1.mlp.experts.3.down_proj.lora_B.weight");
+    const struct mt_param *a = opened_model_trained(
+        &opened, "base_model.model.model.layers.1.mlp.experts.3.down_proj.lora_A.weight");
+    const struct mt_param *b = opened_model_trained(
+        &opened, "base_model.model.model.layers.1.mlp.experts.3.down_proj.lora_B.weight");
     assert_true(a != NULL && b == a + 1);
     assert_ptr_equal(a->value.data, layer->down.a[3].data);
     assert_ptr_equal(b->grad.data, layer->down.db[3].data);
@@ -439,10 +442,9 @@ static void chosen_experts(void **state)
         assert_int_equal(mt_tensor_present(&gate->dweight[e]), some[e]);
         assert_int_equal(gate->weight[e].dtype, some[e] ? MT_F32 : MT_BF16);
     }
-    load(&opened, &(struct mt_train_selection){.lora = PATTERNS("routed_experts"),
-                                               .experts = flags,
-                                               .lora_rank = 2,
-                                               .lora_alpha = 2.0});
+    load(&opened,
+         &(struct mt_train_selection){
+             .lora = PATTERNS("routed_experts"), .experts = flags, .lora_rank = 2, .lora_alpha = 2.0});
     gate = &opened.params.layer[1].gate;
     for (int e = 0; e < 8; e++) {
         assert_int_equal(mt_tensor_present(&gate->a[e]), some[e]);
@@ -493,9 +495,10 @@ static void paths(void **state)
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("lm_head", "model.norm")});
     mt_params_paths(&opened.params, &opened.desc, path);
     for (int i = 0; i < 2; i++) assert_false(path[i].router || path[i].experts || path[i].below);
-    load(&opened, &(struct mt_train_selection){.lora = PATTERNS("model.layers.0.mlp.gate", "*.experts.3.up_proj"),
-                                               .lora_rank = 1,
-                                               .lora_alpha = 1.0});
+    load(&opened,
+         &(struct mt_train_selection){.lora = PATTERNS("model.layers.0.mlp.gate", "*.experts.3.up_proj"),
+                                      .lora_rank = 1,
+                                      .lora_alpha = 1.0});
     mt_params_paths(&opened.params, &opened.desc, path);
     assert_true(path[0].router && path[0].experts && !path[0].below);
     assert_true(!path[1].router && path[1].experts && path[1].below);
@@ -524,8 +527,9 @@ static void misfit(void **state, const char *weights, const char *config, enum m
 }
 
 #define OLMOE(experts, layers, bias, vocabulary)                                                             \
-    "{\"model_type\": \"olmoe\", \"attention_bias\": " bias ", \"hidden_size\": 8, \"intermediate_size\": 4,"   \
-    " \"max_position_embeddings\": 64, \"num_attention_heads\": 2, \"num_experts\": " experts ","               \
+    "{\"model_type\": \"olmoe\", \"attention_bias\": " bias                                                  \
+    ", \"hidden_size\": 8, \"intermediate_size\": 4,"                                                        \
+    " \"max_position_embeddings\": 64, \"num_attention_heads\": 2, \"num_experts\": " experts ","            \
     " \"num_experts_per_tok\": 2, \"num_hidden_layers\": " layers ", \"vocab_size\": " vocabulary "}"
 
 static void files_that_do_not_fit(void **state)
@@ -536,7 +540,8 @@ static void files_that_do_not_fit(void **state)
            "unexpected: model.layers.1.input_layernorm.weight, ");
     misfit(state, OLMOE("3", "2", "false", "9"), OLMOE("3", "1", "false", "9"), MT_ERR_FORMAT, "and 14 more");
     misfit(state, OLMOE("3", "1", "false", "9"), OLMOE("3", "1", "false", "11"), MT_ERR_SHAPE,
-           "wrong: model.embed_tokens.weight is F32 [9, 8], expected [11, 8] in F32, BF16 or F16, lm_head.weight");
+           "wrong: model.embed_tokens.weight is F32 [9, 8], expected [11, 8] in F32, BF16 or F16, "
+           "lm_head.weight");
     misfit(state, OLMOE("3", "1", "true", "9"), OLMOE("4", "1", "false", "9"), MT_ERR_FORMAT,
            "unexpected: model.layers.0.self_attn.k_proj.bias");
 }
