@@ -194,7 +194,7 @@ static void write_unaligned(const struct workplace *place, const struct opened_m
 {
     enum { MOST = 128 };
     struct mt_safetensors_spec specs[MOST];
-    const struct mt_safetensors_tensor *sources[MOST];
+    const struct mt_safetensors_tensor *sources[MOST] = {0};
     size_t count = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < opened->checkpoint.tensor_count; i++) {
