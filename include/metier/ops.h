@@ -43,10 +43,14 @@ struct mt_gemm_args {
     float beta;
 };
 
-/* Rows sorted by expert: y[r] = alpha · x[r] · op(W_e) + beta · y[r] for offsets[e] <= r < offsets[e+1]. */
+/*
+ * Rows sorted by expert: y[r] = alpha · x[r] · op(W_e) + beta · y[r] for offsets[e] <= r < offsets[e+1]. An
+ * absent W_e counts as zeros: only beta acts on its rows.
+ */
 struct mt_grouped_gemm_args {
     struct mt_tensor x;             // [R,K]
-    const struct mt_tensor *weight; // n views, borrowed: each [N,K] with transpose_weight, else [K,N]
+    const struct mt_tensor *weight; // n views, borrowed: each [N,K] with transpose_weight, else [K,N], of any
+                                    // float type; or absent
     int experts;                    // n
     struct mt_tensor offsets;       // i32 [n+1], rising from 0; offsets[n] <= R, later rows are untouched
     struct mt_tensor y;             // [R,N]
@@ -55,11 +59,14 @@ struct mt_grouped_gemm_args {
     float beta;
 };
 
-/* Weight gradient per expert: dW_e = alpha · dy_eᵀ · x_e + beta · dW_e; without rows only beta acts. */
+/*
+ * Weight gradient per expert: dW_e = alpha · dy_eᵀ · x_e + beta · dW_e; without rows only beta acts. An
+ * absent dW_e is not wanted.
+ */
 struct mt_grouped_gemm_dw_args {
     struct mt_tensor dy;             // [R,N]
     struct mt_tensor x;              // [R,K]
-    const struct mt_tensor *dweight; // n views, borrowed: each f32 [N,K]
+    const struct mt_tensor *dweight; // n views, borrowed: each f32 [N,K], or absent
     int experts;                     // n
     struct mt_tensor offsets;        // i32 [n+1]
     float alpha;                     // 0 is refused

@@ -14,16 +14,23 @@ float mt_rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
     return mt_rng_unit(mt_rng_u32(seed, stream, index));
 }
 
-float mt_rng_normal(uint64_t seed, uint64_t stream, uint64_t index)
+void mt_rng_normals(uint64_t seed, uint64_t stream, uint64_t block, float normal[4])
 {
     // A block of four words makes four normals: each pair of words gives one sine and one cosine.
-    struct mt_rng_block block = mt_rng_words(seed, stream, index / 4);
-    unsigned slot = (unsigned)(index % 4);
-    double radius_word = mt_rng_unit_open(block.word[slot & 2u]);
-    double angle_word = mt_rng_unit(block.word[(slot & 2u) + 1]);
-    double radius = sqrt(-2.0 * log(radius_word));
-    double angle = 6.283185307179586 * angle_word;
-    return (float)(radius * ((slot & 1u) ? sin(angle) : cos(angle)));
+    struct mt_rng_block words = mt_rng_words(seed, stream, block);
+    for (unsigned pair = 0; pair < 4; pair += 2) {
+        double radius = sqrt(-2.0 * log((double)mt_rng_unit_open(words.word[pair])));
+        double angle = 6.283185307179586 * (double)mt_rng_unit(words.word[pair + 1]);
+        normal[pair] = (float)(radius * cos(angle));
+        normal[pair + 1] = (float)(radius * sin(angle));
+    }
+}
+
+float mt_rng_normal(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    float normal[4];
+    mt_rng_normals(seed, stream, index / 4, normal);
+    return normal[index % 4];
 }
 
 uint64_t mt_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t bound)

@@ -68,6 +68,9 @@ float mt_rng_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 /* Element `index` of a stream: standard normal (Box-Muller on the block's words). */
 float mt_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
+/* Elements 4·block … 4·block+3 of a stream, as mt_rng_normal gives them, for a quarter of the work. */
+void mt_rng_normals(uint64_t seed, uint64_t stream, uint64_t block, float normal[4]);
+
 /* Element `index` of a stream: an integer in [0, bound), without modulo bias; bound > 0. */
 uint64_t mt_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t bound);
 

@@ -10,6 +10,37 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_devices,
     },
     {
+        .name = "forward",
+        .summary = "run a model on token ids: logits, hidden states, routing, gradients, as a file",
+        .arguments = "DIR",
+        .details =
+            "DIR is a Hugging Face model folder. The file holds logits [T,V] and, for every layer L,\n"
+            "hidden.L [T,d] as it leaves the layer, router_logits.L [T,n], experts.L [T,k] and\n"
+            "weights.L [T,k] where the layer has experts; sequences are packed one after the other.\n"
+            "With --grads also loss (the next id's mean cross-entropy, plus the method's terms), loss.h,\n"
+            "loss.TERM (summed over layers, without weight), scale.TERM (the weight, per MoE layer),\n"
+            "grad.NAME for everything that learns, and param.NAME for LoRA's own tensors. Evaluation\n"
+            "mode, unless --training.",
+        .examples =
+            "  metier forward models/moe --ids 1,306,4658 --out out.safetensors\n"
+            "  metier forward models/moe --ids-file ids.txt --grads --out grads.safetensors\n"
+            "  metier forward models/moe --ids 1,306,4658 --grads --train lora --targets attention,router\n"
+            "  metier forward models/moe --ids 1,306,4658 --grads --method paper beta=1e-2 --json",
+        .run = cli_forward,
+    },
+    {
+        .name = "init",
+        .summary = "a model folder with random weights, from a config.json",
+        .arguments = "",
+        .details =
+            "Writes a copy of the config and weights under the names the architecture has on disk: normal\n"
+            "with mean 0, norms 1, biases 0. The same config, seed, type and deviation give the same bytes.\n"
+            "A folder that already has weights is refused.",
+        .examples = "  metier init --config config.json --seed 1 --out models/small\n"
+                    "  metier init --config config.json --seed 1 --dtype bf16 --std 0.006 --out models/small",
+        .run = cli_init,
+    },
+    {
         .name = "inspect",
         .summary = "what a model folder holds: architecture, parameters, missing tensors, memory to train it",
         .arguments = "DIR",

@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 
 int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

@@ -1,12 +1,12 @@
 /*
  * Cases of grouped_gemm: forward with both orientations of the weights, backward as the input gradient
  * (the other orientation) and grouped_gemm_dw. Loads even, uneven, empty, all on one expert, rows left over
- * after the last expert.
+ * after the last expert; some or all experts without a matrix.
  */
 #include "ops/case_files.h"
 
 enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
-enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS };
+enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT };
 enum { ALPHA, BETA };
 
 #define MOST_EXPERTS 64
@@ -17,6 +17,14 @@ enum load {
     LOAD_ONE,    // everything on the last but one
     LOAD_NONE,   // no rows belong to anyone
 };
+
+enum absent {
+    ABSENT_NONE,
+    ABSENT_SOME, // the first and every third after it
+    ABSENT_ALL,
+};
+
+static const char *const absent_names[] = {"", " some absent", " all absent"};
 
 static const char *const load_names[] = {"even", "uneven", "one", "none"};
 
@@ -48,15 +56,21 @@ static void fill(const struct op_case *c, struct mt_tensor *t)
 }
 
 /* The experts' matrices lie one after the other in a [n, rows, columns] slot. */
-static void views_of(const struct mt_tensor *stacked, struct mt_tensor view[MOST_EXPERTS])
+static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
+                     struct mt_tensor view[MOST_EXPERTS])
 {
-    for (int64_t e = 0; e < stacked->dim[0]; e++) view[e] = mt_tensor_at(stacked, e);
+    enum absent absent = (enum absent)c->param[ABSENT];
+    for (int64_t e = 0; e < stacked->dim[0]; e++) {
+        bool left_out = absent == ABSENT_ALL || (absent == ABSENT_SOME && e % 3 == 0);
+        view[e] = mt_tensor_at(stacked, e);
+        if (left_out) view[e].rank = 0;
+    }
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor weight[MOST_EXPERTS];
-    views_of(&t[WEIGHT], weight);
+    views_of(c, &t[WEIGHT], weight);
     return mt_grouped_gemm(device,
                            &(struct mt_grouped_gemm_args){.x = t[X],
                                                           .weight = weight,
@@ -71,7 +85,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
 static enum mt_status weight_gradient(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor dweight[MOST_EXPERTS];
-    views_of(&t[DWEIGHT], dweight);
+    views_of(c, &t[DWEIGHT], dweight);
     bool transpose = c->param[TRANSPOSE_WEIGHT] != 0;
     // A weight used as [K,N] has the gradient xᵀ·dy: the two change places.
     return mt_grouped_gemm_dw(
@@ -87,7 +101,7 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor weight[MOST_EXPERTS];
-    views_of(&t[WEIGHT], weight);
+    views_of(c, &t[WEIGHT], weight);
     // Rows of no expert keep dx: it is accumulated, so that they hold what the check expects.
     enum mt_status status = mt_grouped_gemm(
         device, &(struct mt_grouped_gemm_args){.x = t[DY],
@@ -110,15 +124,17 @@ struct grouped_case {
     float alpha, beta;
     int64_t padding;
     bool overwrite_dweight;
+    enum absent absent;
 };
 
 static struct op_case *add(struct case_list *list, struct grouped_case g)
 {
     if (g.alpha == 0.0f) g.alpha = 1.0f;
     struct op_case *c =
-        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s weight %s beta %g%s",
+        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s weight %s beta %g%s%s",
                  g.transpose ? "NT" : "NN", (int)g.rows, (int)g.n, (int)g.k, g.experts, load_names[g.load],
-                 mt_dtype_name(g.weight_type), (double)g.beta, g.padding != 0 ? " padded" : "");
+                 mt_dtype_name(g.weight_type), (double)g.beta, g.padding != 0 ? " padded" : "",
+                 absent_names[g.absent]);
     int64_t x_dims[] = {g.rows, g.k};
     int64_t y_dims[] = {g.rows, g.n};
     int64_t weight_dims[] = {g.experts, g.transpose ? g.n : g.k, g.transpose ? g.k : g.n};
@@ -127,6 +143,7 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     c->param[TRANSPOSE_WEIGHT] = g.transpose;
     c->param[LOAD] = g.load;
     c->param[EXPERTS] = g.experts;
+    c->param[ABSENT] = g.absent;
     c->real[ALPHA] = g.alpha;
     c->real[BETA] = g.beta;
     c->fill = fill;
@@ -218,10 +235,37 @@ static void add_small(struct case_list *list, bool transpose)
                   .rows = 500, .n = 40, .k = 400, .experts = 2, .load = LOAD_EVEN, .transpose = transpose});
 }
 
+/* Gradients are accumulated throughout: what is not wanted must stay as it was. */
+static void add_absent(struct case_list *list, bool transpose)
+{
+    struct grouped_case g = {.rows = 41,
+                             .n = 33,
+                             .k = 35,
+                             .experts = 8,
+                             .load = LOAD_UNEVEN,
+                             .transpose = transpose,
+                             .weight_type = MT_BF16,
+                             .beta = 0.5f,
+                             .absent = ABSENT_SOME};
+    add(list, g);
+    g.beta = 0.0f;
+    g.padding = 3;
+    g.weight_type = MT_F32;
+    add(list, g);
+    g.absent = ABSENT_ALL;
+    add(list, g);
+    g.rows = 700;
+    g.experts = 64;
+    g.absent = ABSENT_SOME;
+    add(list, g);
+}
+
 void cases_grouped_gemm(struct case_list *list)
 {
     add_small(list, true);
     add_small(list, false);
+    add_absent(list, true);
+    add_absent(list, false);
     for (int transpose = 1; transpose >= 0; transpose--) {
         for (int type = 0; type < 2; type++) {
             struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};

@@ -232,6 +232,49 @@ static void test_grouped_by_hand(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* Three experts: a bf16 matrix, none, an f32 matrix; a gradient for the last alone. */
+static void test_grouped_absent(void **state)
+{
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    struct mt_device *device = new_device(&ctx, *state, NULL);
+    uint16_t first[] = {mt_float_to_bf16(2.0f), mt_float_to_bf16(-1.0f)};
+    float last[] = {1, 3};
+    float x[] = {1, 2, 3, 4, 5, 6};
+    float y[] = {10, 20, 30};
+    int32_t offsets[] = {0, 1, 2, 3};
+    struct mt_tensor weight[] = {mt_tensor_2d(first, MT_BF16, 1, 2), {0}, mt_tensor_2d(last, MT_F32, 1, 2)};
+    struct mt_grouped_gemm_args args = {.x = mt_tensor_2d(x, MT_F32, 3, 2),
+                                        .weight = weight,
+                                        .experts = 3,
+                                        .offsets = mt_tensor_1d(offsets, MT_I32, 4),
+                                        .y = mt_tensor_2d(y, MT_F32, 3, 1),
+                                        .transpose_weight = true,
+                                        .alpha = 1.0f,
+                                        .beta = 2.0f};
+    assert_int_equal(mt_grouped_gemm(device, &args), MT_OK);
+    assert_memory_equal(y, ((float[]){20, 40, 83}), sizeof y);
+    args.beta = 0.0f;
+    y[1] = NAN;
+    assert_int_equal(mt_grouped_gemm(device, &args), MT_OK);
+    assert_memory_equal(y, ((float[]){0, 0, 23}), sizeof y);
+
+    float dy[] = {7, 8, 9};
+    float dw[] = {1, 1};
+    struct mt_tensor dweight[] = {{0}, {0}, mt_tensor_2d(dw, MT_F32, 1, 2)};
+    struct mt_grouped_gemm_dw_args dw_args = {.dy = mt_tensor_2d(dy, MT_F32, 3, 1),
+                                              .x = args.x,
+                                              .dweight = dweight,
+                                              .experts = 3,
+                                              .offsets = args.offsets,
+                                              .alpha = 1.0f,
+                                              .beta = 1.0f};
+    assert_int_equal(mt_grouped_gemm_dw(device, &dw_args), MT_OK);
+    assert_memory_equal(dw, ((float[]){46, 55}), sizeof dw);
+    mt_device_destroy(device);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 // ------------------------------------------------------------------ refusals
 
 static void expect(enum mt_status got, enum mt_status wanted, const struct mt_context *ctx, const char *word)
@@ -317,8 +360,12 @@ static void test_grouped_refuses(void **state)
     offsets[2] = 1;
     expect(mt_grouped_gemm(device, &good), MT_ERR_USAGE, &ctx, "offsets holds 1");
     offsets[2] = 5;
-    weight[1].dtype = MT_BF16;
-    expect(mt_grouped_gemm(device, &good), MT_ERR_DTYPE, &ctx, "weight[1] is bf16");
+    weight[0] = (struct mt_tensor){0};
+    weight[1].dim[1] = 4;
+    expect(mt_grouped_gemm(device, &good), MT_ERR_SHAPE, &ctx, "weight[1] is f32 [4, 4]");
+    weight[1].dim[1] = 3;
+    weight[1].dtype = MT_I32;
+    expect(mt_grouped_gemm(device, &good), MT_ERR_DTYPE, &ctx, "weight[1] is i32");
     mt_device_destroy(device);
 }
 
@@ -373,6 +420,8 @@ int main(void)
         cmocka_unit_test_prestate(test_by_hand, cpu_name),
         cmocka_unit_test_prestate(test_grouped_by_hand, ref_name),
         cmocka_unit_test_prestate(test_grouped_by_hand, cpu_name),
+        cmocka_unit_test_prestate(test_grouped_absent, ref_name),
+        cmocka_unit_test_prestate(test_grouped_absent, cpu_name),
         cmocka_unit_test(test_gemm_refuses),
         cmocka_unit_test(test_grouped_refuses),
         cmocka_unit_test(test_dw_refuses),

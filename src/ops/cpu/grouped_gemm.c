@@ -17,7 +17,10 @@ static int64_t enough_tiles(int experts)
 
 static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
 {
-    return gemm_reads(g->x.dtype) && gemm_reads(g->weight[0].dtype) && cpu_is_f32(&g->y);
+    for (int e = 0; e < g->experts; e++) {
+        if (mt_tensor_present(&g->weight[e]) && !gemm_reads(g->weight[e].dtype)) return false;
+    }
+    return gemm_reads(g->x.dtype) && cpu_is_f32(&g->y);
 }
 
 size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *args)
@@ -42,9 +45,14 @@ static void forward_tile(const struct mt_grouped_gemm_args *g, int64_t tile, voi
         tiles = forward_cut(g, e);
     }
     int64_t first = offsets_of(&g->offsets)[e];
+    int64_t rows = offsets_of(&g->offsets)[e + 1] - first;
     struct gemm_operand x = gemm_operand_at(gemm_operand_of(&g->x, false), first, 0);
-    gemm_tile(&tiles, tile, offsets_of(&g->offsets)[e + 1] - first, g->y.dim[1], g->x.dim[1], g->alpha, x,
-              gemm_operand_of(&g->weight[e], g->transpose_weight), g->beta, cpu_row(&g->y, first),
+    bool present = mt_tensor_present(&g->weight[e]);
+    // Without steps only beta acts, and the operands are not read.
+    int64_t steps = present ? g->x.dim[1] : 0;
+    struct gemm_operand weight =
+        present ? gemm_operand_of(&g->weight[e], g->transpose_weight) : (struct gemm_operand){.data = x.data};
+    gemm_tile(&tiles, tile, rows, g->y.dim[1], steps, g->alpha, x, weight, g->beta, cpu_row(&g->y, first),
               g->y.stride[0], workspace);
 }
 
@@ -67,7 +75,10 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
 
 static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
 {
-    return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype) && cpu_is_f32(&g->dweight[0]);
+    for (int e = 0; e < g->experts; e++) {
+        if (mt_tensor_present(&g->dweight[e]) && !cpu_is_f32(&g->dweight[e])) return false;
+    }
+    return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype);
 }
 
 size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
@@ -81,6 +92,7 @@ static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct gemm_t
 {
     int64_t per_expert = tiles->row_tiles * tiles->column_tiles;
     int64_t e = tile / per_expert;
+    if (!mt_tensor_present(&g->dweight[e])) return;
     int64_t first = offsets_of(&g->offsets)[e];
     int64_t rows = offsets_of(&g->offsets)[e + 1] - first;
     const struct mt_tensor *dweight = &g->dweight[e];

@@ -1,8 +1,19 @@
 /*
  * grouped_gemm: with e the expert of row r, y_rj = alpha Σ_p x_rp op(W_e)_pj + beta y_rj.
+ * An absent W_e leaves beta y_rj.
  * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri x_rj + beta dW_e,ij over the rows r of expert e.
  */
 #include "ops/ref/ref.h"
+
+/* y = beta y. */
+static void scale(const struct mt_tensor *y, float beta)
+{
+    for (int64_t i = 0; i < y->dim[0]; i++) {
+        for (int64_t j = 0; j < y->dim[1]; j++) {
+            ref_set2(y, i, j, beta == 0.0f ? 0.0 : (double)beta * ref_get2(y, i, j));
+        }
+    }
+}
 
 enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
 {
@@ -18,6 +29,10 @@ enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
             .alpha = g->alpha,
             .beta = g->beta,
         };
+        if (!mt_tensor_present(&g->weight[e])) {
+            scale(&one.c, g->beta);
+            continue;
+        }
         enum mt_status status = mt_ref_gemm(device, &one);
         if (status != MT_OK) return status;
     }
@@ -28,6 +43,7 @@ enum mt_status mt_ref_grouped_gemm_dw(struct mt_device *device, const void *args
 {
     const struct mt_grouped_gemm_dw_args *g = args;
     for (int e = 0; e < g->experts; e++) {
+        if (!mt_tensor_present(&g->dweight[e])) continue;
         int32_t first = ref_int1(&g->offsets, e);
         int32_t count = ref_int1(&g->offsets, e + 1) - first;
         struct mt_gemm_args one = {

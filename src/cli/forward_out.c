@@ -1,0 +1,182 @@
+/* What metier forward writes: a safetensors file with logits, hidden states, routing, losses and gradients.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/forward.h"
+#include "formats/safetensors_writer.h"
+
+#define NAME_BYTES 256
+
+/* The tensors of the file, in order; the arena owns names, and values made here. */
+struct listing {
+    struct mt_arena arena;
+    struct mt_safetensors_spec *specs;
+    const void **data;
+    size_t count, capacity;
+};
+
+static enum mt_status add(struct listing *list, const char *name, enum mt_safetensors_dtype dtype, int rank,
+                          const int64_t *dims, const void *data)
+{
+    struct mt_context *ctx = list->arena.ctx;
+    if (list->count == list->capacity)
+        return mt_fail(ctx, MT_ERR_INTERNAL, "more tensors than counted, at %s", name);
+    char *copy = NULL;
+    enum mt_status status = mt_arena_copy_text(&list->arena, name, strlen(name), &copy);
+    if (status != MT_OK) return status;
+    struct mt_safetensors_spec *spec = &list->specs[list->count];
+    *spec = (struct mt_safetensors_spec){.name = copy, .dtype = dtype, .rank = rank};
+    for (int axis = 0; axis < rank; axis++) spec->dim[axis] = dims[axis];
+    list->data[list->count++] = data;
+    return MT_OK;
+}
+
+/* A contiguous tensor, f32 or i32. */
+static enum mt_status add_tensor(struct listing *list, const char *prefix, const char *rest,
+                                 const struct mt_tensor *tensor)
+{
+    char name[NAME_BYTES];
+    (void)snprintf(name, sizeof name, "%s%s", prefix, rest);
+    enum mt_safetensors_dtype dtype = tensor->dtype == MT_I32 ? MT_SAFETENSORS_I32 : MT_SAFETENSORS_F32;
+    return add(list, name, dtype, tensor->rank, tensor->dim, tensor->data);
+}
+
+/* f64 values: one without a dimension, or one per MoE layer. */
+static enum mt_status add_values(struct listing *list, const char *prefix, const char *rest, int rank,
+                                 int64_t count, double **values)
+{
+    char name[NAME_BYTES];
+    void *memory = NULL;
+    (void)snprintf(name, sizeof name, "%s%s", prefix, rest);
+    enum mt_status status = mt_arena_allocate(&list->arena, (size_t)count * sizeof(double), &memory);
+    if (status != MT_OK) return status;
+    *values = memory;
+    return add(list, name, MT_SAFETENSORS_F64, rank, &count, memory);
+}
+
+static enum mt_status add_value(struct listing *list, const char *prefix, const char *rest, double value)
+{
+    double *place = NULL;
+    enum mt_status status = add_values(list, prefix, rest, 0, 1, &place);
+    if (status == MT_OK) *place = value;
+    return status;
+}
+
+static enum mt_status add_terms(struct listing *list, const struct forward_results *results)
+{
+    const struct mt_objective *objective = mt_model_objective(results->model);
+    if (objective == NULL) return MT_OK;
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        const char *name = mt_term_name((enum mt_term)term);
+        double *scale = NULL;
+        double sum = 0.0;
+        enum mt_status status = add_values(list, "scale.", name, 1, results->moe_layers, &scale);
+        if (status != MT_OK) return status;
+        for (int layer = 0; layer < results->moe_layers; layer++) {
+            const struct mt_layer_report *report = mt_objective_layer(objective, layer);
+            scale[layer] = report->weight[term];
+            sum += report->loss[term];
+        }
+        status = add_value(list, "loss.", name, sum);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}
+
+static enum mt_status add_losses(struct listing *list, const struct forward_results *results)
+{
+    enum mt_status status = add_value(list, "loss", "", results->loss.task + results->loss.terms);
+    if (status == MT_OK) status = add_value(list, "loss.", "h", results->loss.task);
+    if (status == MT_OK) status = add_terms(list, results);
+    return status;
+}
+
+static enum mt_status add_layers(struct listing *list, const struct forward_results *results)
+{
+    enum mt_status status = MT_OK;
+    int64_t layers = mt_model_description(results->model)->layers;
+    for (int64_t layer = 0; status == MT_OK && layer < layers; layer++) {
+        char number[32];
+        (void)snprintf(number, sizeof number, "%" PRId64, layer);
+        status = add_tensor(list, "hidden.", number, mt_model_hidden(results->model, layer));
+        const struct mt_routing *routing = mt_model_routing(results->model, layer);
+        if (status != MT_OK || routing == NULL) continue;
+        status = add_tensor(list, "router_logits.", number, &routing->logits);
+        if (status == MT_OK) status = add_tensor(list, "experts.", number, &routing->expert);
+        if (status == MT_OK) status = add_tensor(list, "weights.", number, &routing->weight);
+    }
+    return status;
+}
+
+static bool is_lora(const struct mt_param *param)
+{
+    return strncmp(param->name, "base_model.", strlen("base_model.")) == 0;
+}
+
+static enum mt_status add_params(struct listing *list, const struct mt_params *params)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; status == MT_OK && i < params->trained_count; i++) {
+        const struct mt_param *param = &params->trained[i];
+        status = add_tensor(list, "grad.", param->name, &param->grad);
+        if (status == MT_OK && is_lora(param))
+            status = add_tensor(list, "param.", param->name, &param->value);
+    }
+    return status;
+}
+
+static enum mt_status write_file(const struct listing *list, const char *path)
+{
+    struct mt_safetensors_writer writer;
+    struct mt_context *ctx = list->arena.ctx;
+    enum mt_status status = mt_safetensors_writer_open(ctx, path, list->specs, list->count, NULL, 0, &writer);
+    for (size_t i = 0; status == MT_OK && i < list->count; i++) {
+        const struct mt_safetensors_spec *spec = &list->specs[i];
+        size_t bytes = spec->dtype == MT_SAFETENSORS_F64 ? 8 : 4;
+        for (int axis = 0; axis < spec->rank; axis++) bytes *= (size_t)spec->dim[axis];
+        status = mt_safetensors_writer_write(&writer, list->data[i], bytes);
+    }
+    return status == MT_OK ? mt_safetensors_writer_finish(&writer) : status;
+}
+
+static enum mt_status list_and_write(struct listing *list, const struct forward_settings *settings,
+                                     const struct forward_results *results, const struct mt_tensor *logits)
+{
+    // f64 first: then every tensor of the file is aligned.
+    enum mt_status status = settings->grads ? add_losses(list, results) : MT_OK;
+    if (status == MT_OK) status = add_tensor(list, "logits", "", logits);
+    if (status == MT_OK) status = add_layers(list, results);
+    if (status == MT_OK && settings->grads) status = add_params(list, mt_model_params(results->model));
+    return status == MT_OK ? write_file(list, settings->out) : status;
+}
+
+enum mt_status forward_write(struct mt_context *ctx, const struct forward_settings *settings,
+                             const struct forward_ids *ids, const struct forward_results *results)
+{
+    const struct mt_model_desc *desc = mt_model_description(results->model);
+    struct listing list = {0};
+    mt_arena_init(&list.arena, ctx, 65536);
+    list.capacity =
+        3 + 2 * MT_TERM_COUNT + 4 * (size_t)desc->layers + 2 * mt_model_params(results->model)->trained_count;
+    int64_t tokens = (int64_t)ids->ids.count;
+    size_t logit_bytes = (size_t)tokens * (size_t)desc->vocabulary * sizeof(float);
+    void *memory = NULL;
+    void *logit_memory = NULL;
+    enum mt_status status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.specs, &memory);
+    list.specs = memory;
+    if (status == MT_OK) status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.data, &memory);
+    list.data = memory;
+    if (status == MT_OK) {
+        status = mt_allocate(ctx, logit_bytes, &logit_memory);
+        if (status != MT_OK) status = mt_fail_within(ctx, status, "logits");
+    }
+    if (status == MT_OK) {
+        struct mt_tensor logits = mt_tensor_2d(logit_memory, MT_F32, tokens, desc->vocabulary);
+        status = mt_model_logits(results->model, &logits);
+        if (status == MT_OK) status = list_and_write(&list, settings, results, &logits);
+    }
+    mt_release(ctx, logit_memory, logit_bytes);
+    mt_arena_free(&list.arena);
+    return status;
+}

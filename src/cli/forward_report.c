@@ -1,0 +1,134 @@
+/* The summary of metier forward. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/forward.h"
+
+/* (largest load - mean) / mean of one layer's served slots; 0 when nothing was served. */
+static double max_violation(const struct mt_routing *routing)
+{
+    const int32_t *offsets = routing->offsets.data;
+    int32_t largest = 0;
+    for (int e = 0; e < routing->experts; e++) {
+        int32_t load = offsets[e + 1] - offsets[e];
+        if (load > largest) largest = load;
+    }
+    double mean = (double)offsets[routing->experts] / routing->experts;
+    return mean > 0.0 ? ((double)largest - mean) / mean : 0.0;
+}
+
+/* A term's value summed over layers, and its mean weight; false for a term that is off. */
+static bool term_of(const struct forward_results *results, enum mt_term term, double *loss, double *weight)
+{
+    const struct mt_objective *objective = mt_model_objective(results->model);
+    if (objective == NULL) return false;
+    *loss = 0.0;
+    *weight = 0.0;
+    for (int layer = 0; layer < results->moe_layers; layer++) {
+        const struct mt_layer_report *report = mt_objective_layer(objective, layer);
+        *loss += report->loss[term];
+        *weight += report->weight[term] / results->moe_layers;
+    }
+    return *weight != 0.0;
+}
+
+static void print_losses(const struct forward_results *results)
+{
+    const struct mt_model_loss *loss = &results->loss;
+    printf("%-14s %.6f\n", "loss", loss->task + loss->terms);
+    printf("  %-12s %.6f   mean over %" PRId64 " labels\n", "h", loss->task, loss->labels);
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        double value = 0.0;
+        double weight = 0.0;
+        if (!term_of(results, (enum mt_term)term, &value, &weight)) continue;
+        printf("  %-12s %.6f   weight %.3e, summed over layers\n", mt_term_name((enum mt_term)term), value,
+               weight);
+    }
+}
+
+static void print_text(const struct forward_settings *settings, const struct forward_ids *ids,
+                       const struct forward_results *results)
+{
+    const struct mt_model_desc *desc = mt_model_description(results->model);
+    const struct mt_params *params = mt_model_params(results->model);
+    size_t sequences = ids->offsets.count - 1;
+    printf("%-14s %zu in %zu %s\n", "tokens", ids->ids.count, sequences,
+           sequences == 1 ? "sequence" : "sequences");
+    printf("%-14s %.3f s\n", "time", results->seconds);
+    if (settings->grads) {
+        printf("%-14s %" PRId64 " in %zu tensors\n", "trained", params->trained_elements,
+               params->trained_count);
+        print_losses(results);
+    }
+    for (int64_t layer = 0; layer < desc->layers; layer++) {
+        const struct mt_routing *routing = mt_model_routing(results->model, layer);
+        if (routing == NULL) continue;
+        printf("%-14s %.4f   layer %" PRId64 "\n", "MaxVio", max_violation(routing), layer);
+    }
+}
+
+static json_t *terms_json(const struct forward_results *results)
+{
+    json_t *object = json_object();
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        double value = 0.0;
+        double weight = 0.0;
+        if (!term_of(results, (enum mt_term)term, &value, &weight)) continue;
+        (void)json_object_set_new(object, mt_term_name((enum mt_term)term),
+                                  json_pack("{s:f, s:f}", "loss", value, "mean_weight", weight));
+    }
+    return object;
+}
+
+static json_t *violations_json(const struct forward_results *results)
+{
+    json_t *list = json_array();
+    int64_t layers = mt_model_description(results->model)->layers;
+    for (int64_t layer = 0; layer < layers; layer++) {
+        const struct mt_routing *routing = mt_model_routing(results->model, layer);
+        if (routing == NULL) continue;
+        (void)json_array_append_new(list, json_pack("{s:I, s:f}", "layer", (json_int_t)layer, "max_violation",
+                                                    max_violation(routing)));
+    }
+    return list;
+}
+
+static enum mt_status print_json(struct mt_context *ctx, const struct forward_settings *settings,
+                                 const struct forward_ids *ids, const struct forward_results *results)
+{
+    const struct mt_params *params = mt_model_params(results->model);
+    json_t *root = json_pack("{s:I, s:I, s:f, s:o}", "tokens", (json_int_t)ids->ids.count, "sequences",
+                             (json_int_t)(ids->offsets.count - 1), "seconds", results->seconds, "layers",
+                             violations_json(results));
+    if (root != NULL && settings->grads) {
+        json_t *losses =
+            json_pack("{s:f, s:f, s:I, s:o, s:I, s:I}", "loss", results->loss.task + results->loss.terms,
+                      "loss_h", results->loss.task, "labels", (json_int_t)results->loss.labels, "terms",
+                      terms_json(results), "trained", (json_int_t)params->trained_elements, "trained_tensors",
+                      (json_int_t)params->trained_count);
+        if (losses != NULL) (void)json_object_update(root, losses);
+        json_decref(losses);
+    }
+    if (root == NULL) return mt_fail(ctx, MT_ERR_NUMERIC, "the result holds numbers JSON cannot say");
+    int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    json_decref(root);
+    printf("\n");
+    return failed == 0 ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot write standard output");
+}
+
+enum mt_status forward_report(struct mt_context *ctx, const struct forward_settings *settings,
+                              const struct forward_ids *ids, const struct forward_results *results)
+{
+    enum mt_status status = MT_OK;
+    if (settings->json) {
+        status = print_json(ctx, settings, ids, results);
+    } else {
+        print_text(settings, ids, results);
+    }
+    if (status != MT_OK) return status;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
+    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}

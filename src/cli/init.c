@@ -1,0 +1,95 @@
+/* metier init: a model folder with random weights. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+#include "model/init.h"
+
+struct settings {
+    const char *config;
+    const char *out;
+    const char *dtype;
+    int64_t seed;
+    double deviation;
+    int64_t threads;
+};
+
+static enum mt_status read_dtype(struct mt_context *ctx, const char *word, enum mt_hf_float *dtype)
+{
+    static const struct {
+        const char *word;
+        enum mt_hf_float dtype;
+    } words[] = {{"f32", MT_HF_FLOAT32}, {"bf16", MT_HF_BFLOAT16}, {"f16", MT_HF_FLOAT16}};
+    *dtype = MT_HF_FLOAT_UNKNOWN;
+    if (word == NULL) return MT_OK;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            *dtype = words[i].dtype;
+            return MT_OK;
+        }
+    }
+    return mt_fail(ctx, MT_ERR_USAGE, "--dtype is '%s', expected f32, bf16 or f16", word);
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
+                            const struct cli_arguments *arguments)
+{
+    if (arguments->positional_count > 0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[0]);
+    }
+    if (settings->config == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--config FILE is missing");
+    if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
+    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
+    if (!isnan(settings->deviation) && !(settings->deviation >= 0.0 && settings->deviation <= 1e3)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--std is %g, expected 0 to 1000", settings->deviation);
+    }
+    if (settings->threads < 0 || settings->threads > 4096) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
+    }
+    return MT_OK;
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
+{
+    struct mt_model_init_options options = {
+        .config = settings->config,
+        .directory = settings->out,
+        .seed = (uint64_t)settings->seed,
+        .deviation = isnan(settings->deviation) ? -1.0 : settings->deviation,
+        .threads = (int)settings->threads,
+        .progress = stderr,
+    };
+    struct mt_model_init_result result;
+    enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK) status = mt_model_init(ctx, &options, &result);
+    if (status != MT_OK) return status;
+    printf("%s: %" PRId64 " parameters, %" PRIu64 " bytes, %zu %s\n", settings->out, result.parameters,
+           result.bytes, result.files, result.files == 1 ? "file" : "files");
+    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
+    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct settings settings = {.deviation = NAN}; // not given: the config's own
+    const struct cli_option options[] = {
+        {"--config", CLI_TEXT, &settings.config, "FILE", "config.json of one of the known architectures"},
+        {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; made where it does not exist"},
+        {"--seed", CLI_INTEGER, &settings.seed, "N", "of the random numbers (0)"},
+        {"--dtype", CLI_TEXT, &settings.dtype, "TYPE",
+         "f32, bf16 or f16 (as the config says, and f32 where it does not)"},
+        {"--std", CLI_REAL, &settings.deviation, "X",
+         "standard deviation (the config's initializer_range, 0.02 where it has none)"},
+        {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
+    };
+    struct cli_arguments arguments;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
+    if (status == MT_OK && arguments.help_shown) return 0;
+    if (status == MT_OK) status = check(ctx, &settings, &arguments);
+    if (status == MT_OK) status = run(ctx, &settings);
+    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+}

@@ -1,0 +1,288 @@
+/*
+ * Latent attention:
+ *   q = q_proj(x), or q_b(norm(q_a(x))); its last Dr columns of each head rotated
+ *   c, r = kv_a(x); per head [k_n | v] = kv_b(norm(c)); k = [k_n | rotated r], r shared by all heads
+ *   out = softmax(scale · q kᵀ) v; y = o(out)
+ * Norms, and the keys put together, cost little and are made again in backward.
+ */
+#include "model/attention_latent.h"
+
+void mt_attention_latent_plan(struct mt_attention_latent *attention, const struct mt_pass *pass,
+                              const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
+                              struct mt_planner *work)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    enum mt_dtype type = pass->type;
+    int64_t tokens = pass->tokens;
+    int64_t q_width = desc->heads * desc->head_width;
+    int64_t kv_width = desc->heads * (desc->nope_width + desc->value_width);
+    int64_t latent_width = desc->latent_rank + desc->rope_width;
+    int64_t out_width = desc->heads * desc->value_width;
+    bool compressed = desc->query_rank > 0;
+    struct mt_attention_latent *a = attention;
+    *a = (struct mt_attention_latent){0};
+    if (compressed) {
+        a->q_latent = mt_plan_2d(saved, type, tokens, desc->query_rank);
+        a->q_saved = mt_norm_plan(saved, pass, MT_NORM_RMS, tokens);
+        a->q_normed = mt_plan_2d(work, type, tokens, desc->query_rank);
+    }
+    a->q = mt_plan_2d(saved, type, tokens, q_width);
+    a->kv_latent = mt_plan_2d(saved, type, tokens, latent_width);
+    a->kv_saved = mt_norm_plan(saved, pass, MT_NORM_RMS, tokens);
+    a->kv = mt_plan_2d(saved, type, tokens, kv_width);
+    a->out = mt_plan_2d(saved, type, tokens, out_width);
+    a->lse = mt_plan_2d(saved, type, tokens, desc->heads);
+    a->q_low = mt_linear_plan_low(saved, pass, &params->q);
+    a->q_a_low = mt_linear_plan_low(saved, pass, &params->q_a);
+    a->q_b_low = mt_linear_plan_low(saved, pass, &params->q_b);
+    a->kv_a_low = mt_linear_plan_low(saved, pass, &params->kv_a);
+    a->kv_b_low = mt_linear_plan_low(saved, pass, &params->kv_b);
+    a->o_low = mt_linear_plan_low(saved, pass, &params->o);
+    a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
+    a->key = mt_plan_2d(work, type, tokens, q_width);
+    if (!backward) return;
+    a->dq = mt_plan_2d(work, type, tokens, q_width);
+    a->dkey = mt_plan_2d(work, type, tokens, q_width);
+    a->dkv = mt_plan_2d(work, type, tokens, kv_width);
+    a->dkv_latent = mt_plan_2d(work, type, tokens, latent_width);
+    a->dout = mt_plan_2d(work, type, tokens, out_width);
+    if (compressed) a->dq_latent = mt_plan_2d(work, type, tokens, desc->query_rank);
+    a->dkv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
+}
+
+static struct mt_norm latent_norm(const struct mt_pass *pass, const struct mt_norm_weight *weight)
+{
+    return (struct mt_norm){.kind = MT_NORM_RMS, .epsilon = pass->desc->latent_epsilon, .weight = weight};
+}
+
+static bool inputs_learn(const struct mt_layer_params *params)
+{
+    return mt_linear_learns(&params->q) || mt_linear_learns(&params->q_a) || mt_linear_learns(&params->q_b) ||
+           mt_linear_learns(&params->kv_a) || mt_linear_learns(&params->kv_b) ||
+           mt_tensor_present(&params->q_a_norm.dweight) || mt_tensor_present(&params->kv_a_norm.dweight);
+}
+
+bool mt_attention_latent_learns(const struct mt_layer_params *params)
+{
+    return inputs_learn(params) || mt_linear_learns(&params->o);
+}
+
+// ------------------------------------------------------------------ parts of larger tensors
+
+/* The rotated columns of queries (or of their gradient): [T,H,Dr]. */
+static struct mt_tensor rotated_part(const struct mt_pass *pass, const struct mt_tensor *q)
+{
+    struct mt_tensor heads = mt_pass_heads(q, pass->desc->heads);
+    return mt_tensor_columns(&heads, pass->desc->nope_width, pass->desc->rope_width);
+}
+
+static struct mt_tensor key_part(const struct mt_pass *pass, const struct mt_tensor *kv)
+{
+    struct mt_tensor heads = mt_pass_heads(kv, pass->desc->heads);
+    return mt_tensor_columns(&heads, 0, pass->desc->nope_width);
+}
+
+static struct mt_tensor value_part(const struct mt_pass *pass, const struct mt_tensor *kv)
+{
+    struct mt_tensor heads = mt_pass_heads(kv, pass->desc->heads);
+    return mt_tensor_columns(&heads, pass->desc->nope_width, pass->desc->value_width);
+}
+
+static struct mt_tensor latent_part(const struct mt_pass *pass, const struct mt_tensor *latent)
+{
+    return mt_tensor_columns(latent, 0, pass->desc->latent_rank);
+}
+
+static struct mt_tensor shared_part(const struct mt_pass *pass, const struct mt_tensor *latent)
+{
+    return mt_tensor_columns(latent, pass->desc->latent_rank, pass->desc->rope_width);
+}
+
+// ------------------------------------------------------------------ forward
+
+static enum mt_status rotate(const struct mt_pass *pass, const struct mt_tensor *q, bool inverse)
+{
+    struct mt_tensor rotated = rotated_part(pass, q);
+    return mt_rope(pass->device, &(struct mt_rope_args){.x = rotated,
+                                                        .y = rotated,
+                                                        .positions = pass->positions,
+                                                        .cosine = pass->cosine,
+                                                        .sine = pass->sine,
+                                                        .layout = pass->desc->rope_layout,
+                                                        .inverse = inverse});
+}
+
+static enum mt_status normalise_queries(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                        const struct mt_attention_latent *a)
+{
+    struct mt_norm norm = latent_norm(pass, &params->q_a_norm);
+    return mt_norm_forward(pass, &norm, &a->q_latent, &a->q_saved, &a->q_normed);
+}
+
+static enum mt_status normalise_latent(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       const struct mt_attention_latent *a)
+{
+    struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
+    struct mt_tensor latent = latent_part(pass, &a->kv_latent);
+    return mt_norm_forward(pass, &norm, &latent, &a->kv_saved, &a->kv_normed);
+}
+
+static enum mt_status make_keys(const struct mt_pass *pass, const struct mt_attention_latent *a)
+{
+    return mt_mla_key_forward(
+        pass->device, &(struct mt_mla_key_forward_args){.nope = key_part(pass, &a->kv),
+                                                        .shared = shared_part(pass, &a->kv_latent),
+                                                        .positions = pass->positions,
+                                                        .cosine = pass->cosine,
+                                                        .sine = pass->sine,
+                                                        .key = mt_pass_heads(&a->key, pass->desc->heads),
+                                                        .layout = pass->desc->rope_layout});
+}
+
+static enum mt_status queries_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                      const struct mt_attention_latent *a, const struct mt_tensor *x)
+{
+    enum mt_status status = MT_OK;
+    if (pass->desc->query_rank > 0) {
+        status = mt_linear_forward(pass, &params->q_a, x, &a->q_a_low, false, &a->q_latent);
+        if (status != MT_OK) return status;
+        status = normalise_queries(pass, params, a);
+        if (status != MT_OK) return status;
+        status = mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_low, false, &a->q);
+    } else {
+        status = mt_linear_forward(pass, &params->q, x, &a->q_low, false, &a->q);
+    }
+    return status == MT_OK ? rotate(pass, &a->q, false) : status;
+}
+
+static enum mt_status keys_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                   const struct mt_attention_latent *a, const struct mt_tensor *x)
+{
+    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_low, false, &a->kv_latent);
+    if (status != MT_OK) return status;
+    status = normalise_latent(pass, params, a);
+    if (status != MT_OK) return status;
+    status = mt_linear_forward(pass, &params->kv_b, &a->kv_normed, &a->kv_b_low, false, &a->kv);
+    if (status != MT_OK) return status;
+    return make_keys(pass, a);
+}
+
+enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                           const struct mt_attention_latent *attention,
+                                           const struct mt_tensor *x, const struct mt_tensor *y)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    const struct mt_attention_latent *a = attention;
+    enum mt_status status = queries_forward(pass, params, a, x);
+    if (status != MT_OK) return status;
+    status = keys_forward(pass, params, a, x);
+    if (status != MT_OK) return status;
+    status = mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
+                                                    .q = mt_pass_heads(&a->q, desc->heads),
+                                                    .k = mt_pass_heads(&a->key, desc->heads),
+                                                    .v = value_part(pass, &a->kv),
+                                                    .q_offsets = pass->offsets,
+                                                    .k_offsets = pass->offsets,
+                                                    .out = mt_pass_heads(&a->out, desc->heads),
+                                                    .lse = a->lse,
+                                                    .scale = desc->score_scale,
+                                                    .window = desc->window,
+                                                });
+    if (status != MT_OK) return status;
+    return mt_linear_forward(pass, &params->o, &a->out, &a->o_low, false, y);
+}
+
+// ------------------------------------------------------------------ backward
+
+static enum mt_status scores_backward(const struct mt_pass *pass, const struct mt_attention_latent *a)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    enum mt_status status =
+        mt_attention_backward(pass->device, &(struct mt_attention_backward_args){
+                                                .q = mt_pass_heads(&a->q, desc->heads),
+                                                .k = mt_pass_heads(&a->key, desc->heads),
+                                                .v = value_part(pass, &a->kv),
+                                                .q_offsets = pass->offsets,
+                                                .k_offsets = pass->offsets,
+                                                .out = mt_pass_heads(&a->out, desc->heads),
+                                                .lse = a->lse,
+                                                .dout = mt_pass_heads(&a->dout, desc->heads),
+                                                .dq = mt_pass_heads(&a->dq, desc->heads),
+                                                .dk = mt_pass_heads(&a->dkey, desc->heads),
+                                                .dv = value_part(pass, &a->dkv),
+                                                .scale = desc->score_scale,
+                                                .window = desc->window,
+                                            });
+    if (status != MT_OK) return status;
+    status = rotate(pass, &a->dq, true);
+    if (status != MT_OK) return status;
+    return mt_mla_key_backward(pass->device, &(struct mt_mla_key_backward_args){
+                                                 .dkey = mt_pass_heads(&a->dkey, desc->heads),
+                                                 .positions = pass->positions,
+                                                 .cosine = pass->cosine,
+                                                 .sine = pass->sine,
+                                                 .dnope = key_part(pass, &a->dkv),
+                                                 .dshared = shared_part(pass, &a->dkv_latent),
+                                                 .layout = desc->rope_layout,
+                                             });
+}
+
+/* From dq to dx. */
+static enum mt_status queries_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       const struct mt_attention_latent *a, const struct mt_tensor *x,
+                                       const struct mt_tensor *dx)
+{
+    if (pass->desc->query_rank == 0)
+        return mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_low, false, dx);
+    enum mt_status status = MT_OK;
+    if (mt_linear_reads_input(&params->q_b)) {
+        status = normalise_queries(pass, params, a);
+        if (status != MT_OK) return status;
+    }
+    status = mt_linear_backward(pass, &params->q_b, &a->dq, &a->q_normed, &a->q_b_low, false, &a->dq_latent);
+    if (status != MT_OK) return status;
+    struct mt_norm norm = latent_norm(pass, &params->q_a_norm);
+    status = mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
+    if (status != MT_OK) return status;
+    return mt_linear_backward(pass, &params->q_a, &a->dq_latent, x, &a->q_a_low, false, dx);
+}
+
+/* From dkv and the shared part of dkv_latent to dx, which is added to. */
+static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                    const struct mt_attention_latent *a, const struct mt_tensor *x,
+                                    const struct mt_tensor *dx)
+{
+    enum mt_status status = MT_OK;
+    if (mt_linear_reads_input(&params->kv_b)) {
+        status = normalise_latent(pass, params, a);
+        if (status != MT_OK) return status;
+    }
+    status =
+        mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_low, false, &a->dkv_normed);
+    if (status != MT_OK) return status;
+    struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
+    struct mt_tensor latent = latent_part(pass, &a->kv_latent);
+    struct mt_tensor dlatent = latent_part(pass, &a->dkv_latent);
+    status = mt_norm_backward(pass, &norm, &a->dkv_normed, &latent, &a->kv_saved, false, &dlatent);
+    if (status != MT_OK) return status;
+    return mt_linear_backward(pass, &params->kv_a, &a->dkv_latent, x, &a->kv_a_low, true, dx);
+}
+
+enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                            const struct mt_attention_latent *attention,
+                                            const struct mt_tensor *dy, const struct mt_tensor *x,
+                                            const struct mt_tensor *dx)
+{
+    const struct mt_attention_latent *a = attention;
+    bool inner = dx != NULL || inputs_learn(params);
+    enum mt_status status =
+        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_low, false, inner ? &a->dout : NULL);
+    if (status != MT_OK || !inner) return status;
+    status = make_keys(pass, a);
+    if (status != MT_OK) return status;
+    status = scores_backward(pass, a);
+    if (status != MT_OK) return status;
+    status = queries_backward(pass, params, a, x, dx);
+    if (status != MT_OK) return status;
+    return keys_backward(pass, params, a, x, dx);
+}

@@ -1,0 +1,116 @@
+/*
+ * The head. logits = n Wᵀ + b + l Bᵀ with n = norm(x), l = s · drop(n) Aᵀ; cross-entropy takes these parts
+ * and never makes [T,V]. Its gradient of l is s times that of drop(n) Aᵀ's own.
+ */
+#include "model/head.h"
+
+static struct mt_norm final_norm(const struct mt_pass *pass, const struct mt_params *params)
+{
+    return (struct mt_norm){
+        .kind = pass->desc->norm, .epsilon = pass->desc->norm_epsilon, .weight = &params->norm};
+}
+
+void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,
+                  bool backward, struct mt_planner *planner)
+{
+    *head = (struct mt_head){0};
+    head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
+    head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
+    head->low = mt_linear_plan_low(planner, pass, &params->head);
+    head->loss = mt_plan_1d(planner, pass->type, pass->tokens);
+    head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
+    if (!backward) return;
+    head->dlow = mt_linear_plan_low(planner, pass, &params->head);
+    head->dloss = mt_plan_1d(planner, pass->type, pass->tokens);
+}
+
+enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_params *params,
+                                 const struct mt_head *head, const struct mt_tensor *x)
+{
+    struct mt_norm norm = final_norm(pass, params);
+    return mt_norm_forward(pass, &norm, x, &head->saved, &head->normed);
+}
+
+/* low = s · drop(normed) Aᵀ. */
+static enum mt_status make_low(const struct mt_pass *pass, const struct mt_linear *linear,
+                               const struct mt_head *head)
+{
+    struct mt_tensor dropped;
+    enum mt_status status = mt_linear_drop(pass, linear, &head->normed, &dropped);
+    if (status != MT_OK) return status;
+    return mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){
+            .a = dropped, .b = linear->a, .c = head->low, .transpose_b = true, .alpha = linear->lora_scale});
+}
+
+/* What dlow says about A and about what was normalised. */
+static enum mt_status low_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                   const struct mt_head *head, const struct mt_tensor *dnormed)
+{
+    enum mt_status status = mt_axpby(
+        pass->device, &(struct mt_axpby_args){.x = head->dlow, .y = head->dlow, .alpha = linear->lora_scale});
+    if (status != MT_OK) return status;
+    if (mt_tensor_present(&linear->da)) {
+        struct mt_tensor dropped;
+        status = mt_linear_drop(pass, linear, &head->normed, &dropped);
+        if (status != MT_OK) return status;
+        status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = head->dlow,
+                                                              .b = dropped,
+                                                              .c = linear->da,
+                                                              .transpose_a = true,
+                                                              .alpha = 1.0f,
+                                                              .beta = 1.0f});
+        if (status != MT_OK) return status;
+    }
+    return dnormed != NULL ? mt_linear_low_to_input(pass, linear, &head->dlow, dnormed) : MT_OK;
+}
+
+enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *params,
+                            const struct mt_head *head, const struct mt_tensor *labels, float loss_weight,
+                            bool gradients, const struct mt_tensor *dnormed)
+{
+    const struct mt_linear *linear = &params->head;
+    bool lora = mt_linear_has_lora(linear);
+    struct mt_cross_entropy_args args = {.hidden = head->normed,
+                                         .weight = linear->weight,
+                                         .bias = linear->bias,
+                                         .labels = *labels,
+                                         .loss = head->loss};
+    enum mt_status status = MT_OK;
+    if (lora) {
+        status = make_low(pass, linear, head);
+        if (status != MT_OK) return status;
+        args.hidden_low = head->low;
+        args.weight_low = linear->b;
+    }
+    if (gradients) {
+        status = mt_fill(pass->device, &(struct mt_fill_args){.y = head->dloss, .value = loss_weight});
+        if (status != MT_OK) return status;
+        args.dloss = head->dloss;
+        if (dnormed != NULL) args.dhidden = *dnormed;
+        args.dweight = linear->dweight;
+        args.dbias = linear->dbias;
+        if (lora) {
+            args.dhidden_low = head->dlow;
+            args.dweight_low = linear->db;
+        }
+    }
+    status = mt_cross_entropy(pass->device, &args);
+    if (status != MT_OK || !gradients || !lora) return status;
+    return low_backward(pass, linear, head, dnormed);
+}
+
+enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_params *params,
+                                const struct mt_head *head, const struct mt_tensor *x,
+                                const struct mt_tensor *dx)
+{
+    struct mt_norm norm = final_norm(pass, params);
+    return mt_norm_backward(pass, &norm, dx, x, &head->saved, false, dx);
+}
+
+enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params *params,
+                              const struct mt_head *head, const struct mt_tensor *logits)
+{
+    return mt_linear_forward(pass, &params->head, &head->normed, &head->low, false, logits);
+}

@@ -1,0 +1,42 @@
+/* From the last layer to the loss: final norm, lm_head (with LoRA), cross-entropy. */
+#ifndef MT_MODEL_HEAD_H
+#define MT_MODEL_HEAD_H
+
+#include "model/linear.h"
+#include "model/norm.h"
+
+struct mt_head {
+    struct mt_norm_saved saved;
+    struct mt_tensor normed;   // [T,d]
+    struct mt_tensor low;      // [T,r]: s · drop(normed)·Aᵀ, with LoRA
+    struct mt_tensor dlow;     // [T,r]
+    struct mt_tensor loss;     // [T]
+    struct mt_tensor dloss;    // [T]
+    struct mt_tensor loss_sum; // f64 [1]
+};
+
+void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,
+                  bool backward, struct mt_planner *planner);
+
+/* normed = final norm of x. */
+enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_params *params,
+                                 const struct mt_head *head, const struct mt_tensor *x);
+
+/*
+ * loss[t] of the labels. With `gradients` they come out of the same pass: the head's own are added, that of
+ * normed goes to dnormed (NULL: not wanted); each token's loss counts loss_weight.
+ */
+enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *params,
+                            const struct mt_head *head, const struct mt_tensor *labels, float loss_weight,
+                            bool gradients, const struct mt_tensor *dnormed);
+
+/* dx, holding dnormed, becomes the gradient of what the final norm read. */
+enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_params *params,
+                                const struct mt_head *head, const struct mt_tensor *x,
+                                const struct mt_tensor *dx);
+
+/* logits f32 [T,V] of what was normalised last. */
+enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params *params,
+                              const struct mt_head *head, const struct mt_tensor *logits);
+
+#endif

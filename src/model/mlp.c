@@ -1,0 +1,62 @@
+/* SwiGLU blocks. Of the inner width only gate and up are kept; their gradients take their place. */
+#include "model/mlp.h"
+
+void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt_mlp_params *params,
+                 struct mt_planner *saved, struct mt_planner *work)
+{
+    int64_t width = params->gate.weight.dim[0];
+    mlp->gate = mt_plan_2d(saved, pass->type, pass->tokens, width);
+    mlp->up = mt_plan_2d(saved, pass->type, pass->tokens, width);
+    mlp->gate_low = mt_linear_plan_low(saved, pass, &params->gate);
+    mlp->up_low = mt_linear_plan_low(saved, pass, &params->up);
+    mlp->down_low = mt_linear_plan_low(saved, pass, &params->down);
+    mlp->inner = mt_plan_2d(work, pass->type, pass->tokens, width);
+}
+
+bool mt_mlp_learns(const struct mt_mlp_params *params)
+{
+    return mt_linear_learns(&params->gate) || mt_linear_learns(&params->up) ||
+           mt_linear_learns(&params->down);
+}
+
+static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_mlp *mlp)
+{
+    return mt_swiglu_forward(
+        pass->device, &(struct mt_swiglu_forward_args){.gate = mlp->gate, .up = mlp->up, .y = mlp->inner});
+}
+
+enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                              const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
+                              const struct mt_tensor *y)
+{
+    enum mt_status status = mt_linear_forward(pass, &params->gate, x, &mlp->gate_low, false, &mlp->gate);
+    if (status != MT_OK) return status;
+    status = mt_linear_forward(pass, &params->up, x, &mlp->up_low, false, &mlp->up);
+    if (status != MT_OK) return status;
+    status = make_inner(pass, mlp);
+    if (status != MT_OK) return status;
+    return mt_linear_forward(pass, &params->down, &mlp->inner, &mlp->down_low, add, y);
+}
+
+enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                               const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                               const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
+{
+    bool below = dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
+    enum mt_status status = MT_OK;
+    if (mt_linear_reads_input(&params->down)) {
+        status = make_inner(pass, mlp);
+        if (status != MT_OK) return status;
+    }
+    status = mt_linear_backward(pass, &params->down, dy, &mlp->inner, &mlp->down_low, false,
+                                below ? &mlp->inner : NULL);
+    if (status != MT_OK || !below) return status;
+    status = mt_swiglu_backward(
+        pass->device,
+        &(struct mt_swiglu_backward_args){
+            .dy = mlp->inner, .gate = mlp->gate, .up = mlp->up, .dgate = mlp->gate, .dup = mlp->up});
+    if (status != MT_OK) return status;
+    status = mt_linear_backward(pass, &params->gate, &mlp->gate, x, &mlp->gate_low, add, dx);
+    if (status != MT_OK) return status;
+    return mt_linear_backward(pass, &params->up, &mlp->up, x, &mlp->up_low, true, dx);
+}

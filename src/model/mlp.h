@@ -1,0 +1,32 @@
+/* A SwiGLU block, y = down(silu(gate(x)) · up(x)): dense layers and shared experts. */
+#ifndef MT_MODEL_MLP_H
+#define MT_MODEL_MLP_H
+
+#include "model/linear.h"
+
+/* Letter: I inner width. */
+struct mt_mlp {
+    // from forward to backward, which destroys gate and up
+    struct mt_tensor gate, up; // [T,I]
+    struct mt_tensor gate_low, up_low, down_low;
+    // work
+    struct mt_tensor inner; // [T,I]: silu(gate) · up, made again in backward; there also its gradient
+};
+
+void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt_mlp_params *params,
+                 struct mt_planner *saved, struct mt_planner *work);
+
+/* True when anything in it learns. */
+bool mt_mlp_learns(const struct mt_mlp_params *params);
+
+/* y = (y +, with add) the block's output. */
+enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                              const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
+                              const struct mt_tensor *y);
+
+/* dx (NULL: not wanted) is overwritten, with add added to. */
+enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                               const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                               const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * A model at work: parameters, activations, objective; forward and backward over packed sequences.
+ */
+#ifndef MT_MODEL_MODEL_H
+#define MT_MODEL_MODEL_H
+
+#include "metier/objective.h"
+#include "model/params.h"
+#include "model/regions.h"
+
+struct mt_model_options {
+    int64_t tokens;    // T at the most in a batch
+    int64_t sequences; // B at the most
+    int64_t positions; // of a sequence at the most; for the rope tables
+    enum mt_recompute recompute;
+    bool backward;                               // false: nothing is kept for backward
+    const struct mt_objective_config *objective; // NULL: L_h alone
+    struct mt_train_selection selection;         // empty: everything frozen
+    bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
+    enum mt_dtype activations;                   // f32; f64 on ref, for finite differences
+};
+
+/* Packed sequences: sequence b holds tokens offsets[b] … offsets[b+1]-1. Host arrays, borrowed. */
+struct mt_batch {
+    int64_t tokens, sequences;
+    const int32_t *ids;     // [T]
+    const int32_t *offsets; // [B+1]
+    const int32_t *labels;  // [T]; negative: no loss. NULL: no loss at all
+    const int32_t *mask;    // [T], 0: padding, out of every statistic and loss; only after a sequence's last
+                            // token. NULL: none
+    uint64_t step;          // for dropout, jitter, sampling
+    bool training;          // dropout, jitter, SparseMixer's sampling, dropping of slots
+    bool loss_only;         // no backward will follow; the objective is left alone
+    bool measure;           // backward also measures the gradient norm of each of the objective's terms
+    double progress;        // the learning rate now over its peak, for brake=decay
+    float loss_scale;       // gradients are of loss_scale · L; 0 counts as 1
+};
+
+struct mt_model; // opaque
+
+/*
+ * Opens DIR (config.json and weights), sets parameters up and allocates everything. The caller closes; the
+ * device outlives the model.
+ */
+enum mt_status mt_model_open(struct mt_device *device, const char *directory,
+                             const struct mt_model_options *options, struct mt_model **model);
+void mt_model_close(struct mt_model *model); // NULL is allowed
+
+const struct mt_model_desc *mt_model_description(const struct mt_model *model);
+struct mt_params *mt_model_params(struct mt_model *model);
+struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without one
+
+/* Bytes by purpose, for the plan that is printed. */
+struct mt_model_bytes {
+    size_t mapped;  // used from the file
+    size_t masters; // trained parameters
+    size_t gradients;
+    size_t activations; // kept for backward
+    size_t work;        // shared by all layers
+};
+struct mt_model_bytes mt_model_bytes(const struct mt_model *model);
+
+struct mt_model_loss {
+    double task;  // L_h: mean cross-entropy over labels >= 0
+    double terms; // of the objective, weighted, summed over layers
+    int64_t labels;
+};
+
+/*
+ * Forward through all layers; with labels also the loss. Unless loss_only, what backward needs of it is made
+ * in the same pass: the gradients of the head's own parameters are added here.
+ */
+enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
+                                struct mt_model_loss *loss);
+
+/* Backward of the last forward; gradients are added to the parameters' own. */
+enum mt_status mt_model_backward(struct mt_model *model);
+
+/*
+ * After forward: views valid until the next, host devices only for now. They need backward or keep_hidden. Of
+ * a record, rows and gram last only where they are kept for backward, and only until it.
+ */
+const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
+                                        int64_t layer); // [T,d] leaving the layer
+const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t layer); // NULL: a dense layer
+
+/* logits f32 [T,V] of the last forward, in the caller's memory. */
+enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
+
+#endif

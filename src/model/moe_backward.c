@@ -1,0 +1,118 @@
+/*
+ * Mixture of experts, backward. dy arrives at the sum of residual, shared and routed experts:
+ *   combine     d outputs_s = weight_s · dy + what L_o says; d weight_s = <dy, outputs_s>
+ *   objective   adds to d weight, d probs, d logits (and d outputs, where outputs are grouped by expert)
+ *   experts     d rows; gate and up are overwritten by their gradients, outputs by d outputs, then by d rows
+ *   dispatch    dx = Σ_s d rows_s;  router and shared experts add to it
+ */
+#include "model/moe_router.h"
+
+static bool experts_learn(const struct mt_layer_params *params)
+{
+    return mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up) ||
+           mt_expert_linear_learns(&params->down);
+}
+
+static enum mt_status fill_zero(const struct mt_pass *pass, const struct mt_tensor *y)
+{
+    return mt_fill(pass->device, &(struct mt_fill_args){.y = *y, .value = 0.0f});
+}
+
+static enum mt_status combine_backward(const struct mt_pass *pass, const struct mt_moe *moe,
+                                       const struct mt_tensor *dy)
+{
+    if (mt_tensor_present(&moe->coupling) && pass->objective != NULL) {
+        enum mt_status status =
+            mt_objective_coupling(pass->objective, moe->number, &moe->record, &moe->coupling);
+        if (status != MT_OK) return status;
+    }
+    return mt_combine_backward(pass->device, &(struct mt_combine_backward_args){
+                                                 .dy = *dy,
+                                                 .rows = moe->record.rows,
+                                                 .row_of_slot = moe->record.row_of_slot,
+                                                 .weight = moe->record.weight,
+                                                 .coupling = moe->coupling,
+                                                 .drows = moe->drows,
+                                                 .dweight = moe->dweight,
+                                             });
+}
+
+/* From the gradient of the outputs, in drows, to that of the experts' input, there too when wanted. */
+static enum mt_status experts_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       const struct mt_moe *moe, const struct mt_tensor *x, bool want_rows)
+{
+    const struct mt_tensor *offsets = &moe->record.offsets;
+    bool reads_rows = mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up);
+    bool below = want_rows || reads_rows;
+    enum mt_status status = MT_OK;
+    if (mt_expert_linear_learns(&params->down)) {
+        status = mt_moe_make_inner(pass, moe);
+        if (status != MT_OK) return status;
+    }
+    status = mt_expert_linear_backward(pass, &params->down, offsets, &moe->drows, &moe->inner, &moe->down_low,
+                                       false, below ? &moe->inner : NULL);
+    if (status != MT_OK || !below) return status;
+    status = mt_swiglu_backward(
+        pass->device,
+        &(struct mt_swiglu_backward_args){
+            .dy = moe->inner, .gate = moe->gate, .up = moe->up, .dgate = moe->gate, .dup = moe->up});
+    if (status != MT_OK) return status;
+    if (reads_rows) {
+        status = mt_moe_gather(pass, moe, x);
+        if (status != MT_OK) return status;
+    }
+    const struct mt_tensor *drows = want_rows ? &moe->drows : NULL;
+    status = mt_expert_linear_backward(pass, &params->gate, offsets, &moe->gate, &moe->rows, &moe->gate_low,
+                                       false, drows);
+    if (status != MT_OK) return status;
+    return mt_expert_linear_backward(pass, &params->up, offsets, &moe->up, &moe->rows, &moe->up_low, true,
+                                     drows);
+}
+
+/* Routed experts and router: everything that goes through the record. */
+static enum mt_status routed_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                      struct mt_moe *moe, const struct mt_tensor *dy,
+                                      const struct mt_tensor *x, const struct mt_tensor *dx)
+{
+    enum mt_status status = combine_backward(pass, moe, dy);
+    if (status != MT_OK) return status;
+    status = fill_zero(pass, &moe->dprobs);
+    if (status != MT_OK) return status;
+    status = fill_zero(pass, &moe->dlogits);
+    if (status != MT_OK) return status;
+    if (pass->objective != NULL) {
+        status = mt_moe_router_objective(pass, params, moe);
+        if (status != MT_OK) return status;
+    }
+    if (dx != NULL || experts_learn(params)) {
+        status = experts_backward(pass, params, moe, x, dx != NULL);
+        if (status != MT_OK) return status;
+    }
+    if (dx != NULL) {
+        status = mt_dispatch_backward(pass->device, &(struct mt_dispatch_backward_args){
+                                                        .drows = moe->drows,
+                                                        .row_of_slot = moe->record.row_of_slot,
+                                                        .dx = *dx,
+                                                    });
+        if (status != MT_OK) return status;
+    }
+    if (dx == NULL && !mt_linear_learns(&params->router)) return MT_OK;
+    return mt_moe_router_backward(pass, params, moe, x, dx);
+}
+
+enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               struct mt_moe *moe, const struct mt_tensor *dy, const struct mt_tensor *x,
+                               const struct mt_tensor *dx)
+{
+    enum mt_status status = MT_OK;
+    bool routed = dx != NULL || experts_learn(params) || mt_linear_learns(&params->router);
+    if (routed) {
+        status = routed_backward(pass, params, moe, dy, x, dx);
+        if (status != MT_OK) return status;
+    }
+    if (pass->desc->shared_width > 0 && (dx != NULL || mt_mlp_learns(&params->shared))) {
+        status = mt_mlp_backward(pass, &params->shared, &moe->shared, dy, x, true, dx);
+        if (status != MT_OK) return status;
+    }
+    return dx != NULL ? mt_moe_jitter(pass, moe, dx) : MT_OK;
+}

@@ -1,0 +1,38 @@
+/* Streams of random numbers and views of memory, for all layers. */
+#include "model/pass.h"
+
+#include <assert.h>
+
+#define PURPOSE_SHIFT 40                    // layers stay far below 2^40
+#define GOLDEN        0x9E3779B97F4A7C15ull // 2^64 / golden ratio: neighbouring numbers end far apart
+
+/* A bijection that leaves no pattern of its input (Stafford's thirteenth variant of the murmur finaliser). */
+static uint64_t scramble(uint64_t value)
+{
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ull;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBull;
+    return value ^ (value >> 31);
+}
+
+uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream)
+{
+    return scramble(stream + scramble(pass->step + GOLDEN));
+}
+
+uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer)
+{
+    uint64_t stream = ((uint64_t)purpose << PURPOSE_SHIFT) + (uint64_t)layer;
+    return mt_pass_stream_now(pass, scramble(stream + GOLDEN));
+}
+
+struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns)
+{
+    assert(rows * columns <= mt_tensor_count(flat));
+    return mt_tensor_2d(flat->data, flat->dtype, rows, columns);
+}
+
+struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)
+{
+    assert(x->rank == 2 && mt_tensor_is_contiguous(x) && x->dim[1] % heads == 0);
+    return mt_tensor_3d(x->data, x->dtype, x->dim[0], heads, x->dim[1] / heads);
+}

@@ -1,0 +1,57 @@
+/*
+ * One pass over one batch: what every layer of it reads, and memory every layer may write for a moment.
+ */
+#ifndef MT_MODEL_PASS_H
+#define MT_MODEL_PASS_H
+
+#include "metier/objective.h"
+#include "model/desc.h"
+
+struct mt_pass {
+    struct mt_device *device;         // borrowed
+    const struct mt_model_desc *desc; // borrowed
+    enum mt_dtype type;               // of activations and statistics: f32; f64 for finite differences on ref
+
+    int64_t tokens;                // T
+    int64_t sequences;             // B
+    struct mt_tensor ids;          // i32 [T]
+    struct mt_tensor positions;    // i32 [T], in the token's own sequence
+    struct mt_tensor offsets;      // i32 [B+1]
+    struct mt_tensor segment;      // i32 [T]: the token's sequence
+    struct mt_tensor mask;         // i32 [T], absent: all count
+    struct mt_tensor ortho_mask;   // i32 [T], absent: as mask
+    struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
+
+    const struct mt_objective_config *method; // NULL: the task's loss alone
+    struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
+    bool measure;                             // gradient norms of the objective's terms
+
+    bool training; // dropout, jitter, sampling
+    uint64_t seed;
+    uint64_t step;
+
+    struct mt_tensor low_work;  // flat: the gradient of one linear map's LoRA middle
+    struct mt_tensor drop_work; // flat: one linear map's dropped input; absent without dropout
+};
+
+/* What random numbers besides LoRA dropout are for; each has a stream per layer and step. */
+enum mt_pass_stream {
+    MT_STREAM_SAMPLING = 1, // SparseMixer's choice, dropping of slots
+    MT_STREAM_INPUT_JITTER,
+    MT_STREAM_ROUTER_JITTER,
+};
+
+/* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64).
+ */
+uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream);
+
+/* The same for a purpose within a layer. */
+uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer);
+
+/* The start of flat memory as [rows, columns]; it must be large enough. */
+struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns);
+
+/* A contiguous [T, H·D] as [T,H,D]. */
+struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads);
+
+#endif

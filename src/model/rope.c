@@ -1,0 +1,96 @@
+/*
+ * Rotary positions. Pair i of n turns by position · f_i, with t_i = theta^(-i/n):
+ *   default   f_i = t_i
+ *   linear    f_i = t_i / factor
+ *   YaRN      f_i = r_i · t_i / factor + (1 - r_i) · t_i, r_i rising from 0 to 1 between the pairs that turn
+ *             beta_fast and beta_slow times over the original length; cos and sin times a magnitude
+ *   LongRoPE  f_i = t_i / (short or long factor)_i; cos and sin times a magnitude
+ */
+#include "model/rope.h"
+
+#include <math.h>
+
+static const double two_pi = 6.283185307179586;
+
+/* YaRN's "mscale": how much sharper scores become when positions are stretched `factor` times. */
+static double yarn_magnitude(double factor, double strength)
+{
+    return factor <= 1.0 ? 1.0 : 0.1 * strength * log(factor) + 1.0;
+}
+
+/* The (fractional) pair that turns `turns` times over the original length. */
+static double pair_turning(const struct mt_hf_rope *rope, double turns, int64_t pairs)
+{
+    double wave_positions = (double)rope->original_max_position / (turns * two_pi);
+    return (double)pairs * log(wave_positions) / log(rope->theta);
+}
+
+/* 0: turns as often as it was trained to; 1: slowed down by the whole factor. */
+static double yarn_ramp(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs)
+{
+    double first = fmax(floor(pair_turning(rope, rope->beta_fast, pairs)), 0.0);
+    // The upper bound counts single dimensions, not pairs; so it does in every implementation of YaRN.
+    double last = fmin(ceil(pair_turning(rope, rope->beta_slow, pairs)), (double)(2 * pairs - 1));
+    if (first == last) last += 0.001; // as the original does
+    return fmin(fmax(((double)pair - first) / (last - first), 0.0), 1.0);
+}
+
+double mt_rope_frequency(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs, bool extended)
+{
+    double plain = pow(rope->theta, -(double)pair / (double)pairs);
+    switch (rope->kind) {
+    case MT_HF_ROPE_DEFAULT: break;
+    case MT_HF_ROPE_LINEAR: return plain / rope->factor;
+    case MT_HF_ROPE_YARN: {
+        double ramp = yarn_ramp(rope, pair, pairs);
+        return ramp * plain / rope->factor + (1.0 - ramp) * plain;
+    }
+    case MT_HF_ROPE_LONGROPE: return plain / (extended ? rope->long_factor[pair] : rope->short_factor[pair]);
+    }
+    return plain;
+}
+
+static double longrope_magnitude(const struct mt_hf_rope *rope, int64_t max_position, bool extended)
+{
+    double given = extended ? rope->long_mscale : rope->short_mscale;
+    if (given > 0.0) return given;
+    if (rope->attention_factor > 0.0) return rope->attention_factor;
+    double stretch = (double)max_position / (double)rope->original_max_position;
+    if (stretch <= 1.0) return 1.0;
+    return sqrt(1.0 + log(stretch) / log((double)rope->original_max_position));
+}
+
+double mt_rope_magnitude(const struct mt_hf_rope *rope, int64_t max_position, bool extended)
+{
+    if (rope->kind == MT_HF_ROPE_LONGROPE) return longrope_magnitude(rope, max_position, extended);
+    if (rope->kind != MT_HF_ROPE_YARN) return 1.0;
+    if (rope->attention_factor > 0.0) return rope->attention_factor;
+    if (rope->mscale > 0.0 && rope->mscale_all_dim > 0.0) {
+        return yarn_magnitude(rope->factor, rope->mscale) /
+               yarn_magnitude(rope->factor, rope->mscale_all_dim);
+    }
+    return yarn_magnitude(rope->factor, 1.0);
+}
+
+double mt_rope_score_factor(const struct mt_hf_rope *rope)
+{
+    if (rope->kind != MT_HF_ROPE_YARN || rope->mscale_all_dim == 0.0) return 1.0;
+    double magnitude = yarn_magnitude(rope->factor, rope->mscale_all_dim);
+    return magnitude * magnitude;
+}
+
+void mt_model_rope_tables(const struct mt_model_desc *desc, int64_t positions, float *cosine, float *sine)
+{
+    const struct mt_hf_rope *rope = &desc->config->rope;
+    int64_t pairs = desc->rope_width / 2;
+    bool extended = positions > rope->original_max_position;
+    double magnitude = mt_rope_magnitude(rope, desc->config->max_position_embeddings, extended);
+    for (int64_t pair = 0; pair < pairs; pair++) {
+        double frequency = mt_rope_frequency(rope, pair, pairs, extended);
+        for (int64_t position = 0; position < positions; position++) {
+            double angle = (double)position * frequency;
+            cosine[position * pairs + pair] = (float)(magnitude * cos(angle));
+            sine[position * pairs + pair] = (float)(magnitude * sin(angle));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+/* The stack of layers, and how far down a backward pass has to go. */
+#include "model/transformer.h"
+
+bool mt_transformer_keeps_hidden(const struct mt_transformer *transformer)
+{
+    return transformer->plan.backward || transformer->plan.records;
+}
+
+// ------------------------------------------------------------------ memory
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What linear maps need for a moment: elements of the largest LoRA middle and of the largest dropped input.
+ */
+struct linear_work {
+    int64_t low, drop;
+};
+
+static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t tokens)
+{
+    if (!mt_linear_has_lora(linear)) return;
+    work->low = larger(work->low, tokens * linear->a.dim[0]);
+    if (linear->dropout > 0.0f) work->drop = larger(work->drop, tokens * linear->a.dim[1]);
+}
+
+static void need_experts(struct linear_work *work, const struct mt_expert_linear *linear, int64_t rows)
+{
+    if (!mt_expert_linear_has_lora(linear)) return;
+    work->low = larger(work->low, rows * linear->rank);
+    if (linear->dropout > 0.0f) work->drop = larger(work->drop, rows * linear->in);
+}
+
+static void need_mlp(struct linear_work *work, const struct mt_mlp_params *params, int64_t tokens)
+{
+    need_linear(work, &params->gate, tokens);
+    need_linear(work, &params->up, tokens);
+    need_linear(work, &params->down, tokens);
+}
+
+static struct linear_work linear_work_of(const struct mt_params *params, const struct mt_model_desc *desc,
+                                         int64_t tokens)
+{
+    struct linear_work work = {0};
+    int64_t rows = tokens * desc->router.slots;
+    need_linear(&work, &params->head, tokens);
+    for (int64_t i = 0; i < desc->layers; i++) {
+        const struct mt_layer_params *layer = &params->layer[i];
+        const struct mt_linear *const attention[] = {&layer->q,   &layer->k,   &layer->v,    &layer->o,
+                                                     &layer->q_a, &layer->q_b, &layer->kv_a, &layer->kv_b};
+        for (size_t j = 0; j < sizeof attention / sizeof attention[0]; j++)
+            need_linear(&work, attention[j], tokens);
+        need_linear(&work, &layer->router, tokens);
+        need_mlp(&work, &layer->dense, tokens);
+        need_mlp(&work, &layer->shared, tokens);
+        need_experts(&work, &layer->gate, rows);
+        need_experts(&work, &layer->up, rows);
+        need_experts(&work, &layer->down, rows);
+    }
+    return work;
+}
+
+/* What all layers read, and the memory linear maps share. */
+static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *shape,
+                      struct mt_regions *regions)
+{
+    struct mt_pass *pass = &t->pass;
+    int64_t tokens = shape->tokens;
+    pass->tokens = tokens;
+    pass->sequences = shape->sequences;
+    pass->ids = mt_plan_1d(&regions->index, MT_I32, tokens);
+    pass->positions = mt_plan_1d(&regions->index, MT_I32, tokens);
+    pass->offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
+    pass->segment = mt_plan_1d(&regions->index, MT_I32, tokens);
+    t->labels = mt_plan_1d(&regions->index, MT_I32, tokens);
+    struct mt_tensor mask = mt_plan_1d(&regions->index, MT_I32, tokens);
+    struct mt_tensor ortho_mask = mt_plan_1d(&regions->index, MT_I32, tokens);
+    pass->mask = shape->mask ? mask : (struct mt_tensor){0};
+    pass->ortho_mask = shape->ortho_mask ? ortho_mask : (struct mt_tensor){0};
+    struct linear_work work = linear_work_of(t->params, pass->desc, tokens);
+    pass->low_work = mt_plan_1d(&regions->work, pass->type, work.low);
+    pass->drop_work = mt_plan_1d(&regions->work, pass->type, work.drop);
+}
+
+void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_batch_shape *shape,
+                         struct mt_regions *regions)
+{
+    struct mt_transformer *t = transformer;
+    const struct mt_model_desc *desc = t->pass.desc;
+    plan_pass(t, shape, regions);
+    mt_head_plan(&t->head, &t->pass, t->params, t->plan.backward, &regions->kept);
+    // Without a backward two tensors are enough: layers read one and write the other in turn.
+    for (int64_t i = 0; i <= desc->layers; i++) {
+        bool own = i < 2 || mt_transformer_keeps_hidden(t);
+        t->hidden[i] =
+            own ? mt_plan_2d(&regions->kept, t->pass.type, shape->tokens, desc->width) : t->hidden[i - 2];
+    }
+    if (t->plan.backward) t->dhidden = mt_plan_2d(&regions->kept, t->pass.type, shape->tokens, desc->width);
+    int moe_layers = 0;
+    for (int64_t i = 0; i < desc->layers; i++) {
+        struct mt_layer *layer = &t->layer[i];
+        layer->number = i;
+        layer->moe.layer = i;
+        layer->moe.number = moe_layers;
+        if (t->params->layer[i].moe) moe_layers++;
+        mt_layer_plan(layer, &t->pass, &t->params->layer[i], &t->plan, regions);
+    }
+    mt_regions_rewind_work(regions, 0);
+}
+
+// ------------------------------------------------------------------ forward
+
+enum mt_status mt_transformer_forward(struct mt_transformer *transformer)
+{
+    struct mt_transformer *t = transformer;
+    const struct mt_pass *pass = &t->pass;
+    enum mt_status status = mt_embedding_forward(
+        pass->device, &(struct mt_embedding_forward_args){
+                          .table = t->params->embedding, .ids = pass->ids, .y = t->hidden[0]});
+    if (status != MT_OK) return status;
+    for (int64_t i = 0; i < pass->desc->layers; i++) {
+        struct mt_layer *layer = &t->layer[i];
+        const struct mt_layer_params *params = &t->params->layer[i];
+        status = mt_layer_forward(pass, params, layer, &t->hidden[i], &t->hidden[i + 1]);
+        if (status == MT_OK && params->moe && pass->objective != NULL)
+            status = mt_objective_forward(pass->objective, layer->moe.number, &layer->moe.record);
+        if (status != MT_OK)
+            return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);
+    }
+    return mt_head_normalise(pass, t->params, &t->head, &t->hidden[pass->desc->layers]);
+}
+
+// ------------------------------------------------------------------ backward
+
+static bool embedding_learns(const struct mt_transformer *t)
+{
+    return mt_tensor_present(&t->params->dembedding);
+}
+
+/* The lowest layer that learns: 0 when the embedding does, past the last one when none does. */
+static int64_t lowest_layer(const struct mt_transformer *t)
+{
+    int64_t layer = 0;
+    if (embedding_learns(t)) return layer;
+    while (layer < t->pass.desc->layers && !mt_layer_learns(&t->pass, &t->params->layer[layer])) layer++;
+    return layer;
+}
+
+static bool final_norm_learns(const struct mt_transformer *t)
+{
+    return mt_tensor_present(&t->params->norm.dweight) || mt_tensor_present(&t->params->norm.dbias);
+}
+
+enum mt_status mt_transformer_loss(struct mt_transformer *transformer, float loss_weight, bool gradients)
+{
+    struct mt_transformer *t = transformer;
+    bool below = lowest_layer(t) < t->pass.desc->layers || final_norm_learns(t);
+    return mt_head_loss(&t->pass, t->params, &t->head, &t->labels, loss_weight, gradients,
+                        gradients && below ? &t->dhidden : NULL);
+}
+
+enum mt_status mt_transformer_backward(struct mt_transformer *transformer)
+{
+    struct mt_transformer *t = transformer;
+    const struct mt_pass *pass = &t->pass;
+    int64_t layers = pass->desc->layers;
+    int64_t lowest = lowest_layer(t);
+    if (lowest == layers && !final_norm_learns(t)) return MT_OK;
+    enum mt_status status = mt_head_backward(pass, t->params, &t->head, &t->hidden[layers], &t->dhidden);
+    for (int64_t i = layers - 1; status == MT_OK && i >= lowest; i--) {
+        bool below = i > lowest || embedding_learns(t);
+        status = mt_layer_backward(pass, &t->params->layer[i], &t->layer[i], &t->hidden[i], &t->hidden[i + 1],
+                                   below, &t->dhidden);
+        if (status != MT_OK)
+            return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);
+    }
+    if (status != MT_OK || !embedding_learns(t)) return status;
+    return mt_embedding_backward(pass->device,
+                                 &(struct mt_embedding_backward_args){
+                                     .dy = t->dhidden, .ids = pass->ids, .dtable = t->params->dembedding});
+}

@@ -1,0 +1,101 @@
+/* Small models: every shape different from every other, wherever the architecture lets it. */
+#include "support/small_models.h"
+
+#include <string.h>
+
+#include "model/init.h"
+
+static const char deepseek[] =
+    "{\"model_type\": \"deepseek\", \"attention_bias\": true, \"first_k_dense_replace\": 1,"
+    " \"hidden_size\": 24, \"intermediate_size\": 44, \"max_position_embeddings\": 64,"
+    " \"moe_intermediate_size\": 10, \"n_routed_experts\": 6, \"n_shared_experts\": 2,"
+    " \"norm_topk_prob\": true, \"num_attention_heads\": 6, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 3, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06,"
+    " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}, \"rope_theta\": 10000,"
+    " \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+static const char deepseek_v2[] =
+    "{\"model_type\": \"deepseek_v2\", \"first_k_dense_replace\": 1, \"hidden_size\": 24,"
+    " \"intermediate_size\": 44, \"kv_lora_rank\": 14, \"max_position_embeddings\": 256,"
+    " \"moe_intermediate_size\": 10, \"n_group\": 4, \"n_routed_experts\": 8, \"n_shared_experts\": 1,"
+    " \"norm_topk_prob\": false, \"num_attention_heads\": 3, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 3, \"num_key_value_heads\": 3, \"q_lora_rank\": 18,"
+    " \"qk_nope_head_dim\": 10, \"qk_rope_head_dim\": 6, \"rms_norm_eps\": 1e-05,"
+    " \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 8, \"beta_fast\": 32, \"beta_slow\": 1,"
+    " \"mscale\": 0.9, \"mscale_all_dim\": 0.7, \"original_max_position_embeddings\": 32},"
+    " \"rope_theta\": 10000, \"routed_scaling_factor\": 2.5, \"topk_group\": 2,"
+    " \"topk_method\": \"group_limited_greedy\", \"v_head_dim\": 12, \"vocab_size\": 53,"
+    " \"initializer_range\": 0.3}";
+
+static const char deepseek_v3[] =
+    "{\"model_type\": \"deepseek_v3\", \"attention_bias\": true, \"first_k_dense_replace\": 1,"
+    " \"hidden_size\": 24, \"intermediate_size\": 44, \"kv_lora_rank\": 14,"
+    " \"max_position_embeddings\": 64, \"moe_intermediate_size\": 10, \"n_group\": 4,"
+    " \"n_routed_experts\": 8, \"n_shared_experts\": 2, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 3, \"num_experts_per_tok\": 3, \"num_hidden_layers\": 3,"
+    " \"num_key_value_heads\": 3, \"q_lora_rank\": null, \"qk_nope_head_dim\": 10,"
+    " \"qk_rope_head_dim\": 6, \"rms_norm_eps\": 1e-05, \"rope_theta\": 50000.0,"
+    " \"routed_scaling_factor\": 2.446, \"scoring_func\": \"sigmoid\", \"topk_group\": 2,"
+    " \"topk_method\": \"noaux_tc\", \"v_head_dim\": 12, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+static const char mixtral[] =
+    "{\"model_type\": \"mixtral\", \"hidden_size\": 24, \"intermediate_size\": 20,"
+    " \"max_position_embeddings\": 64, \"num_attention_heads\": 6, \"num_experts_per_tok\": 2,"
+    " \"num_hidden_layers\": 2, \"num_key_value_heads\": 2, \"num_local_experts\": 5,"
+    " \"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000.0, \"sliding_window\": 5,"
+    " \"tie_word_embeddings\": true, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+static const char phimoe[] =
+    "{\"model_type\": \"phimoe\", \"attention_bias\": true, \"hidden_size\": 24,"
+    " \"input_jitter_noise\": 0.01, \"intermediate_size\": 20, \"lm_head_bias\": true,"
+    " \"max_position_embeddings\": 128, \"num_attention_heads\": 6, \"num_experts_per_tok\": 2,"
+    " \"num_hidden_layers\": 2, \"num_key_value_heads\": 2, \"num_local_experts\": 5,"
+    " \"original_max_position_embeddings\": 32, \"rms_norm_eps\": 1e-05,"
+    " \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1.0, 1.05],"
+    " \"long_factor\": [1.02, 9.5], \"short_mscale\": 1.243163121016122, \"long_mscale\": 1.3,"
+    " \"original_max_position_embeddings\": 32}, \"rope_theta\": 10000.0,"
+    " \"router_jitter_noise\": 0.01, \"sliding_window\": 128, \"vocab_size\": 53,"
+    " \"initializer_range\": 0.3}";
+
+static const char olmoe[] =
+    "{\"model_type\": \"olmoe\", \"attention_bias\": true, \"clip_qkv\": 0.8, \"hidden_size\": 24,"
+    " \"intermediate_size\": 10, \"max_position_embeddings\": 64, \"norm_topk_prob\": false,"
+    " \"num_attention_heads\": 6, \"num_experts\": 7, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 2, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-05,"
+    " \"rope_theta\": 10000.0, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+static const char qwen3_moe[] =
+    "{\"model_type\": \"qwen3_moe\", \"attention_bias\": true, \"decoder_sparse_step\": 1,"
+    " \"head_dim\": 6, \"hidden_size\": 24, \"intermediate_size\": 44, \"max_position_embeddings\": 64,"
+    " \"mlp_only_layers\": [1], \"moe_intermediate_size\": 10, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 6, \"num_experts\": 7, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 3, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06,"
+    " \"rope_theta\": 1000000.0, \"sliding_window\": 6, \"use_sliding_window\": true,"
+    " \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+const char *small_model_config(enum mt_hf_model model)
+{
+    static const char *const texts[] = {
+        [MT_HF_DEEPSEEK] = deepseek,   [MT_HF_DEEPSEEK_V2] = deepseek_v2, [MT_HF_DEEPSEEK_V3] = deepseek_v3,
+        [MT_HF_MIXTRAL] = mixtral,     [MT_HF_PHIMOE] = phimoe,           [MT_HF_OLMOE] = olmoe,
+        [MT_HF_QWEN3_MOE] = qwen3_moe,
+    };
+    return texts[model];
+}
+
+int small_model_make(const struct workplace *place, const char *config, enum mt_hf_float dtype, uint64_t seed)
+{
+    char path[128];
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    if (workplace_write(place, "config.json", config, strlen(config)) != 0) return 1;
+    const struct mt_model_init_options options = {
+        .config = workplace_path(place, "config.json", path, sizeof path),
+        .directory = place->directory,
+        .seed = seed,
+        .dtype = dtype,
+        .deviation = -1.0,
+        .threads = 1,
+    };
+    return mt_model_init(&ctx, &options, NULL) == MT_OK ? 0 : 1;
+}
