@@ -196,7 +196,8 @@ def drop_slots(expert, weight, mask, experts, settings):
     served = torch.where(stays, expert, torch.full_like(expert, -1))
     if settings["capacity"] == 0.0:
         return served
-    capacity = max(settings["capacity_min"], math.ceil(settings["capacity"] * slots * tokens / experts), 1)
+    unmasked = int(mask.sum())
+    capacity = max(settings["capacity_min"], math.ceil(settings["capacity"] * slots * unmasked / experts), 1)
     load = [0] * experts
     for s in range(slots):
         for i in range(tokens):
