@@ -65,8 +65,9 @@ enum mt_status mt_scale_observe(struct mt_objective *objective, int layer, const
     struct mt_context *ctx = mt_device_context(objective->device);
     const struct mt_tensor *weight = &record->router_weight;
     if (!mt_tensor_present(weight)) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "scale=once-pow10 scales L_o by the router's weight (router_weight), which the record lacks");
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "scale=once-pow10 scales L_o by the router's weight (router_weight), which the record lacks");
     }
     int experts = objective->shape.experts;
     int64_t width = objective->shape.width;

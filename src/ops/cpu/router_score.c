@@ -148,7 +148,8 @@ enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void
 /* dz = p (g - <p,g>), or added to what dz holds. */
 static void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts, bool accumulate)
 {
-    // In double: where gradients nearly cancel (a balance loss near balance), its error would be what is left.
+    // In double: where gradients nearly cancel (a balance loss near balance), its error would be what is
+    // left.
     double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < experts; j++) sum += (double)p[j] * (double)g[j];
