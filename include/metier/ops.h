@@ -587,7 +587,7 @@ struct mt_router_zloss_backward_args {
 };
 
 enum mt_router_orth_kind {
-    MT_ROUTER_ORTH_COSINE, // rows of length 1: ||Ĝ - I||² / n², Ĝ_ef = G_ef / (max(|w_e|,ε) max(|w_f|,ε)) (ERNIE)
+    MT_ROUTER_ORTH_COSINE, // ||Ĝ - I||² / n², Ĝ_ef = G_ef / (max(|w_e|,ε) max(|w_f|,ε)) (ERNIE)
     MT_ROUTER_ORTH_L1,     // rows as they are: Σ_ef |G_ef - δ_ef| (SimBal)
 };
 
@@ -613,15 +613,16 @@ struct mt_router_orth_backward_args {
 
 enum mt_ortho_form {
     MT_ORTHO_PAIRWISE, // Σ_{a≠b} q² B / (B + ε)², q = G_ab, B = G_bb: the paper's equation
-    MT_ORTHO_SPAN,     // 1/k Σ_a |projection of x_a on the span of the others|², by Gram-Schmidt: their code
+    MT_ORTHO_SPAN,     // 1/k Σ_a |projection of x_a on the others' span|², by Gram-Schmidt: their code
     MT_ORTHO_COSINE,   // 1/(k(k-1)) Σ_{a≠b} q² / ((A + ε)(B + ε)): free of scale
 };
 
 /*
  * L_o of each token from the Gram matrix of its k expert outputs. Slots with weight <= gate are taken as
  * zero rows, if weight is given. Span: for each a the others, in slot order, are made orthogonal one after
- * the other (modified Gram-Schmidt) and divided by (their length + ε); a zero row stays zero. With k = 1
- * every loss is 0.
+ * the other (modified Gram-Schmidt) and divided by (their length + ε); a zero row stays zero, and so does
+ * one of which only rounding is left (ops/span.h). With k = 1 every loss is 0; so is a term whose
+ * denominator is 0.
  */
 struct mt_ortho_forward_args {
     struct mt_tensor gram;   // f32 [N,k,k]

@@ -69,7 +69,7 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
         {MT_NEEDS_ROWS, mt_tensor_present(&record->slot_of_row), "the order of the rows (slot_of_row)"},
         {MT_NEEDS_ROWS, mt_tensor_present(&record->row_of_slot), "the order of the rows (row_of_slot)"},
         {MT_NEEDS_ORTHO_MASK, mt_tensor_present(&record->ortho_mask), "first tokens marked (ortho_mask)"},
-        {MT_NEEDS_ROUTER_WEIGHT, mt_tensor_present(&record->router_weight), "the router's weight"},
+        {MT_NEEDS_ROUTER_WEIGHT, mt_tensor_present(&record->router_weight), "the router's weight (router_weight)"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].present || !mt_terms_need(&objective->config, parts[i].need)) continue;

@@ -66,7 +66,7 @@ enum mt_status mt_scale_observe(struct mt_objective *objective, int layer, const
     const struct mt_tensor *weight = &record->router_weight;
     if (!mt_tensor_present(weight)) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "scale=once-pow10 scales L_o by the router's weight, which the record lacks");
+                       "scale=once-pow10 scales L_o by the router's weight (router_weight), which the record lacks");
     }
     int experts = objective->shape.experts;
     int64_t width = objective->shape.width;

@@ -1,7 +1,6 @@
 /* Gram-Schmidt in the space of coefficients, and its reverse. See span.h. */
 #include "ops/span.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +29,8 @@ static void add_scaled(double *target, double factor, const double *source, int 
 }
 
 /* Fills the basis from all rows but `without`. In terms of v: v_j -= <v_r, v_j> w_r v_r. */
-static void orthogonalise(const struct basis *b, const double *gram, int without, double epsilon)
+static void orthogonalise(const struct basis *b, const double *gram, int without, double epsilon,
+                          double rounding)
 {
     int n = b->n;
     for (int j = 0; j < n; j++) {
@@ -50,14 +50,15 @@ static void orthogonalise(const struct basis *b, const double *gram, int without
             if (b->dot != NULL) b->dot[(ptrdiff_t)j * n + r] = dot;
         }
         double square = dot_product(c, h, j + 1);
-        bool only_rounding = square <= (double)n * DBL_EPSILON * gram[(ptrdiff_t)j * n + j]; // NaN passes on
+        bool only_rounding = square <= (double)n * rounding * gram[(ptrdiff_t)j * n + j]; // NaN passes on
         double length = only_rounding ? 0.0 : sqrt(square) + epsilon;
         b->square[j] = only_rounding ? 0.0 : square;
         b->shrink[j] = only_rounding ? 0.0 : 1.0 / (length * length);
     }
 }
 
-double mt_span_value(const double *gram, int n, int rows, double epsilon, double *workspace)
+double mt_ortho_span_value(const double *gram, int n, int rows, double epsilon, double rounding,
+                           double *workspace)
 {
     ptrdiff_t square_size = (ptrdiff_t)n * n;
     struct basis b = {.n = n, .coefficient = workspace, .product = workspace + square_size};
@@ -65,7 +66,7 @@ double mt_span_value(const double *gram, int n, int rows, double epsilon, double
     b.shrink = b.square + n;
     double sum = 0.0;
     for (int a = 0; a < rows; a++) {
-        orthogonalise(&b, gram, a, epsilon);
+        orthogonalise(&b, gram, a, epsilon, rounding);
         for (int r = 0; r < n; r++) {
             if (r == a) continue;
             double q = b.product[(ptrdiff_t)r * n + a] * b.shrink[r];
@@ -139,7 +140,8 @@ static void reverse(const struct basis *b, struct basis_gradient *d, int without
     }
 }
 
-void mt_span_gradient(const double *gram, int n, double epsilon, double *gradient, double *workspace)
+void mt_ortho_span_gradient(const double *gram, int n, double epsilon, double rounding, double *gradient,
+                            double *workspace)
 {
     ptrdiff_t square_size = (ptrdiff_t)n * n;
     struct basis b = {.n = n, .coefficient = workspace};
@@ -155,7 +157,7 @@ void mt_span_gradient(const double *gram, int n, double epsilon, double *gradien
     double *before = vectors + 4 * (ptrdiff_t)n;
     memset(gradient, 0, (size_t)square_size * sizeof *gradient);
     for (int a = 0; a < n; a++) {
-        orthogonalise(&b, gram, a, epsilon);
+        orthogonalise(&b, gram, a, epsilon, rounding);
         loss_gradient(&b, &d, a, 1.0 / (double)n);
         reverse(&b, &d, a, gradient, before);
     }

@@ -11,8 +11,11 @@
  * follow from the Gram matrix G, and so does every inner product: <v_r, v_j> = Σ_m c_rm h_jm. The rows
  * themselves are never needed, and nothing is left out: this is the algorithm, not an estimate of it.
  *
- * A row of which no more is left than rounding (|v_j|² <= n · 2⁻⁵² · G_jj) lies in the span of those before
- * it and adds nothing; a zero row is one of these. It has no gradient.
+ * A row of which no more is left than rounding (|v_j|² <= n · rounding · G_jj) lies in the span of those
+ * before it and adds nothing, neither to the loss nor to the gradient; a zero row is one of these. Without
+ * this rule two equal rows whose products were rounded differently would have a direction made of noise, and
+ * a gradient without bound. `rounding` is that of gram's entries: FLT_EPSILON where they come from an f32
+ * tensor.
  *
  * All in double, in a fixed order, without allocation: the caller owns the workspace.
  */
@@ -20,19 +23,21 @@
 #define MT_OPS_SPAN_H
 
 /* Doubles of workspace for n rows. */
-#define MT_SPAN_VALUE_WORKSPACE(n)    (2 * (n) * (n) + 2 * (n))
-#define MT_SPAN_GRADIENT_WORKSPACE(n) (5 * (n) * (n) + 5 * (n))
+#define MT_ORTHO_SPAN_VALUE_WORKSPACE(n)    (2 * (n) * (n) + 2 * (n))
+#define MT_ORTHO_SPAN_GRADIENT_WORKSPACE(n) (5 * (n) * (n) + 5 * (n))
 
 /*
  * (1/rows) Σ_{a < rows} loss of a, each against all n - 1 other rows; gram [n,n], 1 <= rows <= n. Costs
  * about rows · n³ multiplications.
  */
-double mt_span_value(const double *gram, int n, int rows, double epsilon, double *workspace);
+double mt_ortho_span_value(const double *gram, int n, int rows, double epsilon, double rounding,
+                           double *workspace);
 
 /*
  * gradient[a,b] = ∂ value / ∂ gram[a,b] with rows = n, [n,n]. Only gradient + its transpose has a meaning:
  * which of the two equal entries of gram a formula reads is arbitrary.
  */
-void mt_span_gradient(const double *gram, int n, double epsilon, double *gradient, double *workspace);
+void mt_ortho_span_gradient(const double *gram, int n, double epsilon, double rounding, double *gradient,
+                            double *workspace);
 
 #endif

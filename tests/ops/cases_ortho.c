@@ -233,17 +233,64 @@ static void add_speed(struct case_list *list, int64_t tokens, int64_t slots, enu
     c->backward_bytes = 2 * square;
 }
 
+/* Every option with every form. */
+static void add_options(struct case_list *list, enum mt_ortho_form form)
+{
+    struct setting plain = {.form = form, .epsilon = usual_epsilon[form]};
+    for (int options = 1; options < 8; options++) {
+        struct setting setting = plain;
+        setting.weight = (options & 1) != 0;
+        setting.mask = (options & 2) != 0;
+        setting.in_place = (options & 4) != 0;
+        add_gram(list, 19, 6, setting);
+    }
+    struct setting full = {.form = form, .epsilon = 0.5f, .weight = true, .mask = true};
+    struct op_case *c = add_gram(list, 21, 5, full);
+    c->slot[G_GRAM].row_padding = 3;
+    c->slot[G_WEIGHT].row_padding = 2;
+    c->slot[G_COUPLING].row_padding = 1;
+    full.in_place = true;
+    c = add_gram(list, 21, 5, full);
+    c->slot[G_COUPLING].row_padding = 3;
+    for (int slot = G_GRAM; slot <= G_COUPLING; slot++) { // other types go to ref
+        if (slot == G_MASK) continue;
+        full.in_place = false;
+        add_gram(list, 5, 3, full)->slot[slot].dtype = MT_F64;
+    }
+}
+
 void cases_ortho(struct case_list *list)
 {
-    for (int form = 0; form < 3; form++) {
-        struct setting plain = {.form = (enum mt_ortho_form)form, .epsilon = usual_epsilon[form]};
-        struct setting full = plain;
-        full.weight = true;
-        full.mask = true;
-        full.epsilon = 0.5f; // large enough to be seen
+    for (int i = 0; i < 3; i++) {
+        enum mt_ortho_form form = (enum mt_ortho_form)i;
+        struct setting plain = {.form = form, .epsilon = usual_epsilon[form]};
+        struct setting exact = {.form = form};
+        struct setting full = {.form = form, .epsilon = 0.5f, .weight = true, .mask = true}; // ε to be seen
+        add_rows(list, 3, 1, 4, plain);
         add_rows(list, 5, 2, 7, plain);
+        add_rows(list, 4, 3, 5, exact);
         add_rows(list, 7, 6, 9, full);
-        for (int64_t slots = 1; slots <= 9; slots++) add_gram(list, 33, slots, plain);
-        add_speed(list, 4096, 6, plain.form);
+        add_rows(list, 3, 8, 21, plain);
+        add_rows(list, 2, 9, 4, full); // more rows than dimensions: they cannot be independent
+        for (int64_t slots = 1; slots <= 10; slots++) {
+            add_gram(list, 33, slots, plain);
+            add_gram(list, 1, slots, full);
+        }
+        add_gram(list, 0, 4, full);
+        add_gram(list, 6, 22, full);
+        add_gram(list, 3, MT_MAX_SLOTS, plain);
+        add_gram(list, 1500, 6, full); // enough for several threads
+        add_gram(list, 40, 6, (struct setting){.form = form, .epsilon = 100.0f});
+        add_options(list, form);
+        add_speed(list, 4096, 2, form);
+        add_speed(list, 4096, 6, form);
+        add_speed(list, 4096, 7, form);
+        add_speed(list, 16384, 8, form);
     }
+    struct setting printed = {.form = MT_ORTHO_PAIRWISE, .epsilon = 0.5f, .printed = true};
+    add_gram(list, 19, 6, printed);
+    printed.weight = true;
+    printed.mask = true;
+    printed.in_place = true;
+    add_gram(list, 1500, 7, printed);
 }

@@ -51,6 +51,10 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_router_zloss_forward] = {MT_CPU(router_zloss_forward), MT_CPU(router_zloss_forward_scratch)},
         [MT_OP_router_zloss_backward] = {MT_CPU(router_zloss_backward),
                                          MT_CPU(router_zloss_backward_scratch)},
+        [MT_OP_router_orth_forward] = {MT_CPU(router_orth_forward), MT_CPU(router_orth_forward_scratch)},
+        [MT_OP_router_orth_backward] = {MT_CPU(router_orth_backward), MT_CPU(router_orth_backward_scratch)},
+        [MT_OP_ortho_forward] = {MT_CPU(ortho_forward), MT_CPU(ortho_forward_scratch)},
+        [MT_OP_ortho_backward] = {MT_CPU(ortho_backward), MT_CPU(ortho_backward_scratch)},
         [MT_OP_slot_drop] = {MT_CPU(slot_drop), MT_CPU(slot_drop_scratch)},
     };
     return table;

@@ -6,6 +6,8 @@
  * Backward: coupling = scale · (Γ + Γᵀ), Γ_ab = ∂ loss / ∂ G_ab. A division by zero (ε = 0, zero row) is a
  * term that is not there.
  */
+#include <float.h>
+
 #include "ops/ref/ref.h"
 #include "ops/span.h"
 
@@ -32,6 +34,18 @@ static bool read_token(struct token *token, const struct mt_tensor *gram, const 
         }
     }
     return true;
+}
+
+/* Of gram's entries, for span. */
+static double rounding_of(const struct mt_tensor *gram)
+{
+    return gram->dtype == MT_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+}
+
+static double span_loss(const struct token *token, double epsilon, double rounding)
+{
+    double workspace[MT_ORTHO_SPAN_VALUE_WORKSPACE(MOST)];
+    return mt_ortho_span_value(token->gram, token->k, token->k, epsilon, rounding, workspace);
 }
 
 /* 1 / x, or 0 where that does not exist. */
@@ -110,13 +124,12 @@ enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
     const struct mt_ortho_forward_args *a = args;
     for (int64_t i = 0; i < a->gram.dim[0]; i++) {
         struct token token;
-        double workspace[MT_SPAN_VALUE_WORKSPACE(MOST)];
         double epsilon = (double)a->epsilon;
         double loss = 0.0;
         if (read_token(&token, &a->gram, &a->weight, &a->mask, a->gate, i)) {
             switch (a->form) {
             case MT_ORTHO_PAIRWISE: loss = pairwise_loss(&token, epsilon); break;
-            case MT_ORTHO_SPAN: loss = mt_span_value(token.gram, token.k, token.k, epsilon, workspace); break;
+            case MT_ORTHO_SPAN: loss = span_loss(&token, epsilon, rounding_of(&a->gram)); break;
             case MT_ORTHO_COSINE: loss = cosine_loss(&token, epsilon); break;
             }
         }
@@ -143,10 +156,12 @@ static void store_exact(const struct mt_ortho_backward_args *a, const struct tok
     int k = token->k;
     double epsilon = (double)a->epsilon;
     double gradient[MOST * MOST]; // [k,k]
-    double workspace[MT_SPAN_GRADIENT_WORKSPACE(MOST)];
+    double workspace[MT_ORTHO_SPAN_GRADIENT_WORKSPACE(MOST)];
     switch (a->form) {
     case MT_ORTHO_PAIRWISE: pairwise_gradient(token, epsilon, gradient); break;
-    case MT_ORTHO_SPAN: mt_span_gradient(token->gram, k, epsilon, gradient, workspace); break;
+    case MT_ORTHO_SPAN:
+        mt_ortho_span_gradient(token->gram, k, epsilon, rounding_of(&a->gram), gradient, workspace);
+        break;
     case MT_ORTHO_COSINE: cosine_gradient(token, epsilon, gradient); break;
     }
     for (int s = 0; s < k; s++) {

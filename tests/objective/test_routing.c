@@ -1,0 +1,331 @@
+/* Routing records from logits: configurations that cannot be, choices and weights by hand, dropping, masks, bias. */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "metier/objective.h"
+#include "support/cmocka_all.h"
+
+#define TOKENS  40
+#define EXPERTS 8
+#define SLOTS   3
+
+struct routed {
+    struct mt_context ctx;
+    struct mt_device *device;
+    float logits[TOKENS * EXPERTS];
+    float probs[TOKENS * EXPERTS];
+    float bias[EXPERTS];
+    int32_t mask[TOKENS];
+    int32_t greedy[TOKENS * SLOTS];
+    int32_t chosen[TOKENS * SLOTS];
+    int32_t expert[TOKENS * SLOTS];
+    float weight[TOKENS * SLOTS];
+    struct mt_routing record;
+};
+
+static void open_routed(struct routed *r, const char *device, int slots)
+{
+    memset(r, 0, sizeof *r);
+    mt_context_init(&r->ctx, NULL);
+    assert_int_equal(mt_device_create(&r->ctx, device, 2, &r->device), MT_OK);
+    for (int i = 0; i < TOKENS * EXPERTS; i++) r->logits[i] = 2.0f * mt_rng_normal(3, 1, (uint64_t)i);
+    for (int i = 0; i < TOKENS; i++) {
+        r->logits[i * EXPERTS] += 2.0f; // a favourite, so that capacities bite
+        r->mask[i] = i % 5 != 0;
+    }
+    r->record = (struct mt_routing){
+        .tokens = TOKENS,
+        .experts = EXPERTS,
+        .slots = slots,
+        .segments = 1,
+        .logits = mt_tensor_2d(r->logits, MT_F32, TOKENS, EXPERTS),
+        .probs = mt_tensor_2d(r->probs, MT_F32, TOKENS, EXPERTS),
+        .greedy = mt_tensor_2d(r->greedy, MT_I32, TOKENS, slots),
+        .chosen = mt_tensor_2d(r->chosen, MT_I32, TOKENS, slots),
+        .expert = mt_tensor_2d(r->expert, MT_I32, TOKENS, slots),
+        .weight = mt_tensor_2d(r->weight, MT_F32, TOKENS, slots),
+    };
+}
+
+static void close_routed(struct routed *r)
+{
+    mt_device_destroy(r->device);
+    assert_int_equal(r->ctx.live_bytes, 0);
+}
+
+static void route(struct routed *r, const struct mt_router_config *router,
+                  const struct mt_router_policy *policy)
+{
+    if (mt_routing_forward(r->device, router, policy, &r->record) != MT_OK) fail_msg("%s", r->ctx.message);
+}
+
+static void refused(const struct mt_context *ctx, enum mt_status status, const char *words)
+{
+    if (status != MT_ERR_USAGE || strstr(ctx->message, words) == NULL) {
+        fail_msg("status '%s', message '%s'; expected '%s'", mt_status_text(status), ctx->message, words);
+    }
+}
+
+// ------------------------------------------------------------------ configurations
+
+static void impossible_routers(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    static const struct {
+        struct mt_router_config router;
+        const char *words;
+    } cases[] = {
+        {{.slots = 0}, "0 experts per token"},
+        {{.slots = 9}, "9 experts per token of 8"},
+        {{.slots = 2, .epsilon = -1.0f}, "epsilon"},
+        {{.slots = 2, .scale = -1.0f}, "scale"},
+        {{.slots = 2, .groups = 2}, "no rule"},
+        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 3, .groups_kept = 1}, "do not divide"},
+        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 5}, "5 of 4 groups"},
+        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 0}, "0 of 4 groups"},
+        {{.slots = 2, .group_rule = MT_GROUP_TOP2_SUM, .groups = 8, .groups_kept = 3}, "no two best"},
+        {{.slots = 3, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 1}, "hold only 2"},
+        {{.slots = 2, .group_rule = (enum mt_group_rule)9}, "group rule 9"},
+        {{.kind = MT_ROUTER_SPARSEMIXER, .slots = 3}, "SparseMixer chooses 2"},
+        {{.kind = MT_ROUTER_SPARSEMIXER, .slots = 2, .normalise = true}, "SparseMixer has its own"},
+        {{.kind = MT_ROUTER_SPARSEMIXER, .slots = 2, .jitter = -0.1f}, "jitter"},
+        {{.kind = (enum mt_router_kind)5, .slots = 2}, "kind 5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        refused(&ctx, mt_router_config_check(&ctx, &cases[i].router, 8), cases[i].words);
+    }
+    struct mt_router_config fine = {.slots = 2, .group_rule = MT_GROUP_TOP2_SUM, .groups = 4, .groups_kept = 1};
+    assert_int_equal(mt_router_config_check(&ctx, &fine, 8), MT_OK);
+}
+
+static void what_is_plain(void **state)
+{
+    (void)state;
+    struct mt_router_config softmax = {.slots = 2};
+    struct mt_router_config grouped = {.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 2, .groups_kept = 1};
+    struct mt_router_config mixer = {.kind = MT_ROUTER_SPARSEMIXER, .slots = 2};
+    struct mt_router_policy none = {0};
+    struct mt_router_policy drops = {.training = true, .drop_threshold = 0.2f};
+    struct mt_router_policy limits = {.training = true, .capacity_factor = 1.0};
+    struct mt_router_policy idle = {.capacity_factor = 1.0, .drop_threshold = 0.2f}; // not training
+    assert_true(mt_routing_is_plain(&softmax, &none, false));
+    assert_true(mt_routing_is_plain(&softmax, &idle, false));
+    assert_false(mt_routing_is_plain(&softmax, &none, true));
+    assert_false(mt_routing_is_plain(&grouped, &none, false));
+    assert_false(mt_routing_is_plain(&mixer, &none, false));
+    assert_false(mt_routing_is_plain(&softmax, &drops, false));
+    assert_false(mt_routing_is_plain(&softmax, &limits, false));
+}
+
+static void shared_memory_where_choices_differ(void **state)
+{
+    (void)state;
+    struct routed r;
+    open_routed(&r, "ref", SLOTS);
+    struct mt_router_config router = {.slots = SLOTS};
+    struct mt_router_policy policy = {.training = true, .drop_threshold = 0.2f};
+    r.record.expert = r.record.chosen;
+    refused(&r.ctx, mt_routing_forward(r.device, &router, &policy, &r.record), "share memory");
+    r.record.greedy = r.record.chosen;
+    route(&r, &router, &(struct mt_router_policy){0});
+    close_routed(&r);
+    open_routed(&r, "ref", 2);
+    r.record.bias = mt_tensor_1d(r.bias, MT_F32, EXPERTS);
+    router = (struct mt_router_config){.kind = MT_ROUTER_SPARSEMIXER, .slots = 2, .jitter = 0.1f};
+    refused(&r.ctx, mt_routing_forward(r.device, &router, &(struct mt_router_policy){0}, &r.record),
+            "no selection bias");
+    close_routed(&r);
+}
+
+// ------------------------------------------------------------------ choices
+
+/* Expert j of token i stands at place s of the falling order of `score`. */
+static int place_of(const float *score, const float *bias, int j)
+{
+    int before = 0;
+    for (int m = 0; m < EXPERTS; m++) {
+        float own = score[j] + bias[j];
+        float other = score[m] + bias[m];
+        before += other > own || (other == own && m < j);
+    }
+    return before;
+}
+
+static void choices_and_weights(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        struct routed r;
+        open_routed(&r, devices[d], SLOTS);
+        for (int j = 0; j < EXPERTS; j++) r.bias[j] = 0.3f * mt_rng_normal(8, 2, (uint64_t)j);
+        r.record.bias = mt_tensor_1d(r.bias, MT_F32, EXPERTS);
+        struct mt_router_config router = {
+            .kind = MT_ROUTER_SIGMOID, .slots = SLOTS, .normalise = true, .scale = 2.5f};
+        route(&r, &router, &(struct mt_router_policy){0});
+        const float zero[EXPERTS] = {0};
+        for (int i = 0; i < TOKENS; i++) {
+            const float *probs = r.probs + i * EXPERTS;
+            double sum = 0.0;
+            for (int s = 0; s < SLOTS; s++) {
+                assert_int_equal(place_of(probs, r.bias, r.chosen[i * SLOTS + s]), s);
+                assert_int_equal(place_of(probs, zero, r.greedy[i * SLOTS + s]), s);
+                assert_int_equal(r.expert[i * SLOTS + s], r.chosen[i * SLOTS + s]);
+                sum += (double)probs[r.chosen[i * SLOTS + s]];
+            }
+            for (int s = 0; s < SLOTS; s++) {
+                double weight = 2.5 * (double)probs[r.chosen[i * SLOTS + s]] / sum;
+                assert_true(fabs((double)r.weight[i * SLOTS + s] - weight) < 1e-6);
+            }
+        }
+        close_routed(&r);
+    }
+}
+
+// ------------------------------------------------------------------ dropping
+
+static void capacity_is_kept(void **state)
+{
+    (void)state;
+    static const double factors[] = {0.1, 0.5, 1.0, 1.25, 3.0, 1e30};
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int c = 0; c < 12; c++) {
+        struct routed r;
+        open_routed(&r, devices[c % 2], SLOTS);
+        r.record.mask = mt_tensor_1d(r.mask, MT_I32, TOKENS);
+        struct mt_router_config router = {.slots = SLOTS};
+        struct mt_router_policy policy = {
+            .training = true, .capacity_factor = factors[c / 2], .capacity_minimum = 4};
+        route(&r, &router, &policy);
+        double fair = ceil(factors[c / 2] * SLOTS * TOKENS / EXPERTS);
+        int capacity = fair < 4.0 ? 4 : fair > 1e6 ? 1000000 : (int)fair;
+        int load[EXPERTS] = {0};
+        int asked[EXPERTS] = {0};
+        for (int i = 0; i < TOKENS * SLOTS; i++) {
+            bool served = r.expert[i] >= 0;
+            if (served) assert_int_equal(r.expert[i], r.chosen[i]);
+            if (r.mask[i / SLOTS] == 0) assert_false(served);
+            if (served) load[r.expert[i]]++;
+            if (r.mask[i / SLOTS] != 0) asked[r.chosen[i]]++;
+        }
+        for (int j = 0; j < EXPERTS; j++) {
+            // Served up to the limit, and nobody is turned away below it.
+            assert_int_equal(load[j], asked[j] < capacity ? asked[j] : capacity);
+        }
+        close_routed(&r);
+    }
+}
+
+static void first_choices_are_never_dropped_at_random(void **state)
+{
+    (void)state;
+    struct routed r;
+    open_routed(&r, "cpu", SLOTS);
+    struct mt_router_config router = {.slots = SLOTS};
+    int dropped = 0;
+    int kept = 0;
+    for (uint64_t stream = 0; stream < 20; stream++) {
+        struct mt_router_policy policy = {.training = true, .drop_threshold = 0.5f, .stream = stream};
+        route(&r, &router, &policy);
+        for (int i = 0; i < TOKENS; i++) {
+            assert_int_equal(r.expert[i * SLOTS], r.chosen[i * SLOTS]);
+            double sum = 0.0;
+            for (int s = 0; s < SLOTS; s++) sum += (double)r.weight[i * SLOTS + s];
+            for (int s = 1; s < SLOTS; s++) {
+                bool sure = (double)r.weight[i * SLOTS + s] / sum >= 0.5;
+                bool served = r.expert[i * SLOTS + s] >= 0;
+                if (sure) assert_true(served);
+                dropped += !served;
+                kept += served;
+            }
+        }
+    }
+    assert_true(dropped > 300);
+    assert_true(kept > 300);
+    // Without training nothing is dropped.
+    route(&r, &router, &(struct mt_router_policy){.drop_threshold = 1.0f, .capacity_factor = 0.1});
+    assert_memory_equal(r.expert, r.chosen, sizeof r.expert);
+    close_routed(&r);
+}
+
+// ------------------------------------------------------------------ masks and bias
+
+static void first_tokens_are_left_out(void **state)
+{
+    (void)state;
+    const int32_t mask[] = {0, 1, 1, 1, 0, 1, 1, 1, 1};
+    const int32_t segment[] = {0, 0, 0, 1, 2, 2, 2, 0, 1};
+    int32_t found[9];
+    mt_routing_ortho_mask(mask, segment, 9, found);
+    assert_memory_equal(found, ((const int32_t[]){0, 0, 1, 0, 0, 0, 1, 1, 1}), sizeof found);
+    mt_routing_ortho_mask(NULL, segment, 9, found);
+    assert_memory_equal(found, ((const int32_t[]){0, 1, 1, 0, 0, 1, 1, 1, 1}), sizeof found);
+    mt_routing_ortho_mask(mask, NULL, 9, found);
+    assert_memory_equal(found, ((const int32_t[]){0, 0, 1, 1, 0, 1, 1, 1, 1}), sizeof found);
+    mt_routing_ortho_mask(NULL, NULL, 9, found);
+    assert_memory_equal(found, ((const int32_t[]){0, 1, 1, 1, 1, 1, 1, 1, 1}), sizeof found);
+}
+
+static void bias_rules(void **state)
+{
+    (void)state;
+    const double load[] = {10.0, 2.0, 4.0, 0.0}; // mean 4
+    const float start[] = {0.5f, -0.25f, 1.0f, 0.0f};
+    float bias[4];
+    memcpy(bias, start, sizeof bias);
+    mt_bias_update(MT_BIAS_SIGN, 0.25, load, 4, bias);
+    assert_memory_equal(bias, ((const float[]){0.25f, 0.0f, 1.0f, 0.25f}), sizeof bias);
+    memcpy(bias, start, sizeof bias);
+    mt_bias_update(MT_BIAS_PROPORTIONAL, 0.5, load, 4, bias); // errors -1.5, 0.5, 0, 1 of the mean
+    assert_memory_equal(bias, ((const float[]){-0.25f, 0.0f, 1.0f, 0.5f}), sizeof bias);
+    memcpy(bias, start, sizeof bias);
+    mt_bias_update(MT_BIAS_NONE, 0.5, load, 4, bias);
+    assert_memory_equal(bias, start, sizeof bias);
+    mt_bias_update(MT_BIAS_SIGN, 0.5, (const double[]){0.0, 0.0, 0.0, 0.0}, 4, bias);
+    assert_memory_equal(bias, start, sizeof bias);
+}
+
+/* Loss-free balancing does what it is for: loads even out. */
+static void bias_balances(void **state)
+{
+    (void)state;
+    struct routed r;
+    open_routed(&r, "cpu", SLOTS);
+    r.record.bias = mt_tensor_1d(r.bias, MT_F32, EXPERTS);
+    struct mt_router_config router = {.kind = MT_ROUTER_SIGMOID, .slots = SLOTS};
+    double first = 0.0;
+    double last = 0.0;
+    for (int step = 0; step < 400; step++) {
+        route(&r, &router, &(struct mt_router_policy){0});
+        double load[EXPERTS] = {0};
+        for (int i = 0; i < TOKENS * SLOTS; i++) load[r.expert[i]] += 1.0;
+        double largest = 0.0;
+        for (int j = 0; j < EXPERTS; j++) largest = fmax(largest, load[j]);
+        last = largest / ((double)TOKENS * SLOTS / EXPERTS) - 1.0;
+        assert_true(last <= (double)EXPERTS / SLOTS - 1.0 + 1e-12);
+        if (step == 0) first = last;
+        mt_bias_update(MT_BIAS_PROPORTIONAL, 1e-2, load, EXPERTS, r.bias);
+    }
+    assert_true(first > 0.8);
+    assert_true(last < 0.2);
+    close_routed(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(impossible_routers),
+        cmocka_unit_test(what_is_plain),
+        cmocka_unit_test(shared_memory_where_choices_differ),
+        cmocka_unit_test(choices_and_weights),
+        cmocka_unit_test(capacity_is_kept),
+        cmocka_unit_test(first_choices_are_never_dropped_at_random),
+        cmocka_unit_test(first_tokens_are_left_out),
+        cmocka_unit_test(bias_rules),
+        cmocka_unit_test(bias_balances),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
