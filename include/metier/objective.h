@@ -10,8 +10,8 @@
  *        mt_objective_finish(objective, &step, &total)                       once; decides the weights
  *        for each layer, last first:
  *            mt_objective_coupling(objective, layer, &record, coupling)      before combine_backward
- *            mt_objective_backward(objective, layer, &record, &gradient)     after it, before routing_backward
- *        mt_bias_update(...)                                                 after the optimizer
+ *            mt_objective_backward(objective, layer, &record, &gradient)     after it, before
+ * routing_backward mt_bias_update(...)                                                 after the optimizer
  *
  * Every term is mean over unmasked tokens unless said otherwise, one value per layer, summed over layers.
  * total = Σ_layers Σ_terms weight · loss. Formulas and sources: docs/objective.md.
@@ -71,30 +71,30 @@ enum mt_bias_rule {
 
 /* A method, resolved: which terms, how, how strongly, and what it does to the router. */
 struct mt_objective_config {
-    const char *method;                 // the row it started from; lives forever
-    double coefficient[MT_TERM_COUNT];  // α, β, γ, ...; 0: the term is off
+    const char *method;                // the row it started from; lives forever
+    double coefficient[MT_TERM_COUNT]; // α, β, γ, ...; 0: the term is off
     enum mt_aux_form aux;
     enum mt_ortho_grouping grouping;
     enum mt_ortho_form form;
-    bool ortho_sum;                     // reduce=sum: over tokens, as printed. It destroys a model
-    bool exclude_first;                 // leave the first token of every sequence out of L_o
+    bool ortho_sum;     // reduce=sum: over tokens, as printed. It destroys a model
+    bool exclude_first; // leave the first token of every sequence out of L_o
     double ortho_epsilon;
-    double gate;                        // τ_gate: slots with weight <= gate are out of L_o
-    bool printed_gradient;              // gradient=paper
+    double gate;           // τ_gate: slots with weight <= gate are out of L_o
+    bool printed_gradient; // gradient=paper
     enum mt_variance_axis axis;
-    bool full_scores;                   // L_v on all scores instead of those after top-k
+    bool full_scores; // L_v on all scores instead of those after top-k
     enum mt_brake brake;
     double brake_target;
     enum mt_scale_rule scale;
-    double running_decay;               // of the running means
+    double running_decay; // of the running means
     int router_orth_groups;
     enum mt_bias_rule bias_rule;
     double bias_rate;
-    double capacity_factor;             // 0: no limit
+    double capacity_factor; // 0: no limit
     int64_t capacity_minimum;
-    double drop_threshold;              // 0: nothing dropped at random
-    double jitter;                      // of the router's input; 0: none
-    bool allow_indirect;                // liveness: be content with a path through lower layers
+    double drop_threshold; // 0: nothing dropped at random
+    double jitter;         // of the router's input; 0: none
+    bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
 };
 
@@ -179,16 +179,17 @@ enum mt_status mt_objective_finish(struct mt_objective *objective, const struct 
                                    double *total);
 
 /*
- * coupling = the gradient of L_o for combine_backward, f32 [N,k,k]; zeros when L_o is off or grouped otherwise.
- * It may be the record's gram itself, unless mt_objective_backward is to measure.
+ * coupling = the gradient of L_o for combine_backward, f32 [N,k,k]; zeros when L_o is off or grouped
+ * otherwise. It may be the record's gram itself, unless mt_objective_backward is to measure.
  */
 enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
                                      const struct mt_routing *record, const struct mt_tensor *coupling);
 
 /*
- * Adds the gradients of all other terms; `drows` (expert outputs, [N·k,d]) is added to by grouping=expert-concat
- * alone, which reads the record's rows again, and may be absent otherwise. With measure, mt_objective_layer's
- * gradient norms are filled: a few times the cost, for the log. What is added is the same, bit for bit.
+ * Adds the gradients of all other terms; `drows` (expert outputs, [N·k,d]) is added to by
+ * grouping=expert-concat alone, which reads the record's rows again, and may be absent otherwise. With
+ * measure, mt_objective_layer's gradient norms are filled: a few times the cost, for the log. What is added
+ * is the same, bit for bit.
  */
 struct mt_objective_backward_options {
     bool measure;
@@ -202,16 +203,17 @@ enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
 struct mt_layer_report {
     double loss[MT_TERM_COUNT];     // each term's own value, without its weight
     double weight[MT_TERM_COUNT];   // what it was multiplied with: coefficient, scale and brake
-    double gradient[MT_TERM_COUNT]; // norm of weight · dloss in logits (o: in expert outputs; row terms: in the
-                                    // router's weight); NaN unless measured
-    double max_violation;           // (largest load - mean) / mean of what was served; without drops at most n/k - 1
-    double max_violation_code;      // the authors' code: largest |load - mean| / mean
-    double load_entropy;            // in nats; ln n when balanced
-    const double *load;             // [n] slots served; valid until the next finish
+    double gradient[MT_TERM_COUNT]; // norm of weight · dloss in logits (o: in expert outputs; row terms: in
+                                    // the router's weight); NaN unless measured
+    double max_violation; // (largest load - mean) / mean of what was served; without drops at most n/k - 1
+    double max_violation_code; // the authors' code: largest |load - mean| / mean
+    double load_entropy;       // in nats; ln n when balanced
+    const double *load;        // [n] slots served; valid until the next finish
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
-/* Everything that must survive a restart (scales, running means, brake), as plain numbers to save and restore. */
+/* Everything that must survive a restart (scales, running means, brake), as plain numbers to save and
+ * restore. */
 double *mt_objective_state(struct mt_objective *objective, size_t *count);
 
 /*
@@ -239,9 +241,9 @@ enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_o
                                        const struct mt_layer_paths *paths, int layers);
 
 /*
- * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from the
- * first batch's report: Σ β·L_o over 10 % of the task's loss; gradient ratios to the task's on router (L_v over
- * 10 %) and experts (L_o over 50 %); reduce=sum; scale=once-pow10. task_* 0: unknown, not judged.
+ * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from
+ * the first batch's report: Σ β·L_o over 10 % of the task's loss; gradient ratios to the task's on router
+ * (L_v over 10 %) and experts (L_o over 50 %); reduce=sum; scale=once-pow10. task_* 0: unknown, not judged.
  */
 struct mt_task_norms {
     double loss;             // L_h
@@ -289,9 +291,9 @@ size_t mt_objective_evaluate_bytes(const struct mt_objective_config *config,
 /*
  * Routes, evaluates every term with a non-zero coefficient and its gradients. The device must compute on host
  * memory. With scratch of the size above nothing is allocated (the device's own scratch apart, which grows on
- * the first call); NULL scratch allocates and frees. Reentrant with one device per thread. It is a first step:
- * scale=once scales by these very arrays. Slots are dropped as in training; SparseMixer chooses as in evaluation
- * unless the method drops slots. report.gradient is not measured (NaN).
+ * the first call); NULL scratch allocates and frees. Reentrant with one device per thread. It is a first
+ * step: scale=once scales by these very arrays. Slots are dropped as in training; SparseMixer chooses as in
+ * evaluation unless the method drops slots. report.gradient is not measured (NaN).
  */
 enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_objective_config *config,
                                      const struct mt_router_config *router,

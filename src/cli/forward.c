@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "cli/forward.h"
 #include "cli/verbs.h"
+#include "model/adapter.h"
 #include "model/stream.h"
 
 #define MAX_TARGETS 64
@@ -147,8 +148,9 @@ static enum mt_status make_options(struct mt_context *ctx, const struct forward_
         status = read_method(ctx, settings, method);
         options->objective = method;
     }
-    if (status != MT_OK || !settings->grads) return status;
-    status = cut_targets(ctx, settings->targets, targets);
+    // An adapter brings its own selection.
+    if (status != MT_OK || !settings->grads || settings->adapter != NULL) return status;
+    status = cut_targets(ctx, settings->targets != NULL ? settings->targets : "*", targets);
     if (status != MT_OK) return status;
     if (trains_lora(settings)) {
         options->selection.lora = targets->target;
@@ -165,15 +167,23 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
 {
     struct mt_device *device = NULL;
     struct mt_model *model = NULL;
+    struct mt_adapter adapter = {0};
     struct target_list targets = {0};
     struct mt_objective_config method;
     struct mt_model_options options;
     enum mt_status status = make_options(ctx, settings, ids, &targets, &method, &options);
+    if (status == MT_OK && settings->adapter != NULL) {
+        status = mt_adapter_open(ctx, settings->adapter, &adapter);
+        if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
+    }
     if (status == MT_OK) status = mt_device_create(ctx, settings->device, (int)settings->threads, &device);
     if (status == MT_OK) status = mt_model_open(device, settings->directory, &options, &model);
+    if (status == MT_OK && settings->adapter != NULL)
+        status = mt_adapter_apply(&adapter, mt_model_params(model));
     if (status == MT_OK) status = run_model(device, settings, ids, model);
     mt_model_close(model);
     mt_device_destroy(device);
+    mt_adapter_close(&adapter);
     mt_release(ctx, targets.text, targets.bytes);
     return status;
 }
@@ -183,6 +193,10 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
     const char *train = settings->train;
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
+    if (settings->adapter != NULL && train != NULL && !trains_lora(settings))
+        return mt_fail(ctx, MT_ERR_USAGE, "with --adapter its own pairs learn: --train full cannot be");
+    if (settings->adapter != NULL && (settings->targets != NULL || settings->lora_b_deviation > 0.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--targets and --lora-b-std are for LoRA without --adapter");
     if (settings->key_count > 0 && settings->method == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", settings->keys[0]);
     if (!settings->grads && (settings->method != NULL || train != NULL))
@@ -208,6 +222,8 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
         {"--grads", CLI_FLAG, &settings->grads, NULL, "also the loss of the next ids, and its gradients"},
         {"--method", CLI_TEXT, &settings->method, "NAME",
          "with --grads: the objective to add; then key=value ..."},
+        {"--adapter", CLI_TEXT, &settings->adapter, "DIR",
+         "a PEFT adapter to run with; with --grads it learns"},
         {"--train", CLI_TEXT, &settings->train, "HOW", "with --grads: full or lora (full)"},
         {"--targets", CLI_TEXT, &settings->targets, "LIST",
          "what learns: parts (attention, router, ...) or globs on names (*: everything)"},
@@ -239,8 +255,7 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
 
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct forward_settings settings = {
-        .targets = "*", .recompute = "none", .device = "cpu", .rank = 8, .alpha = 16.0};
+    struct forward_settings settings = {.recompute = "none", .device = "cpu", .rank = 8, .alpha = 16.0};
     struct forward_ids ids = {0};
     bool help_shown = false;
     enum mt_status status = parse(ctx, verb, argc, argv, &settings, &help_shown);

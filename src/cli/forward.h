@@ -15,8 +15,8 @@ struct forward_settings {
     const char **keys;    // "key=value", borrowed
     int key_count;
     const char *adapter;
-    const char *train;     // "full", "lora" or NULL: as the adapter says, else full
-    const char *targets;   // "a,b,c"
+    const char *train;     // "full", "lora" or NULL: full, unless there is an adapter
+    const char *targets;   // "a,b,c"; NULL: everything
     const char *recompute; // "none", "moe", "full"
     const char *device;
     int64_t rank;

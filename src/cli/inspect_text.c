@@ -173,7 +173,12 @@ static void print_weights(const struct inspection *inspection)
     }
     if (inspect_is_sound(inspection)) {
         printf("  check        all %zu expected tensors are there%s\n", check->expected,
-               check->unexpected.count == 0 ? ", and no others" : "");
+               check->unexpected.count + check->unread == 0 ? ", and no others" : "");
+    }
+    if (check->unread > 0) {
+        printf("  not read     %zu tensors that are no part of the model itself (prediction layers, rotary\n"
+               "               tables, a tied head)\n",
+               check->unread);
     }
     print_findings("missing", &check->missing);
     print_findings("of another shape or type", &check->wrong);

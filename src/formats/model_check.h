@@ -21,6 +21,7 @@ struct mt_model_check {
     struct mt_arena arena; // owns the texts
     struct mt_model_findings missing;
     struct mt_model_findings unexpected;
+    size_t unread; // present and known to be of no use here: prediction layers, rotary tables, a tied head
     struct mt_model_findings wrong; // another shape, or a type that is no number to compute with
     size_t expected;
 };

@@ -189,12 +189,13 @@ static void lora_name(const struct mt_params_item *item, char letter, char *name
     (void)snprintf(name, bytes, "base_model.model.%s.lora_%c.weight", module, letter);
 }
 
-static void describe_lora(const struct loader *loader, const struct mt_params_item *item,
+static void describe_lora(struct loader *loader, const struct mt_params_item *item,
                           const struct mt_params_place *place)
 {
     const struct mt_train_selection *selection = loader->selection;
     float scale = (float)(selection->lora_alpha / (double)selection->lora_rank);
     float dropout = (float)selection->lora_dropout;
+    loader->params->lora_scale = scale;
     if (place->experts != NULL) {
         struct mt_expert_linear *experts = place->experts;
         experts->a = place->views->a;

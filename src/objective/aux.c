@@ -60,24 +60,24 @@ static enum mt_status forward(const struct mt_term_call *call)
     double *rows = first + segments * experts;
     struct mt_tensor segment = {0};
     if (form_of(objective) == MT_AUX_SEQUENCE) segment = record->segment;
-    enum mt_status status =
-        mt_column_stats_forward(objective->device, &(struct mt_column_stats_forward_args){
-                                                       .x = record->probs,
-                                                       .mask = record->mask,
-                                                       .segment = segment,
-                                                       .sum = mt_tensor_2d(sum, MT_F64, segments, experts),
-                                                       .rows = mt_tensor_1d(rows, MT_F64, segments),
-                                                       .normalise_rows = objective->shape.router.kind ==
-                                                                         MT_ROUTER_SIGMOID,
-                                                   });
+    enum mt_status status = mt_column_stats_forward(
+        objective->device, &(struct mt_column_stats_forward_args){
+                               .x = record->probs,
+                               .mask = record->mask,
+                               .segment = segment,
+                               .sum = mt_tensor_2d(sum, MT_F64, segments, experts),
+                               .rows = mt_tensor_1d(rows, MT_F64, segments),
+                               .normalise_rows = objective->shape.router.kind == MT_ROUTER_SIGMOID,
+                           });
     if (status != MT_OK) return status;
-    return mt_slot_stats_forward(objective->device, &(struct mt_slot_stats_forward_args){
-                                                        .expert = record->greedy,
-                                                        .mask = record->mask,
-                                                        .segment = segment,
-                                                        .count = mt_tensor_2d(count, MT_F64, segments, experts),
-                                                        .first = mt_tensor_2d(first, MT_F64, segments, experts),
-                                                    });
+    return mt_slot_stats_forward(objective->device,
+                                 &(struct mt_slot_stats_forward_args){
+                                     .expert = record->greedy,
+                                     .mask = record->mask,
+                                     .segment = segment,
+                                     .count = mt_tensor_2d(count, MT_F64, segments, experts),
+                                     .first = mt_tensor_2d(first, MT_F64, segments, experts),
+                                 });
 }
 
 /* loss += share Σ_j count_j sum_j, and its gradient. */
@@ -173,16 +173,16 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
     int64_t segments = segments_of(objective, record->segments);
     struct mt_tensor segment = {0};
     if (form_of(objective) == MT_AUX_SEQUENCE) segment = record->segment;
-    return mt_column_stats_backward(objective->device,
-                                    &(struct mt_column_stats_backward_args){
-                                        .x = record->probs,
-                                        .mask = record->mask,
-                                        .segment = segment,
-                                        .dsum = mt_tensor_2d((void *)call->gradient, MT_F64, segments, experts),
-                                        .dx = gradient->dprobs,
-                                        .normalise_rows = objective->shape.router.kind == MT_ROUTER_SIGMOID,
-                                        .accumulate = true,
-                                    });
+    return mt_column_stats_backward(
+        objective->device, &(struct mt_column_stats_backward_args){
+                               .x = record->probs,
+                               .mask = record->mask,
+                               .segment = segment,
+                               .dsum = mt_tensor_2d((void *)call->gradient, MT_F64, segments, experts),
+                               .dx = gradient->dprobs,
+                               .normalise_rows = objective->shape.router.kind == MT_ROUTER_SIGMOID,
+                               .accumulate = true,
+                           });
 }
 
 const struct mt_term_kind mt_term_aux = {

@@ -1,6 +1,7 @@
 /*
- * The brake of L_v, which has no equilibrium of its own: a layer is no longer pushed while the running mean of its
- * variance stands at brake_target times its start or above (target), or all follow the learning rate (decay).
+ * The brake of L_v, which has no equilibrium of its own: a layer is no longer pushed while the running mean
+ * of its variance stands at brake_target times its start or above (target), or all follow the learning rate
+ * (decay).
  */
 #include <math.h>
 

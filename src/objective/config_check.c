@@ -19,9 +19,8 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
         const char *name;
         double value;
     } strengths[] = {
-        {"eps", c->ortho_epsilon},    {"tau_gate", c->gate},
-        {"bias_rate", c->bias_rate},  {"capacity", c->capacity_factor},
-        {"jitter", c->jitter},        {"drop_threshold", c->drop_threshold},
+        {"eps", c->ortho_epsilon},           {"tau_gate", c->gate}, {"bias_rate", c->bias_rate},
+        {"capacity", c->capacity_factor},    {"jitter", c->jitter}, {"drop_threshold", c->drop_threshold},
         {"running_decay", c->running_decay},
     };
     for (size_t i = 0; i < sizeof strengths / sizeof strengths[0]; i++) {
@@ -79,9 +78,10 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
                        "gradient=exact");
     }
     if (config->gate > 0.0 && config->grouping == MT_GROUPING_EXPERT_CONCAT) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "tau_gate looks at a token's own slots, which grouping=expert-concat does not have: set "
-                       "tau_gate=0 or grouping=token");
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "tau_gate looks at a token's own slots, which grouping=expert-concat does not have: set "
+            "tau_gate=0 or grouping=token");
     }
     if (config->brake == MT_BRAKE_TARGET && !(config->brake_target > 1.0 && isfinite(config->brake_target))) {
         return mt_fail(ctx, MT_ERR_USAGE, "brake_target is %g, expected more than 1", config->brake_target);

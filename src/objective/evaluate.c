@@ -1,4 +1,5 @@
-/* mt_objective_evaluate: one layer on raw arrays. Checks the arrays, numbers the sequences, copies the results. */
+/* mt_objective_evaluate: one layer on raw arrays. Checks the arrays, numbers the sequences, copies the
+ * results. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -187,7 +188,8 @@ static void copy_results(const struct mt_evaluation *evaluation, struct mt_objec
     }
     if (results->load != NULL) memcpy(results->load, report->load, experts * sizeof(double));
     if (pairs == 0) return;
-    if (results->expert != NULL) memcpy(results->expert, evaluation->record.expert.data, pairs * sizeof(int32_t));
+    if (results->expert != NULL)
+        memcpy(results->expert, evaluation->record.expert.data, pairs * sizeof(int32_t));
     if (results->slot_weight != NULL) {
         memcpy(results->slot_weight, evaluation->record.weight.data, pairs * sizeof(float));
     }
@@ -203,8 +205,7 @@ static enum mt_status evaluate_in(struct mt_device *device, const struct mt_obje
     struct mt_carver carver = {.memory = (unsigned char *)scratch + (misfit == 0 ? 0 : ALIGNMENT - misfit)};
     struct workspace work = lay_out(arrays, mt_evaluation_bytes(config, router, &sizes), &carver);
     struct mt_evaluation evaluation;
-    enum mt_status status =
-        mt_evaluation_place(device, config, router, &sizes, work.evaluation, &evaluation);
+    enum mt_status status = mt_evaluation_place(device, config, router, &sizes, work.evaluation, &evaluation);
     if (status != MT_OK) return status;
     struct mt_evaluation_inputs inputs = inputs_of(arrays, router->slots, &work);
     status = mt_evaluation_forward(&evaluation, &inputs, &results->total);

@@ -1,6 +1,6 @@
 /*
- * One layer of the objective, without a model around it. Expert outputs arrive in (token, slot) order; their Gram
- * matrices and the gradient C·X come from combine, a piece of tokens at a time.
+ * One layer of the objective, without a model around it. Expert outputs arrive in (token, slot) order; their
+ * Gram matrices and the gradient C·X come from combine, a piece of tokens at a time.
  */
 #include "objective/evaluation.h"
 
@@ -24,7 +24,8 @@ static struct mt_objective_shape shape_of(const struct mt_router_config *router,
 }
 
 /* Hands out what is not the objective's own. */
-static void lay_out(struct mt_evaluation *e, const struct mt_evaluation_sizes *sizes, struct mt_carver *carver)
+static void lay_out(struct mt_evaluation *e, const struct mt_evaluation_sizes *sizes,
+                    struct mt_carver *carver)
 {
     enum mt_dtype dtype = sizes->dtype;
     int64_t tokens = sizes->tokens;
@@ -144,13 +145,14 @@ static enum mt_status find_grams(struct mt_evaluation *e)
     for (int64_t start = 0; start < record->tokens && status == MT_OK; start += PIECE_TOKENS) {
         int64_t left = record->tokens - start;
         int64_t count = left < PIECE_TOKENS ? left : PIECE_TOKENS;
-        status = mt_combine_forward(e->device, &(struct mt_combine_forward_args){
-                                                   .rows = record->rows,
-                                                   .row_of_slot = mt_tensor_rows(&record->row_of_slot, start, count),
-                                                   .weight = mt_tensor_rows(&e->piece_weight, 0, count),
-                                                   .y = mt_tensor_rows(&e->piece, 0, count),
-                                                   .gram = mt_tensor_rows(&record->gram, start, count),
-                                               });
+        status = mt_combine_forward(e->device,
+                                    &(struct mt_combine_forward_args){
+                                        .rows = record->rows,
+                                        .row_of_slot = mt_tensor_rows(&record->row_of_slot, start, count),
+                                        .weight = mt_tensor_rows(&e->piece_weight, 0, count),
+                                        .y = mt_tensor_rows(&e->piece, 0, count),
+                                        .gram = mt_tensor_rows(&record->gram, start, count),
+                                    });
     }
     return status;
 }
@@ -200,16 +202,16 @@ static enum mt_status couple_rows(struct mt_evaluation *e, const struct mt_tenso
     for (int64_t start = 0; start < record->tokens && status == MT_OK; start += PIECE_TOKENS) {
         int64_t left = record->tokens - start;
         int64_t count = left < PIECE_TOKENS ? left : PIECE_TOKENS;
-        status =
-            mt_combine_backward(e->device, &(struct mt_combine_backward_args){
-                                               .dy = mt_tensor_rows(&e->piece, 0, count),
-                                               .rows = record->rows,
-                                               .row_of_slot = mt_tensor_rows(&record->row_of_slot, start, count),
-                                               .weight = mt_tensor_rows(&e->piece_weight, 0, count),
-                                               .coupling = mt_tensor_rows(&e->coupling, start, count),
-                                               .drows = *dexpert_outputs,
-                                               .dweight = mt_tensor_rows(&e->piece_dweight, 0, count),
-                                           });
+        status = mt_combine_backward(e->device,
+                                     &(struct mt_combine_backward_args){
+                                         .dy = mt_tensor_rows(&e->piece, 0, count),
+                                         .rows = record->rows,
+                                         .row_of_slot = mt_tensor_rows(&record->row_of_slot, start, count),
+                                         .weight = mt_tensor_rows(&e->piece_weight, 0, count),
+                                         .coupling = mt_tensor_rows(&e->coupling, start, count),
+                                         .drows = *dexpert_outputs,
+                                         .dweight = mt_tensor_rows(&e->piece_dweight, 0, count),
+                                     });
     }
     return status;
 }
@@ -220,8 +222,8 @@ enum mt_status mt_evaluation_backward(struct mt_evaluation *evaluation,
 {
     const struct mt_tensor *drows = &gradients->dexpert_outputs;
     bool wants_rows = mt_tensor_present(drows);
-    const struct mt_tensor *cleared[] = {&gradients->dlogits, &evaluation->dprobs, &evaluation->dweight, drows,
-                                         &gradients->drouter_weight};
+    const struct mt_tensor *cleared[] = {&gradients->dlogits, &evaluation->dprobs, &evaluation->dweight,
+                                         drows, &gradients->drouter_weight};
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < sizeof cleared / sizeof cleared[0] && status == MT_OK; i++) {
         if (mt_tensor_present(cleared[i])) status = clear(evaluation, cleared[i]);

@@ -8,10 +8,10 @@
 #include "objective/parts.h"
 
 struct mt_evaluation_sizes {
-    int64_t tokens;     // N
-    int experts;        // n
-    int64_t width;      // d; 0 without expert outputs and router weight
-    int segments;       // B at the most
+    int64_t tokens;      // N
+    int experts;         // n
+    int64_t width;       // d; 0 without expert outputs and router weight
+    int segments;        // B at the most
     enum mt_dtype dtype; // of all floats: f32 or f64
 };
 
@@ -38,9 +38,9 @@ struct mt_evaluation {
     struct mt_router_config router;
     struct mt_router_policy policy;
     struct mt_objective *objective;
-    struct mt_routing record; // of the last forward
-    struct mt_tensor greedy;  // i32 [N,k], where the record cannot share memory
-    struct mt_tensor expert;  // i32 [N,k]
+    struct mt_routing record;       // of the last forward
+    struct mt_tensor greedy;        // i32 [N,k], where the record cannot share memory
+    struct mt_tensor expert;        // i32 [N,k]
     struct mt_tensor ortho_mask;    // i32 [N]
     struct mt_tensor sorted_row;    // i32 [N,k]: dispatch_plan's rows, which nobody reads
     struct mt_tensor coupling;      // [N,k,k]

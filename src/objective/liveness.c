@@ -29,10 +29,11 @@ static enum mt_status check_path(struct mt_context *ctx, const struct mt_objecti
     const char *frozen = kind->path == MT_PATH_ROWS ? "experts are" : "router is";
     const char *cure = kind->path == MT_PATH_ROWS ? "train the experts" : "train the router";
     if (kind->path == MT_PATH_ROUTER_ROWS) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "term %s has coefficient %g, but the router is frozen in every layer, and nothing else can "
-                       "change the term: train the router, or set its coefficient to 0",
-                       kind->name, config->coefficient[term]);
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "term %s has coefficient %g, but the router is frozen in every layer, and nothing else can "
+            "change the term: train the router, or set its coefficient to 0",
+            kind->name, config->coefficient[term]);
     }
     if (!reach->below) {
         return mt_fail(ctx, MT_ERR_USAGE,
@@ -58,16 +59,18 @@ static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_
                                         const struct mt_router_config *router, enum mt_term term)
 {
     if (term == MT_TERM_O) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "term o has coefficient %g, but each token has one expert: there is nothing to compare; "
-                       "set beta=0",
-                       config->coefficient[term]);
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "term o has coefficient %g, but each token has one expert: there is nothing to compare; "
+            "set beta=0",
+            config->coefficient[term]);
     }
     if (router->normalise && sees_weights_only(config, term)) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "term %s has coefficient %g, but each token has one expert, whose normalised weight is "
-                       "always the same: set scores=full, another form, or its coefficient to 0",
-                       mt_term_name(term), config->coefficient[term]);
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "term %s has coefficient %g, but each token has one expert, whose normalised weight is "
+            "always the same: set scores=full, another form, or its coefficient to 0",
+            mt_term_name(term), config->coefficient[term]);
     }
     return MT_OK;
 }

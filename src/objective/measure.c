@@ -1,7 +1,7 @@
 /*
- * Norms of single terms' gradients, for the log. A term on the scores is taken back to the logits alone, through a
- * gradient of its own; terms on rows X with coupling C have |C·X|² = tr(C G Cᵀ), G = X Xᵀ, from matrices already
- * there. Nothing here touches what training adds up.
+ * Norms of single terms' gradients, for the log. A term on the scores is taken back to the logits alone,
+ * through a gradient of its own; terms on rows X with coupling C have |C·X|² = tr(C G Cᵀ), G = X Xᵀ, from
+ * matrices already there. Nothing here touches what training adds up.
  */
 #include <math.h>
 

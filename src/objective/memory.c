@@ -38,9 +38,8 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].value >= sizes[i].low && sizes[i].value <= sizes[i].high) continue;
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "objective: %s is %" PRId64 ", expected %" PRId64 " to %" PRId64, sizes[i].name,
-                       sizes[i].value, sizes[i].low, sizes[i].high);
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: %s is %" PRId64 ", expected %" PRId64 " to %" PRId64,
+                       sizes[i].name, sizes[i].value, sizes[i].low, sizes[i].high);
     }
     if (shape->router.slots != shape->slots) {
         return mt_fail(ctx, MT_ERR_USAGE, "objective: slots is %d, but the router chooses %d experts",
@@ -57,8 +56,8 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
         return mt_fail(ctx, MT_ERR_USAGE, "orth_groups is %d, which does not divide %d experts", groups,
                        shape->experts);
     }
-    bool needs_width = mt_terms_need(config, MT_NEEDS_ROWS) || mt_terms_need(config, MT_NEEDS_ROUTER_WEIGHT) ||
-                       mt_scale_needs_router(config);
+    bool needs_width = mt_terms_need(config, MT_NEEDS_ROWS) ||
+                       mt_terms_need(config, MT_NEEDS_ROUTER_WEIGHT) || mt_scale_needs_router(config);
     if (shape->width == 0 && needs_width) {
         return mt_fail(ctx, MT_ERR_USAGE, "objective: the width is 0, but a term needs it");
     }
@@ -85,7 +84,8 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     objective->views = mt_carve(&memory->host, layers * sizeof *objective->views);
     size_t state = sizeof *objective->state + layers * sizeof *objective->layer_state;
     objective->state = mt_carve(&memory->host, state);
-    objective->layer_state = objective->state != NULL ? (struct mt_layer_state *)(objective->state + 1) : NULL;
+    objective->layer_state =
+        objective->state != NULL ? (struct mt_layer_state *)(objective->state + 1) : NULL;
     objective->column_sums =
         mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, MT_F64, 1, objective->shape.slots));
     mt_measure_place(objective, memory);

@@ -8,11 +8,10 @@
 #include "metier/objective.h"
 
 // What every row starts from: fields that matter only once a term or a brake is switched on by a key.
-#define COMMON_FIELDS                                                                                        \
-    .running_decay = 0.9, .brake_target = 2.5, .bias_rate = 1e-3, .router_orth_groups = 1
+#define COMMON_FIELDS .running_decay = 0.9, .brake_target = 2.5, .bias_rate = 1e-3, .router_orth_groups = 1
 
-// A form that is not named is the first of its kind, and those are the paper's equations made computable: batch-level
-// balance, pairwise over a token's experts, mean over tokens, variance over tokens, scale=once.
+// A form that is not named is the first of its kind, and those are the paper's equations made computable:
+// batch-level balance, pairwise over a token's experts, mean over tokens, variance over tokens, scale=once.
 static const struct mt_method methods[] = {
     {
         .name = "none",
@@ -30,7 +29,8 @@ static const struct mt_method methods[] = {
         .name = "gshard",
         .summary = "balance of first choices, random drop of later ones, capacity",
         .source = "GShard (2006.16668), in the scale of Mesh TensorFlow",
-        .config = {.method = "gshard", COMMON_FIELDS,
+        .config = {.method = "gshard",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-2},
                    .aux = MT_AUX_SWITCH,
                    .drop_threshold = 0.2,
@@ -40,7 +40,8 @@ static const struct mt_method methods[] = {
         .name = "st-moe",
         .summary = "balance of first choices, z-loss, random drop, capacity, input jitter",
         .source = "ST-MoE (2202.08906)",
-        .config = {.method = "st-moe", COMMON_FIELDS,
+        .config = {.method = "st-moe",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-2, [MT_TERM_Z] = 1e-3},
                    .aux = MT_AUX_SWITCH,
                    .drop_threshold = 0.2,
@@ -58,7 +59,8 @@ static const struct mt_method methods[] = {
         .name = "ernie",
         .summary = "balance over all k choices, orthogonal router rows, z-loss",
         .source = "ERNIE 4.5, released training code",
-        .config = {.method = "ernie", COMMON_FIELDS,
+        .config = {.method = "ernie",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-2, [MT_TERM_Z] = 1e-4, [MT_TERM_ROUTER_ORTH] = 1e-2},
                    .aux = MT_AUX_ERNIE},
     },
@@ -66,21 +68,25 @@ static const struct mt_method methods[] = {
         .name = "simbal",
         .summary = "orthonormal router rows instead of a balance loss, z-loss",
         .source = "SimBal (2506.14038)",
-        .config = {.method = "simbal", COMMON_FIELDS,
+        .config = {.method = "simbal",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_Z] = 1e-5, [MT_TERM_SIMBAL] = 0.1}},
     },
     {
         .name = "paper",
         .summary = "balance, orthogonal expert outputs, varied scores: the equations, made computable",
         .source = "Advancing Expert Specialization (2505.22323), equations",
-        .config = {.method = "paper", COMMON_FIELDS,
+        .config = {.method = "paper",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-3, [MT_TERM_O] = 1e-3, [MT_TERM_V] = 1e-3}},
     },
     {
         .name = "paper-code",
-        .summary = "what the authors released: outputs grouped by expert, spans, powers of ten; for comparison",
+        .summary =
+            "what the authors released: outputs grouped by expert, spans, powers of ten; for comparison",
         .source = "Advancing Expert Specialization (2505.22323), released code",
-        .config = {.method = "paper-code", COMMON_FIELDS,
+        .config = {.method = "paper-code",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-3, [MT_TERM_O] = 1e-4, [MT_TERM_V] = 1e-3},
                    .aux = MT_AUX_SEQUENCE,
                    .grouping = MT_GROUPING_EXPERT_CONCAT,
@@ -93,7 +99,8 @@ static const struct mt_method methods[] = {
         .name = "metier",
         .summary = "our own: scale-free orthogonality, stronger, and a variance term that knows when to stop",
         .source = "the pilots of this project",
-        .config = {.method = "metier", COMMON_FIELDS,
+        .config = {.method = "metier",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-3, [MT_TERM_O] = 1e-2, [MT_TERM_V] = 3e-3},
                    .form = MT_ORTHO_COSINE,
                    .exclude_first = true,
@@ -103,14 +110,16 @@ static const struct mt_method methods[] = {
         .name = "paper-wo-lv",
         .summary = "ablation: paper without L_v",
         .source = "Advancing Expert Specialization (2505.22323), ablations",
-        .config = {.method = "paper-wo-lv", COMMON_FIELDS,
+        .config = {.method = "paper-wo-lv",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-3, [MT_TERM_O] = 1e-3}},
     },
     {
         .name = "paper-wo-lo",
         .summary = "ablation: paper without L_o",
         .source = "Advancing Expert Specialization (2505.22323), ablations",
-        .config = {.method = "paper-wo-lo", COMMON_FIELDS,
+        .config = {.method = "paper-wo-lo",
+                   COMMON_FIELDS,
                    .coefficient = {[MT_TERM_AUX] = 1e-3, [MT_TERM_V] = 1e-3}},
     },
     {
@@ -136,8 +145,8 @@ const struct mt_method *mt_method_listed(int index)
 enum mt_status mt_objective_config_method(struct mt_context *ctx, const char *name,
                                           struct mt_objective_config *config)
 {
-    const struct mt_method *nearest = NULL;
-    int distance = 1000; // some method is always the nearest
+    const struct mt_method *nearest = &methods[0];
+    int distance = 1000; // more than any: there is always a nearest
     for (int i = 0; mt_method_listed(i) != NULL; i++) {
         const struct mt_method *method = mt_method_listed(i);
         if (strcmp(method->name, name) == 0) {

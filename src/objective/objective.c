@@ -1,6 +1,7 @@
 /*
- * The stages of a step: forward reduces records to numbers, finish turns the numbers into values, weights and the
- * gradient of the numbers, coupling and backward bring the gradient back. Nothing here knows a term by name.
+ * The stages of a step: forward reduces records to numbers, finish turns the numbers into values, weights and
+ * the gradient of the numbers, coupling and backward bring the gradient back. Nothing here knows a term by
+ * name.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -73,7 +74,8 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].present || !mt_terms_need(&objective->config, parts[i].need)) continue;
-        return mt_fail(ctx, MT_ERR_USAGE, "objective: the record lacks %s, which a term needs", parts[i].what);
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: the record lacks %s, which a term needs",
+                       parts[i].what);
     }
     return MT_OK;
 }
@@ -202,7 +204,8 @@ enum mt_status mt_objective_finish(struct mt_objective *objective, const struct 
     if (status != MT_OK) return status;
     int layers = objective->shape.layers;
     size_t bytes = (size_t)layers * objective->stride * sizeof(double);
-    status = mt_device_download(objective->device, objective->statistics, objective->device_statistics, bytes);
+    status =
+        mt_device_download(objective->device, objective->statistics, objective->device_statistics, bytes);
     if (status != MT_OK) return status;
     memset(objective->gradient, 0, bytes);
     bool has_tokens = false;
@@ -248,8 +251,7 @@ enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
 
 enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int layer,
                                           const struct mt_routing *record,
-                                          struct mt_routing_gradient *gradient,
-                                          const struct mt_tensor *drows)
+                                          struct mt_routing_gradient *gradient, const struct mt_tensor *drows)
 {
     const struct mt_layer_report *report = &objective->layers[layer].report;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
@@ -294,7 +296,6 @@ const struct mt_layer_report *mt_objective_layer(const struct mt_objective *obje
 double *mt_objective_state(struct mt_objective *objective, size_t *count)
 {
     size_t layers = (size_t)objective->shape.layers;
-    *count =
-        (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double);
+    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double);
     return (double *)(void *)objective->state;
 }

@@ -1,6 +1,7 @@
 /*
- * Keys: how a configuration is changed by words, "beta=1e-3" or "form=cosine", and read back as words. One row
- * each. Setting the keys in the order of the table, each to its own text, gives the same configuration again.
+ * Keys: how a configuration is changed by words, "beta=1e-3" or "form=cosine", and read back as words. One
+ * row each. Setting the keys in the order of the table, each to its own text, gives the same configuration
+ * again.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "base/nearest.h"
 #include "metier/objective.h"
 
-#define NEAR 4               // edits past which two words have nothing to do with each other
+#define NEAR            4    // edits past which two words have nothing to do with each other
 #define REFERENCE_ALPHA 1e-3 // what c_o and c_v refer to while alpha is 0
 
 enum key_kind {
@@ -77,7 +78,8 @@ static const struct key_row rows[] = {
              "L_o compares a token's experts, or neighbours in expert order (the authors' code)"},
      .kind = KEY_CHOICE,
      .offset = FIELD(grouping)},
-    {.key = {"form", "pairwise|span|cosine", "form of L_o: the equation, the authors' code, or free of scale"},
+    {.key = {"form", "pairwise|span|cosine",
+             "form of L_o: the equation, the authors' code, or free of scale"},
      .kind = KEY_CHOICE,
      .offset = FIELD(form)},
     {.key = {"reduce", "mean|sum", "L_o over tokens; sum is the equation as printed, and destroys a model"},
@@ -104,7 +106,8 @@ static const struct key_row rows[] = {
     {.key = {"scores", "topk|full", "L_v looks at the weights of the chosen, or at all scores"},
      .kind = KEY_FLAG,
      .offset = FIELD(full_scores)},
-    {.key = {"brake", "none|target|decay", "of L_v: none, stop at a multiple of its start, follow the learning rate"},
+    {.key = {"brake", "none|target|decay",
+             "of L_v: none, stop at a multiple of its start, follow the learning rate"},
      .kind = KEY_CHOICE,
      .offset = FIELD(brake)},
     {.key = {"brake_target", "NUMBER > 1", "brake=target: the multiple of L_v's start where pushing stops"},
@@ -113,7 +116,8 @@ static const struct key_row rows[] = {
      .low = 1.0,
      .high = HUGE_VAL,
      .low_is_open = true},
-    {.key = {"scale", "once|running|once-pow10|none", "what makes L_o and L_v start at beta, gamma times L_aux"},
+    {.key = {"scale", "once|running|once-pow10|none",
+             "what makes L_o and L_v start at beta, gamma times L_aux"},
      .kind = KEY_CHOICE,
      .offset = FIELD(scale)},
     {.key = {"running_decay", "NUMBER >= 0 and < 1", "of the running means (scale=running, brake=target)"},
@@ -133,7 +137,8 @@ static const struct key_row rows[] = {
      .kind = KEY_NUMBER,
      .offset = FIELD(bias_rate),
      .high = HUGE_VAL},
-    {.key = {"capacity", "NUMBER >= 0", "slots an expert serves, as a multiple of its fair share; 0: no limit"},
+    {.key = {"capacity", "NUMBER >= 0",
+             "slots an expert serves, as a multiple of its fair share; 0: no limit"},
      .kind = KEY_NUMBER,
      .offset = FIELD(capacity_factor),
      .high = HUGE_VAL},
@@ -151,7 +156,8 @@ static const struct key_row rows[] = {
      .offset = FIELD(jitter),
      .high = 1.0,
      .high_is_open = true},
-    {.key = {"allow_indirect", "false|true", "accept terms that reach trainable weights through lower layers only"},
+    {.key = {"allow_indirect", "false|true",
+             "accept terms that reach trainable weights through lower layers only"},
      .kind = KEY_FLAG,
      .offset = FIELD(allow_indirect)},
     {.key = {"seed", "WHOLE NUMBER >= 0", "of random drops"}, .kind = KEY_SEED, .offset = FIELD(seed)},

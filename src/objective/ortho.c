@@ -85,12 +85,13 @@ static enum mt_status count_tokens(const struct mt_term_call *call)
         double groups = (double)objective->ortho.groups[call->layer];
         return mt_device_upload(objective->device, call->statistics + 1, &groups, sizeof groups);
     }
-    return mt_column_stats_forward(objective->device, &(struct mt_column_stats_forward_args){
-                                                          .x = call->record->weight,
-                                                          .mask = mask_of(call),
-                                                          .sum = objective->column_sums,
-                                                          .rows = mt_tensor_1d(call->statistics + 1, MT_F64, 1),
-                                                      });
+    return mt_column_stats_forward(objective->device,
+                                   &(struct mt_column_stats_forward_args){
+                                       .x = call->record->weight,
+                                       .mask = mask_of(call),
+                                       .sum = objective->column_sums,
+                                       .rows = mt_tensor_1d(call->statistics + 1, MT_F64, 1),
+                                   });
 }
 
 static enum mt_status forward(const struct mt_term_call *call)

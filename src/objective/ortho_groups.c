@@ -1,6 +1,6 @@
 /*
- * grouping=expert-concat: the rows of unmasked tokens in expert order, cut into groups of k neighbours, as in the
- * authors' code: for comparison only. The order is found on the host, so forward waits for the device.
+ * grouping=expert-concat: the rows of unmasked tokens in expert order, cut into groups of k neighbours, as in
+ * the authors' code: for comparison only. The order is found on the host, so forward waits for the device.
  */
 #include <string.h>
 

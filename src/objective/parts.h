@@ -2,10 +2,10 @@
  * What the files of the objective share: the struct itself, what a term is, and how memory is laid out. Only
  * src/objective (and its tests) include this.
  *
- * A term reduces a layer's [tokens, experts] arrays to a few numbers on the device (forward), turns the numbers
- * of all layers into values and into the gradient of the values in the numbers on the host (value), and brings
- * that gradient back to the arrays (backward). All terms' numbers of all layers lie in one piece, so that a step
- * downloads once and uploads once.
+ * A term reduces a layer's [tokens, experts] arrays to a few numbers on the device (forward), turns the
+ * numbers of all layers into values and into the gradient of the values in the numbers on the host (value),
+ * and brings that gradient back to the arrays (backward). All terms' numbers of all layers lie in one piece,
+ * so that a step downloads once and uploads once.
  */
 #ifndef MT_OBJECTIVE_PARTS_H
 #define MT_OBJECTIVE_PARTS_H
@@ -111,7 +111,7 @@ struct mt_layer_state {
 struct mt_objective_state {
     double decided;                 // 0 before the first batch
     double unscaled[MT_TERM_COUNT]; // 1 where the first batch gave no usable value to scale by
-    double router_projection;       // scale=once-pow10: of the first layer's router rows; 0 before it is known
+    double router_projection; // scale=once-pow10: of the first layer's router rows; 0 before it is known
 };
 
 struct mt_objective_layer {

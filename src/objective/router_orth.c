@@ -1,4 +1,5 @@
-/* Router orthogonality (ERNIE 4.5): the mean over all pairs of rows of (cosine - δ)², in K groups of experts. */
+/* Router orthogonality (ERNIE 4.5): the mean over all pairs of rows of (cosine - δ)², in K groups of experts.
+ */
 #include "objective/parts.h"
 
 static enum mt_status forward(const struct mt_term_call *call)
@@ -8,12 +9,14 @@ static enum mt_status forward(const struct mt_term_call *call)
 
 static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
 {
-    return mt_router_rows_backward(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups, gradient);
+    return mt_router_rows_backward(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups,
+                                   gradient);
 }
 
 static enum mt_status norm(const struct mt_term_call *call, double *result)
 {
-    return mt_router_rows_norm(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups, result);
+    return mt_router_rows_norm(call, MT_ROUTER_ORTH_COSINE, call->objective->config.router_orth_groups,
+                               result);
 }
 
 const struct mt_term_kind mt_term_router_orth = {

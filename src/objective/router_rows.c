@@ -1,6 +1,6 @@
 /*
- * What the terms on the router's rows share: a function of G = W Wᵀ, W [n,d] the router's weight. Its gradient is
- * dW = C·W with C = Γ + Γᵀ, Γ the gradient in G, and |dW|² = tr(C G Cᵀ).
+ * What the terms on the router's rows share: a function of G = W Wᵀ, W [n,d] the router's weight. Its
+ * gradient is dW = C·W with C = Γ + Γᵀ, Γ the gradient in G, and |dW|² = tr(C G Cᵀ).
  */
 #include "objective/parts.h"
 
@@ -60,17 +60,19 @@ enum mt_status mt_router_rows_forward(const struct mt_term_call *call, enum mt_r
 }
 
 /* C, with the term's weight in it. */
-static enum mt_status find_coupling(const struct mt_term_call *call, enum mt_router_orth_kind kind, int groups)
+static enum mt_status find_coupling(const struct mt_term_call *call, enum mt_router_orth_kind kind,
+                                    int groups)
 {
     enum mt_status status = find_gram(call);
     if (status != MT_OK) return status;
-    return mt_router_orth_backward(call->objective->device, &(struct mt_router_orth_backward_args){
-                                                                .gram = call->objective->router_rows.gram,
-                                                                .coupling = call->objective->router_rows.coupling,
-                                                                .kind = kind,
-                                                                .groups = groups,
-                                                                .scale = (float)call->host_gradient[0],
-                                                            });
+    return mt_router_orth_backward(call->objective->device,
+                                   &(struct mt_router_orth_backward_args){
+                                       .gram = call->objective->router_rows.gram,
+                                       .coupling = call->objective->router_rows.coupling,
+                                       .kind = kind,
+                                       .groups = groups,
+                                       .scale = (float)call->host_gradient[0],
+                                   });
 }
 
 enum mt_status mt_router_rows_backward(const struct mt_term_call *call, enum mt_router_orth_kind kind,

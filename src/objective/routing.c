@@ -186,8 +186,7 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
     status = choose(device, router, policy, record);
     if (status != MT_OK) return status;
     if (greedy_apart) {
-        status =
-            mt_topk(device, &(struct mt_topk_args){.probs = record->probs, .expert = record->greedy});
+        status = mt_topk(device, &(struct mt_topk_args){.probs = record->probs, .expert = record->greedy});
         if (status != MT_OK) return status;
     }
     return serve(device, policy, record);

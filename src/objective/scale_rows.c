@@ -1,6 +1,6 @@
 /*
- * What scale=once-pow10 scales L_o by: not L_o, but how much of the first k rows of the first layer's router lies in
- * the span of the other rows, as in the authors' code.
+ * What scale=once-pow10 scales L_o by: not L_o, but how much of the first k rows of the first layer's router
+ * lies in the span of the other rows, as in the authors' code.
  */
 #include <math.h>
 #include <string.h>

@@ -53,20 +53,23 @@ static void warn_of_settings(const struct mt_objective *objective, struct notes 
     const struct mt_objective_config *config = &objective->config;
     bool ortho = config->coefficient[MT_TERM_O] > 0.0;
     if (ortho && config->ortho_sum) {
-        add(notes, "reduce=sum adds L_o up over tokens, as printed: it grows with the batch and destroyed the model "
-                   "in every pilot run; reduce=mean is the default\n");
+        add(notes,
+            "reduce=sum adds L_o up over tokens, as printed: it grows with the batch and destroyed the model "
+            "in every pilot run; reduce=mean is the default\n");
     }
     if (config->scale == MT_SCALE_ONCE_POW10 && (ortho || config->coefficient[MT_TERM_V] > 0.0)) {
-        add(notes, "scale=once-pow10 scales L_o by the router's rows, not by L_o: its real strength is known only "
-                   "from the values printed\n");
+        add(notes,
+            "scale=once-pow10 scales L_o by the router's rows, not by L_o: its real strength is known only "
+            "from the values printed\n");
     }
     if (ortho && objective->shape.slots == 1) {
         add(notes, "each token has one expert: L_o is 0\n");
     }
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (objective->state->unscaled[term] == 0.0) continue;
-        add(notes, "term %s could not be scaled: it or L_aux was 0 or not a number on the first batch; its weight "
-                   "is its coefficient, %g\n",
+        add(notes,
+            "term %s could not be scaled: it or L_aux was 0 or not a number on the first batch; its weight "
+            "is its coefficient, %g\n",
             mt_term_name((enum mt_term)term), config->coefficient[term]);
     }
 }
@@ -80,7 +83,8 @@ void mt_objective_warnings(const struct mt_objective *objective, const struct mt
     warn_of_settings(objective, &notes);
     double share = contribution(objective, MT_TERM_O) / task->loss;
     if (task->loss > 0.0 && share > VALUE_SHARE) {
-        add(&notes, "L_o starts at %.3g %% of the task's loss; above %g %% the pilots saw damage: lower beta\n",
+        add(&notes,
+            "L_o starts at %.3g %% of the task's loss; above %g %% the pilots saw damage: lower beta\n",
             100.0 * share, 100.0 * VALUE_SHARE);
     }
     share = mean_gradient(objective, MT_TERM_V) / task->router_gradient;
@@ -93,7 +97,8 @@ void mt_objective_warnings(const struct mt_objective *objective, const struct mt
     share = mean_gradient(objective, MT_TERM_O) / task->experts_gradient;
     if (task->experts_gradient > 0.0 && share > EXPERTS_SHARE) {
         add(&notes,
-            "L_o's gradient on the experts is %.3g %% of the task's; above %g %% the pilots saw damage: lower "
+            "L_o's gradient on the experts is %.3g %% of the task's; above %g %% the pilots saw damage: "
+            "lower "
             "beta\n",
             100.0 * share, 100.0 * EXPERTS_SHARE);
     }

@@ -10,11 +10,12 @@ static size_t statistics(const struct mt_objective *objective)
 
 static enum mt_status forward(const struct mt_term_call *call)
 {
-    return mt_router_zloss_forward(call->objective->device, &(struct mt_router_zloss_forward_args){
-                                                                .logits = call->record->logits,
-                                                                .mask = call->record->mask,
-                                                                .sum = mt_tensor_1d(call->statistics, MT_F64, 1),
-                                                            });
+    return mt_router_zloss_forward(call->objective->device,
+                                   &(struct mt_router_zloss_forward_args){
+                                       .logits = call->record->logits,
+                                       .mask = call->record->mask,
+                                       .sum = mt_tensor_1d(call->statistics, MT_F64, 1),
+                                   });
 }
 
 static void value(const struct mt_objective *objective, struct mt_term_view *views)

@@ -218,6 +218,37 @@ static void missing_and_unexpected(void **state)
     assert_true(report.allocations > 2);
 }
 
+/* What files hold beside the model itself is neither missing nor unexpected. */
+static void known_but_unread(void **state)
+{
+    (void)state;
+    static const char config_text[] =
+        "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 8, \"hidden_size\": 8, \"num_hidden_layers\": 2,"
+        " \"max_position_embeddings\": 8, \"num_attention_heads\": 1, \"intermediate_size\": 8,"
+        " \"moe_intermediate_size\": 8, \"n_routed_experts\": 16, \"num_experts_per_tok\": 2,"
+        " \"num_nextn_predict_layers\": 1, \"tie_word_embeddings\": true}";
+    static const char index_text[] =
+        "{\"weight_map\": {\"model.layers.0.self_attn.rotary_emb.inv_freq\": \"m.safetensors\","
+        " \"lm_head.weight\": \"m.safetensors\", \"model.layers.2.eh_proj.weight\": \"m.safetensors\","
+        " \"model.layers.3.eh_proj.weight\": \"m.safetensors\"}}";
+    struct mt_context ctx;
+    struct mt_hf_config config;
+    struct mt_checkpoint_index index;
+    struct mt_model_check check;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_hf_config_parse(&ctx, "config.json", config_text, sizeof config_text - 1, &config),
+                     MT_OK);
+    assert_int_equal(mt_checkpoint_index_parse(&ctx, "index", index_text, sizeof index_text - 1, &index),
+                     MT_OK);
+    assert_int_equal(mt_model_check_index(&ctx, &config, &index, &check), MT_OK);
+    assert_int_equal(check.unread, 3);
+    assert_int_equal(check.unexpected.count, 1);
+    assert_string_equal(check.unexpected.listed[0].name, "model.layers.3.eh_proj.weight");
+    mt_model_check_free(&check);
+    mt_checkpoint_index_free(&index);
+    mt_hf_config_free(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +258,7 @@ int main(void)
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(lora_memory),
         cmocka_unit_test(missing_and_unexpected),
+        cmocka_unit_test(known_but_unread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,11 +121,37 @@ static void every_key_is_there(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "alpha",          "beta",        "gamma",     "zeta",     "lambda_orth",   "lambda_simbal", "aux",
-        "grouping",       "form",        "reduce",    "eps",      "exclude_first", "tau_gate",      "gradient",
-        "axis",           "scores",      "brake",     "scale",    "brake_target",  "running_decay", "c_o",
-        "c_v",            "orth_groups", "bias_rule", "capacity", "bias_rate",     "capacity_min",  "jitter",
-        "drop_threshold", "seed",        "allow_indirect",
+        "alpha",
+        "beta",
+        "gamma",
+        "zeta",
+        "lambda_orth",
+        "lambda_simbal",
+        "aux",
+        "grouping",
+        "form",
+        "reduce",
+        "eps",
+        "exclude_first",
+        "tau_gate",
+        "gradient",
+        "axis",
+        "scores",
+        "brake",
+        "scale",
+        "brake_target",
+        "running_decay",
+        "c_o",
+        "c_v",
+        "orth_groups",
+        "bias_rule",
+        "capacity",
+        "bias_rate",
+        "capacity_min",
+        "jitter",
+        "drop_threshold",
+        "seed",
+        "allow_indirect",
     };
     struct mt_objective_key key;
     int count = 0;
@@ -221,16 +247,33 @@ static void bad_values_are_refused(void **state)
 {
     (void)state;
     // None of these fits any key.
-    static const char *const never[] = {"", " ", "maybe", "-1", "nan", "inf", "1e999", " 1", "1 ", "1,5", "0x"};
+    static const char *const never[] = {"",      " ",  "maybe", "-1",  "nan", "inf",
+                                        "1e999", " 1", "1 ",    "1,5", "0x"};
     static const struct {
         const char *key, *value;
     } bad[] = {
-        {"brake_target", "1"},   {"running_decay", "1"}, {"jitter", "1"},         {"drop_threshold", "1.01"},
-        {"orth_groups", "0"},    {"orth_groups", "1.5"}, {"orth_groups", "99999"}, {"seed", "1.5"},
-        {"seed", "-0"},          {"eps", "0"},           {"capacity_min", "1.5"}, {"capacity_min", "1e3"},
-        {"capacity_min", "99999999999999999999"},        {"seed", "18446744073709551616"},
-        {"form", "Cosine"},      {"form", "pairwise|span"}, {"form", "cos"},      {"exclude_first", "yes"},
-        {"exclude_first", "1"},  {"alpha", "auto"},      {"c_o", "-2"},           {"c_o", "1e308 "},
+        {"brake_target", "1"},
+        {"running_decay", "1"},
+        {"jitter", "1"},
+        {"drop_threshold", "1.01"},
+        {"orth_groups", "0"},
+        {"orth_groups", "1.5"},
+        {"orth_groups", "99999"},
+        {"seed", "1.5"},
+        {"seed", "-0"},
+        {"eps", "0"},
+        {"capacity_min", "1.5"},
+        {"capacity_min", "1e3"},
+        {"capacity_min", "99999999999999999999"},
+        {"seed", "18446744073709551616"},
+        {"form", "Cosine"},
+        {"form", "pairwise|span"},
+        {"form", "cos"},
+        {"exclude_first", "yes"},
+        {"exclude_first", "1"},
+        {"alpha", "auto"},
+        {"c_o", "-2"},
+        {"c_o", "1e308 "},
     };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);

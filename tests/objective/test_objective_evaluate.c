@@ -1,4 +1,5 @@
-/* mt_objective_evaluate: raw f32 arrays against the same evaluation in double, scratch, sequences, refusals. */
+/* mt_objective_evaluate: raw f32 arrays against the same evaluation in double, scratch, sequences, refusals.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +167,8 @@ static void solve_exactly(const struct mt_objective_config *config, const struct
 }
 
 /* Each within `tolerance` of the largest. */
-static void agree(const char *what, const float *found, const double *expected, size_t count, double tolerance)
+static void agree(const char *what, const float *found, const double *expected, size_t count,
+                  double tolerance)
 {
     double largest = 0.0;
     for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
@@ -222,16 +224,21 @@ static void single_precision_is_close(void **state)
 
 // ------------------------------------------------------------------ scratch and threads
 
+static bool same_bytes(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
 static bool same_answers(const struct answers *a, const struct answers *b)
 {
-    return memcmp(a->load, b->load, sizeof a->load) == 0 &&
-           memcmp(a->dlogits, b->dlogits, sizeof a->dlogits) == 0 &&
-           memcmp(a->doutputs, b->doutputs, sizeof a->doutputs) == 0 &&
-           memcmp(a->drouter_weight, b->drouter_weight, sizeof a->drouter_weight) == 0 &&
-           memcmp(a->expert, b->expert, sizeof a->expert) == 0 &&
-           memcmp(a->slot_weight, b->slot_weight, sizeof a->slot_weight) == 0 &&
-           memcmp(a->results.loss, b->results.loss, sizeof a->results.loss) == 0 &&
-           memcmp(&a->results.total, &b->results.total, sizeof a->results.total) == 0;
+    return same_bytes(a->load, b->load, sizeof a->load) &&
+           same_bytes(a->dlogits, b->dlogits, sizeof a->dlogits) &&
+           same_bytes(a->doutputs, b->doutputs, sizeof a->doutputs) &&
+           same_bytes(a->drouter_weight, b->drouter_weight, sizeof a->drouter_weight) &&
+           same_bytes(a->expert, b->expert, sizeof a->expert) &&
+           same_bytes(a->slot_weight, b->slot_weight, sizeof a->slot_weight) &&
+           same_bytes(a->results.loss, b->results.loss, sizeof a->results.loss) &&
+           same_bytes(&a->results.total, &b->results.total, sizeof a->results.total);
 }
 
 static void scratch_is_all_it_needs(void **state)
@@ -304,7 +311,8 @@ static enum mt_status evaluate_once(struct mt_context *ctx, const void *self)
     struct mt_device *device = NULL;
     enum mt_status status = mt_device_create(ctx, "cpu", 2, &device);
     if (status != MT_OK) return status;
-    status = mt_objective_evaluate(device, c->config, &router, &c->arrays->given, &c->answers->results, NULL, 0);
+    status =
+        mt_objective_evaluate(device, c->config, &router, &c->arrays->given, &c->answers->results, NULL, 0);
     mt_device_destroy(device);
     return status;
 }
@@ -366,15 +374,18 @@ static void unwanted_results_are_left_out(void **state)
         config.coefficient[MT_TERM_SIMBAL] = 1e-3;
         evaluate(&place, &config, &router, a, all);
         struct mt_objective_results none = {0};
-        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &none, NULL, 0), MT_OK);
+        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &none, NULL, 0),
+                         MT_OK);
         assert_true(none.total == all->results.total);
         static float drouter_weight[EXPERTS * WIDTH];
         struct mt_objective_results one = {.drouter_weight = drouter_weight};
-        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &one, NULL, 0), MT_OK);
+        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &one, NULL, 0),
+                         MT_OK);
         assert_memory_equal(drouter_weight, all->drouter_weight, sizeof drouter_weight);
         static float dlogits[TOKENS * EXPERTS];
         struct mt_objective_results other = {.dlogits = dlogits};
-        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &other, NULL, 0), MT_OK);
+        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &other, NULL, 0),
+                         MT_OK);
         assert_memory_equal(dlogits, all->dlogits, sizeof dlogits);
     }
     close_place(&place);
@@ -392,7 +403,8 @@ static void no_tokens(void **state)
     double load[4] = {1.0, 1.0, 1.0, 1.0};
     struct mt_objective_results results = {.load = load};
     struct mt_objective_config config = configured("aux");
-    enum mt_status status = mt_objective_evaluate(place.device, &config, &router, &nothing, &results, NULL, 0);
+    enum mt_status status =
+        mt_objective_evaluate(place.device, &config, &router, &nothing, &results, NULL, 0);
     if (status != MT_OK) fail_msg("%s", place.ctx.message);
     assert_true(results.total == 0.0);
     for (int j = 0; j < 4; j++) assert_true(load[j] == 0.0);
@@ -415,8 +427,13 @@ static void refused_arrays(void **state)
     given[4].tokens = -1;
     given[5].experts = 0;
     given[6].experts = 3;
-    static const char *const words[] = {"logits are missing", "expert_outputs is missing", "router_weight is missing",
-                                        "width is 0", "-1 tokens", "0 experts", "slots is 4"};
+    static const char *const words[] = {"logits are missing",
+                                        "expert_outputs is missing",
+                                        "router_weight is missing",
+                                        "width is 0",
+                                        "-1 tokens",
+                                        "0 experts",
+                                        "slots is 4"};
     struct mt_objective_config config = configured("paper");
     struct mt_router_config router = {.slots = 4};
     for (int i = 0; i < 7; i++) {
@@ -429,17 +446,21 @@ static void refused_arrays(void **state)
     // Terms that need what is not there, nobody wanting its gradient.
     struct mt_objective_results bare = {0};
     given[1].router_weight = NULL;
-    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &given[1], &bare, NULL, 0), MT_ERR_USAGE);
+    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &given[1], &bare, NULL, 0),
+                     MT_ERR_USAGE);
     assert_non_null(strstr(place.ctx.message, "L_o needs the expert outputs"));
     config = configured("simbal");
-    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &given[2], &bare, NULL, 0), MT_ERR_USAGE);
+    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &given[2], &bare, NULL, 0),
+                     MT_ERR_USAGE);
     assert_non_null(strstr(place.ctx.message, "the router's weight"));
     config = configured("paper-code");
-    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &given[2], &bare, NULL, 0), MT_ERR_USAGE);
+    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &given[2], &bare, NULL, 0),
+                     MT_ERR_USAGE);
     assert_non_null(strstr(place.ctx.message, "scale=once-pow10"));
     router.groups = 5;
     assert_int_equal(mt_objective_evaluate_bytes(&config, &router, &a->given), 0);
-    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &bare, NULL, 0), MT_ERR_USAGE);
+    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &bare, NULL, 0),
+                     MT_ERR_USAGE);
     assert_non_null(strstr(place.ctx.message, "groups"));
     close_place(&place);
     free(a);

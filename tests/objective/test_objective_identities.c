@@ -1,6 +1,6 @@
 /*
- * What must hold whatever the numbers: values known beforehand, symmetries, and the fused path (Gram matrices and
- * couplings through combine) against the definition of L_o on the rows themselves.
+ * What must hold whatever the numbers: values known beforehand, symmetries, and the fused path (Gram matrices
+ * and couplings through combine) against the definition of L_o on the rows themselves.
  */
 #include <math.h>
 #include <string.h>
@@ -36,8 +36,7 @@ static void orthogonal_rows_cost_nothing(void **state)
     static const char *const settings[] = {"beta=1 scale=none form=pairwise", "beta=1 scale=none form=span",
                                            "beta=1 scale=none form=cosine"};
     for (int f = 0; f < 3; f++) {
-        struct problem p = {
-            .router = {.slots = 4}, .tokens = 5, .experts = 8, .width = 9, .masked = true};
+        struct problem p = {.router = {.slots = 4}, .tokens = 5, .experts = 8, .width = 9, .masked = true};
         problem_configure(&p, "none", settings[f]);
         problem_open(&p, 1);
         memset(p.x.outputs, 0, sizeof p.x.outputs);
@@ -237,7 +236,8 @@ static void printed_gradient(void **state)
 
 // ------------------------------------------------------------------ L_aux and loads
 
-/* Token i's logits are token 0's, shifted by i experts: every expert gets the same from all tokens together. */
+/* Token i's logits are token 0's, shifted by i experts: every expert gets the same from all tokens together.
+ */
 static void make_balanced(struct problem *p)
 {
     for (int64_t i = 1; i < p->tokens; i++) {
@@ -279,10 +279,8 @@ static void balance_has_its_value(void **state)
 static void literal_balance(void **state)
 {
     (void)state;
-    struct problem p = {.router = {.slots = 2, .normalise = true, .scale = 1.5f},
-                        .tokens = 8,
-                        .experts = 8,
-                        .width = 2};
+    struct problem p = {
+        .router = {.slots = 2, .normalise = true, .scale = 1.5f}, .tokens = 8, .experts = 8, .width = 2};
     problem_configure(&p, "none", "alpha=1 aux=literal");
     problem_open(&p, 7);
     make_balanced(&p);
@@ -296,11 +294,8 @@ static void violation_is_bounded(void **state)
     (void)state;
     for (int c = 0; c < 24; c++) {
         int slots = 1 + c % 4;
-        struct problem p = {.router = {.slots = slots},
-                            .tokens = 16,
-                            .experts = 6,
-                            .width = 1,
-                            .masked = c % 2 == 0};
+        struct problem p = {
+            .router = {.slots = slots}, .tokens = 16, .experts = 6, .width = 1, .masked = c % 2 == 0};
         problem_configure(&p, "aux", "");
         problem_open(&p, (uint64_t)c);
         bool worst = c >= 12; // all tokens alike
@@ -336,7 +331,8 @@ static void compact(const struct problem *full, struct problem *packed)
 }
 
 /* Gradients agree where tokens are kept, and are zero elsewhere. */
-static void compare_rows(const struct problem *full, const double *gradient, const double *packed, int64_t width)
+static void compare_rows(const struct problem *full, const double *gradient, const double *packed,
+                         int64_t width)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < full->tokens; i++) {
@@ -452,7 +448,8 @@ static double run_pooled(struct layer *layers, int count, int64_t tokens)
     double total = 0.0;
     for (int l = 0; l < count; l++) {
         struct mt_routing record = record_of(&layers[l], tokens);
-        assert_int_equal(mt_routing_forward(device, &shape.router, &(struct mt_router_policy){0}, &record), MT_OK);
+        assert_int_equal(mt_routing_forward(device, &shape.router, &(struct mt_router_policy){0}, &record),
+                         MT_OK);
         assert_int_equal(mt_objective_forward(objective, l, &record), MT_OK);
     }
     const struct mt_objective_step step = {.progress = 1.0, .loss_scale = 1.0};

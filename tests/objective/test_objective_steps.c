@@ -1,4 +1,5 @@
-/* Whole steps over several layers: scales, brake, state, norms, memory, and the same bits for any thread count. */
+/* Whole steps over several layers: scales, brake, state, norms, memory, and the same bits for any thread
+ * count. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,8 +145,8 @@ static void running_follows_both_means(void **state)
     set(&bench, "scale", "running");
     set(&bench, "running_decay", "0.75");
     create(&bench);
-    double aux[RUN_LAYERS];
-    double ortho[RUN_LAYERS];
+    double aux[RUN_LAYERS] = {0};
+    double ortho[RUN_LAYERS] = {0};
     for (uint64_t seed = 1; seed < 5; seed++) {
         objective_run_draw(bench.run, seed);
         (void)forward(&bench);
@@ -161,8 +162,8 @@ static void running_follows_both_means(void **state)
 }
 
 /*
- * The rule by hand: the router's rows are unit vectors, two of which lean on each other, so the projection of each of
- * the first three rows on the span of the others is known.
+ * The rule by hand: the router's rows are unit vectors, two of which lean on each other, so the projection of
+ * each of the first three rows on the span of the others is known.
  */
 static void powers_of_ten_by_hand(void **state)
 {
@@ -174,7 +175,8 @@ static void powers_of_ten_by_hand(void **state)
     float *rows = bench.run->layer[0].router_weight;
     memset(rows, 0, sizeof bench.run->layer[0].router_weight);
     for (int j = 0; j < RUN_EXPERTS; j++) rows[j * RUN_WIDTH + j] = 1.0f;
-    rows[0 * RUN_WIDTH + 1] = 0.5f; // row 0 has 0.25 of its square along row 1; of row 1, 0.2 lies along row 0
+    rows[0 * RUN_WIDTH + 1] =
+        0.5f; // row 0 has 0.25 of its square along row 1; of row 1, 0.2 lies along row 0
     (void)forward(&bench);
     double projection = (0.25 + 0.25 / 1.25 + 0.0) / 3.0;
     double ortho = pow(10.0, rint(log10(2e-4 / projection)));
@@ -193,7 +195,8 @@ static void powers_of_ten_by_hand(void **state)
         if (bench.run->mask[i] == 0) continue;
         const float *p = bench.run->layer[0].probs + i * RUN_EXPERTS;
         double row = 0.0;
-        for (int j = 0; j < RUN_EXPERTS; j++) row += pow((double)p[j] - 1.0 / RUN_EXPERTS, 2.0) / (RUN_EXPERTS - 1);
+        for (int j = 0; j < RUN_EXPERTS; j++)
+            row += pow((double)p[j] - 1.0 / RUN_EXPERTS, 2.0) / (RUN_EXPERTS - 1);
         expected += row;
         tokens += 1.0;
     }
@@ -235,8 +238,8 @@ static void brake_stops(void **state)
     set(&bench, "brake_target", "1.5");
     set(&bench, "running_decay", "0.5");
     create(&bench);
-    double start[RUN_LAYERS];
-    double mean[RUN_LAYERS];
+    double start[RUN_LAYERS] = {0};
+    double mean[RUN_LAYERS] = {0};
     double weight = 0.0;
     int stopped = 0;
     for (int step = 0; step < 12; step++) {
@@ -319,13 +322,18 @@ static void continues_after_a_restart(void **state)
 
 // ------------------------------------------------------------------ gradients
 
+static bool same_bytes(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
 /* Everything backward wrote. */
 static bool same_gradients(const struct run_layer *a, const struct run_layer *b)
 {
-    return memcmp(a->drows, b->drows, sizeof a->drows) == 0 &&
-           memcmp(a->dlogits, b->dlogits, sizeof a->dlogits) == 0 &&
-           memcmp(a->coupling, b->coupling, sizeof a->coupling) == 0 &&
-           memcmp(a->drouter_weight, b->drouter_weight, sizeof a->drouter_weight) == 0;
+    return same_bytes(a->drows, b->drows, sizeof a->drows) &&
+           same_bytes(a->dlogits, b->dlogits, sizeof a->dlogits) &&
+           same_bytes(a->coupling, b->coupling, sizeof a->coupling) &&
+           same_bytes(a->drouter_weight, b->drouter_weight, sizeof a->drouter_weight);
 }
 
 static double norm(const float *values, size_t count)
@@ -366,12 +374,18 @@ static void norms_are_those_of_the_gradients(void **state)
         enum mt_term term;
         const char *key, *more, *value;
     } cases[] = {
-        {MT_TERM_AUX, "alpha", "aux", "batch"},          {MT_TERM_AUX, "alpha", "aux", "sequence"},
-        {MT_TERM_AUX, "alpha", "aux", "literal"},        {MT_TERM_V, "gamma", "scores", "full"},
-        {MT_TERM_V, "gamma", "scores", "topk"},          {MT_TERM_Z, "zeta", "scale", "none"},
-        {MT_TERM_O, "beta", "form", "pairwise"},         {MT_TERM_O, "beta", "form", "cosine"},
-        {MT_TERM_O, "beta", "gradient", "paper"},        {MT_TERM_O, "beta", "grouping", "expert-concat"},
-        {MT_TERM_ROUTER_ORTH, "lambda_orth", "orth_groups", "2"}, {MT_TERM_SIMBAL, "lambda_simbal", "scale", "none"},
+        {MT_TERM_AUX, "alpha", "aux", "batch"},
+        {MT_TERM_AUX, "alpha", "aux", "sequence"},
+        {MT_TERM_AUX, "alpha", "aux", "literal"},
+        {MT_TERM_V, "gamma", "scores", "full"},
+        {MT_TERM_V, "gamma", "scores", "topk"},
+        {MT_TERM_Z, "zeta", "scale", "none"},
+        {MT_TERM_O, "beta", "form", "pairwise"},
+        {MT_TERM_O, "beta", "form", "cosine"},
+        {MT_TERM_O, "beta", "gradient", "paper"},
+        {MT_TERM_O, "beta", "grouping", "expert-concat"},
+        {MT_TERM_ROUTER_ORTH, "lambda_orth", "orth_groups", "2"},
+        {MT_TERM_SIMBAL, "lambda_simbal", "scale", "none"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct bench bench;
@@ -419,8 +433,8 @@ static void loss_scale_multiplies_gradients_only(void **state)
         backward(&whole);
         backward(&half);
         for (int l = 0; l < RUN_LAYERS; l++) { // halving is exact in binary
-            float *scaled[] = {half.run->layer[l].dlogits, half.run->layer[l].drows, half.run->layer[l].coupling,
-                               half.run->layer[l].drouter_weight};
+            float *scaled[] = {half.run->layer[l].dlogits, half.run->layer[l].drows,
+                               half.run->layer[l].coupling, half.run->layer[l].drouter_weight};
             const size_t count[] = {RUN_TOKENS * RUN_EXPERTS, RUN_ROWS * RUN_WIDTH, RUN_ROWS * RUN_SLOTS,
                                     RUN_EXPERTS * RUN_WIDTH};
             for (int i = 0; i < 4; i++) {
@@ -451,7 +465,8 @@ static void nothing_is_allocated_after_create(void **state)
         (void)forward(&planned);
         backward(&planned);
         mt_device_set_planning(planned.device, false);
-        // Terms with weight 0 in the plan may need more in the step: a batch without decisions has all of them on.
+        // Terms with weight 0 in the plan may need more in the step: a batch without decisions has all of
+        // them on.
         mt_context_forbid_allocation(&planned.ctx, "step");
         for (uint64_t step = 0; step < 3; step++) {
             objective_run_draw(planned.run, step);

@@ -1,4 +1,5 @@
-/* Routing records from logits: configurations that cannot be, choices and weights by hand, dropping, masks, bias. */
+/* Routing records from logits: configurations that cannot be, choices and weights by hand, dropping, masks,
+ * bias. */
 #include <math.h>
 #include <string.h>
 
@@ -97,7 +98,8 @@ static void impossible_routers(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         refused(&ctx, mt_router_config_check(&ctx, &cases[i].router, 8), cases[i].words);
     }
-    struct mt_router_config fine = {.slots = 2, .group_rule = MT_GROUP_TOP2_SUM, .groups = 4, .groups_kept = 1};
+    struct mt_router_config fine = {
+        .slots = 2, .group_rule = MT_GROUP_TOP2_SUM, .groups = 4, .groups_kept = 1};
     assert_int_equal(mt_router_config_check(&ctx, &fine, 8), MT_OK);
 }
 

@@ -75,19 +75,20 @@ static enum mt_status forward_layer(struct objective_run *run, int layer)
     struct mt_router_policy policy = mt_objective_policy(&run->config, true, (uint64_t)layer);
     enum mt_status status = mt_routing_forward(run->device, &run->router, &policy, &record);
     if (status != MT_OK) return status;
-    status = mt_dispatch_plan(run->device, &(struct mt_dispatch_plan_args){.expert = record.expert,
-                                                                           .offsets = record.offsets,
-                                                                           .row_of_slot = record.row_of_slot,
-                                                                           .slot_of_row = record.slot_of_row});
+    status =
+        mt_dispatch_plan(run->device, &(struct mt_dispatch_plan_args){.expert = record.expert,
+                                                                      .offsets = record.offsets,
+                                                                      .row_of_slot = record.row_of_slot,
+                                                                      .slot_of_row = record.slot_of_row});
     if (status != MT_OK) return status;
-    status = mt_combine_forward(
-        run->device, &(struct mt_combine_forward_args){
-                         .rows = record.rows,
-                         .row_of_slot = record.row_of_slot,
-                         .weight = record.weight,
-                         .y = mt_tensor_2d(run->layer[layer].y, MT_F32, RUN_TOKENS, RUN_WIDTH),
-                         .gram = record.gram,
-                     });
+    status = mt_combine_forward(run->device,
+                                &(struct mt_combine_forward_args){
+                                    .rows = record.rows,
+                                    .row_of_slot = record.row_of_slot,
+                                    .weight = record.weight,
+                                    .y = mt_tensor_2d(run->layer[layer].y, MT_F32, RUN_TOKENS, RUN_WIDTH),
+                                    .gram = record.gram,
+                                });
     if (status != MT_OK) return status;
     return mt_objective_forward(run->objective, layer, &record);
 }

@@ -1,6 +1,7 @@
 /*
- * A few MoE layers' routing and expert outputs in f32, and whole steps of the objective over them, in the order a
- * trainer would call: the same stages, with expert outputs sorted by expert and Gram matrices from combine.
+ * A few MoE layers' routing and expert outputs in f32, and whole steps of the objective over them, in the
+ * order a trainer would call: the same stages, with expert outputs sorted by expert and Gram matrices from
+ * combine.
  */
 #ifndef MT_TESTS_OBJECTIVE_RUN_H
 #define MT_TESTS_OBJECTIVE_RUN_H

@@ -1,4 +1,5 @@
-/* Models of a few thousand parameters, one per architecture, with the awkward features of each switched on. */
+/* Models of a few thousand parameters, one per architecture, with the awkward features of each switched on.
+ */
 #ifndef MT_TESTS_SMALL_MODELS_H
 #define MT_TESTS_SMALL_MODELS_H
 

@@ -17,13 +17,19 @@ size_t MT_CPU(router_zloss_forward_scratch)(const struct mt_device *device, cons
     return COLUMN_SUM_BLOCKS * sizeof(double);
 }
 
+/* log Σ exp(z), from the highest z and Σ exp(z - highest). */
+static double lse_of(float highest, float sum)
+{
+    return sum == 0.0f ? -(double)INFINITY : (double)highest + log((double)sum);
+}
+
 static double row_lse(const float *z, int64_t experts)
 {
     float highest = row_maximum(z, experts);
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < experts; j++) sum += simd_exp(z[j] - highest);
-    return (double)highest + log((double)sum);
+    return lse_of(highest, sum);
 }
 
 enum mt_status MT_CPU(router_zloss_forward)(struct mt_device *device, const void *args)
@@ -71,7 +77,7 @@ static void backward_row(const struct mt_router_zloss_backward_args *a, int64_t 
         exponentials[j] = simd_exp(z[j] - highest);
         sum += exponentials[j];
     }
-    double lse = (double)highest + log((double)sum);
+    double lse = lse_of(highest, sum);
     float factor = (float)((double)a->scale * 2.0 * lse / (double)sum);
     if (a->accumulate) {
 #pragma omp simd

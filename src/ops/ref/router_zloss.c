@@ -12,7 +12,7 @@ static double row_lse(const struct mt_tensor *logits, int64_t i)
     for (int64_t j = 0; j < logits->dim[1]; j++) highest = fmax(highest, ref_get2(logits, i, j));
     double sum = 0.0;
     for (int64_t j = 0; j < logits->dim[1]; j++) sum += exp(ref_get2(logits, i, j) - highest);
-    return highest + log(sum);
+    return sum == 0.0 ? -INFINITY : highest + log(sum);
 }
 
 enum mt_status mt_ref_router_zloss_forward(struct mt_device *device, const void *args)

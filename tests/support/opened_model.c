@@ -1,0 +1,48 @@
+/* Opening small models. */
+#include "support/opened_model.h"
+
+#include <string.h>
+
+int opened_model_open(const struct workplace *place, struct opened_model *opened)
+{
+    char path[128];
+    *opened = (struct opened_model){0};
+    mt_context_init(&opened->ctx, NULL);
+    (void)workplace_path(place, "config.json", path, sizeof path);
+    enum mt_status status = mt_hf_config_read(&opened->ctx, path, &opened->config);
+    if (status == MT_OK) status = mt_model_describe(&opened->ctx, &opened->config, &opened->desc);
+    if (status == MT_OK) status = mt_checkpoint_open(&opened->ctx, place->directory, &opened->checkpoint);
+    if (status == MT_OK) status = mt_device_create(&opened->ctx, "cpu", 1, &opened->device);
+    return status == MT_OK ? 0 : 1;
+}
+
+int opened_model_make(const struct workplace *place, enum mt_hf_model model, enum mt_hf_float dtype,
+                      struct opened_model *opened)
+{
+    if (small_model_make(place, small_model_config(model), dtype, 7) != 0) return 1;
+    return opened_model_open(place, opened);
+}
+
+enum mt_status opened_model_load(struct opened_model *opened, const struct mt_train_selection *selection)
+{
+    mt_params_free(&opened->params);
+    return mt_params_load(opened->device, &opened->desc, &opened->checkpoint, selection, &opened->params);
+}
+
+size_t opened_model_close(const struct workplace *place, struct opened_model *opened)
+{
+    mt_params_free(&opened->params);
+    mt_device_destroy(opened->device);
+    mt_checkpoint_close(&opened->checkpoint);
+    mt_hf_config_free(&opened->config);
+    workplace_clear(place);
+    return opened->ctx.live_bytes;
+}
+
+const struct mt_param *opened_model_trained(const struct opened_model *opened, const char *name)
+{
+    for (size_t i = 0; i < opened->params.trained_count; i++) {
+        if (strcmp(opened->params.trained[i].name, name) == 0) return &opened->params.trained[i];
+    }
+    return NULL;
+}
