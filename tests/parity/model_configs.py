@@ -41,7 +41,7 @@ def deepseek(rng, variant):
         "norm_topk_prob": False, "scoring_func": "softmax", "attention_bias": False, "rope_scaling": None,
         "rms_norm_eps": 1e-6, "aux_loss_alpha": 0.001, "seq_aux": True})
     if variant == 1:  # normalised weights, biases, stretched positions, another layer pattern
-        config.update({"norm_topk_prob": True, "attention_bias": True, "moe_layer_freq": 2,
+        config.update({"norm_topk_prob": True, "attention_bias": True, "moe_layer_freq": 2, "rms_norm_eps": 0.03,
                        "rope_scaling": {"type": "linear", "factor": 2.0}})
     if variant == 2:  # nothing shared, no dense layer, as many key heads as heads
         config.update({"n_shared_experts": None, "first_k_dense_replace": 0, "num_hidden_layers": 2,
@@ -66,12 +66,13 @@ def deepseek_v2(rng, variant):
                    "topk_group": 1, "topk_method": "greedy", "rope_scaling": yarn(rng, 0.707, 0.707)})
     if variant == 1:  # compressed queries, groups, a factor, YaRN's two magnitudes unlike
         config.update({"q_lora_rank": 18, "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy",
-                       "routed_scaling_factor": 2.5, "rope_scaling": yarn(rng, 0.9, 0.6)})
+                       "routed_scaling_factor": 2.5, "rope_scaling": yarn(rng, 0.9, 0.6), "rms_norm_eps": 0.05})
     if variant == 2:  # biases, plain positions, a tied head, one shared expert, two dense layers
         config.update({"attention_bias": True, "q_lora_rank": 16, "rope_scaling": None, "n_shared_experts": 1,
                        "first_k_dense_replace": 2, "tie_word_embeddings": True})
-    if variant == 3:  # groups without compressed queries
-        config.update({"n_group": 2, "topk_group": 1, "topk_method": "group_limited_greedy"})
+    if variant == 3:  # groups without compressed queries, enough pairs for YaRN's ramp
+        config.update({"n_group": 2, "topk_group": 1, "topk_method": "group_limited_greedy", "qk_rope_head_dim": 24})
+        config["rope_scaling"].update({"original_max_position_embeddings": 256, "beta_fast": 8})
     return config
 
 
@@ -95,7 +96,7 @@ def mixtral(rng, variant):
                    "num_experts_per_tok": 2, "rope_theta": 1000000.0, "sliding_window": None,
                    "router_aux_loss_coef": 0.02})
     if variant == 1:  # a window shorter than the sequences
-        config.update({"sliding_window": 5})
+        config.update({"sliding_window": 5, "rms_norm_eps": 0.03})
     if variant == 2:  # heads wider than the model, three experts, a tied head
         config.update({"head_dim": 10, "num_experts_per_tok": 3, "tie_word_embeddings": True, "sliding_window": 64})
     return config
@@ -115,7 +116,7 @@ def phimoe(rng, variant):
     if variant == 1:  # many experts near the best one
         config.update({"router_jitter_noise": 0.15, "lm_head_bias": False})
     if variant == 2:  # no biases, a short window
-        config.update({"attention_bias": False, "sliding_window": 5, "router_jitter_noise": 0.05})
+        config.update({"attention_bias": False, "sliding_window": 5, "router_jitter_noise": 0.05, "rms_norm_eps": 0.03})
     return config
 
 
@@ -126,7 +127,7 @@ def olmoe(rng, variant):
                    "norm_topk_prob": False, "attention_bias": False, "clip_qkv": None, "router_aux_loss_coef": 0.01,
                    "rope_scaling": None})
     if variant == 1:  # clipped, biases
-        config.update({"clip_qkv": 0.8, "attention_bias": True})
+        config.update({"clip_qkv": 0.8, "attention_bias": True, "rms_norm_eps": 0.03})
     if variant == 2:  # normalised, as many key heads as heads, a tied head
         config.update({"norm_topk_prob": True, "num_key_value_heads": config["num_attention_heads"],
                        "tie_word_embeddings": True, "clip_qkv": 2.0})
@@ -143,14 +144,30 @@ def qwen3_moe(rng, variant):
         "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "router_aux_loss_coef": 0.001})
     if variant == 1:  # a dense layer, biases, a window
         config.update({"mlp_only_layers": [1], "attention_bias": True, "use_sliding_window": True,
-                       "sliding_window": 5})
+                       "sliding_window": 5, "rms_norm_eps": 0.03})
     if variant == 2:  # every other layer sparse, weights as they are, a tied head
         config.update({"decoder_sparse_step": 2, "num_hidden_layers": 4, "norm_topk_prob": False,
                        "tie_word_embeddings": True})
     return config
 
 
-VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 3, "olmoe": 3, "qwen3_moe": 3}
+def sequence_lengths(config, variant):
+    """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
+    return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
+
+
+def as_transformers_reads_it(config, lengths):
+    """The config that makes transformers compute what the model's own code does.
+
+    transformers has phimoe's long magnitude beyond the original positions, but keeps the short factors.
+    """
+    if config["model_type"] != "phimoe" or max(lengths) <= config["original_max_position_embeddings"]:
+        return config
+    scaling = config["rope_scaling"]
+    return {**config, "rope_scaling": {**scaling, "short_factor": scaling["long_factor"]}}
+
+
+VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3}
 
 
 def draw(name, variant, rng):

@@ -38,22 +38,26 @@ class Run:
 
 
 class Model:
-    def __init__(self, config, folder):
-        """Writes config.json to the folder, as published, and builds the model from it."""
+    def __init__(self, config, folder, read_config=None):
+        """Writes config.json to the folder, as published, and builds the model from it, or from read_config."""
         self.config, self.folder, self.kind = config, folder, config["model_type"]
-        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
-            json.dump(config, file, indent=1)
         if self.kind == "deepseek":
             self.model = DeepseekMoE(config)
         else:
+            self.write_config(read_config or config)
             parsed = transformers.AutoConfig.from_pretrained(folder)
             self.model = transformers.AutoModelForCausalLM.from_config(
                 parsed, attn_implementation="eager", experts_implementation="eager", dtype=torch.float32)
+        self.write_config(config)
         self.model.eval()
         self.tied = config["tie_word_embeddings"]
         self.shapes = {name: list(tensor.shape) for name, tensor in self.split(self.model.state_dict()).items()}
         self.run_parts, self.unserved = None, {}
         self.watch()
+
+    def write_config(self, config):
+        with open(os.path.join(self.folder, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=1)
 
     # ------------------------------------------------------------ names
 
