@@ -327,7 +327,8 @@ static void check_case(struct golden *g, const char *device)
 
 static void check_model(void **state)
 {
-    const char *model = *state;
+    const size_t *number = *state;
+    const char *model = models[*number];
     int failures = 0;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         struct golden on_cpu = {.model = model, .label = cases[i]};
@@ -342,9 +343,11 @@ static void check_model(void **state)
 int main(void)
 {
     struct CMUnitTest tests[MODEL_COUNT];
+    size_t number[MODEL_COUNT];
     for (size_t i = 0; i < MODEL_COUNT; i++) {
-        tests[i] = (struct CMUnitTest){
-            .name = models[i], .test_func = check_model, .initial_state = (void *)(uintptr_t)models[i]};
+        number[i] = i;
+        tests[i] =
+            (struct CMUnitTest){.name = models[i], .test_func = check_model, .initial_state = &number[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

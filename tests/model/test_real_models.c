@@ -19,7 +19,7 @@
 #define MOST_COLUMNS 15
 #define MOST_TOKENS  8
 
-#define SKIPPED 77 // what ctest takes for a skipped program
+#define SKIPPED      77 // what ctest takes for a skipped program
 
 struct recorded {
     const char *name, *variable;
@@ -117,7 +117,8 @@ static void expect_near(const struct recorded *recorded, const char *what,
 
 static void check_real(void **state)
 {
-    const struct recorded *recorded = *state;
+    const size_t *number = *state;
+    const struct recorded *recorded = all[*number];
     const char *folder = getenv(recorded->variable);
     int64_t vocabulary = 0;
     if (folder == NULL || folder[0] == '\0') {
@@ -145,12 +146,14 @@ static void check_real(void **state)
 int main(void)
 {
     struct CMUnitTest tests[MODEL_COUNT];
+    size_t number[MODEL_COUNT];
     int named = 0;
     for (size_t i = 0; i < MODEL_COUNT; i++) {
         const char *folder = getenv(all[i]->variable);
         if (folder != NULL && folder[0] != '\0') named++;
-        tests[i] = (struct CMUnitTest){
-            .name = all[i]->name, .test_func = check_real, .initial_state = (void *)(uintptr_t)all[i]};
+        number[i] = i;
+        tests[i] =
+            (struct CMUnitTest){.name = all[i]->name, .test_func = check_real, .initial_state = &number[i]};
     }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed == 0 && named == 0 ? SKIPPED : failed;
