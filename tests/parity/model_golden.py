@@ -29,7 +29,7 @@ except ImportError as error:
 
 import model_configs as configs
 import objective_reference as objective
-from model_parity import ROOT, gradients_of, leaves_of, linear_maps, pair_gradients
+from model_parity import ROOT, draw_sequences, gradients_of, leaves_of, linear_maps, pair_gradients
 from model_reference import Model, cross_entropy
 
 FOLDER = os.path.join(ROOT, "tests", "model", "golden")
@@ -141,7 +141,7 @@ def make_model(number, name):
     model = Model(config, os.path.join(FOLDER, name))
     tensors = model.random_tensors(generator, dtype)
     model.write(tensors)
-    sequences = [rng.integers(config["vocab_size"], size=length).tolist() for length in LENGTHS]
+    sequences = draw_sequences(rng, config["vocab_size"], LENGTHS)
     make_full(model, tensors, sequences)
     make_lora(model, tensors, sequences, generator)
     for method in METHODS:
