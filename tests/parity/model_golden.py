@@ -2,8 +2,8 @@
 """Makes tests/model/golden: tiny checkpoints of the seven architectures, and what PyTorch says of them.
 
 NAME/config.json, NAME/model.safetensors   as published checkpoints are
-NAME/CASE.safetensors                      what one step gives; its metadata says how: train=full or lora, alpha of LoRA,
-                                           and method, a method of the objective with its keys
+NAME/CASE.safetensors                      what one step gives; its metadata says how: train=full or lora, alpha of
+                                           LoRA, and method, a method of the objective with its keys
     ids [T], lengths [B]  i32              the packed sequences
     loss                  f64              mean cross-entropy of the next ids, plus the objective
     logits [T,V]

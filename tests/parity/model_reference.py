@@ -1,8 +1,8 @@
 """Models in PyTorch, run on the tensors of a checkpoint by their names on disk, and differentiated by them.
 
-transformers keeps experts fused in memory and renames some modules; here every tensor has the name it has in a file, and
-what transformers wants is put together from those, so that autograd's gradients come out under the same names. That
-also makes LoRA plain: a tensor may be W + s·B·A.
+transformers keeps experts fused in memory and renames some modules; here every tensor has the name it has in a file,
+and what transformers wants is put together from those, so that autograd's gradients come out under the same names.
+That also makes LoRA plain: a tensor may be W + s·B·A.
 """
 import json
 import os
@@ -259,9 +259,10 @@ class Model:
         smallest = 1.0
         for layer, captured in run.routers.items():
             routing = self.routing(tensors, run, layer, settings)
-            outputs = self.expert_outputs(tensors, layer, captured.inputs, routing.expert.clamp(min=0)).detach().double()
+            outputs = self.expert_outputs(tensors, layer, captured.inputs, routing.expert.clamp(min=0))
             every = torch.ones(outputs.shape[0], dtype=torch.bool)
-            groups = F.normalize(objective.ortho_groups(outputs, routing, every, settings), dim=-1)
+            groups = objective.ortho_groups(outputs.detach().double(), routing, every, settings)
+            groups = F.normalize(groups, dim=-1)
             smallest = min(smallest, float(torch.linalg.svdvals(groups)[:, -1].min()))
         return smallest
 
