@@ -6,12 +6,14 @@
  * 1. mt_objective_evaluate: one layer, raw host arrays in, losses and gradients out (examples/objective.c).
  * 2. The stages a training step runs through, for all layers:
  *
- *        for each layer: mt_objective_forward(objective, layer, &record)     after combine_forward
- *        mt_objective_finish(objective, &step, &total)                       once; decides the weights
+ *        for each layer: mt_objective_forward(objective, layer, &record)    after combine_forward
+ *        mt_objective_finish(objective, &step, &total)                      once; decides the weights
  *        for each layer, last first:
- *            mt_objective_coupling(objective, layer, &record, coupling)      before combine_backward
- *            mt_objective_backward(objective, layer, &record, &gradient)     after it, before
- * routing_backward mt_bias_update(...)                                                 after the optimizer
+ *            mt_objective_coupling(objective, layer, &record, &coupling)    before combine_backward
+ *            mt_objective_backward(objective, layer, &record, &gradient,    after it
+ *                                  &drows, &options)
+ *            mt_routing_backward(device, &router, &record, &gradient)
+ *        mt_bias_update(...)                                                after the optimizer
  *
  * Every term is mean over unmasked tokens unless said otherwise, one value per layer, summed over layers.
  * total = Σ_layers Σ_terms weight · loss. Formulas and sources: docs/objective.md.
@@ -76,9 +78,9 @@ struct mt_objective_config {
     enum mt_aux_form aux;
     enum mt_ortho_grouping grouping;
     enum mt_ortho_form form;
-    bool ortho_sum;     // reduce=sum: over tokens, as printed. It destroys a model
-    bool exclude_first; // leave the first token of every sequence out of L_o
-    double ortho_epsilon;
+    bool ortho_sum;        // reduce=sum: over tokens, as printed. It destroys a model
+    bool exclude_first;    // leave the first token of every sequence out of L_o
+    double ortho_epsilon;  // 0: the form's own, pairwise 1e-8, span 1e-6, cosine 1e-12
     double gate;           // τ_gate: slots with weight <= gate are out of L_o
     bool printed_gradient; // gradient=paper
     enum mt_variance_axis axis;
@@ -212,8 +214,7 @@ struct mt_layer_report {
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
-/* Everything that must survive a restart (scales, running means, brake), as plain numbers to save and
- * restore. */
+/* What must survive a restart (scales, running means, brake), as plain numbers to save and restore. */
 double *mt_objective_state(struct mt_objective *objective, size_t *count);
 
 /*

@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "formats/printable.h"
 #include "model/params_parts.h"
+#include "tensor/dtype.h"
 
 #define ARENA_BLOCK_BYTES 16384
 #define RANK_MAX          65536
@@ -17,6 +18,7 @@
     "adapters on fused experts (transformers 5) are not read; train them with one module per expert"
 
 static const char name_prefix[] = "base_model.model.";
+static const char head_name[] = "base_model.model.lm_head.base_layer.weight";
 
 // ------------------------------------------------------------------ the config
 
@@ -203,6 +205,11 @@ static enum mt_status list_modules(struct mt_adapter *adapter)
     for (size_t i = 0; i < adapter->file.tensor_count && status == MT_OK; i++) {
         const struct mt_safetensors_tensor *stored = &adapter->file.tensors[i];
         struct lora_name name;
+        if (strcmp(stored->name, head_name) == 0) {
+            adapter->head = stored;
+            status = check_matrix(adapter, stored);
+            continue;
+        }
         if (!parse_name(stored->name, &name)) {
             return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
                            "%s: %s is neither the A nor the B of a linear map's LoRA pair",
@@ -277,6 +284,26 @@ static enum mt_status apply_one(const struct mt_adapter *adapter, struct mt_para
     return mt_params_upload_f32(params->device, stored, &param->value);
 }
 
+/* The head an adapter carries along is read by nobody, and must not be another than the model's. */
+static enum mt_status check_head(const struct mt_adapter *adapter, const struct mt_params *params)
+{
+    if (adapter->head == NULL || !mt_device_on_host(params->device)) return MT_OK;
+    const struct mt_tensor *own = &params->head.weight;
+    struct mt_tensor carried;
+    struct mt_buffer copy;
+    enum mt_status status = mt_safetensors_view(adapter->ctx, adapter->head, &carried, &copy);
+    if (status != MT_OK) return status;
+    bool same = mt_tensor_same_shape(&carried, own);
+    int64_t count = same ? mt_tensor_count(own) : 0;
+    for (int64_t i = 0; i < count && same; i++) {
+        same = mt_load(carried.dtype, carried.data, i) == mt_load(own->dtype, own->data, i);
+    }
+    mt_buffer_release(&copy);
+    if (same) return MT_OK;
+    return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: carries an lm_head that is not the model's",
+                   adapter->file.path);
+}
+
 /* Names a module of the adapter that the parameters have no pair for. */
 static enum mt_status fail_unused(const struct mt_adapter *adapter, const struct mt_params *params)
 {
@@ -311,7 +338,8 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
         if (status != MT_OK) return status;
         applied++;
     }
-    return applied == adapter->file.tensor_count ? MT_OK : fail_unused(adapter, params);
+    if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
+    return check_head(adapter, params);
 }
 
 enum mt_status mt_params_load_adapter(struct mt_params *params, const char *directory)

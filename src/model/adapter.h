@@ -1,6 +1,7 @@
 /*
  * A LoRA adapter as PEFT saves it: adapter_config.json and adapter_model.safetensors, with tensors
- * "base_model.model.MODULE.lora_A.weight" and ".lora_B.weight" (or ".lora_A.default.weight").
+ * "base_model.model.MODULE.lora_A.weight" and ".lora_B.weight" (or ".lora_A.default.weight"). Beside an
+ * adapted head PEFT also saves the head itself, which must then be the model's.
  *
  * An adapter says by itself which maps have a pair, of which rank and scale:
  *
@@ -28,6 +29,7 @@ struct mt_adapter {
     double dropout;
     const char **modules; // NULL-terminated, as on disk: "model.layers.0.self_attn.q_proj"
     size_t module_count;
+    const struct mt_safetensors_tensor *head; // the copy of lm_head, or NULL
 };
 
 /* Opens a folder; refuses adapters that are more than pairs of matrices. The caller closes. */

@@ -222,11 +222,20 @@ enum mt_status mt_evaluation_backward(struct mt_evaluation *evaluation,
 {
     const struct mt_tensor *drows = &gradients->dexpert_outputs;
     bool wants_rows = mt_tensor_present(drows);
-    const struct mt_tensor *cleared[] = {&gradients->dlogits, &evaluation->dprobs, &evaluation->dweight,
-                                         drows, &gradients->drouter_weight};
+    bool couples = wants_rows && mt_objective_needs_gram(evaluation->objective);
+    // Coupling writes the row of every slot that was served; the largest array need not be cleared for it.
+    bool all_served = !evaluation->policy.training;
+    const struct {
+        const struct mt_tensor *tensor;
+        bool overwritten;
+    } sums[] = {
+        {&gradients->dlogits, false},        {&evaluation->dprobs, false},   {&evaluation->dweight, false},
+        {&gradients->drouter_weight, false}, {drows, couples && all_served},
+    };
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < sizeof cleared / sizeof cleared[0] && status == MT_OK; i++) {
-        if (mt_tensor_present(cleared[i])) status = clear(evaluation, cleared[i]);
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0] && status == MT_OK; i++) {
+        if (mt_tensor_present(sums[i].tensor) && !sums[i].overwritten)
+            status = clear(evaluation, sums[i].tensor);
     }
     if (status != MT_OK) return status;
     struct mt_routing_gradient gradient = {
@@ -235,7 +244,7 @@ enum mt_status mt_evaluation_backward(struct mt_evaluation *evaluation,
         .dweight = evaluation->dweight,
         .drouter_weight = gradients->drouter_weight,
     };
-    if (wants_rows && mt_objective_needs_gram(evaluation->objective)) {
+    if (couples) {
         status = couple_rows(evaluation, drows);
         if (status != MT_OK) return status;
     }

@@ -125,7 +125,6 @@ struct mt_objective_layer {
 struct mt_ortho_work {
     struct mt_tensor loss;         // [N], of one layer at a time
     struct mt_tensor coupling;     // [N,k,k], of one layer at a time
-    struct mt_tensor column_sums;  // f64 [k]: a by-product of counting
     struct mt_tensor group_rows;   // i32 [layers,N,k]: expert-concat: the rows of each group
     struct mt_tensor group_gram;   // [N,k,k]
     struct mt_tensor group_weight; // [N,k], zeros

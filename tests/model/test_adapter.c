@@ -189,6 +189,47 @@ static void files_refused(void **state)
     assert_int_equal(opened_model_close(place, &opened), 0);
 }
 
+/* A pair on lm_head, and lm_head itself as PEFT adds it; `change` is added to its last element. */
+static void write_with_head(const struct workplace *place, const struct opened_model *opened, float change)
+{
+    static const struct mt_safetensors_spec specs[] = {
+        {"base_model.model.lm_head.base_layer.weight", MT_SAFETENSORS_F32, 2, {53, 24}},
+        {"base_model.model.lm_head.lora_A.weight", MT_SAFETENSORS_F32, 2, {2, 24}},
+        {"base_model.model.lm_head.lora_B.weight", MT_SAFETENSORS_F32, 2, {53, 2}},
+    };
+    static float zeros[53 * 2];
+    float head[53 * 24];
+    struct mt_context ctx;
+    struct mt_safetensors_writer writer;
+    char path[128];
+    mt_context_init(&ctx, NULL);
+    memcpy(head, mt_checkpoint_find(&opened->checkpoint, "lm_head.weight")->data, sizeof head);
+    head[53 * 24 - 1] += change;
+    assert_int_equal(workplace_write(place, MT_ADAPTER_CONFIG, plain_config, sizeof plain_config - 1), 0);
+    (void)workplace_path(place, MT_ADAPTER_WEIGHTS, path, sizeof path);
+    assert_int_equal(mt_safetensors_writer_open(&ctx, path, specs, 3, NULL, 0, &writer), MT_OK);
+    assert_int_equal(mt_safetensors_writer_write(&writer, head, sizeof head), MT_OK);
+    assert_int_equal(mt_safetensors_writer_write(&writer, zeros, 2 * 24 * sizeof(float)), MT_OK);
+    assert_int_equal(mt_safetensors_writer_write(&writer, zeros, 53 * 2 * sizeof(float)), MT_OK);
+    assert_int_equal(mt_safetensors_writer_finish(&writer), MT_OK);
+}
+
+static void carried_head(void **state)
+{
+    const struct workplace *place = *state;
+    struct opened_model opened;
+    struct mt_train_selection selection = {
+        .lora = (const char *const[]){"lm_head", NULL}, .lora_rank = 2, .lora_alpha = 3.0};
+    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
+    write_with_head(place, &opened, 0.0f);
+    assert_int_equal(mt_params_load_adapter(&opened.params, place->directory), MT_OK);
+    write_with_head(place, &opened, 0.5f);
+    assert_int_equal(mt_params_load_adapter(&opened.params, place->directory), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(opened.ctx.message, "carries an lm_head that is not the model's"));
+    assert_int_equal(opened_model_close(place, &opened), 0);
+}
+
 static enum mt_status open_once(struct mt_context *ctx, const void *self)
 {
     const struct workplace *place = self;
@@ -210,11 +251,8 @@ int main(void)
 {
 #define AT_A_PLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)
     const struct CMUnitTest tests[] = {
-        AT_A_PLACE(round_trip),
-        AT_A_PLACE(root_scale),
-        AT_A_PLACE(configs_refused),
-        AT_A_PLACE(files_refused),
-        AT_A_PLACE(every_allocation_may_fail),
+        AT_A_PLACE(round_trip),    AT_A_PLACE(root_scale),   AT_A_PLACE(configs_refused),
+        AT_A_PLACE(files_refused), AT_A_PLACE(carried_head), AT_A_PLACE(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

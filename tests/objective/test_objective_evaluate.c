@@ -393,6 +393,27 @@ static void unwanted_results_are_left_out(void **state)
     free(all);
 }
 
+static void warnings_are_handed_over(void **state)
+{
+    (void)state;
+    const struct mt_router_config router = {.slots = 1};
+    struct arrays *a = draw(12);
+    struct place place;
+    open_place(&place, "cpu", 1);
+    char text[512] = "something old";
+    struct mt_objective_results results = {.warnings = text, .warnings_bytes = sizeof text};
+    struct mt_objective_config config = configured("paper");
+    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &results, NULL, 0),
+                     MT_OK);
+    assert_non_null(strstr(text, "each token has one expert: L_o is 0"));
+    config = configured("aux");
+    assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &results, NULL, 0),
+                     MT_OK);
+    assert_string_equal(text, "");
+    close_place(&place);
+    free(a);
+}
+
 static void no_tokens(void **state)
 {
     (void)state;
@@ -476,6 +497,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(any_sequence_ids),
         cmocka_unit_test(unwanted_results_are_left_out),
+        cmocka_unit_test(warnings_are_handed_over),
         cmocka_unit_test(no_tokens),
         cmocka_unit_test(refused_arrays),
     };
