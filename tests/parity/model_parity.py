@@ -3,14 +3,15 @@
 
 For every architecture and variant (model_configs.py): logits, hidden states, routing; gradients of every tensor;
 LoRA's gradients; and with every method of the objective. Checkpoints are written with the names published ones have;
-the first variant's by transformers itself. One checkpoint of each architecture is in bf16, its reference upcast from the same
-values.
+the first variant's by transformers itself. One checkpoint of each architecture is in bf16, its reference upcast from
+the same values.
 
 Usage: model_parity.py [--program build/release/bin/metier] [--seed 1] [--rounds 1] [--only TEXT] [--verbose]
 Needs PyTorch, transformers >= 5.15, peft and safetensors. Both sides compute in single precision. Logits and hidden
 states are compared relative to the reference's root mean square; a gradient by the norm of the difference over the
 norm of the reference's, which counts as no smaller than 1e-4 of the norm of all gradients together divided by the
-square root of their number: below that it is rounding. 1e-4 is the limit throughout. Experts must be the same for every token.
+square root of their number: below that it is rounding. 1e-4 is the limit throughout. Experts must be the same for
+every token.
 
 One exception, with a column of its own: L_o in the form "span" is computed from a Gram matrix in single precision, and
 so loses twice the digits that nearly dependent vectors cost. Where the smallest singular value s of a group of vectors
