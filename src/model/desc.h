@@ -74,9 +74,16 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
 bool mt_model_layer_is_moe(const struct mt_model_desc *desc, int64_t layer);
 
 /*
- * cos and sin for positions 0 … positions-1, [positions, rope_width/2] each, computed in double, magnitude
- * factors (YaRN, LongRoPE) included. LongRoPE takes its long factors when positions > the original maximum.
+ * Rows of the rope tables for sequences of at most `positions` tokens. LongRoPE rotates sequences longer than
+ * the original maximum by other factors: when there may be such, they have rows of their own after the short
+ * ones'.
  */
+int64_t mt_model_rope_rows(const struct mt_model_desc *desc, int64_t positions);
+
+/* The row of the first token of a sequence of `length` tokens; the others follow. */
+int64_t mt_model_rope_start(const struct mt_model_desc *desc, int64_t length);
+
+/* cos and sin, [rows, rope_width/2] each, computed in double, magnitude factors (YaRN, LongRoPE) included. */
 void mt_model_rope_tables(const struct mt_model_desc *desc, int64_t positions, float *cosine, float *sine);
 
 #endif

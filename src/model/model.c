@@ -136,7 +136,7 @@ static enum mt_status make_biases(struct mt_model *model)
 
 static enum mt_status make_tables(struct mt_model *model)
 {
-    int64_t rows = model->options.positions;
+    int64_t rows = mt_model_rope_rows(&model->desc, model->options.positions);
     int64_t columns = model->desc.rope_width / 2;
     size_t bytes = (size_t)rows * (size_t)columns * sizeof(float);
     void *host = NULL;
@@ -144,7 +144,7 @@ static enum mt_status make_tables(struct mt_model *model)
     if (status == MT_OK) status = mt_allocate(model->ctx, 2 * bytes, &host);
     if (status != MT_OK) return status;
     char *tables = model->tables.data;
-    mt_model_rope_tables(&model->desc, rows, host, (float *)host + rows * columns);
+    mt_model_rope_tables(&model->desc, model->options.positions, host, (float *)host + rows * columns);
     status = mt_device_upload(model->device, tables, host, 2 * bytes);
     mt_release(model->ctx, host, 2 * bytes);
     model->transformer.pass.cosine = mt_tensor_2d(tables, MT_F32, rows, columns);
@@ -319,16 +319,27 @@ static int64_t describe_tokens(const struct mt_model *model, const struct mt_bat
     int32_t *segment = host_row(model, HOST_SEGMENT);
     int32_t *labels = host_row(model, HOST_LABELS);
     int64_t count = 0;
+    int32_t number = 0; // of sequences that have tokens
     for (int64_t b = 0; b < batch->sequences; b++) {
+        int64_t start = mt_model_rope_start(&model->desc, batch->offsets[b + 1] - batch->offsets[b]);
         for (int64_t i = batch->offsets[b]; i < batch->offsets[b + 1]; i++) {
-            positions[i] = (int32_t)(i - batch->offsets[b]);
-            segment[i] = (int32_t)b;
+            positions[i] = (int32_t)(start + i - batch->offsets[b]);
+            segment[i] = number;
             bool padding = batch->mask != NULL && batch->mask[i] == 0;
             labels[i] = batch->labels == NULL || padding ? -1 : batch->labels[i];
             if (labels[i] >= 0) count++;
         }
+        if (batch->offsets[b + 1] > batch->offsets[b]) number++;
     }
     mt_routing_ortho_mask(batch->mask, segment, batch->tokens, host_row(model, HOST_ORTHO_MASK));
+    return count;
+}
+
+static int64_t count_unmasked(const struct mt_batch *batch)
+{
+    if (batch->mask == NULL) return batch->tokens;
+    int64_t count = 0;
+    for (int64_t i = 0; i < batch->tokens; i++) count += batch->mask[i] != 0;
     return count;
 }
 
@@ -354,6 +365,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
         .mask = batch->mask != NULL,
         .ortho_mask = model->objective != NULL && model->method.exclude_first,
     };
+    pass->unmasked = count_unmasked(batch); // the records laid out next carry it
     lay_out(model, &shape, &regions);
     *labels = describe_tokens(model, batch);
     pass->objective = model->planning || batch->loss_only ? NULL : model->objective;

@@ -14,8 +14,9 @@ struct mt_pass {
 
     int64_t tokens;                // T
     int64_t sequences;             // B
+    int64_t unmasked;              // tokens that are no padding
     struct mt_tensor ids;          // i32 [T]
-    struct mt_tensor positions;    // i32 [T], in the token's own sequence
+    struct mt_tensor positions;    // i32 [T], rows of the rope tables
     struct mt_tensor offsets;      // i32 [B+1]
     struct mt_tensor segment;      // i32 [T]: the token's sequence
     struct mt_tensor mask;         // i32 [T], absent: all count

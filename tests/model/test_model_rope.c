@@ -130,15 +130,21 @@ static void tables(void **state)
     const struct mt_hf_rope *rope = &phi.config.rope;
     for (int extended = 0; extended < 2; extended++) {
         int64_t positions = extended ? 33 : 32;
-        float cosine[33 * 2];
-        float sine[33 * 2];
-        double magnitude = extended ? 1.3 : 1.243163121016122;
+        float cosine[(32 + 33) * 2];
+        float sine[(32 + 33) * 2];
+        int64_t start = extended ? 32 : 0;
+        assert_int_equal(mt_model_rope_rows(&phi.desc, positions), start + positions);
+        assert_int_equal(mt_model_rope_start(&phi.desc, positions), start);
+        assert_int_equal(mt_model_rope_start(&phi.desc, 32), 0);
         mt_model_rope_tables(&phi.desc, positions, cosine, sine);
-        for (int64_t position = 0; position < positions; position++) {
+        for (int64_t row = 0; row < start + positions; row++) {
+            bool is_long = extended && row >= start; // short sequences keep their factors beside long ones
+            double magnitude = is_long ? 1.3 : 1.243163121016122;
             for (int64_t pair = 0; pair < 2; pair++) {
-                double angle = (double)position * mt_rope_frequency(rope, pair, 2, extended);
-                assert_true(cosine[position * 2 + pair] == (float)(magnitude * cos(angle)));
-                assert_true(sine[position * 2 + pair] == (float)(magnitude * sin(angle)));
+                double angle =
+                    (double)(is_long ? row - start : row) * mt_rope_frequency(rope, pair, 2, is_long);
+                assert_true(cosine[row * 2 + pair] == (float)(magnitude * cos(angle)));
+                assert_true(sine[row * 2 + pair] == (float)(magnitude * sin(angle)));
             }
         }
     }
