@@ -30,7 +30,9 @@ OPTIONS = [
     *[("L_o", f"{form} {reduce}" + (" exclude_first" if first else ""),
        only(beta=0.7, form=form, reduce=reduce, exclude_first=first))
       for form in ("pairwise", "span", "cosine") for reduce in ("mean", "sum") for first in (False, True)],
-    ("L_o", "pairwise gradient=paper", only(beta=0.7, form="pairwise", gradient="paper")),
+    *[("L_o", f"pairwise gradient=paper{label}", only(beta=0.7, form="pairwise", gradient="paper", **keys))
+      for label, keys in (("", {}), (" sum exclude_first", {"reduce": "sum", "exclude_first": True}),
+                          (" tau_gate=0.1", {"tau_gate": 0.1}), (" expert-concat", {"grouping": "expert-concat"}))],
     *[("L_o", f"{form} eps=0.05", only(beta=0.7, form=form, eps=0.05)) for form in ("pairwise", "span", "cosine")],
     *[("L_o", f"{form} tau_gate=0.1", only(beta=0.7, form=form, tau_gate=0.1)) for form in ("pairwise", "span", "cosine")],
     *[("L_o", f"expert-concat {form} {reduce}" + (" exclude_first" if first else ""),
