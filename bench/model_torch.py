@@ -7,7 +7,8 @@ that autograd does not ask for, gradients set to None. The experts come in three
     looped   one product after the other, expert by expert
     grouped  torch._grouped_mm, all experts in one call
     padded   every expert's rows padded to the fullest expert's, one batched product
-Prints one line: step time, tokens a second, the losses, the peak of resident memory from after loading on.
+Prints one line: the median step's seconds, processor seconds of a step over all threads, tokens a second, the losses,
+and the peak of resident memory from after loading on.
 """
 import argparse
 import json
@@ -32,7 +33,7 @@ ORTHO_EPSILON = 1e-8
 
 def read_tensors(path):
     """name -> f32 tensor, read one by one, so that loading leaves nothing behind but them."""
-    types = {"BF16": (torch.bfloat16, 2), "F32": (torch.float32, 4)}
+    types = {"BF16": torch.bfloat16, "F32": torch.float32}
     tensors = {}
     with open(path, "rb") as file:
         header_bytes = int.from_bytes(file.read(8), "little")
@@ -40,10 +41,9 @@ def read_tensors(path):
         for name, entry in header.items():
             if name == "__metadata__":
                 continue
-            dtype, _ = types[entry["dtype"]]
             start, end = entry["data_offsets"]
             file.seek(8 + header_bytes + start)
-            raw = torch.frombuffer(bytearray(file.read(end - start)), dtype=dtype)
+            raw = torch.frombuffer(bytearray(file.read(end - start)), dtype=types[entry["dtype"]])
             tensors[name] = raw.view(entry["shape"]).to(torch.float32)
     return tensors
 
@@ -126,6 +126,13 @@ FORMS = {"looped": experts_looped, "grouped": experts_grouped, "padded": experts
 # ---------------------------------------------------------------- the model
 
 
+def first_scales(layers_terms):
+    """Constants that start L_o (each layer) and L_v (all layers together) at the size of L_aux."""
+    values = [[float(term.detach()) for term in terms] for terms in layers_terms]
+    ortho = [aux / ortho for aux, ortho, _ in values]
+    return ortho, sum(aux for aux, _, _ in values) / abs(sum(variance for _, _, variance in values))
+
+
 class Model:
     def __init__(self, directory, rank, length):
         with open(os.path.join(directory, "config.json")) as file:
@@ -144,7 +151,7 @@ class Model:
         angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
         self.cosine = torch.cat([angle.cos()] * 2, dim=1).to(torch.float32)
         self.sine = torch.cat([angle.sin()] * 2, dim=1).to(torch.float32)
-        self.ortho_scale = None
+        self.scales = None
 
     def parameters(self):
         return [tensor for layer in self.layers for pair in layer.pairs.values() for tensor in pair]
@@ -201,10 +208,11 @@ class Model:
             layers_terms.append(terms)
         logits = F.linear(self.rms(h, self.norm), self.head)
         task = F.cross_entropy(logits, labels, ignore_index=-1)
-        if self.ortho_scale is None:  # fixed by the first batch, layer by layer
-            self.ortho_scale = [float(aux) / float(ortho) for aux, ortho, _ in layers_terms]
-        total = sum(ALPHA * aux + BETA * scale * ortho + GAMMA * variance
-                    for (aux, ortho, variance), scale in zip(layers_terms, self.ortho_scale))
+        if self.scales is None:
+            self.scales = first_scales(layers_terms)
+        ortho_scales, variance_scale = self.scales
+        total = sum(ALPHA * aux + BETA * scale * ortho + GAMMA * variance_scale * variance
+                    for (aux, ortho, variance), scale in zip(layers_terms, ortho_scales))
         return task, total
 
 
@@ -246,16 +254,19 @@ def main():
         labels[options.length - 1 :: options.length] = -1
     forget_peak()
     times = []
-    for _ in range(options.rounds + 1):  # the first warms up
+    for round_number in range(options.rounds + 1):  # the first warms up
+        if round_number == 1:
+            processor = time.process_time()
         start = time.perf_counter()
         for parameter in model.parameters():
             parameter.grad = None
         task, total = model.losses(ids, labels, options.tokens // options.length, options.form)
         (task + total).backward()
         times.append(time.perf_counter() - start)
+    processor = (time.process_time() - processor) / options.rounds
     seconds = sorted(times[1:])[options.rounds // 2]
-    print(f"seconds {seconds:.4f} tokens/s {options.tokens / seconds:.1f} task {float(task):.6f} "
-          f"terms {float(total):.6f} peak {peak_bytes()}")
+    print(f"seconds {seconds:.4f} processor {processor:.4f} tokens/s {options.tokens / seconds:.1f} task {float(task.detach()):.6f} "
+          f"terms {float(total.detach()):.6f} peak {peak_bytes()}")
 
 
 if __name__ == "__main__":
