@@ -1,13 +1,12 @@
 /*
  * What the objective adds to a MoE layer: objective_cost [THREADS [ROUNDS]].
  *
- * One layer of the size of DeepSeek-V2-Lite's (f32 activations, bf16 expert weights) runs forward and backward on
- * the op table, in turns without and with method paper (L_aux, L_o pairwise, L_v) through the fused stages; once
- * with weight gradients, as in full training, once without. Medians over rounds:
- *   layer       seconds without the objective
- *   with        seconds with it; the difference of the two is mostly the machine's noise
- *   objective   the objective's own seconds: its stages and the two combines, in turns with the combines alone,
- *               the difference of each turn; a few milliseconds are lost in a pass of seconds, but not here
+ * One layer of the size of DeepSeek-V2-Lite's (f32 activations, bf16 expert weights) runs forward and
+ * backward on the op table, in turns without and with method paper (L_aux, L_o pairwise, L_v) through the
+ * fused stages; once with weight gradients, as in full training, once without. Medians over rounds: layer
+ * seconds without the objective with        seconds with it; the difference of the two is mostly the
+ * machine's noise objective   the objective's own seconds: its stages and the two combines, in turns with the
+ * combines alone, the difference of each turn; a few milliseconds are lost in a pass of seconds, but not here
  *   share       objective / layer
  * The last line is "objective_seconds SECONDS SHARE", SHARE the larger of both, for scripts/objective-speed.
  */
@@ -239,10 +238,8 @@ static enum mt_status experts_forward(struct layer *l)
 /* Outputs of the experts become the layer's output, and with the objective its statistics and values. */
 static enum mt_status combine_forward(struct layer *l, bool with_objective)
 {
-    struct mt_combine_forward_args combine = {.rows = l->record.rows,
-                                              .row_of_slot = l->record.row_of_slot,
-                                              .weight = l->record.weight,
-                                              .y = l->y};
+    struct mt_combine_forward_args combine = {
+        .rows = l->record.rows, .row_of_slot = l->record.row_of_slot, .weight = l->record.weight, .y = l->y};
     if (with_objective) combine.gram = l->record.gram;
     enum mt_status status = mt_combine_forward(l->device, &combine);
     if (status != MT_OK || !with_objective) return status;
