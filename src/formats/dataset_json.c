@@ -9,7 +9,7 @@
  */
 #include <jansson.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "formats/dataset_parts.h"
 
@@ -167,10 +167,7 @@ static enum mt_status store_scalar(struct mt_row *row, const struct mt_json_node
         // The shortest of the usual lengths that says the same number.
         double number = json_real_value(value);
         (void)snprintf(text, sizeof text, "%.15g", number);
-        double back = 0.0;
-        if (sscanf(text, "%lf", &back) != 1 || back != number) {
-            (void)snprintf(text, sizeof text, "%.17g", number);
-        }
+        if (strtod(text, NULL) != number) (void)snprintf(text, sizeof text, "%.17g", number);
         break;
     }
     default: text[0] = '\0'; break; // null: an empty text

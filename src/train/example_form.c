@@ -196,7 +196,7 @@ static enum mt_status read_pair(const struct mt_example_source *source, const st
 enum mt_status mt_form_read(const struct mt_example_source *source, const struct mt_row *row,
                             struct mt_turn_list *turns, const struct mt_row_field **text)
 {
-    int form = source->form;
+    int form = (int)source->form;
     *text = NULL;
     turns->count = 0;
     if (form == MT_FORM_AUTO) {

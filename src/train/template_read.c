@@ -1,4 +1,5 @@
 /* Reading a template: KEY = "TEXT", line by line; whatever is not understood is refused with its line. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -127,12 +128,16 @@ static enum mt_status add_byte(struct mt_chat_template *template, struct mt_chat
 /* A backslash and what follows it. */
 static enum mt_status read_escape(struct line *line, struct mt_chat_template_text *text)
 {
-    static const char written[] = "nt\"\\";
-    static const char meant[] = "\n\t\"\\";
-    const char *found = line->at + 1 < line->end ? memchr(written, line->at[1], 4) : NULL;
-    if (found == NULL) return refuse(line, "a backslash needs one of n, t, \" and \\ behind it", "");
+    char meant = '\0';
+    switch (line->at + 1 < line->end ? line->at[1] : '\0') {
+    case 'n': meant = '\n'; break;
+    case 't': meant = '\t'; break;
+    case '"': meant = '"'; break;
+    case '\\': meant = '\\'; break;
+    default: return refuse(line, "a backslash needs one of n, t, \" and \\ behind it", "");
+    }
     line->at += 2;
-    return add_byte(line->template, text, meant[found - written]);
+    return add_byte(line->template, text, meant);
 }
 
 /* An opening brace: a mark, or {{. */
@@ -265,8 +270,7 @@ static enum mt_status find(struct mt_context *ctx, const char *folder, const cha
     bool bare = folder != NULL && length < KEY_BYTES && strchr(path, '/') == NULL;
     bool ending = length > 5 && strcmp(path + length - 5, ".tmpl") == 0;
     if (!bare || ending) return mt_path_join(ctx, "", path, found);
-    memcpy(name, path, length);
-    memcpy(name + length, ".tmpl", sizeof ".tmpl");
+    (void)snprintf(name, sizeof name, "%s.tmpl", path);
     return mt_path_join(ctx, folder, name, found);
 }
 

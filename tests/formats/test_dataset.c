@@ -129,8 +129,7 @@ static void json_documents(void **state)
 {
     static const char *const documents[] = {
         "[{\"q\": \"a]}\\\"\"},\n {\"q\": \"b\"} ]",
-        "{\"canary\": \"x\", \"none\": [], \"count\": 2, \"rows\": [\n{\"q\": \"a]}\\\"\"}, {\"q\": \"b\"}], "
-        "\"z\": 1}",
+        "{\"canary\": \"x\", \"no\": [], \"n\": 2, \"rows\": [\n{\"q\": \"a]}\\\"\"}, {\"q\": \"b\"}]}",
         "{\"0\": {\"q\": \"a]}\\\"\"}, \"1\"\n: {\"q\": \"b\"}}",
     };
     for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
