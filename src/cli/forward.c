@@ -173,7 +173,7 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
     struct mt_model_options options;
     enum mt_status status = make_options(ctx, settings, ids, &targets, &method, &options);
     if (status == MT_OK && settings->adapter != NULL) {
-        status = mt_adapter_open(ctx, settings->adapter, &adapter);
+        status = mt_adapter_open_for(ctx, settings->adapter, settings->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
     }
     if (status == MT_OK) status = mt_device_create(ctx, settings->device, (int)settings->threads, &device);
