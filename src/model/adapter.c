@@ -16,6 +16,7 @@
 
 static const char prefix[] = MT_ADAPTER_NAME_PREFIX;
 static const char head_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.weight";
+static const char head_bias_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.bias";
 
 const char *mt_adapter_layout_name(enum mt_adapter_layout layout)
 {
@@ -66,16 +67,16 @@ static bool looks_fused(const char *module)
     return experts != NULL && (experts[8] == '\0' || strncmp(experts + 8, ".base_layer", 11) == 0);
 }
 
-static enum mt_status check_matrix(const struct mt_adapter *adapter,
-                                   const struct mt_safetensors_tensor *stored)
+static enum mt_status check_tensor(const struct mt_adapter *adapter,
+                                   const struct mt_safetensors_tensor *stored, int rank)
 {
     bool number = stored->dtype == MT_SAFETENSORS_F32 || stored->dtype == MT_SAFETENSORS_BF16 ||
                   stored->dtype == MT_SAFETENSORS_F16;
-    if (number && stored->rank == 2) return MT_OK;
+    if (number && stored->rank == rank) return MT_OK;
     return mt_fail(adapter->ctx, MT_ERR_FORMAT,
-                   "%s: %s is %s with %d dimensions, expected a matrix of F32, BF16 or F16",
+                   "%s: %s is %s with %d dimensions, expected %d of F32, BF16 or F16",
                    adapter->file.path, mt_printable(stored->name).text,
-                   mt_safetensors_dtype_name(stored->dtype), stored->rank);
+                   mt_safetensors_dtype_name(stored->dtype), stored->rank, rank);
 }
 
 // ------------------------------------------------------------------ pairs
@@ -123,7 +124,7 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
     struct lora_name name;
     int64_t layer = 0;
     bool inner = false;
-    enum mt_status status = check_matrix(adapter, stored);
+    enum mt_status status = check_tensor(adapter, stored, 2);
     if (status != MT_OK) return status;
     if (!parse_name(stored->name, &name)) {
         return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
@@ -137,7 +138,7 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
                        mt_printable(stored->name).text);
     }
     if (name.letter == 'B') return MT_OK;
-    status = check_matrix(adapter, other);
+    status = check_tensor(adapter, other, 2);
     if (status != MT_OK) return status;
     if (desc != NULL && mt_adapter_is_stack(name.module, &layer, &inner)) {
         adapter->layout = MT_ADAPTER_FUSED;
@@ -206,7 +207,10 @@ static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_mod
         const struct mt_safetensors_tensor *stored = &adapter->file.tensors[i];
         if (strcmp(stored->name, head_name) == 0) {
             adapter->head = stored;
-            status = check_matrix(adapter, stored);
+            status = check_tensor(adapter, stored, 2);
+        } else if (strcmp(stored->name, head_bias_name) == 0) {
+            adapter->head_bias = stored;
+            status = check_tensor(adapter, stored, 1);
         } else {
             status = add_tensor(adapter, desc, stored);
         }
@@ -424,20 +428,16 @@ static enum mt_status apply_biases(const struct mt_adapter *adapter, struct mt_p
 }
 
 /* The head an adapter carries along is read by nobody, and must not be another than the model's. */
-static enum mt_status check_head(const struct mt_adapter *adapter, const struct mt_params *params)
+static enum mt_status check_head(const struct mt_adapter *adapter, const struct mt_params *params,
+                                 const struct mt_safetensors_tensor *stored, const struct mt_tensor *own)
 {
-    if (adapter->head == NULL || !mt_device_on_host(params->device)) return MT_OK;
-    const struct mt_tensor *own = &params->head.weight;
-    struct mt_tensor carried;
-    struct mt_buffer copy;
-    enum mt_status status = mt_safetensors_view(adapter->ctx, adapter->head, &carried, &copy);
-    if (status != MT_OK) return status;
-    bool same = mt_tensor_same_shape(&carried, own);
+    if (stored == NULL || !mt_device_on_host(params->device)) return MT_OK;
+    bool same = mt_tensor_present(own) && own->rank == stored->rank;
+    for (int axis = 0; axis < stored->rank && same; axis++) same = own->dim[axis] == stored->dim[axis];
     int64_t count = same ? mt_tensor_count(own) : 0;
     for (int64_t i = 0; i < count && same; i++) {
-        same = mt_load(carried.dtype, carried.data, i) == mt_load(own->dtype, own->data, i);
+        same = (double)mt_adapter_value(stored, i) == mt_load(own->dtype, own->data, i);
     }
-    mt_buffer_release(&copy);
     if (same) return MT_OK;
     return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: carries an lm_head that is not the model's",
                    adapter->file.path);
@@ -478,7 +478,8 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
         applied++;
     }
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
-    enum mt_status status = check_head(adapter, params);
+    enum mt_status status = check_head(adapter, params, adapter->head, &params->head.weight);
+    if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
     return status == MT_OK ? apply_biases(adapter, params) : status;
 }
 

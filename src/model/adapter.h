@@ -74,7 +74,7 @@ struct mt_adapter {
     const char **modules; // NULL-terminated, sorted: the modules of `pairs`
     struct mt_adapter_pair *pairs;
     size_t module_count;
-    const struct mt_safetensors_tensor *head; // the copy of lm_head, or NULL
+    const struct mt_safetensors_tensor *head, *head_bias; // copies of lm_head, or NULL
     // What the config says.
     int64_t config_rank;
     double config_alpha;
