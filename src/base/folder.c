@@ -43,7 +43,8 @@ static enum mt_status check_target(struct mt_context *ctx, const char *path)
     }
     (void)closedir(directory);
     if (empty) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not empty; write elsewhere, or remove it first", path);
+    return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not empty; write elsewhere, or remove it first",
+                   path);
 }
 
 /* A fresh name each try: another thread, or the leftover of a killed process, may hold one. */
@@ -103,8 +104,7 @@ enum mt_status mt_folder_commit(struct mt_folder *folder)
 {
     sync_directory(folder->path);
     if (rename(folder->path, folder->target) != 0) {
-        enum mt_status status =
-            fail_system(folder->ctx, folder->target, "put the folder in place", errno);
+        enum mt_status status = fail_system(folder->ctx, folder->target, "put the folder in place", errno);
         mt_folder_abandon(folder);
         return status;
     }

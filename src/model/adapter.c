@@ -74,9 +74,9 @@ static enum mt_status check_tensor(const struct mt_adapter *adapter,
                   stored->dtype == MT_SAFETENSORS_F16;
     if (number && stored->rank == rank) return MT_OK;
     return mt_fail(adapter->ctx, MT_ERR_FORMAT,
-                   "%s: %s is %s with %d dimensions, expected %d of F32, BF16 or F16",
-                   adapter->file.path, mt_printable(stored->name).text,
-                   mt_safetensors_dtype_name(stored->dtype), stored->rank, rank);
+                   "%s: %s is %s with %d dimensions, expected %d of F32, BF16 or F16", adapter->file.path,
+                   mt_printable(stored->name).text, mt_safetensors_dtype_name(stored->dtype), stored->rank,
+                   rank);
 }
 
 // ------------------------------------------------------------------ pairs
@@ -167,8 +167,8 @@ static enum mt_status finish_pairs(struct mt_adapter *adapter)
     if (adapter->module_count == 0) {
         return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: has no pairs, or only zeros", adapter->file.path);
     }
-    enum mt_status status = mt_arena_allocate(
-        &adapter->arena, (adapter->module_count + 1) * sizeof *adapter->modules, &memory);
+    enum mt_status status =
+        mt_arena_allocate(&adapter->arena, (adapter->module_count + 1) * sizeof *adapter->modules, &memory);
     if (status != MT_OK) return status;
     adapter->modules = memory;
     qsort(pairs, adapter->module_count, sizeof *pairs, compare_pairs);
@@ -200,8 +200,7 @@ static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_mod
         bool stack = desc != NULL && mt_adapter_is_stack(name.module, &layer, &inner);
         most += stack ? mt_adapter_stack_most(desc) : 1;
     }
-    enum mt_status status =
-        mt_arena_allocate(&adapter->arena, (most + 1) * sizeof *adapter->pairs, &memory);
+    enum mt_status status = mt_arena_allocate(&adapter->arena, (most + 1) * sizeof *adapter->pairs, &memory);
     adapter->pairs = memory;
     for (size_t i = 0; i < adapter->file.tensor_count && status == MT_OK; i++) {
         const struct mt_safetensors_tensor *stored = &adapter->file.tensors[i];
@@ -250,8 +249,8 @@ static enum mt_status check_bias(const struct mt_adapter *adapter, const struct 
         return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: is for a model with correction biases",
                        adapter->biases.path);
     }
-    (void)snprintf(expected, sizeof expected, "model.layers.%lld.%s.e_score_correction_bias", (long long)layer,
-                   desc->names.router);
+    (void)snprintf(expected, sizeof expected, "model.layers.%lld.%s.e_score_correction_bias",
+                   (long long)layer, desc->names.router);
     bool there = layer >= 0 && layer < desc->layers && mt_model_layer_is_moe(desc, layer);
     if (there && strcmp(stored->name, expected) == 0 && stored->dtype == MT_SAFETENSORS_F32 &&
         stored->rank == 1 && stored->dim[0] == desc->experts)

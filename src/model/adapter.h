@@ -42,7 +42,7 @@ const char *mt_adapter_layout_name(enum mt_adapter_layout layout);
 
 /* The pair of one linear map, and where it lies in the stored matrices. */
 struct mt_adapter_pair {
-    const char *module;                       // as the checkpoint names it: "model.layers.0.self_attn.q_proj"
+    const char *module; // as the checkpoint names it: "model.layers.0.self_attn.q_proj"
     const struct mt_safetensors_tensor *a, *b;
     int64_t rank, out, in;
     int64_t a_row;              // of rank 0
@@ -68,8 +68,8 @@ struct mt_adapter {
     struct mt_safetensors file;
     struct mt_safetensors biases; // without tensors where there is no such file
     enum mt_adapter_layout layout;
-    int rank;             // the largest of any pair
-    double alpha;         // scale = alpha / rank; PEFT's use_rslora is already in it
+    int rank;     // the largest of any pair
+    double alpha; // scale = alpha / rank; PEFT's use_rslora is already in it
     double dropout;
     const char **modules; // NULL-terminated, sorted: the modules of `pairs`
     struct mt_adapter_pair *pairs;

@@ -119,7 +119,8 @@ static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_
     if (is_unused(root, key)) return MT_OK;
     enum mt_status status = mt_json_get_object(root, key, &object);
     if (status == MT_OK) {
-        status = mt_arena_allocate(&adapter->arena, mt_json_count(&object) * sizeof *patterns->pattern, &memory);
+        status =
+            mt_arena_allocate(&adapter->arena, mt_json_count(&object) * sizeof *patterns->pattern, &memory);
     }
     patterns->pattern = memory;
     while (status == MT_OK && mt_json_next(&object, &position, &child)) {
@@ -176,7 +177,8 @@ static double number_for(const struct mt_adapter_patterns *patterns, const char 
         size_t length = strlen(patterns->pattern[i].ending);
         for (size_t form = 0; form < sizeof forms / sizeof forms[0]; form++) {
             size_t whole = strlen(forms[form]);
-            if (length > whole || strcmp(forms[form] + whole - length, patterns->pattern[i].ending) != 0) continue;
+            if (length > whole || strcmp(forms[form] + whole - length, patterns->pattern[i].ending) != 0)
+                continue;
             if (length == whole || forms[form][whole - length - 1] == '.') return patterns->pattern[i].value;
         }
     }

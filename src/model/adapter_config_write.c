@@ -8,8 +8,8 @@
  */
 #include "model/adapter_config_write.h"
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"

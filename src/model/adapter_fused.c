@@ -8,8 +8,8 @@
  * Where both are adapted the wrappers nest: "experts" is down_proj's, "experts.base_layer" gate_up_proj's.
  *
  * Separate pairs of rank r for gate and up are one pair of rank R = 2r: A = [A_gate; A_up] and
- * B = [B_gate 0; 0 B_up]. Such a B is taken apart again; any other pair of gate_up_proj is read as two of rank
- * R that share A. Experts whose A and B are all zero have no pair.
+ * B = [B_gate 0; 0 B_up]. Such a B is taken apart again; any other pair of gate_up_proj is read as two of
+ * rank R that share A. Experts whose A and B are all zero have no pair.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,9 +48,9 @@ const char *mt_adapter_router_name(const struct mt_model_desc *desc)
 struct stack {
     const struct mt_safetensors_tensor *a, *b;
     int64_t layer, experts;
-    int64_t rank;          // R
+    int64_t rank; // R
     double scale;
-    int64_t in, out;       // out = 2I for gate_up_proj
+    int64_t in, out; // out = 2I for gate_up_proj
 };
 
 static bool pair_is_zero(const struct mt_adapter_pair *pair)

@@ -24,9 +24,9 @@ enum source {
 /* One matrix of the file. */
 struct entry {
     enum source source;
-    char letter;                   // 'A' or 'B'
-    const struct mt_param *param;  // SOURCE_PARAM
-    int64_t layer;                 // the others
+    char letter;                  // 'A' or 'B'
+    const struct mt_param *param; // SOURCE_PARAM
+    int64_t layer;                // the others
 };
 
 struct writer {
@@ -50,7 +50,8 @@ static enum mt_status add(struct writer *writer, struct entry entry, const char 
     char *copy = NULL;
     if (writer->count == writer->capacity)
         return mt_fail(writer->ctx, MT_ERR_INTERNAL, "more matrices than counted, at %s", module);
-    int length = snprintf(name, sizeof name, MT_ADAPTER_NAME_PREFIX "%s.lora_%c.weight", module, entry.letter);
+    int length =
+        snprintf(name, sizeof name, MT_ADAPTER_NAME_PREFIX "%s.lora_%c.weight", module, entry.letter);
     enum mt_status status = mt_arena_copy_text(&writer->arena, name, (size_t)length, &copy);
     if (status != MT_OK) return status;
     writer->specs[writer->count] = (struct mt_safetensors_spec){
@@ -112,7 +113,8 @@ static enum mt_status plan_stack(struct writer *writer, int64_t layer, enum sour
 {
     char module[MT_PARAMS_NAME_BYTES];
     bool gate_up = source == SOURCE_GATE_UP;
-    int64_t ranks = (gate_up ? 2 : 1) * (int64_t)writer->options->selection->lora_rank * writer->desc->experts;
+    int64_t ranks =
+        (gate_up ? 2 : 1) * (int64_t)writer->options->selection->lora_rank * writer->desc->experts;
     int64_t in = gate_up ? writer->desc->width : writer->desc->expert_width;
     int64_t out = gate_up ? 2 * writer->desc->expert_width : writer->desc->width;
     (void)snprintf(module, sizeof module, "model.layers.%lld.mlp.experts%s", (long long)layer,
@@ -171,10 +173,10 @@ static enum mt_status plan(struct writer *writer)
 /* A matrix of some expert, [rows, columns], into a stack. */
 struct destination {
     float *stack;
-    int64_t experts, rank;   // R of the stack
+    int64_t experts, rank; // R of the stack
     int64_t expert;
-    int64_t first_rank;      // where the matrix's ranks begin
-    int64_t first_row;       // of B
+    int64_t first_rank; // where the matrix's ranks begin
+    int64_t first_row;  // of B
 };
 
 static void place_a(const struct destination *to, const float *a, int64_t rank, int64_t in)
@@ -263,9 +265,8 @@ static enum mt_status write_weights(const struct writer *writer, const char *pat
         {MT_ADAPTER_LAYOUT_KEY, mt_adapter_layout_name(writer->options->layout)},
         {MT_ADAPTER_DROPOUT_KEY, dropout},
     };
-    enum mt_status status =
-        mt_safetensors_writer_open(writer->ctx, path, writer->specs, writer->count, metadata,
-                                   sizeof metadata / sizeof metadata[0], &out);
+    enum mt_status status = mt_safetensors_writer_open(writer->ctx, path, writer->specs, writer->count,
+                                                       metadata, sizeof metadata / sizeof metadata[0], &out);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < writer->count && status == MT_OK; i++) status = write_entry(writer, i, &out);
     if (status == MT_OK) status = mt_safetensors_writer_finish(&out);
@@ -281,8 +282,7 @@ static enum mt_status write_bias_values(const struct writer *writer, const struc
     size_t bytes = (size_t)mt_tensor_count(correction) * sizeof(float);
     void *memory = NULL;
     enum mt_status status = mt_allocate(writer->ctx, bytes, &memory);
-    if (status == MT_OK)
-        status = mt_device_download(writer->params->device, memory, correction->data, bytes);
+    if (status == MT_OK) status = mt_device_download(writer->params->device, memory, correction->data, bytes);
     if (status == MT_OK) status = mt_safetensors_writer_write(out, memory, bytes);
     mt_release(writer->ctx, memory, bytes);
     return status;

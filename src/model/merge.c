@@ -21,8 +21,8 @@
 /* One tensor of the result. */
 struct merged_tensor {
     const struct mt_safetensors_tensor *stored;
-    const struct mt_adapter_pair *pair;         // NULL: as it is
-    const struct mt_safetensors_tensor *bias;   // what takes its place, or NULL
+    const struct mt_adapter_pair *pair;       // NULL: as it is
+    const struct mt_safetensors_tensor *bias; // what takes its place, or NULL
     enum mt_dtype from, to;
 };
 
@@ -107,7 +107,8 @@ static enum mt_status check_pairs(const struct merger *merger)
         if (stored->rank == 2 && stored->dim[0] == pair->out && stored->dim[1] == pair->in &&
             strcmp(pair->module, "model.embed_tokens") != 0)
             continue;
-        return mt_fail(merger->ctx, MT_ERR_SHAPE, "%s: the pair of %s is for [%lld, %lld], which does not fit",
+        return mt_fail(merger->ctx, MT_ERR_SHAPE,
+                       "%s: the pair of %s is for [%lld, %lld], which does not fit",
                        merger->adapter.file.path, mt_printable(pair->module).text, (long long)pair->out,
                        (long long)pair->in);
     }
@@ -243,8 +244,8 @@ static enum mt_status check_finite(const struct merger *merger, const struct mer
 }
 
 /* Elements first … first+count-1, as they are written. */
-static enum mt_status make_piece(const struct merger *merger, const struct merged_tensor *tensor, int64_t first,
-                                 int64_t count)
+static enum mt_status make_piece(const struct merger *merger, const struct merged_tensor *tensor,
+                                 int64_t first, int64_t count)
 {
     const struct room *room = &merger->room;
     const struct mt_safetensors_tensor *source = tensor->bias != NULL ? tensor->bias : tensor->stored;

@@ -22,13 +22,13 @@ struct mt_merge_options {
 };
 
 struct mt_merge_result {
-    size_t merged;   // tensors with a pair
-    size_t tensors;  // in all
-    size_t biases;   // correction biases written back
-    uint64_t bytes;  // of all tensors
-    size_t files;    // with weights
-    size_t carried;  // other files copied
-    bool narrow;     // some merged tensor has 16 bits
+    size_t merged;  // tensors with a pair
+    size_t tensors; // in all
+    size_t biases;  // correction biases written back
+    uint64_t bytes; // of all tensors
+    size_t files;   // with weights
+    size_t carried; // other files copied
+    bool narrow;    // some merged tensor has 16 bits
 };
 
 /* `result` may be NULL. After a failure there is nothing at `out`. */

@@ -24,8 +24,12 @@ static bool ends_with(const char *text, const char *ending)
 static bool is_carried(const char *name)
 {
     static const char *const weights[] = {
-        ".safetensors", ".safetensors.index.json", ".bin",     ".bin.index.json", ".pt",   ".pth",
-        ".ckpt",        ".gguf",                   ".msgpack", ".h5",             ".onnx", ".npz",
+        ".safetensors", ".safetensors.index.json",
+        ".bin",         ".bin.index.json",
+        ".pt",          ".pth",
+        ".ckpt",        ".gguf",
+        ".msgpack",     ".h5",
+        ".onnx",        ".npz",
     };
     if (name[0] == '.') return false;
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
@@ -55,7 +59,8 @@ static size_t skip_space(const char *text, size_t bytes, size_t at)
     return at;
 }
 
-/* Where the value of the outermost "torch_dtype" or "dtype" lies: quotes included, or null. The text is JSON. */
+/* Where the value of the outermost "torch_dtype" or "dtype" lies: quotes included, or null. The text is JSON.
+ */
 static bool find_dtype(const char *text, size_t bytes, size_t *first, size_t *end)
 {
     static const char *const keys[] = {"\"torch_dtype\"", "\"dtype\""};
@@ -126,7 +131,8 @@ static enum mt_status copy_file(struct mt_context *ctx, const char *source, cons
     enum mt_status status = mt_file_read_all(ctx, source, MOST_BYTES, &text, &bytes);
     if (status != MT_OK) return status;
     bool config = dtype != MT_HF_FLOAT_UNKNOWN && ends_with(source, "/" CONFIG_NAME);
-    status = config ? write_config(ctx, target, text, bytes, dtype) : mt_file_write_all(ctx, target, text, bytes);
+    status =
+        config ? write_config(ctx, target, text, bytes, dtype) : mt_file_write_all(ctx, target, text, bytes);
     mt_release(ctx, text, bytes);
     *count += 1;
     return status;
@@ -151,8 +157,7 @@ enum mt_status mt_merge_copy_files(struct mt_context *ctx, const char *from, con
     enum mt_status status = MT_OK;
     DIR *directory = opendir(from);
     *count = 0;
-    if (directory == NULL)
-        return mt_fail(ctx, MT_ERR_IO, "%s: cannot be read: %s", from, strerror(errno));
+    if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot be read: %s", from, strerror(errno));
     for (const struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
          entry = readdir(directory)) {
         if (is_carried(entry->d_name)) status = copy_entry(ctx, from, to, entry->d_name, dtype, count);

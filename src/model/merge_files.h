@@ -6,7 +6,8 @@
 
 /*
  * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, tokenizer,
- * generation, templates, code. In config.json the type of the weights becomes `dtype`, unless that is unknown.
+ * generation, templates, code. In config.json the type of the weights becomes `dtype`, unless that is
+ * unknown.
  */
 enum mt_status mt_merge_copy_files(struct mt_context *ctx, const char *from, const char *to,
                                    enum mt_hf_float dtype, size_t *count);

@@ -86,16 +86,18 @@ enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_o
     struct mt_context *ctx = mt_device_context(device);
     struct run unmerged = {0};
     struct run merged = {0};
-    *difference = (struct mt_merge_difference){.tolerance = narrow ? NARROW_LIMIT : WIDE_LIMIT, .tokens = TOKENS};
+    *difference =
+        (struct mt_merge_difference){.tolerance = narrow ? NARROW_LIMIT : WIDE_LIMIT, .tokens = TOKENS};
     enum mt_status status = run_folder(device, options->directory, options->adapter, &unmerged);
     if (status == MT_OK) status = run_folder(device, options->out, NULL, &merged);
     if (status == MT_OK) {
         compare(&unmerged, &merged, difference);
         if (!(difference->rms <= difference->tolerance)) {
-            status = mt_fail(ctx, MT_ERR_NUMERIC,
-                             "%s: its logits are %.2e (root mean square, relative) from the unmerged model's, "
-                             "more than %.0e",
-                             options->out, difference->rms, difference->tolerance);
+            status =
+                mt_fail(ctx, MT_ERR_NUMERIC,
+                        "%s: its logits are %.2e (root mean square, relative) from the unmerged model's, "
+                        "more than %.0e",
+                        options->out, difference->rms, difference->tolerance);
         }
     }
     mt_release(ctx, unmerged.logits, unmerged.bytes);

@@ -225,7 +225,8 @@ static void carried_head(void **state)
     write_with_head(place, &opened, 0.0f);
     assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory), MT_OK);
     write_with_head(place, &opened, 0.5f);
-    assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory), MT_ERR_UNSUPPORTED);
+    assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory),
+                     MT_ERR_UNSUPPORTED);
     assert_non_null(strstr(opened.ctx.message, "carries an lm_head that is not the model's"));
     assert_int_equal(opened_model_close(place, &opened), 0);
 }
