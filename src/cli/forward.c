@@ -52,6 +52,17 @@ static enum mt_status read_recompute(struct mt_context *ctx, const char *word, e
     return mt_fail(ctx, MT_ERR_USAGE, "--recompute is '%s', expected none, moe or full", word);
 }
 
+static enum mt_status read_layout(struct mt_context *ctx, const char *word, enum mt_adapter_layout *layout)
+{
+    static const enum mt_adapter_layout layouts[] = {MT_ADAPTER_PER_EXPERT, MT_ADAPTER_FUSED};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        if (strcmp(word, mt_adapter_layout_name(layouts[i])) != 0) continue;
+        *layout = layouts[i];
+        return MT_OK;
+    }
+    return mt_fail(ctx, MT_ERR_USAGE, "--adapter-layout is '%s', expected per-expert or fused", word);
+}
+
 static enum mt_status read_method(struct mt_context *ctx, const struct forward_settings *settings,
                                   struct mt_objective_config *method)
 {
@@ -99,17 +110,6 @@ static enum mt_status draw_lora_b(struct mt_device *device, const struct forward
         if (status != MT_OK) return status;
     }
     return MT_OK;
-}
-
-static enum mt_status read_layout(struct mt_context *ctx, const char *word, enum mt_adapter_layout *layout)
-{
-    static const enum mt_adapter_layout layouts[] = {MT_ADAPTER_PER_EXPERT, MT_ADAPTER_FUSED};
-    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-        if (strcmp(word, mt_adapter_layout_name(layouts[i])) != 0) continue;
-        *layout = layouts[i];
-        return MT_OK;
-    }
-    return mt_fail(ctx, MT_ERR_USAGE, "--adapter-layout is '%s', expected per-expert or fused", word);
 }
 
 static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_settings *settings,
@@ -216,6 +216,9 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
 static enum mt_status check(struct mt_context *ctx, const struct forward_settings *settings)
 {
     const char *train = settings->train;
+    enum mt_adapter_layout layout;
+    enum mt_status status = read_layout(ctx, settings->adapter_layout, &layout);
+    if (status != MT_OK) return status;
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
     if (settings->adapter != NULL && train != NULL && !trains_lora(settings))

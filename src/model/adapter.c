@@ -88,11 +88,8 @@ static enum mt_status check_tensor(const struct mt_adapter *adapter,
 static void module_on_disk(const struct mt_model_desc *desc, char *module, size_t bytes)
 {
     int64_t layer = 0;
-    int used = 0;
-    long long number = 0;
-    if (desc == NULL || sscanf(module, "model.layers.%9lld.%n", &number, &used) != 1 || used == 0) return;
-    layer = number;
-    if (strcmp(module + used, mt_adapter_router_name(desc)) != 0) return;
+    const char *rest = mt_adapter_in_layer(module, &layer);
+    if (desc == NULL || rest == NULL || strcmp(rest, mt_adapter_router_name(desc)) != 0) return;
     (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)layer, desc->names.router);
 }
 
@@ -123,7 +120,6 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
 {
     struct lora_name name;
     int64_t layer = 0;
-    bool inner = false;
     enum mt_status status = check_tensor(adapter, stored, 2);
     if (status != MT_OK) return status;
     if (!parse_name(stored->name, &name)) {
@@ -140,7 +136,7 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
     if (name.letter == 'B') return MT_OK;
     status = check_tensor(adapter, other, 2);
     if (status != MT_OK) return status;
-    if (desc != NULL && mt_adapter_is_stack(name.module, &layer, &inner)) {
+    if (desc != NULL && mt_adapter_is_stack(name.module, &layer)) {
         adapter->layout = MT_ADAPTER_FUSED;
         return mt_adapter_add_stack(adapter, desc, stored, other, layer);
     }
@@ -195,9 +191,8 @@ static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_mod
     for (size_t i = 0; i < adapter->file.tensor_count; i++) {
         struct lora_name name;
         int64_t layer = 0;
-        bool inner = false;
         if (!parse_name(adapter->file.tensors[i].name, &name) || name.letter == 'B') continue;
-        bool stack = desc != NULL && mt_adapter_is_stack(name.module, &layer, &inner);
+        bool stack = desc != NULL && mt_adapter_is_stack(name.module, &layer);
         most += stack ? mt_adapter_stack_most(desc) : 1;
     }
     enum mt_status status = mt_arena_allocate(&adapter->arena, (most + 1) * sizeof *adapter->pairs, &memory);
@@ -236,8 +231,8 @@ static enum mt_status read_dropout(struct mt_adapter *adapter)
 /* The layer a correction bias belongs to; -1 when the name is none's. */
 static int64_t bias_layer(const char *name)
 {
-    long long layer = -1;
-    return sscanf(name, "model.layers.%9lld.", &layer) == 1 ? layer : -1;
+    int64_t layer = -1;
+    return mt_adapter_in_layer(name, &layer) != NULL ? layer : -1;
 }
 
 static enum mt_status check_bias(const struct mt_adapter *adapter, const struct mt_model_desc *desc,

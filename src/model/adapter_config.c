@@ -110,7 +110,8 @@ static bool plain_ending(const char *pattern, char *ending, size_t bytes)
 }
 
 static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_json_node *root,
-                                    const char *key, double most, struct mt_adapter_patterns *patterns)
+                                    const char *key, double least, double most,
+                                    struct mt_adapter_patterns *patterns)
 {
     struct mt_json_node object;
     struct mt_json_node child;
@@ -131,7 +132,7 @@ static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_
             return MT_ERR_UNSUPPORTED;
         }
         struct mt_adapter_pattern *pattern = &patterns->pattern[patterns->count];
-        status = mt_json_as_real(&child, 1e-9, most, &pattern->value);
+        status = mt_json_as_real(&child, least, most, &pattern->value);
         if (status == MT_OK) status = mt_arena_copy_text(&adapter->arena, ending, strlen(ending), &copy);
         pattern->ending = copy;
         patterns->count++;
@@ -146,8 +147,9 @@ static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_ad
     if (status == MT_OK) status = mt_json_get_real(root, "lora_alpha", 1e-9, 1e9, &adapter->config_alpha);
     if (status == MT_OK) status = mt_json_optional_real(root, "lora_dropout", 0.0, 0.999, &adapter->dropout);
     if (status == MT_OK) status = mt_json_optional_bool(root, "use_rslora", &adapter->root_scale);
-    if (status == MT_OK) status = read_patterns(adapter, root, "rank_pattern", RANK_MAX, &adapter->ranks);
-    if (status == MT_OK) status = read_patterns(adapter, root, "alpha_pattern", 1e9, &adapter->alphas);
+    if (status == MT_OK)
+        status = read_patterns(adapter, root, "rank_pattern", 1.0, RANK_MAX, &adapter->ranks);
+    if (status == MT_OK) status = read_patterns(adapter, root, "alpha_pattern", 1e-9, 1e9, &adapter->alphas);
     return status;
 }
 

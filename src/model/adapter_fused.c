@@ -18,20 +18,23 @@
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
 
-bool mt_adapter_is_stack(const char *module, int64_t *layer, bool *inner)
+const char *mt_adapter_in_layer(const char *name, int64_t *layer)
 {
     static const char before[] = "model.layers.";
-    static const char stack[] = ".mlp.experts";
-    if (strncmp(module, before, sizeof before - 1) != 0) return false;
-    const char *digits = module + sizeof before - 1;
+    if (strncmp(name, before, sizeof before - 1) != 0) return NULL;
+    const char *digits = name + sizeof before - 1;
     char *end = NULL;
-    if (*digits < '0' || *digits > '9') return false;
+    if (*digits < '0' || *digits > '9') return NULL;
     long long number = strtoll(digits, &end, 10);
-    if (number > 1000000 || strncmp(end, stack, sizeof stack - 1) != 0) return false;
-    const char *rest = end + sizeof stack - 1;
+    if (number > INT32_MAX || *end != '.') return NULL;
     *layer = number;
-    *inner = strcmp(rest, ".base_layer") == 0;
-    return *rest == '\0' || *inner;
+    return end + 1;
+}
+
+bool mt_adapter_is_stack(const char *module, int64_t *layer)
+{
+    const char *rest = mt_adapter_in_layer(module, layer);
+    return rest != NULL && (strcmp(rest, "mlp.experts") == 0 || strcmp(rest, "mlp.experts.base_layer") == 0);
 }
 
 size_t mt_adapter_stack_most(const struct mt_model_desc *desc)

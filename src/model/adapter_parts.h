@@ -16,11 +16,14 @@ void mt_adapter_config_rank(const struct mt_adapter *adapter, const char *name, 
 /* Element `index` of a stored matrix. */
 float mt_adapter_value(const struct mt_safetensors_tensor *stored, int64_t index);
 
+/* What follows "model.layers.L." in a name, and L; NULL for other names. */
+const char *mt_adapter_in_layer(const char *name, int64_t *layer);
+
 /*
  * "model.layers.3.mlp.experts" or "model.layers.3.mlp.experts.base_layer": the names PEFT's wrappers around
- * the stacked experts of a layer have. `inner` is for the second.
+ * the stacked experts of a layer have.
  */
-bool mt_adapter_is_stack(const char *module, int64_t *layer, bool *inner);
+bool mt_adapter_is_stack(const char *module, int64_t *layer);
 
 /* Most pairs a stack can hold. */
 size_t mt_adapter_stack_most(const struct mt_model_desc *desc);

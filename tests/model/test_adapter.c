@@ -152,6 +152,34 @@ static void configs_refused(void **state)
                    "init_lora_weights changes the weights below");
 }
 
+/* Ranks and scales of their own: padded to the largest rank, the scale put into B. */
+static void patterns(void **state)
+{
+    static const char config[] = "{\"r\": 4, \"lora_alpha\": 4, \"rank_pattern\": {\"self_attn.q_proj\": 2},"
+                                 " \"alpha_pattern\": {\".*\\\\.q_proj\": 4}}";
+    struct mt_context ctx;
+    struct mt_adapter adapter;
+    const struct workplace *place = *state;
+    float a[4 * 24];
+    float b[24 * 4];
+    mt_context_init(&ctx, NULL);
+    write_adapter(place, config, olmoe_pairs, 1, "", 2, false);
+    if (mt_adapter_open(&ctx, place->directory, NULL, &adapter) != MT_OK) fail_msg("%s", ctx.message);
+    assert_int_equal(adapter.rank, 2);
+    assert_true(adapter.alpha == 2.0); // 4 / 4 = 2 / 2
+    mt_adapter_read_pair(&adapter, &adapter.pairs[0], 4, a, b);
+    assert_true(a[24 + 3] == value_at(0, 24 + 3) && a[2 * 24] == 0.0f);
+    assert_true(b[5 * 4 + 1] == 2.0f * value_at(1, 5 * 2 + 1) && b[5 * 4 + 2] == 0.0f); // 4 / 2, over 1
+    mt_adapter_close(&adapter);
+    write_adapter(place, "{\"r\": 2, \"lora_alpha\": 4, \"rank_pattern\": {\"q_proj\": 0}}", olmoe_pairs, 1,
+                  "", 2, false);
+    assert_int_equal(mt_adapter_open(&ctx, place->directory, NULL, &adapter), MT_ERR_FORMAT);
+    write_adapter(place, "{\"r\": 3, \"lora_alpha\": 4}", olmoe_pairs, 1, "", 2, false);
+    assert_int_equal(mt_adapter_open(&ctx, place->directory, NULL, &adapter), MT_ERR_SHAPE);
+    assert_non_null(strstr(ctx.message, "the config says rank 3"));
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static void files_refused(void **state)
 {
     static const struct pair fused[] = {{"model.layers.1.mlp.experts.base_layer", 24, 10}};
@@ -254,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AT_A_PLACE(round_trip),    AT_A_PLACE(root_scale),   AT_A_PLACE(configs_refused),
         AT_A_PLACE(files_refused), AT_A_PLACE(carried_head), AT_A_PLACE(every_allocation_may_fail),
+        AT_A_PLACE(patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
