@@ -1,27 +1,29 @@
-#!/ usr / bin / env python3
-""
-    "Adapters and merged folders of metier in PEFT and transformers, on small random models.
+#!/usr/bin/env python3
+"""Adapters and merged folders of metier in PEFT and transformers, on small random models.
 
-    For every architecture transformers has,
-    both layouts,
-    and several choices of what is adapted : `metier forward-- save - adapter` writes an adapter,
-    PEFT loads it, and the logits must be those of `metier forward-- adapter`;
-every tensor of the file must find its place in PEFT's model. Then `metier merge` writes a folder, which transformers loads
-    and which must give the same logits;
-and a folder in bf16, which must hold exactly the merged weights,
-    rounded
-        .
+For every architecture transformers has, both layouts, and several choices of what is adapted: `metier forward
+--save-adapter` writes an adapter, PEFT loads it, and the logits must be those of `metier forward --adapter`; every
+tensor of the file must find its place in PEFT's model. Then `metier merge` writes a folder, which transformers loads
+and which must give the same logits; and a folder in bf16, which must hold exactly the merged weights, rounded.
 
-    Usage : adapter_parity.py[--program build / release / bin / metier][--only TEXT][--verbose] Needs PyTorch,
-    transformers >= 5.15,
-    peft >= 0.19 and
-        safetensors.Errors are the largest difference over the root mean square of the
-            reference's logits; 1e-4 is the limit. ""
-                                                   "
-        import argparse import json import os import subprocess import sys import tempfile import warnings
+Usage: adapter_parity.py [--program build/release/bin/metier] [--only TEXT] [--verbose]
+Needs PyTorch, transformers >= 5.15, peft >= 0.19 and safetensors. Errors are the largest difference over the root mean
+square of the reference's logits; 1e-4 is the limit.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
 
-try : import torch import transformers from peft import PeftModel from safetensors import safe_open from
-    safetensors.torch import load_file, save_file
+try:
+    import torch
+    import transformers
+    from peft import PeftModel
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
 except ImportError as error:
     print(f"adapter_parity: needs a Python with torch, transformers, peft and safetensors: {error}", file=sys.stderr)
     sys.exit(77)
@@ -54,7 +56,7 @@ CONFIGS = {
                "num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": None, "attention_bias": True,
                "lm_head_bias": True, "input_jitter_noise": 0.01, "router_jitter_noise": 0.01, "hidden_size": 24},
 }
-#What is adapted; and in the per - expert layout, what PEFT can load of it with transformers 5.
+# What is adapted; and in the per-expert layout, what PEFT can load of it with transformers 5.
 EVERYTHING = "attention,router,routed_experts,shared_experts,dense_mlp,lm_head"
 SHARED = ("deepseek_v2", "deepseek_v3")
 
@@ -74,7 +76,7 @@ def targets_of(name, layout):
         if shared:
             yield "shared", "shared_experts,dense_mlp"
     else:
-#PEFT's own conversion knows neither phimoe nor that shared experts have the same names as routed ones.
+        # PEFT's own conversion knows neither phimoe nor that shared experts have the same names as routed ones.
         if name != "phimoe":
             yield "everything", "attention,router,routed_experts,lm_head"
             yield "experts", "routed_experts"
@@ -134,8 +136,7 @@ def peft_logits(folder, adapter, ids):
         if "missing" in text or "Unexpected" in text or "unexpected" in text:
             raise RuntimeError(f"PEFT warns: {text[:300]}")
     stored = load_file(os.path.join(adapter, "adapter_model.safetensors"))
-    state =
-    {name: value for name, value in model.state_dict().items() if ".lora_" in name}
+    state = {name: value for name, value in model.state_dict().items() if ".lora_" in name}
     elements, own = sum(v.numel() for v in stored.values()), sum(v.numel() for v in state.values())
     with safe_open(os.path.join(adapter, "adapter_model.safetensors"), "pt") as file:
         fused = file.metadata()["metier.layout"] == "fused"
@@ -225,7 +226,9 @@ def main():
         if arguments.only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
-    try : check(Metier(arguments.program, folder), report, name) except RuntimeError as error:
+            try:
+                check(Metier(arguments.program, folder), report, name)
+            except RuntimeError as error:
                 failures.append(f"{name}: {error}")
                 print(f"FAILED {failures[-1]}", flush=True)
     for (name, layout, what), error in worst.items():
