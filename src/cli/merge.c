@@ -46,8 +46,9 @@ static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_optio
     if (status == MT_OK) status = mt_merge_verify(device, options, narrow, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("logits of %" PRId64 " tokens, relative to their root mean square: largest difference %.2e, "
-               "root mean square %.2e (tolerance %.0e)\n",
-               difference.tokens, difference.largest, difference.rms, difference.tolerance);
+               "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
+               difference.tokens, difference.largest, difference.rms, difference.median, difference.tolerance,
+               narrow ? "median" : "root mean square");
     }
     mt_device_destroy(device);
     return status;
