@@ -52,6 +52,17 @@ static enum mt_status read_recompute(struct mt_context *ctx, const char *word, e
     return mt_fail(ctx, MT_ERR_USAGE, "--recompute is '%s', expected none, moe or full", word);
 }
 
+static enum mt_status read_layout(struct mt_context *ctx, const char *word, enum mt_adapter_layout *layout)
+{
+    static const enum mt_adapter_layout layouts[] = {MT_ADAPTER_PER_EXPERT, MT_ADAPTER_FUSED};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        if (strcmp(word, mt_adapter_layout_name(layouts[i])) != 0) continue;
+        *layout = layouts[i];
+        return MT_OK;
+    }
+    return mt_fail(ctx, MT_ERR_USAGE, "--adapter-layout is '%s', expected per-expert or fused", word);
+}
+
 static enum mt_status read_method(struct mt_context *ctx, const struct forward_settings *settings,
                                   struct mt_objective_config *method)
 {
@@ -99,6 +110,19 @@ static enum mt_status draw_lora_b(struct mt_device *device, const struct forward
         if (status != MT_OK) return status;
     }
     return MT_OK;
+}
+
+static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_settings *settings,
+                                   const struct mt_train_selection *selection, struct mt_model *model)
+{
+    struct mt_adapter_write_options options = {.directory = settings->save_adapter,
+                                               .base_model = settings->directory,
+                                               .selection = selection,
+                                               .biases = true};
+    if (settings->save_adapter == NULL) return MT_OK;
+    enum mt_status status = read_layout(ctx, settings->adapter_layout, &options.layout);
+    if (status != MT_OK) return status;
+    return mt_adapter_write(mt_model_params(model), mt_model_description(model), &options);
 }
 
 static enum mt_status run_model(struct mt_device *device, const struct forward_settings *settings,
@@ -173,7 +197,7 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
     struct mt_model_options options;
     enum mt_status status = make_options(ctx, settings, ids, &targets, &method, &options);
     if (status == MT_OK && settings->adapter != NULL) {
-        status = mt_adapter_open(ctx, settings->adapter, &adapter);
+        status = mt_adapter_open_for(ctx, settings->adapter, settings->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
     }
     if (status == MT_OK) status = mt_device_create(ctx, settings->device, (int)settings->threads, &device);
@@ -181,6 +205,7 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(model));
     if (status == MT_OK) status = run_model(device, settings, ids, model);
+    if (status == MT_OK) status = save_adapter(ctx, settings, &options.selection, model);
     mt_model_close(model);
     mt_device_destroy(device);
     mt_adapter_close(&adapter);
@@ -191,6 +216,9 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
 static enum mt_status check(struct mt_context *ctx, const struct forward_settings *settings)
 {
     const char *train = settings->train;
+    enum mt_adapter_layout layout;
+    enum mt_status status = read_layout(ctx, settings->adapter_layout, &layout);
+    if (status != MT_OK) return status;
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
     if (settings->adapter != NULL && train != NULL && !trains_lora(settings))
@@ -199,6 +227,8 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
         return mt_fail(ctx, MT_ERR_USAGE, "--targets and --lora-b-std are for LoRA without --adapter");
     if (settings->key_count > 0 && settings->method == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", settings->keys[0]);
+    if (settings->save_adapter != NULL && settings->adapter == NULL && !trains_lora(settings))
+        return mt_fail(ctx, MT_ERR_USAGE, "--save-adapter is for --adapter or --train lora");
     if (!settings->grads && (settings->method != NULL || train != NULL))
         return mt_fail(ctx, MT_ERR_USAGE, "--method and --train are for --grads");
     if (settings->rank < 1 || settings->rank > 65536)
@@ -224,6 +254,10 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "with --grads: the objective to add; then key=value ..."},
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR",
          "a PEFT adapter to run with; with --grads it learns"},
+        {"--save-adapter", CLI_TEXT, &settings->save_adapter, "DIR",
+         "with --adapter or --train lora: write the pairs as a PEFT adapter"},
+        {"--adapter-layout", CLI_TEXT, &settings->adapter_layout, "HOW",
+         "of --save-adapter: per-expert or fused (per-expert)"},
         {"--train", CLI_TEXT, &settings->train, "HOW", "with --grads: full or lora (full)"},
         {"--targets", CLI_TEXT, &settings->targets, "LIST",
          "what learns: parts (attention, router, ...) or globs on names (*: everything)"},
@@ -255,7 +289,8 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
 
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct forward_settings settings = {.recompute = "none", .device = "cpu", .rank = 8, .alpha = 16.0};
+    struct forward_settings settings = {
+        .recompute = "none", .device = "cpu", .adapter_layout = "per-expert", .rank = 8, .alpha = 16.0};
     struct forward_ids ids = {0};
     bool help_shown = false;
     enum mt_status status = parse(ctx, verb, argc, argv, &settings, &help_shown);

@@ -15,9 +15,11 @@ struct forward_settings {
     const char **keys;    // "key=value", borrowed
     int key_count;
     const char *adapter;
-    const char *train;     // "full", "lora" or NULL: full, unless there is an adapter
-    const char *targets;   // "a,b,c"; NULL: everything
-    const char *recompute; // "none", "moe", "full"
+    const char *save_adapter;   // NULL: none is written
+    const char *adapter_layout; // "per-expert" or "fused"
+    const char *train;          // "full", "lora" or NULL: full, unless there is an adapter
+    const char *targets;        // "a,b,c"; NULL: everything
+    const char *recompute;      // "none", "moe", "full"
     const char *device;
     int64_t rank;
     double alpha;

@@ -8,6 +8,7 @@ int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 

@@ -1,142 +1,26 @@
-/* PEFT adapters: what the config may say, names, and values. */
+/* PEFT adapters: names, pairs, and values. */
 #include "model/adapter.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "formats/json.h"
 #include "formats/printable.h"
-#include "model/params_parts.h"
+#include "model/adapter_parts.h"
 #include "tensor/dtype.h"
 
 #define ARENA_BLOCK_BYTES 16384
-#define RANK_MAX          65536
 
-#define FUSED_REASON                                                                                         \
-    "adapters on fused experts (transformers 5) are not read; train them with one module per expert"
+static const char prefix[] = MT_ADAPTER_NAME_PREFIX;
+static const char head_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.weight";
+static const char head_bias_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.bias";
 
-static const char name_prefix[] = "base_model.model.";
-static const char head_name[] = "base_model.model.lm_head.base_layer.weight";
-
-// ------------------------------------------------------------------ the config
-
-/* Absent, null, false, and an empty list or object all mean that a feature is not used. */
-static bool is_unused(const struct mt_json_node *root, const char *key)
+const char *mt_adapter_layout_name(enum mt_adapter_layout layout)
 {
-    struct mt_json_node node;
-    if (!mt_json_has(root, key)) return true;
-    (void)mt_json_member(root, key, &node);
-    bool used = true;
-    switch (mt_json_kind(&node)) {
-    case MT_JSON_BOOL: return mt_json_as_bool(&node, &used) == MT_OK && !used;
-    case MT_JSON_ARRAY:
-    case MT_JSON_OBJECT: return mt_json_count(&node) == 0;
-    default: return false;
-    }
-}
-
-static enum mt_status refuse(const struct mt_json_node *root, const char *key, const char *reason)
-{
-    struct mt_json_node node;
-    (void)mt_json_member(root, key, &node);
-    (void)mt_json_fail(&node, "%s", reason);
-    return MT_ERR_UNSUPPORTED;
-}
-
-/* What would change the result and is not here must not pass unseen. */
-static enum mt_status refuse_features(const struct mt_json_node *root)
-{
-    static const char *const keys[] = {
-        "use_dora",
-        "use_qalora",
-        "use_bdlora",
-        "lora_bias",
-        "fan_in_fan_out",
-        "rank_pattern",
-        "alpha_pattern",
-        "modules_to_save",
-        "layer_replication",
-        "alora_invocation_tokens",
-        "trainable_token_indices",
-        "velora_config",
-        "monteclora_config",
-        "kasa_config",
-        "arrow_config",
-        "lora_ga_config",
-    };
-    if (!is_unused(root, "target_parameters")) {
-        return refuse(
-            root, "target_parameters",
-            "is given: adapters on fused experts (transformers 5) are not read; train them with one "
-            "module per expert");
-    }
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (!is_unused(root, keys[i])) return refuse(root, keys[i], "is used, which is not supported");
-    }
-    return MT_OK;
-}
-
-/* These ways to begin also change the model's own weights, which here stay as they are. */
-static enum mt_status check_beginning(const struct mt_json_node *root)
-{
-    static const char *const refused[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
-    struct mt_json_node node;
-    const char *text = NULL;
-    if (!mt_json_member(root, "init_lora_weights", &node) || mt_json_kind(&node) != MT_JSON_STRING) {
-        return MT_OK;
-    }
-    enum mt_status status = mt_json_as_string(&node, &text);
-    if (status != MT_OK) return status;
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        if (strncmp(text, refused[i], strlen(refused[i])) == 0) {
-            return refuse(root, "init_lora_weights",
-                          "changes the weights below the adapter, which is not supported");
-        }
-    }
-    return MT_OK;
-}
-
-static enum mt_status check_word(const struct mt_json_node *root, const char *key, const char *expected)
-{
-    const char *text = expected;
-    enum mt_status status = mt_json_optional_string(root, key, &text);
-    if (status != MT_OK || strcmp(text, expected) == 0) return status;
-    struct mt_json_node node;
-    (void)mt_json_member(root, key, &node);
-    (void)mt_json_fail(&node, "is \"%s\", only %s is supported", mt_printable(text).text, expected);
-    return MT_ERR_UNSUPPORTED;
-}
-
-static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_adapter *adapter)
-{
-    int64_t rank = 0;
-    bool root_scale = false;
-    adapter->dropout = 0.0;
-    enum mt_status status = mt_json_get_integer(root, "r", 1, RANK_MAX, &rank);
-    if (status == MT_OK) status = mt_json_get_real(root, "lora_alpha", 1e-9, 1e9, &adapter->alpha);
-    if (status == MT_OK) status = mt_json_optional_real(root, "lora_dropout", 0.0, 0.999, &adapter->dropout);
-    if (status == MT_OK) status = mt_json_optional_bool(root, "use_rslora", &root_scale);
-    adapter->rank = (int)rank;
-    if (root_scale) adapter->alpha *= sqrt((double)rank); // alpha / sqrt(r) instead of alpha / r
-    return status;
-}
-
-static enum mt_status read_config(struct mt_adapter *adapter, const char *path)
-{
-    struct mt_json json;
-    enum mt_status status = mt_json_read(adapter->ctx, path, &mt_json_file_limits, &json);
-    if (status != MT_OK) return status;
-    struct mt_json_node root = mt_json_root(&json);
-    status = mt_json_expect_object(&root);
-    if (status == MT_OK) status = check_word(&root, "peft_type", "LORA");
-    if (status == MT_OK) status = check_word(&root, "bias", "none");
-    if (status == MT_OK) status = refuse_features(&root);
-    if (status == MT_OK) status = check_beginning(&root);
-    if (status == MT_OK) status = read_numbers(&root, adapter);
-    mt_json_free(&json);
-    return status;
+    return layout == MT_ADAPTER_FUSED ? "fused" : "per-expert";
 }
 
 // ------------------------------------------------------------------ names
@@ -149,8 +33,8 @@ struct lora_name {
 /* "base_model.model.MODULE.lora_A[.default].weight" */
 static bool parse_name(const char *name, struct lora_name *parsed)
 {
-    if (strncmp(name, name_prefix, sizeof name_prefix - 1) != 0) return false;
-    const char *module = name + sizeof name_prefix - 1;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
+    const char *module = name + sizeof prefix - 1;
     const char *mark = strstr(module, ".lora_");
     if (mark == NULL || mark == module) return false;
     size_t length = (size_t)(mark - module);
@@ -170,74 +54,226 @@ static const struct mt_safetensors_tensor *find_matrix(const struct mt_adapter *
     const struct mt_safetensors_tensor *found = NULL;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0] && found == NULL; i++) {
         char name[MT_PARAMS_NAME_BYTES + 64];
-        (void)snprintf(name, sizeof name, "%s%s.lora_%c%s", name_prefix, module, letter, endings[i]);
+        (void)snprintf(name, sizeof name, "%s%s.lora_%c%s", prefix, module, letter, endings[i]);
         found = mt_safetensors_find(&adapter->file, name);
     }
     return found;
 }
 
-/* PEFT wraps the fused experts of transformers 5, once per adapted tensor: "….experts.base_layer". */
-static bool is_fused(const char *module)
+/* Wrapped stacks of experts of any model: for those that are met without a description. */
+static bool looks_fused(const char *module)
 {
     const char *experts = strstr(module, ".experts");
     return experts != NULL && (experts[8] == '\0' || strncmp(experts + 8, ".base_layer", 11) == 0);
 }
 
-static enum mt_status check_matrix(const struct mt_adapter *adapter,
-                                   const struct mt_safetensors_tensor *stored)
+static enum mt_status check_tensor(const struct mt_adapter *adapter,
+                                   const struct mt_safetensors_tensor *stored, int rank)
 {
     bool number = stored->dtype == MT_SAFETENSORS_F32 || stored->dtype == MT_SAFETENSORS_BF16 ||
                   stored->dtype == MT_SAFETENSORS_F16;
-    if (number && stored->rank == 2) return MT_OK;
+    if (number && stored->rank == rank) return MT_OK;
     return mt_fail(adapter->ctx, MT_ERR_FORMAT,
-                   "%s: %s is %s with %d dimensions, expected a matrix of F32, BF16 or F16",
-                   adapter->file.path, mt_printable(stored->name).text,
-                   mt_safetensors_dtype_name(stored->dtype), stored->rank);
+                   "%s: %s is %s with %d dimensions, expected %d of F32, BF16 or F16", adapter->file.path,
+                   mt_printable(stored->name).text, mt_safetensors_dtype_name(stored->dtype), stored->rank,
+                   rank);
 }
 
-/* Every tensor belongs to a pair; the modules are listed in the order of the file, which is sorted. */
-static enum mt_status list_modules(struct mt_adapter *adapter)
+// ------------------------------------------------------------------ pairs
+
+/*
+ * The checkpoint's name of a module transformers 5 calls otherwise: the router of models whose block has
+ * another name on disk.
+ */
+static void module_on_disk(const struct mt_model_desc *desc, char *module, size_t bytes)
+{
+    int64_t layer = 0;
+    const char *rest = mt_adapter_in_layer(module, &layer);
+    if (desc == NULL || rest == NULL || strcmp(rest, mt_adapter_router_name(desc)) != 0) return;
+    (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)layer, desc->names.router);
+}
+
+static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_model_desc *desc, char *module,
+                                size_t module_bytes, const struct mt_safetensors_tensor *a,
+                                const struct mt_safetensors_tensor *b)
+{
+    struct mt_adapter_pair pair = {.a = a, .b = b, .out = b->dim[0], .in = a->dim[1], .b_stride = 1};
+    char *copy = NULL;
+    mt_adapter_config_rank(adapter, module, &pair.rank, &pair.scale);
+    if (a->dim[0] != pair.rank || b->dim[1] != pair.rank) {
+        return mt_fail(adapter->ctx, MT_ERR_SHAPE,
+                       "%s: %s is [%lld, %lld] and its counterpart [%lld, %lld], the config says rank %lld",
+                       adapter->file.path, mt_printable(a->name).text, (long long)a->dim[0],
+                       (long long)a->dim[1], (long long)b->dim[0], (long long)b->dim[1],
+                       (long long)pair.rank);
+    }
+    module_on_disk(desc, module, module_bytes);
+    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);
+    pair.module = copy;
+    if (status == MT_OK) adapter->pairs[adapter->module_count++] = pair;
+    return status;
+}
+
+/* One tensor of the file; with an A the whole pair is added. */
+static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_model_desc *desc,
+                                 const struct mt_safetensors_tensor *stored)
+{
+    struct lora_name name;
+    int64_t layer = 0;
+    enum mt_status status = check_tensor(adapter, stored, 2);
+    if (status != MT_OK) return status;
+    if (!parse_name(stored->name, &name)) {
+        return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
+                       "%s: %s is neither the A nor the B of a linear map's LoRA pair", adapter->file.path,
+                       mt_printable(stored->name).text);
+    }
+    const struct mt_safetensors_tensor *other =
+        find_matrix(adapter, name.module, name.letter == 'A' ? 'B' : 'A');
+    if (other == NULL) {
+        return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: %s has no counterpart", adapter->file.path,
+                       mt_printable(stored->name).text);
+    }
+    if (name.letter == 'B') return MT_OK;
+    status = check_tensor(adapter, other, 2);
+    if (status != MT_OK) return status;
+    if (desc != NULL && mt_adapter_is_stack(name.module, &layer)) {
+        adapter->layout = MT_ADAPTER_FUSED;
+        return mt_adapter_add_stack(adapter, desc, stored, other, layer);
+    }
+    if (looks_fused(name.module)) {
+        return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
+                       "%s: %s: adapts stacked experts, which only their model's description explains",
+                       adapter->file.path, mt_printable(stored->name).text);
+    }
+    return add_plain(adapter, desc, name.module, sizeof name.module, stored, other);
+}
+
+static int compare_pairs(const void *left, const void *right)
+{
+    const struct mt_adapter_pair *a = left;
+    const struct mt_adapter_pair *b = right;
+    return strcmp(a->module, b->module);
+}
+
+/* Sorts the pairs, lists their modules, and finds the rank all of them fit into. */
+static enum mt_status finish_pairs(struct mt_adapter *adapter)
+{
+    struct mt_adapter_pair *pairs = adapter->pairs;
+    void *memory = NULL;
+    if (adapter->module_count == 0) {
+        return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: has no pairs, or only zeros", adapter->file.path);
+    }
+    enum mt_status status =
+        mt_arena_allocate(&adapter->arena, (adapter->module_count + 1) * sizeof *adapter->modules, &memory);
+    if (status != MT_OK) return status;
+    adapter->modules = memory;
+    qsort(pairs, adapter->module_count, sizeof *pairs, compare_pairs);
+    int64_t rank = 0;
+    for (size_t i = 0; i < adapter->module_count; i++) {
+        if (i > 0 && strcmp(pairs[i - 1].module, pairs[i].module) == 0) {
+            return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: adapts %s twice", adapter->file.path,
+                           mt_printable(pairs[i].module).text);
+        }
+        adapter->modules[i] = pairs[i].module;
+        if (pairs[i].rank > rank) rank = pairs[i].rank;
+    }
+    double divisor = adapter->root_scale ? sqrt((double)adapter->config_rank) : (double)adapter->config_rank;
+    adapter->rank = (int)rank;
+    adapter->alpha = adapter->config_alpha / divisor * (double)rank;
+    if (!adapter->root_scale && rank == adapter->config_rank) adapter->alpha = adapter->config_alpha;
+    return MT_OK;
+}
+
+static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_model_desc *desc)
 {
     void *memory = NULL;
-    size_t most = adapter->file.tensor_count + 1;
-    enum mt_status status = mt_arena_allocate(&adapter->arena, most * sizeof *adapter->modules, &memory);
-    adapter->modules = memory;
+    size_t most = 0;
+    for (size_t i = 0; i < adapter->file.tensor_count; i++) {
+        struct lora_name name;
+        int64_t layer = 0;
+        if (!parse_name(adapter->file.tensors[i].name, &name) || name.letter == 'B') continue;
+        bool stack = desc != NULL && mt_adapter_is_stack(name.module, &layer);
+        most += stack ? mt_adapter_stack_most(desc) : 1;
+    }
+    enum mt_status status = mt_arena_allocate(&adapter->arena, (most + 1) * sizeof *adapter->pairs, &memory);
+    adapter->pairs = memory;
     for (size_t i = 0; i < adapter->file.tensor_count && status == MT_OK; i++) {
         const struct mt_safetensors_tensor *stored = &adapter->file.tensors[i];
-        struct lora_name name;
         if (strcmp(stored->name, head_name) == 0) {
             adapter->head = stored;
-            status = check_matrix(adapter, stored);
-            continue;
+            status = check_tensor(adapter, stored, 2);
+        } else if (strcmp(stored->name, head_bias_name) == 0) {
+            adapter->head_bias = stored;
+            status = check_tensor(adapter, stored, 1);
+        } else {
+            status = add_tensor(adapter, desc, stored);
         }
-        if (!parse_name(stored->name, &name)) {
-            return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
-                           "%s: %s is neither the A nor the B of a linear map's LoRA pair",
-                           adapter->file.path, mt_printable(stored->name).text);
-        }
-        if (is_fused(name.module)) {
-            return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: %s: " FUSED_REASON, adapter->file.path,
-                           mt_printable(stored->name).text);
-        }
-        if (find_matrix(adapter, name.module, name.letter == 'A' ? 'B' : 'A') == NULL) {
-            return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: %s has no counterpart", adapter->file.path,
-                           mt_printable(stored->name).text);
-        }
-        status = check_matrix(adapter, stored);
-        if (status != MT_OK || name.letter == 'B') continue;
-        char *copy = NULL;
-        status = mt_arena_copy_text(&adapter->arena, name.module, strlen(name.module), &copy);
-        adapter->modules[adapter->module_count++] = copy;
     }
-    if (status == MT_OK && adapter->module_count == 0) {
-        status = mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: has no tensors", adapter->file.path);
+    return status == MT_OK ? finish_pairs(adapter) : status;
+}
+
+/* PEFT cannot have dropout with stacked experts, so what was trained with is beside its own number. */
+static enum mt_status read_dropout(struct mt_adapter *adapter)
+{
+    for (size_t i = 0; i < adapter->file.metadata_count; i++) {
+        const struct mt_safetensors_metadata *entry = &adapter->file.metadata[i];
+        if (strcmp(entry->key, MT_ADAPTER_DROPOUT_KEY) != 0) continue;
+        char *end = NULL;
+        adapter->dropout = strtod(entry->value, &end);
+        if (end != entry->value && *end == '\0' && adapter->dropout >= 0.0 && adapter->dropout <= 0.999)
+            return MT_OK;
+        return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: the metadata " MT_ADAPTER_DROPOUT_KEY " is '%s'",
+                       adapter->file.path, mt_printable(entry->value).text);
+    }
+    return MT_OK;
+}
+
+/* The layer a correction bias belongs to; -1 when the name is none's. */
+static int64_t bias_layer(const char *name)
+{
+    int64_t layer = -1;
+    return mt_adapter_in_layer(name, &layer) != NULL ? layer : -1;
+}
+
+static enum mt_status check_bias(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
+                                 const struct mt_safetensors_tensor *stored)
+{
+    char expected[MT_PARAMS_NAME_BYTES];
+    int64_t layer = bias_layer(stored->name);
+    if (desc == NULL || !desc->correction_bias) {
+        return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: is for a model with correction biases",
+                       adapter->biases.path);
+    }
+    (void)snprintf(expected, sizeof expected, "model.layers.%lld.%s.e_score_correction_bias",
+                   (long long)layer, desc->names.router);
+    bool there = layer >= 0 && layer < desc->layers && mt_model_layer_is_moe(desc, layer);
+    if (there && strcmp(stored->name, expected) == 0 && stored->dtype == MT_SAFETENSORS_F32 &&
+        stored->rank == 1 && stored->dim[0] == desc->experts)
+        return MT_OK;
+    return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: %s is not the correction bias, F32 [%d], of a layer",
+                   adapter->biases.path, mt_printable(stored->name).text, desc->experts);
+}
+
+static enum mt_status open_biases(struct mt_adapter *adapter, const char *directory,
+                                  const struct mt_model_desc *desc)
+{
+    bool found = false;
+    char *path = NULL;
+    enum mt_status status = mt_checkpoint_has_file(adapter->ctx, directory, MT_ADAPTER_BIASES, &found);
+    if (status != MT_OK || !found) return status;
+    status = mt_path_join(adapter->ctx, directory, MT_ADAPTER_BIASES, &path);
+    if (status == MT_OK) status = mt_safetensors_open(adapter->ctx, path, &adapter->biases);
+    mt_path_release(adapter->ctx, path);
+    for (size_t i = 0; status == MT_OK && i < adapter->biases.tensor_count; i++) {
+        status = check_bias(adapter, desc, &adapter->biases.tensors[i]);
     }
     return status;
 }
 
-// ------------------------------------------------------------------ open, select, apply
+// ------------------------------------------------------------------ open, select, read
 
-enum mt_status mt_adapter_open(struct mt_context *ctx, const char *directory, struct mt_adapter *adapter)
+enum mt_status mt_adapter_open(struct mt_context *ctx, const char *directory,
+                               const struct mt_model_desc *desc, struct mt_adapter *adapter)
 {
     *adapter = (struct mt_adapter){.ctx = ctx};
     mt_arena_init(&adapter->arena, ctx, ARENA_BLOCK_BYTES);
@@ -245,18 +281,39 @@ enum mt_status mt_adapter_open(struct mt_context *ctx, const char *directory, st
     char *weights = NULL;
     enum mt_status status = mt_path_join(ctx, directory, MT_ADAPTER_CONFIG, &config);
     if (status == MT_OK) status = mt_path_join(ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
-    if (status == MT_OK) status = read_config(adapter, config);
+    if (status == MT_OK) status = mt_adapter_read_config(adapter, config);
     if (status == MT_OK) status = mt_safetensors_open(ctx, weights, &adapter->file);
-    if (status == MT_OK) status = list_modules(adapter);
+    if (status == MT_OK) status = read_dropout(adapter);
+    if (status == MT_OK) status = list_pairs(adapter, desc);
+    if (status == MT_OK) status = open_biases(adapter, directory, desc);
     mt_path_release(ctx, config);
     mt_path_release(ctx, weights);
     if (status != MT_OK) mt_adapter_close(adapter);
     return status;
 }
 
+enum mt_status mt_adapter_open_for(struct mt_context *ctx, const char *directory, const char *model_directory,
+                                   struct mt_adapter *adapter)
+{
+    struct mt_hf_config config = {0};
+    struct mt_model_desc desc;
+    char *path = NULL;
+    *adapter = (struct mt_adapter){0};
+    enum mt_status status = mt_path_join(ctx, model_directory, "config.json", &path);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
+    if (status == MT_OK) {
+        status = mt_model_describe(ctx, &config, &desc);
+        if (status == MT_OK) status = mt_adapter_open(ctx, directory, &desc, adapter);
+        mt_hf_config_free(&config);
+    }
+    mt_path_release(ctx, path);
+    return status;
+}
+
 void mt_adapter_close(struct mt_adapter *adapter)
 {
     mt_safetensors_close(&adapter->file);
+    mt_safetensors_close(&adapter->biases);
     if (adapter->arena.ctx != NULL) mt_arena_free(&adapter->arena);
     *adapter = (struct mt_adapter){0};
 }
@@ -269,36 +326,112 @@ void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selecti
     selection->lora_dropout = adapter->dropout;
 }
 
+static int compare_module(const void *module, const void *entry)
+{
+    const struct mt_adapter_pair *pair = entry;
+    return strcmp(module, pair->module);
+}
+
+const struct mt_adapter_pair *mt_adapter_find(const struct mt_adapter *adapter, const char *module)
+{
+    return bsearch(module, adapter->pairs, adapter->module_count, sizeof *adapter->pairs, compare_module);
+}
+
+float mt_adapter_value(const struct mt_safetensors_tensor *stored, int64_t index)
+{
+    // By copying: a tensor in the file may lie at any address.
+    uint16_t half = 0;
+    float value = 0.0f;
+    if (stored->dtype == MT_SAFETENSORS_F32) {
+        memcpy(&value, (const char *)stored->data + (size_t)index * sizeof value, sizeof value);
+        return value;
+    }
+    memcpy(&half, (const char *)stored->data + (size_t)index * sizeof half, sizeof half);
+    return stored->dtype == MT_SAFETENSORS_BF16 ? mt_bf16_to_float(half) : mt_f16_to_float(half);
+}
+
+static void read_a(const struct mt_adapter_pair *pair, int64_t rank, float *a)
+{
+    for (int64_t k = 0; k < rank; k++) {
+        for (int64_t i = 0; i < pair->in; i++) {
+            bool own = k < pair->rank;
+            a[k * pair->in + i] = own ? mt_adapter_value(pair->a, (pair->a_row + k) * pair->in + i) : 0.0f;
+        }
+    }
+}
+
+static void read_b(const struct mt_adapter *adapter, const struct mt_adapter_pair *pair, int64_t rank,
+                   float *b)
+{
+    double scale = adapter->alpha / (double)adapter->rank;
+    // Exactly 1 unless the config has patterns of its own for this map.
+    double factor = fabs(pair->scale - scale) <= 1e-12 * scale ? 1.0 : pair->scale / scale;
+    for (int64_t o = 0; o < pair->out; o++) {
+        int64_t row = (pair->b_row + o) * pair->b->dim[1] + pair->b_column;
+        for (int64_t k = 0; k < rank; k++) {
+            float value = k < pair->rank ? mt_adapter_value(pair->b, row + k * pair->b_stride) : 0.0f;
+            b[o * rank + k] = (float)(factor * (double)value);
+        }
+    }
+}
+
+void mt_adapter_read_pair(const struct mt_adapter *adapter, const struct mt_adapter_pair *pair, int64_t rank,
+                          float *a, float *b)
+{
+    if (a != NULL) read_a(pair, rank, a);
+    if (b != NULL) read_b(adapter, pair, rank, b);
+}
+
+// ------------------------------------------------------------------ apply
+
 static enum mt_status apply_one(const struct mt_adapter *adapter, struct mt_params *params,
                                 const struct mt_param *param, const struct lora_name *name)
 {
-    const struct mt_safetensors_tensor *stored = find_matrix(adapter, name->module, name->letter);
-    if (stored == NULL) {
+    const struct mt_adapter_pair *pair = mt_adapter_find(adapter, name->module);
+    bool is_a = name->letter == 'A';
+    if (pair == NULL) {
         return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: %s is missing", adapter->file.path, param->name);
     }
-    if (stored->dim[0] != param->value.dim[0] || stored->dim[1] != param->value.dim[1]) {
+    int64_t rows = is_a ? adapter->rank : pair->out;
+    int64_t columns = is_a ? pair->in : adapter->rank;
+    if (rows != param->value.dim[0] || columns != param->value.dim[1]) {
         return mt_fail(adapter->ctx, MT_ERR_SHAPE, "%s: %s is [%lld, %lld], expected [%lld, %lld]",
-                       adapter->file.path, param->name, (long long)stored->dim[0], (long long)stored->dim[1],
+                       adapter->file.path, param->name, (long long)rows, (long long)columns,
                        (long long)param->value.dim[0], (long long)param->value.dim[1]);
     }
-    return mt_params_upload_f32(params->device, stored, &param->value);
+    void *memory = NULL;
+    size_t count = (size_t)(rows * columns);
+    enum mt_status status = mt_allocate_array(adapter->ctx, count, sizeof(float), &memory);
+    if (status != MT_OK) return status;
+    mt_adapter_read_pair(adapter, pair, adapter->rank, is_a ? memory : NULL, is_a ? NULL : memory);
+    status = mt_device_upload(params->device, param->value.data, memory, count * sizeof(float));
+    mt_release(adapter->ctx, memory, count * sizeof(float));
+    return status;
+}
+
+/* Opening has checked that every bias is that of a layer which has one. */
+static enum mt_status apply_biases(const struct mt_adapter *adapter, struct mt_params *params)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; status == MT_OK && i < adapter->biases.tensor_count; i++) {
+        const struct mt_safetensors_tensor *stored = &adapter->biases.tensors[i];
+        struct mt_layer_params *layer = &params->layer[bias_layer(stored->name)];
+        status = mt_params_upload_f32(params->device, stored, &layer->correction);
+    }
+    return status;
 }
 
 /* The head an adapter carries along is read by nobody, and must not be another than the model's. */
-static enum mt_status check_head(const struct mt_adapter *adapter, const struct mt_params *params)
+static enum mt_status check_head(const struct mt_adapter *adapter, const struct mt_params *params,
+                                 const struct mt_safetensors_tensor *stored, const struct mt_tensor *own)
 {
-    if (adapter->head == NULL || !mt_device_on_host(params->device)) return MT_OK;
-    const struct mt_tensor *own = &params->head.weight;
-    struct mt_tensor carried;
-    struct mt_buffer copy;
-    enum mt_status status = mt_safetensors_view(adapter->ctx, adapter->head, &carried, &copy);
-    if (status != MT_OK) return status;
-    bool same = mt_tensor_same_shape(&carried, own);
+    if (stored == NULL || !mt_device_on_host(params->device)) return MT_OK;
+    bool same = mt_tensor_present(own) && own->rank == stored->rank;
+    for (int axis = 0; axis < stored->rank && same; axis++) same = own->dim[axis] == stored->dim[axis];
     int64_t count = same ? mt_tensor_count(own) : 0;
     for (int64_t i = 0; i < count && same; i++) {
-        same = mt_load(carried.dtype, carried.data, i) == mt_load(own->dtype, own->data, i);
+        same = (double)mt_adapter_value(stored, i) == mt_load(own->dtype, own->data, i);
     }
-    mt_buffer_release(&copy);
     if (same) return MT_OK;
     return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: carries an lm_head that is not the model's",
                    adapter->file.path);
@@ -318,7 +451,7 @@ static enum mt_status fail_unused(const struct mt_adapter *adapter, const struct
         return mt_fail(adapter->ctx, MT_ERR_USAGE, "%s: adapts %s, which has no LoRA pair here",
                        adapter->file.path, mt_printable(adapter->modules[i]).text);
     }
-    return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: names a matrix twice", adapter->file.path);
+    return mt_fail(adapter->ctx, MT_ERR_INTERNAL, "%s: some pair was not used", adapter->file.path);
 }
 
 enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_params *params)
@@ -339,13 +472,16 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
         applied++;
     }
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
-    return check_head(adapter, params);
+    enum mt_status status = check_head(adapter, params, adapter->head, &params->head.weight);
+    if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
+    return status == MT_OK ? apply_biases(adapter, params) : status;
 }
 
-enum mt_status mt_params_load_adapter(struct mt_params *params, const char *directory)
+enum mt_status mt_params_load_adapter(struct mt_params *params, const struct mt_model_desc *desc,
+                                      const char *directory)
 {
     struct mt_adapter adapter;
-    enum mt_status status = mt_adapter_open(mt_device_context(params->device), directory, &adapter);
+    enum mt_status status = mt_adapter_open(mt_device_context(params->device), directory, desc, &adapter);
     if (status != MT_OK) return status;
     status = mt_adapter_apply(&adapter, params);
     mt_adapter_close(&adapter);

@@ -87,7 +87,7 @@ static void round_trip(void **state)
         struct mt_train_selection selection = {0};
         assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_BFLOAT16, &opened), 0);
         write_adapter(place, plain_config, olmoe_pairs, PAIRS, infixes[form], 2, form == 1);
-        assert_int_equal(mt_adapter_open(&opened.ctx, place->directory, &adapter), MT_OK);
+        assert_int_equal(mt_adapter_open(&opened.ctx, place->directory, &opened.desc, &adapter), MT_OK);
         assert_int_equal(adapter.module_count, PAIRS);
         mt_adapter_select(&adapter, &selection);
         assert_int_equal(selection.lora_rank, 2);
@@ -109,7 +109,7 @@ static void round_trip(void **state)
             }
         }
         mt_adapter_close(&adapter);
-        assert_int_equal(mt_params_load_adapter(&opened.params, place->directory), MT_OK);
+        assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory), MT_OK);
         assert_int_equal(opened_model_close(place, &opened), 0);
     }
 }
@@ -122,7 +122,7 @@ static void root_scale(void **state)
     const struct workplace *place = *state;
     mt_context_init(&ctx, NULL);
     write_adapter(place, "{\"r\": 4, \"lora_alpha\": 3, \"use_rslora\": true}", olmoe_pairs, 1, "", 4, false);
-    assert_int_equal(mt_adapter_open(&ctx, place->directory, &adapter), MT_OK);
+    assert_int_equal(mt_adapter_open(&ctx, place->directory, NULL, &adapter), MT_OK);
     assert_true(fabs(adapter.alpha / adapter.rank - 3.0 / 2.0) < 1e-12);
     mt_adapter_close(&adapter);
     assert_int_equal(ctx.live_bytes, 0);
@@ -134,7 +134,7 @@ static void config_refused(const struct workplace *place, const char *config, co
     struct mt_adapter adapter;
     mt_context_init(&ctx, NULL);
     write_adapter(place, config, olmoe_pairs, 1, "", 2, false);
-    assert_int_equal(mt_adapter_open(&ctx, place->directory, &adapter), MT_ERR_UNSUPPORTED);
+    assert_int_equal(mt_adapter_open(&ctx, place->directory, NULL, &adapter), MT_ERR_UNSUPPORTED);
     if (strstr(ctx.message, words) == NULL) fail_msg("'%s' does not say '%s'", ctx.message, words);
     assert_int_equal(ctx.live_bytes, 0);
 }
@@ -142,16 +142,42 @@ static void config_refused(const struct workplace *place, const char *config, co
 static void configs_refused(void **state)
 {
     config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"use_dora\": true}", "use_dora is used");
-    config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"alpha_pattern\": {\"q_proj\": 4}}",
-                   "alpha_pattern is used");
+    config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"alpha_pattern\": {\"(q|k)_proj\": 4}}",
+                   "is a pattern that is not the plain end of a name");
     config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"modules_to_save\": [\"lm_head\"]}",
                    "modules_to_save is used");
-    config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"target_parameters\": [\"experts.down_proj\"]}",
-                   "adapters on fused experts");
     config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"bias\": \"all\"}", "only none is supported");
     config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"peft_type\": \"IA3\"}", "only LORA is supported");
     config_refused(*state, "{\"r\": 2, \"lora_alpha\": 2, \"init_lora_weights\": \"pissa_niter_4\"}",
                    "init_lora_weights changes the weights below");
+}
+
+/* Ranks and scales of their own: padded to the largest rank, the scale put into B. */
+static void patterns(void **state)
+{
+    static const char config[] = "{\"r\": 4, \"lora_alpha\": 4, \"rank_pattern\": {\"self_attn.q_proj\": 2},"
+                                 " \"alpha_pattern\": {\".*\\\\.q_proj\": 4}}";
+    struct mt_context ctx;
+    struct mt_adapter adapter;
+    const struct workplace *place = *state;
+    float a[4 * 24];
+    float b[24 * 4];
+    mt_context_init(&ctx, NULL);
+    write_adapter(place, config, olmoe_pairs, 1, "", 2, false);
+    if (mt_adapter_open(&ctx, place->directory, NULL, &adapter) != MT_OK) fail_msg("%s", ctx.message);
+    assert_int_equal(adapter.rank, 2);
+    assert_true(adapter.alpha == 2.0); // 4 / 4 = 2 / 2
+    mt_adapter_read_pair(&adapter, &adapter.pairs[0], 4, a, b);
+    assert_true(a[24 + 3] == value_at(0, 24 + 3) && a[2 * 24] == 0.0f);
+    assert_true(b[5 * 4 + 1] == 2.0f * value_at(1, 5 * 2 + 1) && b[5 * 4 + 2] == 0.0f); // 4 / 2, over 1
+    mt_adapter_close(&adapter);
+    write_adapter(place, "{\"r\": 2, \"lora_alpha\": 4, \"rank_pattern\": {\"q_proj\": 0}}", olmoe_pairs, 1,
+                  "", 2, false);
+    assert_int_equal(mt_adapter_open(&ctx, place->directory, NULL, &adapter), MT_ERR_FORMAT);
+    write_adapter(place, "{\"r\": 3, \"lora_alpha\": 4}", olmoe_pairs, 1, "", 2, false);
+    assert_int_equal(mt_adapter_open(&ctx, place->directory, NULL, &adapter), MT_ERR_SHAPE);
+    assert_non_null(strstr(ctx.message, "the config says rank 3"));
+    assert_int_equal(ctx.live_bytes, 0);
 }
 
 static void files_refused(void **state)
@@ -169,23 +195,25 @@ static void files_refused(void **state)
     const char *message = opened.ctx.message;
 
     write_adapter(place, plain_config, olmoe_pairs, 2, "", 2, false);
-    assert_int_equal(mt_params_load_adapter(params, place->directory), MT_ERR_USAGE);
+    assert_int_equal(mt_params_load_adapter(params, &opened.desc, place->directory), MT_ERR_USAGE);
     assert_non_null(strstr(message, "adapts model.layers.1.mlp.gate, which has no LoRA pair here"));
     write_adapter(place, plain_config, olmoe_pairs + 1, 1, "", 2, false);
-    assert_int_equal(mt_params_load_adapter(params, place->directory), MT_ERR_FORMAT);
+    assert_int_equal(mt_params_load_adapter(params, &opened.desc, place->directory), MT_ERR_FORMAT);
     assert_non_null(strstr(message, "q_proj.lora_A.weight is missing"));
     write_adapter(place, "{\"r\": 3, \"lora_alpha\": 4.5}", olmoe_pairs, 1, "", 3, false);
-    assert_int_equal(mt_params_load_adapter(params, place->directory), MT_ERR_SHAPE);
+    assert_int_equal(mt_params_load_adapter(params, &opened.desc, place->directory), MT_ERR_SHAPE);
     assert_non_null(strstr(message, "is [3, 24], expected [2, 24]"));
     write_adapter(place, "{\"r\": 2, \"lora_alpha\": 4}", olmoe_pairs, 1, "", 2, false);
-    assert_int_equal(mt_params_load_adapter(params, place->directory), MT_ERR_USAGE);
+    assert_int_equal(mt_params_load_adapter(params, &opened.desc, place->directory), MT_ERR_USAGE);
     assert_non_null(strstr(message, "has the scale alpha / r = 2, here it is 1.5"));
     write_adapter(place, plain_config, olmoe_pairs, 1, ".other", 2, false);
-    assert_int_equal(mt_params_load_adapter(params, place->directory), MT_ERR_UNSUPPORTED);
+    assert_int_equal(mt_params_load_adapter(params, &opened.desc, place->directory), MT_ERR_UNSUPPORTED);
     assert_non_null(strstr(message, "is neither the A nor the B"));
     write_adapter(place, plain_config, fused, 1, "", 2, false);
-    assert_int_equal(mt_params_load_adapter(params, place->directory), MT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(message, "adapters on fused experts"));
+    assert_int_equal(mt_params_load_adapter(params, NULL, place->directory), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(message, "adapts stacked experts"));
+    assert_int_equal(mt_params_load_adapter(params, &opened.desc, place->directory), MT_ERR_SHAPE);
+    assert_non_null(strstr(message, "fits neither gate_up_proj nor down_proj of 7 experts"));
     assert_int_equal(opened_model_close(place, &opened), 0);
 }
 
@@ -223,9 +251,10 @@ static void carried_head(void **state)
     assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
     write_with_head(place, &opened, 0.0f);
-    assert_int_equal(mt_params_load_adapter(&opened.params, place->directory), MT_OK);
+    assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory), MT_OK);
     write_with_head(place, &opened, 0.5f);
-    assert_int_equal(mt_params_load_adapter(&opened.params, place->directory), MT_ERR_UNSUPPORTED);
+    assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory),
+                     MT_ERR_UNSUPPORTED);
     assert_non_null(strstr(opened.ctx.message, "carries an lm_head that is not the model's"));
     assert_int_equal(opened_model_close(place, &opened), 0);
 }
@@ -234,7 +263,7 @@ static enum mt_status open_once(struct mt_context *ctx, const void *self)
 {
     const struct workplace *place = self;
     struct mt_adapter adapter;
-    enum mt_status status = mt_adapter_open(ctx, place->directory, &adapter);
+    enum mt_status status = mt_adapter_open(ctx, place->directory, NULL, &adapter);
     if (status == MT_OK) mt_adapter_close(&adapter);
     return status;
 }
@@ -253,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AT_A_PLACE(round_trip),    AT_A_PLACE(root_scale),   AT_A_PLACE(configs_refused),
         AT_A_PLACE(files_refused), AT_A_PLACE(carried_head), AT_A_PLACE(every_allocation_may_fail),
+        AT_A_PLACE(patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,14 @@ int workplace_entries(const struct workplace *place)
     return walk(place->directory, false);
 }
 
+void workplace_remove_folder(const struct workplace *place, const char *name)
+{
+    char path[256];
+    (void)workplace_path(place, name, path, sizeof path);
+    (void)walk(path, true);
+    (void)rmdir(path);
+}
+
 void workplace_clear(const struct workplace *place)
 {
     (void)walk(place->directory, true);

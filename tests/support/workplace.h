@@ -21,6 +21,9 @@ int workplace_write(const struct workplace *place, const char *name, const void 
 /* Number of entries in the directory, hidden ones included. */
 int workplace_entries(const struct workplace *place);
 
+/* Removes a folder inside the directory and the files in it; one that is not there is fine. */
+void workplace_remove_folder(const struct workplace *place, const char *name);
+
 /* Removes every file in the directory. */
 void workplace_clear(const struct workplace *place);
 

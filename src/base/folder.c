@@ -1,0 +1,138 @@
+/* Folders written beside their target and renamed. */
+#include "base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define ATTEMPTS     10000
+#define SUFFIX_BYTES 48 // ".tmp.PID.N" and its NUL
+
+static enum mt_status fail_system(struct mt_context *ctx, const char *path, const char *doing, int error)
+{
+    char reason[128];
+    if (strerror_r(error, reason, sizeof reason) != 0) {
+        (void)snprintf(reason, sizeof reason, "error %d", error);
+    }
+    return mt_fail(ctx, MT_ERR_IO, "%s: cannot %s: %s", path, doing, reason);
+}
+
+static bool is_dot(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static enum mt_status check_target(struct mt_context *ctx, const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0) return MT_OK; // nothing there; what else is wrong shows when making it
+    if (!S_ISDIR(info.st_mode)) return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not a folder", path);
+    DIR *directory = opendir(path);
+    if (directory == NULL) return fail_system(ctx, path, "read", errno);
+    bool empty = true;
+    for (const struct dirent *entry = readdir(directory); entry != NULL && empty;
+         entry = readdir(directory)) {
+        empty = is_dot(entry->d_name);
+    }
+    (void)closedir(directory);
+    if (empty) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not empty; write elsewhere, or remove it first",
+                   path);
+}
+
+/* A fresh name each try: another thread, or the leftover of a killed process, may hold one. */
+static enum mt_status make_temporary(struct mt_folder *folder)
+{
+    size_t bytes = strlen(folder->target) + SUFFIX_BYTES;
+    int error = EEXIST;
+    for (int attempt = 0; attempt < ATTEMPTS && error == EEXIST; attempt++) {
+        (void)snprintf(folder->path, bytes, "%s.tmp.%ld.%d", folder->target, (long)getpid(), attempt);
+        if (mkdir(folder->path, 0777) == 0) return MT_OK;
+        error = errno;
+    }
+    return fail_system(folder->ctx, folder->path, "make the folder", error);
+}
+
+static void release(struct mt_folder *folder)
+{
+    if (folder->path != NULL) mt_release(folder->ctx, folder->path, strlen(folder->target) + SUFFIX_BYTES);
+    mt_path_release(folder->ctx, folder->target);
+    *folder = (struct mt_folder){0};
+}
+
+enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct mt_folder *folder)
+{
+    *folder = (struct mt_folder){0};
+    size_t length = strlen(target);
+    while (length > 1 && target[length - 1] == '/') length--;
+    if (length == 0) return mt_fail(ctx, MT_ERR_USAGE, "'' does not name a folder to write");
+    enum mt_status status = check_target(ctx, target);
+    if (status != MT_OK) return status;
+    void *name = NULL;
+    void *temporary = NULL;
+    folder->ctx = ctx;
+    status = mt_allocate(ctx, length + 1, &name);
+    if (status == MT_OK) {
+        folder->target = name;
+        memcpy(folder->target, target, length);
+        folder->target[length] = '\0';
+        status = mt_allocate(ctx, length + SUFFIX_BYTES, &temporary);
+        folder->path = temporary;
+    }
+    if (status == MT_OK) status = make_temporary(folder);
+    if (status != MT_OK) release(folder);
+    return status;
+}
+
+/* Best effort: some file systems cannot sync a directory, which is not our failure. */
+static void sync_directory(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    (void)fsync(descriptor);
+    (void)close(descriptor);
+}
+
+enum mt_status mt_folder_commit(struct mt_folder *folder)
+{
+    sync_directory(folder->path);
+    if (rename(folder->path, folder->target) != 0) {
+        enum mt_status status = fail_system(folder->ctx, folder->target, "put the folder in place", errno);
+        mt_folder_abandon(folder);
+        return status;
+    }
+    // The temporary's name is spent: its memory, which is longer, holds the name of the folder above.
+    memcpy(folder->path, folder->target, strlen(folder->target) + 1);
+    char *slash = strrchr(folder->path, '/');
+    if (slash == NULL) {
+        memcpy(folder->path, ".", 2);
+    } else {
+        slash[1] = '\0';
+    }
+    sync_directory(folder->path);
+    release(folder);
+    return MT_OK;
+}
+
+void mt_folder_abandon(struct mt_folder *folder)
+{
+    if (folder->ctx == NULL) return;
+    int descriptor = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+    if (directory == NULL && descriptor >= 0) (void)close(descriptor);
+    if (directory != NULL) {
+        for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+            if (!is_dot(entry->d_name)) (void)unlinkat(dirfd(directory), entry->d_name, 0);
+        }
+        (void)closedir(directory);
+    }
+    (void)rmdir(folder->path);
+    release(folder);
+}

@@ -1,0 +1,29 @@
+/*
+ * A folder that appears whole or not at all: its files are written into "TARGET.tmp.PID.N" beside the target,
+ * and the folder takes the target's name in one step. What a killed process leaves behind has the temporary
+ * name, which nobody reads.
+ */
+#ifndef MT_BASE_FOLDER_H
+#define MT_BASE_FOLDER_H
+
+#include "metier/context.h"
+
+struct mt_folder {
+    struct mt_context *ctx; // borrowed; NULL: not open
+    char *target;           // owned; without a slash at its end
+    char *path;             // owned; where to write the files
+};
+
+/*
+ * Opens a caller-owned folder. A target that exists must be an empty directory: folders are not replaced. End
+ * with commit or abandon.
+ */
+enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct mt_folder *folder);
+
+/* Puts the folder in place. Whatever the outcome, it is closed afterwards. */
+enum mt_status mt_folder_commit(struct mt_folder *folder);
+
+/* Removes the temporary folder and the files in it; a closed or zeroed folder is allowed. */
+void mt_folder_abandon(struct mt_folder *folder);
+
+#endif

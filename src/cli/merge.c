@@ -1,0 +1,95 @@
+/* metier merge: an adapter merged into its model, as a complete model folder. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+#include "model/merge.h"
+
+struct settings {
+    const char *adapter;
+    const char *out;
+    const char *dtype;
+    int64_t threads;
+    bool verify;
+};
+
+static enum mt_status read_dtype(struct mt_context *ctx, const char *word, enum mt_hf_float *dtype)
+{
+    *dtype = MT_HF_FLOAT_UNKNOWN;
+    if (word == NULL) return MT_OK;
+    if (strcmp(word, "f32") == 0) *dtype = MT_HF_FLOAT32;
+    if (strcmp(word, "bf16") == 0) *dtype = MT_HF_BFLOAT16;
+    if (*dtype != MT_HF_FLOAT_UNKNOWN) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE, "--dtype is '%s', expected f32 or bf16", word);
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
+                            const struct cli_arguments *arguments)
+{
+    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "a model folder is missing");
+    if (arguments->positional_count > 1)
+        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
+    if (settings->adapter == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--adapter DIR is missing");
+    if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
+    if (settings->threads < 0 || settings->threads > 4096)
+        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
+    return MT_OK;
+}
+
+static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_options *options, bool narrow)
+{
+    struct mt_device *device = NULL;
+    struct mt_merge_difference difference = {0};
+    enum mt_status status = mt_device_create(ctx, "cpu", options->threads, &device);
+    if (status == MT_OK) status = mt_merge_verify(device, options, narrow, &difference);
+    if (status == MT_OK || status == MT_ERR_NUMERIC) {
+        printf("logits of %" PRId64 " tokens, relative to their root mean square: largest difference %.2e, "
+               "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
+               difference.tokens, difference.largest, difference.rms, difference.median, difference.tolerance,
+               narrow ? "median" : "root mean square");
+    }
+    mt_device_destroy(device);
+    return status;
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct settings *settings, const char *directory)
+{
+    struct mt_merge_options options = {.directory = directory,
+                                       .adapter = settings->adapter,
+                                       .out = settings->out,
+                                       .threads = (int)settings->threads,
+                                       .progress = stderr};
+    struct mt_merge_result result;
+    enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK) status = mt_merge(ctx, &options, &result);
+    if (status != MT_OK) return status;
+    printf("%s: %zu of %zu tensors merged, %" PRIu64 " bytes, %zu %s with weights, %zu others carried over\n",
+           settings->out, result.merged, result.tensors, result.bytes, result.files,
+           result.files == 1 ? "file" : "files", result.carried);
+    if (result.biases > 0) printf("correction biases of %zu layers written back\n", result.biases);
+    if (settings->verify) status = verify(ctx, &options, result.narrow);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct settings settings = {0};
+    const struct cli_option options[] = {
+        {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the PEFT adapter, in either layout"},
+        {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
+        {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "of the weights: f32 or bf16 (as they are stored)"},
+        {"--verify", CLI_FLAG, &settings.verify, NULL,
+         "then compare the logits of merged and unmerged model on 256 random ids"},
+        {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
+    };
+    struct cli_arguments arguments;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
+    if (status == MT_OK && arguments.help_shown) return 0;
+    if (status == MT_OK) status = check(ctx, &settings, &arguments);
+    if (status == MT_OK) status = run(ctx, &settings, arguments.positional[0]);
+    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+}

@@ -1,0 +1,363 @@
+/*
+ * Writing adapters. What is written is planned first (names, shapes, where each matrix comes from), then the
+ * weights go out matrix by matrix, then the config, all in a folder that takes its name last.
+ *
+ * The layout of stacked experts is described in adapter_fused.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "formats/safetensors_writer.h"
+#include "model/adapter_config_write.h"
+#include "model/adapter_parts.h"
+
+#define ARENA_BLOCK_BYTES 16384
+
+enum source {
+    SOURCE_PARAM,   // a trained matrix as it is
+    SOURCE_GATE_UP, // gate and up of all experts of a layer
+    SOURCE_DOWN,    // down of all experts of a layer
+};
+
+/* One matrix of the file. */
+struct entry {
+    enum source source;
+    char letter;                  // 'A' or 'B'
+    const struct mt_param *param; // SOURCE_PARAM
+    int64_t layer;                // the others
+};
+
+struct writer {
+    struct mt_context *ctx;
+    const struct mt_params *params;
+    const struct mt_model_desc *desc;
+    const struct mt_adapter_write_options *options;
+    struct mt_arena arena;
+    struct entry *entries;
+    struct mt_safetensors_spec *specs;
+    size_t count, capacity;
+    struct mt_adapter_targets targets;
+};
+
+// ------------------------------------------------------------------ the plan
+
+static enum mt_status add(struct writer *writer, struct entry entry, const char *module, int64_t rows,
+                          int64_t columns)
+{
+    char name[MT_PARAMS_NAME_BYTES + 64];
+    char *copy = NULL;
+    if (writer->count == writer->capacity)
+        return mt_fail(writer->ctx, MT_ERR_INTERNAL, "more matrices than counted, at %s", module);
+    int length =
+        snprintf(name, sizeof name, MT_ADAPTER_NAME_PREFIX "%s.lora_%c.weight", module, entry.letter);
+    enum mt_status status = mt_arena_copy_text(&writer->arena, name, (size_t)length, &copy);
+    if (status != MT_OK) return status;
+    writer->specs[writer->count] = (struct mt_safetensors_spec){
+        .name = copy, .dtype = MT_SAFETENSORS_F32, .rank = 2, .dim = {rows, columns}};
+    writer->entries[writer->count++] = entry;
+    return MT_OK;
+}
+
+/* The module of "base_model.model.MODULE.lora_X.weight", as the layout calls it. */
+static void module_of(const struct writer *writer, const struct mt_param *param, char *module, size_t bytes)
+{
+    static const char prefix[] = MT_ADAPTER_NAME_PREFIX;
+    const char *name = param->name + sizeof prefix - 1;
+    const char *mark = strstr(name, ".lora_");
+    int length = mark != NULL ? (int)(mark - name) : (int)strlen(name);
+    bool renamed = writer->options->layout == MT_ADAPTER_FUSED && param->part == MT_PART_ROUTER;
+    if (renamed) {
+        (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)param->layer,
+                       mt_adapter_router_name(writer->desc));
+    } else {
+        (void)snprintf(module, bytes, "%.*s", length, name);
+    }
+}
+
+static bool is_lora(const struct mt_param *param)
+{
+    return strncmp(param->name, MT_ADAPTER_NAME_PREFIX, strlen(MT_ADAPTER_NAME_PREFIX)) == 0 &&
+           strstr(param->name, ".lora_") != NULL;
+}
+
+static enum mt_status plan_param(struct writer *writer, const struct mt_param *param)
+{
+    char module[MT_PARAMS_NAME_BYTES];
+    bool fused = writer->options->layout == MT_ADAPTER_FUSED;
+    if (!is_lora(param)) {
+        return mt_fail(writer->ctx, MT_ERR_USAGE,
+                       "%s: cannot hold %s, which is trained as it is; adapters hold LoRA pairs only",
+                       writer->options->directory, param->name);
+    }
+    if (fused && param->part == MT_PART_EXPERTS) return MT_OK; // goes into its layer's stack
+    module_of(writer, param, module, sizeof module);
+    char letter = strstr(param->name, ".lora_A.") != NULL ? 'A' : 'B';
+    enum mt_status status =
+        add(writer, (struct entry){.source = SOURCE_PARAM, .letter = letter, .param = param}, module,
+            param->value.dim[0], param->value.dim[1]);
+    if (status != MT_OK || letter == 'B') return status;
+    return mt_adapter_target_module(&writer->targets, module, param->part);
+}
+
+static bool has_pairs(const struct mt_expert_linear *map)
+{
+    for (int e = 0; map->a != NULL && e < map->experts; e++) {
+        if (mt_tensor_present(&map->a[e])) return true;
+    }
+    return false;
+}
+
+static enum mt_status plan_stack(struct writer *writer, int64_t layer, enum source source, bool inner)
+{
+    char module[MT_PARAMS_NAME_BYTES];
+    bool gate_up = source == SOURCE_GATE_UP;
+    int64_t ranks =
+        (gate_up ? 2 : 1) * (int64_t)writer->options->selection->lora_rank * writer->desc->experts;
+    int64_t in = gate_up ? writer->desc->width : writer->desc->expert_width;
+    int64_t out = gate_up ? 2 * writer->desc->expert_width : writer->desc->width;
+    (void)snprintf(module, sizeof module, "model.layers.%lld.mlp.experts%s", (long long)layer,
+                   inner ? ".base_layer" : "");
+    struct entry entry = {.source = source, .letter = 'A', .layer = layer};
+    enum mt_status status = add(writer, entry, module, ranks, in);
+    entry.letter = 'B';
+    if (status == MT_OK) status = add(writer, entry, module, out, ranks);
+    if (status == MT_OK) status = mt_adapter_target_stack(&writer->targets, layer, gate_up);
+    return status;
+}
+
+static enum mt_status plan_layer(struct writer *writer, int64_t layer)
+{
+    const struct mt_layer_params *params = &writer->params->layer[layer];
+    if (!params->moe) return MT_OK;
+    bool gate_up = has_pairs(&params->gate) || has_pairs(&params->up);
+    bool down = has_pairs(&params->down);
+    enum mt_status status = MT_OK;
+    if (down) status = plan_stack(writer, layer, SOURCE_DOWN, false);
+    if (status == MT_OK && gate_up) status = plan_stack(writer, layer, SOURCE_GATE_UP, down);
+    return status;
+}
+
+static enum mt_status plan(struct writer *writer)
+{
+    void *entries = NULL;
+    void *specs = NULL;
+    bool fused = writer->options->layout == MT_ADAPTER_FUSED;
+    if (fused && writer->desc->config->model == MT_HF_DEEPSEEK) {
+        return mt_fail(writer->ctx, MT_ERR_UNSUPPORTED,
+                       "transformers has no stacked experts for deepseek: write the per-expert layout");
+    }
+    writer->capacity = writer->params->trained_count + 4 * (size_t)writer->desc->layers;
+    enum mt_status status =
+        mt_arena_allocate(&writer->arena, writer->capacity * sizeof *writer->entries, &entries);
+    if (status == MT_OK)
+        status = mt_arena_allocate(&writer->arena, writer->capacity * sizeof *writer->specs, &specs);
+    writer->entries = entries;
+    writer->specs = specs;
+    for (size_t i = 0; status == MT_OK && i < writer->params->trained_count; i++) {
+        status = plan_param(writer, &writer->params->trained[i]);
+    }
+    for (int64_t layer = 0; status == MT_OK && fused && layer < writer->desc->layers; layer++) {
+        status = plan_layer(writer, layer);
+    }
+    if (status == MT_OK && writer->count == 0) {
+        status = mt_fail(writer->ctx, MT_ERR_USAGE, "%s: there are no LoRA pairs to write",
+                         writer->options->directory);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ the weights
+
+/* A matrix of some expert, [rows, columns], into a stack. */
+struct destination {
+    float *stack;
+    int64_t experts, rank; // R of the stack
+    int64_t expert;
+    int64_t first_rank; // where the matrix's ranks begin
+    int64_t first_row;  // of B
+};
+
+static void place_a(const struct destination *to, const float *a, int64_t rank, int64_t in)
+{
+    memcpy(to->stack + (to->expert * to->rank + to->first_rank) * in, a, (size_t)(rank * in) * sizeof *a);
+}
+
+static void place_b(const struct destination *to, const float *b, int64_t out, int64_t rank)
+{
+    int64_t columns = to->rank * to->experts;
+    for (int64_t o = 0; o < out; o++) {
+        for (int64_t k = 0; k < rank; k++) {
+            to->stack[(to->first_row + o) * columns + (to->first_rank + k) * to->experts + to->expert] =
+                b[o * rank + k];
+        }
+    }
+}
+
+/* Puts the pairs of one map of all experts into a zeroed stack. */
+static enum mt_status place_map(const struct writer *writer, char letter, const struct mt_expert_linear *map,
+                                struct destination to, float *host)
+{
+    const struct mt_tensor *tensors = letter == 'A' ? map->a : map->b;
+    enum mt_status status = MT_OK;
+    for (int e = 0; tensors != NULL && e < map->experts && status == MT_OK; e++) {
+        if (!mt_tensor_present(&tensors[e])) continue;
+        size_t bytes = (size_t)mt_tensor_count(&tensors[e]) * sizeof(float);
+        status = mt_device_download(writer->params->device, host, tensors[e].data, bytes);
+        if (status != MT_OK) break;
+        to.expert = e;
+        if (letter == 'A') {
+            place_a(&to, host, tensors[e].dim[0], tensors[e].dim[1]);
+        } else {
+            place_b(&to, host, tensors[e].dim[0], tensors[e].dim[1]);
+        }
+    }
+    return status;
+}
+
+static enum mt_status fill_stack(const struct writer *writer, const struct entry *entry, float *stack,
+                                 float *host)
+{
+    const struct mt_layer_params *layer = &writer->params->layer[entry->layer];
+    int64_t rank = writer->options->selection->lora_rank;
+    struct destination to = {.stack = stack, .experts = writer->desc->experts, .rank = rank};
+    if (entry->source == SOURCE_DOWN) return place_map(writer, entry->letter, &layer->down, to, host);
+    to.rank = 2 * rank;
+    enum mt_status status = place_map(writer, entry->letter, &layer->gate, to, host);
+    to.first_rank = rank;
+    to.first_row = writer->desc->expert_width;
+    return status == MT_OK ? place_map(writer, entry->letter, &layer->up, to, host) : status;
+}
+
+/* One matrix; of a stack's memory the end holds single matrices on their way. */
+static enum mt_status write_entry(const struct writer *writer, size_t index,
+                                  struct mt_safetensors_writer *out)
+{
+    const struct entry *entry = &writer->entries[index];
+    const struct mt_safetensors_spec *spec = &writer->specs[index];
+    size_t count = (size_t)(spec->dim[0] * spec->dim[1]);
+    bool single = entry->source == SOURCE_PARAM;
+    void *memory = NULL;
+    size_t room = single ? count : 2 * count; // no expert's matrix is larger than the stack
+    enum mt_status status = mt_allocate_array(writer->ctx, room, sizeof(float), &memory);
+    if (status != MT_OK) return status;
+    float *values = memory;
+    if (single) {
+        status = mt_device_download(writer->params->device, values, entry->param->value.data,
+                                    count * sizeof(float));
+    } else {
+        memset(values, 0, count * sizeof(float));
+        status = fill_stack(writer, entry, values, values + count);
+    }
+    if (status == MT_OK) status = mt_safetensors_writer_write(out, values, count * sizeof(float));
+    mt_release(writer->ctx, memory, room * sizeof(float));
+    return status;
+}
+
+static enum mt_status write_weights(const struct writer *writer, const char *path)
+{
+    char dropout[32];
+    struct mt_safetensors_writer out;
+    (void)snprintf(dropout, sizeof dropout, "%.9g", writer->options->selection->lora_dropout);
+    const struct mt_safetensors_metadata metadata[] = {
+        {"format", "pt"},
+        {MT_ADAPTER_LAYOUT_KEY, mt_adapter_layout_name(writer->options->layout)},
+        {MT_ADAPTER_DROPOUT_KEY, dropout},
+    };
+    enum mt_status status = mt_safetensors_writer_open(writer->ctx, path, writer->specs, writer->count,
+                                                       metadata, sizeof metadata / sizeof metadata[0], &out);
+    if (status != MT_OK) return status;
+    for (size_t i = 0; i < writer->count && status == MT_OK; i++) status = write_entry(writer, i, &out);
+    if (status == MT_OK) status = mt_safetensors_writer_finish(&out);
+    mt_safetensors_writer_abandon(&out);
+    return status;
+}
+
+// ------------------------------------------------------------------ the biases
+
+static enum mt_status write_bias_values(const struct writer *writer, const struct mt_tensor *correction,
+                                        struct mt_safetensors_writer *out)
+{
+    size_t bytes = (size_t)mt_tensor_count(correction) * sizeof(float);
+    void *memory = NULL;
+    enum mt_status status = mt_allocate(writer->ctx, bytes, &memory);
+    if (status == MT_OK) status = mt_device_download(writer->params->device, memory, correction->data, bytes);
+    if (status == MT_OK) status = mt_safetensors_writer_write(out, memory, bytes);
+    mt_release(writer->ctx, memory, bytes);
+    return status;
+}
+
+static enum mt_status list_biases(struct writer *writer, struct mt_safetensors_spec *specs, size_t *count)
+{
+    enum mt_status status = MT_OK;
+    for (int64_t layer = 0; layer < writer->desc->layers && status == MT_OK; layer++) {
+        char name[MT_PARAMS_NAME_BYTES];
+        char *copy = NULL;
+        if (!writer->params->layer[layer].moe) continue;
+        int length = snprintf(name, sizeof name, "model.layers.%lld.%s.e_score_correction_bias",
+                              (long long)layer, writer->desc->names.router);
+        status = mt_arena_copy_text(&writer->arena, name, (size_t)length, &copy);
+        specs[(*count)++] = (struct mt_safetensors_spec){
+            .name = copy, .dtype = MT_SAFETENSORS_F32, .rank = 1, .dim = {writer->desc->experts}};
+    }
+    return status;
+}
+
+static enum mt_status write_biases(struct writer *writer, const char *path)
+{
+    void *memory = NULL;
+    size_t count = 0;
+    struct mt_safetensors_writer out = {0};
+    if (!writer->options->biases || !writer->desc->correction_bias) return MT_OK;
+    enum mt_status status = mt_arena_allocate(
+        &writer->arena, (size_t)writer->desc->layers * sizeof(struct mt_safetensors_spec), &memory);
+    if (status == MT_OK) status = list_biases(writer, memory, &count);
+    if (status == MT_OK) status = mt_safetensors_writer_open(writer->ctx, path, memory, count, NULL, 0, &out);
+    for (int64_t layer = 0; layer < writer->desc->layers && status == MT_OK; layer++) {
+        const struct mt_layer_params *params = &writer->params->layer[layer];
+        if (params->moe) status = write_bias_values(writer, &params->correction, &out);
+    }
+    if (status == MT_OK) status = mt_safetensors_writer_finish(&out);
+    mt_safetensors_writer_abandon(&out);
+    return status;
+}
+
+// ------------------------------------------------------------------ the folder
+
+static enum mt_status write_files(struct writer *writer, const char *directory)
+{
+    char *weights = NULL;
+    char *biases = NULL;
+    char *config = NULL;
+    enum mt_status status = mt_path_join(writer->ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
+    if (status == MT_OK) status = mt_path_join(writer->ctx, directory, MT_ADAPTER_BIASES, &biases);
+    if (status == MT_OK) status = mt_path_join(writer->ctx, directory, MT_ADAPTER_CONFIG, &config);
+    if (status == MT_OK) status = write_weights(writer, weights);
+    if (status == MT_OK) status = write_biases(writer, biases);
+    if (status == MT_OK) status = mt_adapter_write_config(&writer->targets, writer->options, config);
+    mt_path_release(writer->ctx, weights);
+    mt_path_release(writer->ctx, biases);
+    mt_path_release(writer->ctx, config);
+    return status;
+}
+
+enum mt_status mt_adapter_write(const struct mt_params *params, const struct mt_model_desc *desc,
+                                const struct mt_adapter_write_options *options)
+{
+    struct mt_context *ctx = mt_device_context(params->device);
+    struct writer writer = {.ctx = ctx, .params = params, .desc = desc, .options = options};
+    struct mt_folder folder = {0};
+    mt_arena_init(&writer.arena, ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status =
+        mt_adapter_targets_open(&writer.targets, &writer.arena, params, desc, options->layout);
+    if (status == MT_OK) status = plan(&writer);
+    if (status == MT_OK) status = mt_folder_open(ctx, options->directory, &folder);
+    if (status == MT_OK) {
+        status = write_files(&writer, folder.path);
+        if (status == MT_OK) status = mt_folder_commit(&folder);
+        mt_folder_abandon(&folder);
+    }
+    mt_arena_free(&writer.arena);
+    return status;
+}
