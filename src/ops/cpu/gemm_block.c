@@ -57,6 +57,12 @@ static void pack_a(struct gemm_operand a, int64_t rows, int64_t k, float *packed
     }
 }
 
+/* A last panel of one vector or less is packed, and multiplied, as one vector. */
+static bool is_narrow(int64_t columns)
+{
+    return columns <= VECTOR_LANES;
+}
+
 static void pack_b(struct gemm_operand b, int64_t columns, int64_t k, float *packed)
 {
     int64_t panels = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
@@ -64,10 +70,14 @@ static void pack_b(struct gemm_operand b, int64_t columns, int64_t k, float *pac
     for (int64_t p = 0; p < k; p += steps) {
         for (int64_t q = 0; q < panels; q++) {
             int64_t start = q * TILE_COLUMNS;
+            int64_t lines = cpu_min(TILE_COLUMNS, columns - start);
             struct pack_source source = {gemm_operand_at(b, p, start).data, b.dtype, b.column, b.row};
-            float *panel = packed + (q * k + p) * TILE_COLUMNS;
-            pack_panel(&source, cpu_min(TILE_COLUMNS, columns - start), cpu_min(steps, k - p), TILE_COLUMNS,
-                       panel);
+            float *panel = packed + q * k * TILE_COLUMNS;
+            if (is_narrow(lines)) {
+                pack_panel(&source, lines, cpu_min(steps, k - p), VECTOR_LANES, panel + p * VECTOR_LANES);
+            } else {
+                pack_panel(&source, lines, cpu_min(steps, k - p), TILE_COLUMNS, panel + p * TILE_COLUMNS);
+            }
         }
     }
 }
@@ -76,8 +86,13 @@ static void pack_b(struct gemm_operand b, int64_t columns, int64_t k, float *pac
 static void edge_tile(int64_t rows, int64_t columns, int64_t k, const float *a, const float *b, float alpha,
                       float beta, float *c, int64_t c_row, struct read_ahead *ahead)
 {
+    const tile_kernel *kernels = is_narrow(columns) ? narrow_kernels : tile_kernels;
+    if (columns == VECTOR_LANES) {
+        kernels[rows - 1](k, a, b, alpha, beta, c, c_row, ahead);
+        return;
+    }
     float tile[TILE_ROWS * TILE_COLUMNS];
-    tile_kernels[rows - 1](k, a, b, 1.0f, 0.0f, tile, TILE_COLUMNS, ahead);
+    kernels[rows - 1](k, a, b, 1.0f, 0.0f, tile, TILE_COLUMNS, ahead);
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t j = 0; j < columns; j++) {
             float value = alpha * tile[i * TILE_COLUMNS + j];

@@ -38,53 +38,54 @@ VECTOR_INLINE void read_ahead_line(struct read_ahead *ahead)
 }
 
 /* One step: a column of A times a row of B, added to the sums. */
-VECTOR_INLINE void tile_step(int rows, const float *a, const float *b,
+VECTOR_INLINE void tile_step(int rows, int vectors, const float *a, const float *b,
                              vector_f32 sum[TILE_ROWS][TILE_VECTORS])
 {
     vector_f32 b_row[TILE_VECTORS];
     __builtin_prefetch(a + STEPS_AHEAD * TILE_ROWS);
     UNROLL
-    for (int v = 0; v < TILE_VECTORS; v++) {
-        __builtin_prefetch(b + STEPS_AHEAD * TILE_COLUMNS + v * VECTOR_LANES);
+    for (int v = 0; v < vectors; v++) {
+        __builtin_prefetch(b + (STEPS_AHEAD * vectors + v) * VECTOR_LANES);
         b_row[v] = vector_load(b + v * VECTOR_LANES);
     }
     UNROLL
     for (int i = 0; i < rows; i++) {
         UNROLL
-        for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] += a[i] * b_row[v];
+        for (int v = 0; v < vectors; v++) sum[i][v] += a[i] * b_row[v];
     }
 }
 
-/* `rows` is a constant wherever this is inlined. beta 0 does not read C. */
-VECTOR_INLINE void tile_product(int rows, int64_t k, const float *a, const float *b, float alpha, float beta,
-                                float *c, int64_t c_row, struct read_ahead *ahead)
+/* `rows` and `vectors` are constants wherever this is inlined. beta 0 does not read C. */
+VECTOR_INLINE void tile_product(int rows, int vectors, int64_t k, const float *a, const float *b, float alpha,
+                                float beta, float *c, int64_t c_row, struct read_ahead *ahead)
 {
+    const int columns = vectors * VECTOR_LANES;
     vector_f32 sum[TILE_ROWS][TILE_VECTORS];
     UNROLL
     for (int i = 0; i < rows; i++) {
         UNROLL
-        for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] = (vector_f32){0};
+        for (int v = 0; v < vectors; v++) sum[i][v] = (vector_f32){0};
         // C is needed k steps from now: time enough to come from memory.
         __builtin_prefetch(c + i * c_row, 1);
-        __builtin_prefetch(c + i * c_row + TILE_COLUMNS - 1, 1);
+        __builtin_prefetch(c + i * c_row + columns - 1, 1);
     }
     int64_t p = 0;
     for (; p + 4 <= k; p += 4) {
         UNROLL
-        for (int s = 0; s < 4; s++) tile_step(rows, a + s * TILE_ROWS, b + s * TILE_COLUMNS, sum);
+        for (int s = 0; s < 4; s++) tile_step(rows, vectors, a + s * TILE_ROWS, b + s * columns, sum);
         a += 4 * TILE_ROWS;
-        b += 4 * TILE_COLUMNS;
+        b += 4 * columns;
         read_ahead_line(ahead);
     }
     for (; p < k; p++) {
-        tile_step(rows, a, b, sum);
+        tile_step(rows, vectors, a, b, sum);
         a += TILE_ROWS;
-        b += TILE_COLUMNS;
+        b += columns;
     }
     UNROLL
     for (int i = 0; i < rows; i++) {
         UNROLL
-        for (int v = 0; v < TILE_VECTORS; v++) {
+        for (int v = 0; v < vectors; v++) {
             float *target = c + i * c_row + v * VECTOR_LANES;
             vector_f32 value = alpha * sum[i][v];
             if (beta != 0.0f) value += beta * vector_load(target);
@@ -100,7 +101,12 @@ typedef void (*tile_kernel)(int64_t k, const float *a, const float *b, float alp
     static void tile_kernel_##rows(int64_t k, const float *a, const float *b, float alpha, float beta,       \
                                    float *c, int64_t c_row, struct read_ahead *ahead)                        \
     {                                                                                                        \
-        tile_product(rows, k, a, b, alpha, beta, c, c_row, ahead);                                           \
+        tile_product(rows, TILE_VECTORS, k, a, b, alpha, beta, c, c_row, ahead);                             \
+    }                                                                                                        \
+    static void narrow_kernel_##rows(int64_t k, const float *a, const float *b, float alpha, float beta,     \
+                                     float *c, int64_t c_row, struct read_ahead *ahead)                      \
+    {                                                                                                        \
+        tile_product(rows, 1, k, a, b, alpha, beta, c, c_row, ahead);                                        \
     }
 
 TILE_KERNEL(1)
@@ -124,18 +130,31 @@ TILE_KERNEL(13)
 TILE_KERNEL(14)
 #endif
 
-// By the number of rows, less one.
-static const tile_kernel tile_kernels[TILE_ROWS] = {
-    tile_kernel_1, tile_kernel_2,  tile_kernel_3,  tile_kernel_4,
-#if TILE_ROWS > 4
-    tile_kernel_5, tile_kernel_6,
-#endif
-#if TILE_ROWS > 6
-    tile_kernel_7, tile_kernel_8,
-#endif
 #if TILE_ROWS > 8
-    tile_kernel_9, tile_kernel_10, tile_kernel_11, tile_kernel_12, tile_kernel_13, tile_kernel_14,
+#define KERNELS_OF(name)                                                                                     \
+    {                                                                                                        \
+        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8, name##_9, name##_10, \
+            name##_11, name##_12, name##_13, name##_14                                                       \
+    }
+#elif TILE_ROWS > 6
+#define KERNELS_OF(name)                                                                                     \
+    {                                                                                                        \
+        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8                       \
+    }
+#elif TILE_ROWS > 4
+#define KERNELS_OF(name)                                                                                     \
+    {                                                                                                        \
+        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6                                           \
+    }
+#else
+#define KERNELS_OF(name)                                                                                     \
+    {                                                                                                        \
+        name##_1, name##_2, name##_3, name##_4                                                               \
+    }
 #endif
-};
+
+// By the number of rows, less one. Narrow tiles are one vector wide: few columns are common, as LoRA's rank.
+static const tile_kernel tile_kernels[TILE_ROWS] = KERNELS_OF(tile_kernel);
+static const tile_kernel narrow_kernels[TILE_ROWS] = KERNELS_OF(narrow_kernel);
 
 #endif
