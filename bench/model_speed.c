@@ -9,7 +9,7 @@
  * seconds of a step over all threads, tokens per second, losses, the process's peak of resident memory; and
  * the model's own plan on a second line. With an ids file, ids and labels are left there (i32, one after the
  * other) for others to measure the same batch. The second form makes models in DIR and prints how the step's
- * time grows with layers, tokens and experts. scripts/model-speed runs both.
+ * processor time grows with layers, tokens and experts. scripts/model-speed runs both.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -249,8 +249,8 @@ static enum mt_status make_model(struct mt_context *ctx, const char *folder, con
 static enum mt_status report_scaling(struct mt_context *ctx, const char *folder, int rounds, int threads)
 {
     double first = 0.0;
-    printf("| series | layers | experts | tokens | seconds | of what linear cost would be |\n");
-    printf("|---|---|---|---|---|---|\n");
+    printf("| series  | layers | experts | tokens | seconds | processor seconds | over linear |\n");
+    printf("|---------|--------|---------|--------|---------|-------------------|-------------|\n");
     for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
         const struct point *point = &points[i];
         char directory[4000];
@@ -263,9 +263,10 @@ static enum mt_status report_scaling(struct mt_context *ctx, const char *folder,
         status = measure(ctx, directory, &setting, &bench, &outcome);
         close_model(&bench);
         if (status != MT_OK) return status;
-        if (i == 0 || strcmp(point->series, points[i - 1].series) != 0) first = outcome.seconds;
-        printf("| %-7s | %6d | %7d | %6" PRId64 " | %7.3f | %5.2f |\n", point->series, point->layers,
-               point->experts, point->tokens, outcome.seconds, outcome.seconds / (first * point->linear));
+        if (i == 0 || strcmp(point->series, points[i - 1].series) != 0) first = outcome.processor;
+        printf("| %-7s | %6d | %7d | %6" PRId64 " | %7.3f | %17.3f | %11.2f |\n", point->series,
+               point->layers, point->experts, point->tokens, outcome.seconds, outcome.processor,
+               outcome.processor / (first * point->linear));
         (void)fflush(stdout);
     }
     return MT_OK;
