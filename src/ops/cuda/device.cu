@@ -1,4 +1,6 @@
 /* The CUDA device: memory, copies, and the table of what it has. */
+#include <cublas_v2.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -53,19 +55,76 @@ static void destroy_state(struct mt_device *device)
 {
     struct cuda_state *state = static_cast<struct cuda_state *>(device->state);
     if (state == NULL) return;
+    if (state->blas != NULL) (void)cublasDestroy(state->blas);
+    if (state->blas_workspace != NULL) (void)cudaFree(state->blas_workspace);
     if (state->stream != NULL) (void)cudaStreamDestroy(state->stream);
     mt_release(device->ctx, state, sizeof *state);
     device->state = NULL;
 }
 
+/* What this device has, in the order of metier/ops.h. */
+static const struct {
+    enum mt_op op;
+    struct mt_op_impl impl; // {run, scratch}
+} table[] = {
+    {MT_OP_gemm, {mt_cuda_gemm, mt_cuda_gemm_scratch}},
+    {MT_OP_grouped_gemm, {mt_cuda_grouped_gemm, mt_cuda_grouped_gemm_scratch}},
+    {MT_OP_grouped_gemm_dw, {mt_cuda_grouped_gemm_dw, mt_cuda_grouped_gemm_dw_scratch}},
+    {MT_OP_embedding_forward, {mt_cuda_embedding_forward, NULL}},
+    {MT_OP_embedding_backward, {mt_cuda_embedding_backward, NULL}},
+    {MT_OP_rmsnorm_forward, {mt_cuda_rmsnorm_forward, NULL}},
+    {MT_OP_rmsnorm_backward, {mt_cuda_rmsnorm_backward, mt_cuda_rmsnorm_backward_scratch}},
+    {MT_OP_layernorm_forward, {mt_cuda_layernorm_forward, NULL}},
+    {MT_OP_layernorm_backward, {mt_cuda_layernorm_backward, mt_cuda_layernorm_backward_scratch}},
+    {MT_OP_rope, {mt_cuda_rope, NULL}},
+    {MT_OP_mla_key_forward, {mt_cuda_mla_key_forward, NULL}},
+    {MT_OP_mla_key_backward, {mt_cuda_mla_key_backward, NULL}},
+    {MT_OP_attention_forward, {mt_cuda_attention_forward, NULL}},
+    {MT_OP_attention_backward, {mt_cuda_attention_backward, mt_cuda_attention_backward_scratch}},
+    {MT_OP_swiglu_forward, {mt_cuda_swiglu_forward, NULL}},
+    {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
+    {MT_OP_bias_forward, {mt_cuda_bias_forward, NULL}},
+    {MT_OP_bias_backward, {mt_cuda_bias_backward, mt_cuda_bias_backward_scratch}},
+    {MT_OP_axpby, {mt_cuda_axpby, NULL}},
+    {MT_OP_fill, {mt_cuda_fill, NULL}},
+    {MT_OP_copy, {mt_cuda_copy, NULL}},
+    {MT_OP_clamp_forward, {mt_cuda_clamp_forward, NULL}},
+    {MT_OP_clamp_backward, {mt_cuda_clamp_backward, NULL}},
+    {MT_OP_random_multiply, {mt_cuda_random_multiply, NULL}},
+    {MT_OP_router_score_forward, {mt_cuda_router_score_forward, NULL}},
+    {MT_OP_router_score_backward, {mt_cuda_router_score_backward, NULL}},
+    {MT_OP_topk, {mt_cuda_topk, NULL}},
+    {MT_OP_topk_weights_forward, {mt_cuda_topk_weights_forward, NULL}},
+    {MT_OP_topk_weights_backward, {mt_cuda_topk_weights_backward, NULL}},
+    {MT_OP_sparsemixer_forward, {mt_cuda_sparsemixer_forward, NULL}},
+    {MT_OP_sparsemixer_backward, {mt_cuda_sparsemixer_backward, NULL}},
+    {MT_OP_dispatch_plan, {mt_cuda_dispatch_plan, mt_cuda_dispatch_plan_scratch}},
+    {MT_OP_dispatch_forward, {mt_cuda_dispatch_forward, NULL}},
+    {MT_OP_dispatch_backward, {mt_cuda_dispatch_backward, NULL}},
+    {MT_OP_combine_forward, {mt_cuda_combine_forward, NULL}},
+    {MT_OP_combine_backward, {mt_cuda_combine_backward, NULL}},
+    {MT_OP_cross_entropy, {mt_cuda_cross_entropy, mt_cuda_cross_entropy_scratch}},
+    {MT_OP_adamw, {mt_cuda_adamw, NULL}},
+    {MT_OP_reduce, {mt_cuda_reduce, mt_cuda_reduce_scratch}},
+    {MT_OP_column_stats_forward, {mt_cuda_column_stats_forward, mt_cuda_column_stats_forward_scratch}},
+    {MT_OP_column_stats_backward, {mt_cuda_column_stats_backward, NULL}},
+    {MT_OP_slot_stats_forward, {mt_cuda_slot_stats_forward, mt_cuda_slot_stats_forward_scratch}},
+    {MT_OP_slot_stats_backward, {mt_cuda_slot_stats_backward, NULL}},
+    {MT_OP_router_zloss_forward, {mt_cuda_router_zloss_forward, mt_cuda_router_zloss_forward_scratch}},
+    {MT_OP_router_zloss_backward, {mt_cuda_router_zloss_backward, NULL}},
+    {MT_OP_router_orth_forward, {mt_cuda_router_orth_forward, NULL}},
+    {MT_OP_router_orth_backward, {mt_cuda_router_orth_backward, NULL}},
+    {MT_OP_ortho_forward, {mt_cuda_ortho_forward, mt_cuda_ortho_forward_scratch}},
+    {MT_OP_ortho_backward, {mt_cuda_ortho_backward, mt_cuda_ortho_backward_scratch}},
+    {MT_OP_slot_drop, {mt_cuda_slot_drop, NULL}},
+};
+
 static void fill_table(struct mt_device *device)
 {
-    device->impl[MT_OP_rmsnorm_forward].run = mt_cuda_rmsnorm_forward;
-    device->impl[MT_OP_rmsnorm_backward].run = mt_cuda_rmsnorm_backward;
-    device->impl[MT_OP_rmsnorm_backward].scratch = mt_cuda_rmsnorm_backward_scratch;
-    device->impl[MT_OP_swiglu_forward].run = mt_cuda_swiglu_forward;
-    device->impl[MT_OP_swiglu_backward].run = mt_cuda_swiglu_backward;
-    for (int op = 0; op < MT_OP_COUNT; op++) device->own[op] = device->impl[op].run != NULL;
+    for (const auto &entry : table) {
+        device->impl[entry.op] = entry.impl;
+        device->own[entry.op] = true;
+    }
 }
 
 extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int threads)
@@ -88,6 +147,7 @@ extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int threads)
     status = cuda_status(device, cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
     if (status != MT_OK) return status;
     state->multiprocessors = properties.multiProcessorCount;
+    state->shared_bytes = properties.sharedMemPerBlockOptin;
     device->memory = MT_MEMORY_DEVICE;
     device->threads = 1;
     device->buffer_create = buffer_create;

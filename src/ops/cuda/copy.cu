@@ -1,0 +1,30 @@
+/* copy: y = x, converting between types. */
+#include "ops/cuda/rows.cuh"
+
+__global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t width)
+{
+    int64_t column = cuda_thread();
+    if (column >= width) return;
+    for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+        double value = cuda_get(a.x, cuda_row_offset(a.x, row) + column);
+        cuda_put(a.y, cuda_row_offset(a.y, row) + column, value);
+    }
+}
+
+enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
+{
+    const struct mt_copy_args *a = static_cast<const struct mt_copy_args *>(args);
+    int64_t count = mt_tensor_count(&a->y);
+    if (count == 0) return MT_OK;
+    bool plain = a->x.dtype == a->y.dtype && mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
+    if (plain) {
+        size_t bytes = (size_t)count * mt_dtype_bytes(a->y.dtype);
+        cudaError_t error =
+            cudaMemcpyAsync(a->y.data, a->x.data, bytes, cudaMemcpyDeviceToDevice, cuda_stream(device));
+        return cuda_status(device, error, "copy");
+    }
+    int64_t rows = cuda_row_count(&a->y);
+    int64_t width = cuda_row_width(&a->y);
+    copy_kernel<<<cuda_grid(rows, width), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, rows, width);
+    return cuda_launched(device, "copy");
+}

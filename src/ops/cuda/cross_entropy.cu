@@ -1,0 +1,237 @@
+/*
+ * cross_entropy by chunks of rows: logits of a chunk by a product, then one block per row makes lse and loss;
+ * with dloss the logits turn into their gradients in place and the products that use them follow. Chunks come
+ * in order, so that accumulated gradients always have the same bits.
+ */
+#include "ops/cuda/column_sums.cuh"
+#include "ops/cuda/gemm.cuh"
+#include "ops/cuda/sums.cuh"
+
+#define LOGITS_AT_ONCE ((int64_t)64 << 20) // elements of a chunk, where the device chooses
+#define MOST_PRODUCTS  4
+
+// ------------------------------------------------------------------ kernels
+
+/* One block per row; logits [rows,V] get the bias added. */
+__global__ static void loss_kernel(struct mt_cross_entropy_args a, float *logits, double *lses)
+{
+    int64_t row = blockIdx.x;
+    int64_t vocabulary = a.weight.dim[0];
+    float *z = logits + row * vocabulary;
+    double highest = -INFINITY;
+    for (int64_t v = threadIdx.x; v < vocabulary; v += CUDA_THREADS) {
+        if (cuda_present(a.bias)) z[v] = (float)((double)z[v] + cuda_get1(a.bias, v));
+        highest = fmax(highest, (double)z[v]);
+    }
+    highest = block_max(highest);
+    double reference = isinf(highest) && highest < 0.0 ? 0.0 : highest; // all of them -inf: lse is -inf
+    double sum = 0.0;
+    for (int64_t v = threadIdx.x; v < vocabulary; v += CUDA_THREADS) {
+        sum += (double)expf((float)((double)z[v] - reference));
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x != 0) return;
+    double lse = sum == 0.0 ? -INFINITY : reference + log(sum);
+    int32_t label = cuda_int1(a.labels, row);
+    lses[row] = lse;
+    if (cuda_present(a.lse)) cuda_put1(a.lse, row, lse);
+    cuda_put1(a.loss, row, label < 0 ? 0.0 : lse - (double)z[label]);
+}
+
+/* logits become (softmax - onehot) · dloss; 0 in ignored rows. */
+__global__ static void gradient_kernel(struct mt_cross_entropy_args a, float *logits, const double *lses)
+{
+    int64_t v = cuda_thread();
+    int64_t vocabulary = a.weight.dim[0];
+    if (v >= vocabulary) return;
+    for (int64_t row = blockIdx.y; row < a.labels.dim[0]; row += gridDim.y) {
+        int32_t label = cuda_int1(a.labels, row);
+        float *z = logits + row * vocabulary + v;
+        double probability = (double)expf((float)((double)*z - lses[row]));
+        double gradient = (probability - (v == label ? 1.0 : 0.0)) * cuda_get1(a.dloss, row);
+        *z = label < 0 ? 0.0f : (float)gradient;
+    }
+}
+
+struct logit_term {
+    const float *gradients; // [rows,V]
+    int64_t vocabulary;
+
+    __device__ double operator()(int64_t row, int64_t column) const
+    {
+        return (double)gradients[row * vocabulary + column];
+    }
+};
+
+// ------------------------------------------------------------------ products of a chunk
+
+static int64_t chunk_rows_of(const struct mt_cross_entropy_args *a)
+{
+    int64_t rows = a->chunk_rows > 0 ? a->chunk_rows : LOGITS_AT_ONCE / a->weight.dim[0];
+    if (rows < 1) rows = 1;
+    return rows < a->hidden.dim[0] ? rows : a->hidden.dim[0];
+}
+
+static void cut_rows(struct mt_tensor *tensor, int64_t start, int64_t rows)
+{
+    if (mt_tensor_present(tensor)) *tensor = mt_tensor_rows(tensor, start, rows);
+}
+
+/* The arguments with only the chunk's rows. */
+static struct mt_cross_entropy_args chunk_of(const struct mt_cross_entropy_args *a, int64_t start,
+                                             int64_t rows)
+{
+    struct mt_cross_entropy_args chunk = *a;
+    cut_rows(&chunk.hidden, start, rows);
+    cut_rows(&chunk.hidden_low, start, rows);
+    cut_rows(&chunk.labels, start, rows);
+    cut_rows(&chunk.loss, start, rows);
+    cut_rows(&chunk.lse, start, rows);
+    cut_rows(&chunk.dloss, start, rows);
+    cut_rows(&chunk.dhidden, start, rows);
+    cut_rows(&chunk.dhidden_low, start, rows);
+    return chunk;
+}
+
+static struct mt_gemm_args product(const struct mt_tensor &x, bool transpose_x, const struct mt_tensor &y,
+                                   bool transpose_y, const struct mt_tensor &result, float beta)
+{
+    struct mt_gemm_args g = {};
+    g.a = x;
+    g.b = y;
+    g.c = result;
+    g.transpose_a = transpose_x;
+    g.transpose_b = transpose_y;
+    g.alpha = 1.0f;
+    g.beta = beta;
+    return g;
+}
+
+/* What makes the chunk's logits; returns how many. */
+static int logit_products(const struct mt_cross_entropy_args *chunk, const struct mt_tensor &logits,
+                          struct mt_gemm_args list[MOST_PRODUCTS])
+{
+    int count = 0;
+    list[count++] = product(chunk->hidden, false, chunk->weight, true, logits, 0.0f);
+    if (mt_tensor_present(&chunk->hidden_low)) {
+        list[count++] = product(chunk->hidden_low, false, chunk->weight_low, true, logits, 1.0f);
+    }
+    return count;
+}
+
+/* What follows from their gradients. */
+static int gradient_products(const struct mt_cross_entropy_args *chunk, const struct mt_tensor &gradients,
+                             struct mt_gemm_args list[MOST_PRODUCTS])
+{
+    int count = 0;
+    if (mt_tensor_present(&chunk->dhidden)) {
+        list[count++] = product(gradients, false, chunk->weight, false, chunk->dhidden, 0.0f);
+    }
+    if (mt_tensor_present(&chunk->dhidden_low)) {
+        list[count++] = product(gradients, false, chunk->weight_low, false, chunk->dhidden_low, 0.0f);
+    }
+    if (mt_tensor_present(&chunk->dweight)) {
+        list[count++] = product(gradients, true, chunk->hidden, false, chunk->dweight, 1.0f);
+    }
+    if (mt_tensor_present(&chunk->dweight_low)) {
+        list[count++] = product(gradients, true, chunk->hidden_low, false, chunk->dweight_low, 1.0f);
+    }
+    return count;
+}
+
+static enum mt_status run_products(struct mt_device *device, const struct mt_gemm_args *list, int count,
+                                   void *scratch)
+{
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < count && status == MT_OK; i++) status = cuda_gemm(device, &list[i], scratch);
+    return status;
+}
+
+// ------------------------------------------------------------------ scratch
+
+/* Where the parts of scratch begin, in bytes. */
+struct layout {
+    size_t lses;     // double [rows], after the logits, f32 [rows,V]
+    size_t partials; // of dbias
+    size_t products;
+    size_t end;
+};
+
+static size_t products_bytes(const struct mt_gemm_args *list, int count)
+{
+    size_t most = 0;
+    for (int i = 0; i < count; i++) {
+        size_t bytes = cuda_gemm_bytes(&list[i]);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+static struct layout layout_of(const struct mt_cross_entropy_args *a)
+{
+    int64_t rows = chunk_rows_of(a);
+    int64_t vocabulary = a->weight.dim[0];
+    struct mt_cross_entropy_args chunk = chunk_of(a, 0, rows);
+    struct mt_tensor logits = mt_tensor_2d(NULL, MT_F32, rows, vocabulary);
+    struct mt_gemm_args list[MOST_PRODUCTS];
+    size_t before = products_bytes(list, logit_products(&chunk, logits, list));
+    size_t after = products_bytes(list, gradient_products(&chunk, logits, list));
+    struct layout layout = {};
+    layout.lses = cuda_floats(rows * vocabulary);
+    layout.partials = layout.lses + cuda_doubles(rows);
+    layout.products = layout.partials;
+    if (mt_tensor_present(&a->dbias)) layout.products += column_sums_bytes(vocabulary);
+    layout.end = layout.products + (before > after ? before : after);
+    return layout;
+}
+
+size_t mt_cuda_cross_entropy_scratch(const struct mt_device *device, const void *args)
+{
+    (void)device;
+    return layout_of(static_cast<const struct mt_cross_entropy_args *>(args)).end;
+}
+
+// ------------------------------------------------------------------ the op
+
+static enum mt_status run_chunk(struct mt_device *device, const struct mt_cross_entropy_args *chunk,
+                                const struct layout *layout)
+{
+    cudaStream_t stream = cuda_stream(device);
+    int64_t rows = chunk->hidden.dim[0];
+    int64_t vocabulary = chunk->weight.dim[0];
+    char *scratch = static_cast<char *>(device->scratch.data);
+    float *values = reinterpret_cast<float *>(scratch);
+    double *lses = reinterpret_cast<double *>(scratch + layout->lses);
+    void *for_products = scratch + layout->products;
+    struct mt_tensor logits = mt_tensor_2d(values, MT_F32, rows, vocabulary);
+    struct mt_gemm_args list[MOST_PRODUCTS];
+    int count = logit_products(chunk, logits, list);
+    enum mt_status status = run_products(device, list, count, for_products);
+    if (status != MT_OK) return status;
+    loss_kernel<<<(unsigned)rows, CUDA_THREADS, 0, stream>>>(*chunk, values, lses);
+    status = cuda_launched(device, "cross_entropy");
+    if (status != MT_OK || !mt_tensor_present(&chunk->dloss)) return status;
+    gradient_kernel<<<cuda_grid(rows, vocabulary), CUDA_THREADS, 0, stream>>>(*chunk, values, lses);
+    if (mt_tensor_present(&chunk->dbias)) {
+        column_sums(stream, logit_term{values, vocabulary}, rows, vocabulary, chunk->dbias,
+                    reinterpret_cast<double *>(scratch + layout->partials));
+    }
+    status = cuda_launched(device, "cross_entropy's gradient");
+    if (status != MT_OK) return status;
+    count = gradient_products(chunk, logits, list);
+    return run_products(device, list, count, for_products);
+}
+
+enum mt_status mt_cuda_cross_entropy(struct mt_device *device, const void *args)
+{
+    const struct mt_cross_entropy_args *a = static_cast<const struct mt_cross_entropy_args *>(args);
+    struct layout layout = layout_of(a);
+    int64_t at_once = chunk_rows_of(a);
+    for (int64_t start = 0; start < a->hidden.dim[0]; start += at_once) {
+        int64_t left = a->hidden.dim[0] - start;
+        struct mt_cross_entropy_args chunk = chunk_of(a, start, left < at_once ? left : at_once);
+        enum mt_status status = run_chunk(device, &chunk, &layout);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}

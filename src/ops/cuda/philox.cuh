@@ -1,0 +1,44 @@
+/* base/rng.h on the device: the same numbers, bit for bit. */
+#ifndef MT_OPS_CUDA_PHILOX_CUH
+#define MT_OPS_CUDA_PHILOX_CUH
+
+#include "ops/cuda/common.cuh"
+
+/* mt_rng_u32: element `index` of a stream. */
+__device__ static inline uint32_t cuda_random_word(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    uint64_t block = index / 4;
+    uint32_t word[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
+    uint32_t key0 = (uint32_t)seed;
+    uint32_t key1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t low = (uint64_t)0xD2511F53u * word[0];
+        uint64_t high = (uint64_t)0xCD9E8D57u * word[2];
+        word[0] = (uint32_t)(high >> 32) ^ word[1] ^ key0;
+        word[1] = (uint32_t)high;
+        word[2] = (uint32_t)(low >> 32) ^ word[3] ^ key1;
+        word[3] = (uint32_t)low;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    switch (index % 4) {
+    case 0: return word[0];
+    case 1: return word[1];
+    case 2: return word[2];
+    default: return word[3];
+    }
+}
+
+/* mt_rng_unit: 24 bits as a float in [0, 1). */
+__device__ static inline float cuda_random_unit(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+/* mt_rng_unit_open: 23 bits as a float in (0, 1). */
+__device__ static inline float cuda_random_unit_open(uint32_t word)
+{
+    return ((float)(word >> 9) + 0.5f) * 0x1p-23f;
+}
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * Statistics over tokens: for every segment b and column c, the sum over b's tokens (those the mask leaves
+ * in) of statistic.value(token, c). Tokens are cut into fixed slices; the slices are added in order, then
+ * handed to statistic.store(b, c, total). Statistic is a struct with
+ *     __device__ double value(int64_t token, int64_t column) const
+ *     __device__ void store(int64_t segment, int64_t column, double total) const
+ */
+#ifndef MT_OPS_CUDA_TOKEN_SUMS_CUH
+#define MT_OPS_CUDA_TOKEN_SUMS_CUH
+
+#include "ops/cuda/common.cuh"
+
+#define TOKEN_SLICES 64
+
+/* False for a token that the mask, if there is one, leaves out. */
+__device__ static inline bool token_counts(const struct mt_tensor &mask, int64_t i)
+{
+    return !cuda_present(mask) || cuda_int1(mask, i) != 0;
+}
+
+/* The group of a token: 0 without segments. */
+__device__ static inline int64_t token_segment(const struct mt_tensor &segment, int64_t i)
+{
+    return cuda_present(segment) ? cuda_int1(segment, i) : 0;
+}
+
+/* The gradient of an optional statistic [B] or [B,n]: 0 where it is absent. */
+__device__ static inline double optional1(const struct mt_tensor &t, int64_t i)
+{
+    return cuda_present(t) ? cuda_get1(t, i) : 0.0;
+}
+
+__device__ static inline double optional2(const struct mt_tensor &t, int64_t i, int64_t j)
+{
+    return cuda_present(t) ? cuda_get2(t, i, j) : 0.0;
+}
+
+/* What the sums run over. */
+struct token_cut {
+    struct mt_tensor mask;    // i32 [N], or absent
+    struct mt_tensor segment; // i32 [N], or absent
+    int64_t tokens, segments, columns;
+};
+
+static inline size_t token_sums_bytes(int64_t segments, int64_t columns)
+{
+    return cuda_doubles(TOKEN_SLICES * segments * columns);
+}
+
+/* partials [slices, segments, columns]. */
+template <typename Statistic>
+__global__ static void token_slices_kernel(Statistic statistic, struct token_cut cut, double *partials)
+{
+    int64_t column = cuda_thread();
+    if (column >= cut.columns) return;
+    int64_t slice_tokens = (cut.tokens + TOKEN_SLICES - 1) / TOKEN_SLICES;
+    int64_t start = (int64_t)blockIdx.z * slice_tokens;
+    int64_t end = start + slice_tokens < cut.tokens ? start + slice_tokens : cut.tokens;
+    for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
+        double sum = 0.0;
+        for (int64_t i = start; i < end; i++) {
+            if (!token_counts(cut.mask, i) || token_segment(cut.segment, i) != b) continue;
+            sum += statistic.value(i, column);
+        }
+        partials[((int64_t)blockIdx.z * cut.segments + b) * cut.columns + column] = sum;
+    }
+}
+
+template <typename Statistic>
+__global__ static void token_finish_kernel(Statistic statistic, struct token_cut cut, const double *partials)
+{
+    int64_t column = cuda_thread();
+    if (column >= cut.columns) return;
+    for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
+        double total = 0.0;
+        for (int64_t slice = 0; slice < TOKEN_SLICES; slice++) {
+            total += partials[(slice * cut.segments + b) * cut.columns + column];
+        }
+        statistic.store(b, column, total);
+    }
+}
+
+/* Launches both; partials has token_sums_bytes. */
+template <typename Statistic>
+static void token_sums(cudaStream_t stream, Statistic statistic, const struct token_cut &cut,
+                       double *partials)
+{
+    if (cut.segments == 0 || cut.columns == 0) return;
+    dim3 grid = cuda_grid(cut.segments, cut.columns);
+    token_slices_kernel<<<dim3(grid.x, grid.y, TOKEN_SLICES), CUDA_THREADS, 0, stream>>>(statistic, cut,
+                                                                                         partials);
+    token_finish_kernel<<<grid, CUDA_THREADS, 0, stream>>>(statistic, cut, partials);
+}
+
+#endif
