@@ -1,7 +1,9 @@
 /* The yardsticks: OpenBLAS's sgemm on its own threads, and memcpy cut into one piece per thread. */
 #include "ops/yardstick.h"
 
+#ifdef METIER_OPENBLAS
 #include <cblas.h>
+#endif
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +19,18 @@ struct yardstick {
     float *c;
 };
 
+bool yardstick_has_sgemm(void)
+{
+#ifdef METIER_OPENBLAS
+    return true;
+#else
+    return false;
+#endif
+}
+
 void yardstick_use_best_openblas(char **argv)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(METIER_OPENBLAS)
     if (getenv("OPENBLAS_CORETYPE") != NULL) return;
     const char *best = NULL;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) best = "HASWELL";
@@ -40,7 +51,11 @@ void yardstick_use_best_openblas(char **argv)
 
 const char *yardstick_openblas_name(void)
 {
+#ifdef METIER_OPENBLAS
     return openblas_get_corename();
+#else
+    return "not built in";
+#endif
 }
 
 static float *new_floats(size_t count)
@@ -60,7 +75,7 @@ static struct yardstick *finish(struct yardstick *y)
 
 struct yardstick *yardstick_new_sgemm(int64_t m, int64_t n, int64_t k, int threads)
 {
-    struct yardstick *y = calloc(1, sizeof *y);
+    struct yardstick *y = yardstick_has_sgemm() ? calloc(1, sizeof *y) : NULL;
     if (y == NULL) return NULL;
     *y = (struct yardstick){.m = m, .n = n, .k = k, .threads = threads};
     y->a = new_floats((size_t)(m * k));
@@ -105,7 +120,9 @@ void yardstick_run(struct yardstick *y)
         run_copy(y);
         return;
     }
+#ifdef METIER_OPENBLAS
     openblas_set_num_threads(y->threads);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)y->m, (int)y->n, (int)y->k, 1.0f, y->a,
                 (int)y->k, y->b, (int)y->k, 0.0f, y->c, (int)y->n);
+#endif
 }

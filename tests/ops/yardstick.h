@@ -4,8 +4,12 @@
 #ifndef MT_TESTS_YARDSTICK_H
 #define MT_TESTS_YARDSTICK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* False in a build without OpenBLAS: then there is no sgemm to be held against. */
+bool yardstick_has_sgemm(void);
 
 /*
  * Debian 12's OpenBLAS does not know the newest processors and then falls back to SSE3 kernels, a fifth
@@ -19,7 +23,7 @@ const char *yardstick_openblas_name(void);
 
 struct yardstick; // opaque
 
-/* Buffers for an M×N×K sgemm or a copy; NULL on no memory. The caller frees. */
+/* Buffers for an M×N×K sgemm or a copy; NULL on no memory, or without sgemm. The caller frees. */
 struct yardstick *yardstick_new_sgemm(int64_t m, int64_t n, int64_t k, int threads);
 struct yardstick *yardstick_new_copy(size_t bytes, int threads); // bytes read plus bytes written
 void yardstick_free(struct yardstick *y);
