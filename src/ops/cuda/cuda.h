@@ -14,7 +14,8 @@ extern "C" {
 
 enum mt_status mt_cuda_init(struct mt_device *device, int threads);
 
-// One function per op, each in the file of its op, listed in device.cu. A scratch function exists where listed.
+// One function per op, each in the file of its op, listed in device.cu. A scratch function exists where
+// listed.
 #define MT_CUDA_DECLARE(name)                                                                                \
     enum mt_status mt_cuda_##name(struct mt_device *device, const void *args);                               \
     size_t mt_cuda_##name##_scratch(const struct mt_device *device, const void *args);

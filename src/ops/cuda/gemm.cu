@@ -23,9 +23,24 @@ static enum mt_status blas_status(const struct mt_device *device, cublasStatus_t
 }
 
 /*
- * The handle, made by the first product: a device that multiplies nothing should not wait for it. With a
- * workspace of its own, one stream and no reduced-precision sums its results are the same bits every time.
+ * With a workspace of its own, one stream and no reduced-precision sums, the same inputs give the same bits
+ * every time.
  */
+static enum mt_status configure(const struct mt_device *device, cublasHandle_t handle)
+{
+    const struct cuda_state *state = cuda_state_of(device);
+    enum mt_status status =
+        blas_status(device, cublasSetStream(handle, state->stream), "giving cuBLAS its stream");
+    if (status != MT_OK) return status;
+    status = blas_status(device, cublasSetWorkspace(handle, state->blas_workspace, WORKSPACE_BYTES),
+                         "giving cuBLAS its workspace");
+    if (status != MT_OK) return status;
+    int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    return blas_status(device, cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)),
+                       "setting cuBLAS's precision");
+}
+
+/* The handle, made by the first product: a device that multiplies nothing should not wait for it. */
 static enum mt_status blas_handle(struct mt_device *device, cublasHandle_t *handle)
 {
     struct cuda_state *state = cuda_state_of(device);
@@ -40,16 +55,14 @@ static enum mt_status blas_handle(struct mt_device *device, cublasHandle_t *hand
     cublasHandle_t made = NULL;
     status = blas_status(device, cublasCreate(&made), "starting cuBLAS");
     if (status != MT_OK) return status;
+    status = configure(device, made);
+    if (status != MT_OK) {
+        (void)cublasDestroy(made);
+        return status;
+    }
     state->blas = made;
     *handle = made;
-    status = blas_status(device, cublasSetStream(made, state->stream), "giving cuBLAS its stream");
-    if (status != MT_OK) return status;
-    status = blas_status(device, cublasSetWorkspace(made, state->blas_workspace, WORKSPACE_BYTES),
-                         "giving cuBLAS its workspace");
-    if (status != MT_OK) return status;
-    int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-    return blas_status(device, cublasSetMathMode(made, static_cast<cublasMath_t>(mode)),
-                       "setting cuBLAS's precision");
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ conversion
