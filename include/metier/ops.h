@@ -592,20 +592,22 @@ enum mt_router_orth_kind {
 };
 
 /*
- * How far the router's rows are from orthogonal, from their Gram matrix G = W Wᵀ. With groups K > 1 (cosine
- * kind only) experts form K equal runs, each compared within itself, and the divisor is K (n/K)². ε = 1e-12.
+ * How far the router's rows w_e are from orthogonal, G = W Wᵀ. With groups K > 1 (cosine kind only) experts
+ * form K equal runs, each compared within itself, and the divisor is K (n/K)². ε = 1e-12. Everything is
+ * double from the rows on: where rows are nearly parallel, the gradient is what is left of a cancellation.
  */
 struct mt_router_orth_forward_args {
-    struct mt_tensor gram; // f32 [n,n]
-    struct mt_tensor loss; // f64 [1]
+    struct mt_tensor weight; // [n,d]
+    struct mt_tensor loss;   // f64 [1]
     enum mt_router_orth_kind kind;
     int groups; // 0 or 1: all together
 };
 
-/* coupling = scale · (Γ + Γᵀ), Γ the gradient in gram: then dW = coupling · W. sign(0) = 0. */
+/* The gradient is scale · ∂loss/∂W, sign(0) = 0. One of the two outputs may be absent. */
 struct mt_router_orth_backward_args {
-    struct mt_tensor gram;     // f32 [n,n]
-    struct mt_tensor coupling; // f32 [n,n]
+    struct mt_tensor weight;  // [n,d]
+    struct mt_tensor dweight; // [n,d], accumulated
+    struct mt_tensor squares; // f64 [1]: the sum of the gradient's squares
     enum mt_router_orth_kind kind;
     int groups;
     float scale;

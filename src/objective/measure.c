@@ -1,6 +1,6 @@
 /*
  * Norms of single terms' gradients, for the log. A term on the scores is taken back to the logits alone,
- * through a gradient of its own; terms on rows X with coupling C have |C·X|² = tr(C G Cᵀ), G = X Xᵀ, from
+ * through a gradient of its own; L_o on rows X with coupling C has |C·X|² = tr(C G Cᵀ), G = X Xᵀ, from
  * matrices already there. Nothing here touches what training adds up.
  */
 #include <math.h>
@@ -21,11 +21,6 @@ void mt_measure_place(struct mt_objective *objective, struct mt_objective_memory
     work->dweight = mt_carve_tensor(&memory->device, slots);
     work->squares = mt_carve_tensor(&memory->device, mt_tensor_1d(NULL, MT_F64, 1));
     int64_t largest = (int64_t)shape->slots * shape->slots;
-    for (int term = 0; term < MT_TERM_COUNT; term++) {
-        bool on_router = mt_term_kind((enum mt_term)term)->path == MT_PATH_ROUTER_ROWS;
-        // There are never fewer experts than slots.
-        if (objective->active[term] && on_router) largest = (int64_t)shape->experts * shape->experts;
-    }
     work->elements = largest > PIECE_ELEMENTS ? largest : PIECE_ELEMENTS;
     work->raw = mt_carve(&memory->host, (size_t)work->elements * mt_dtype_bytes(objective->dtype));
     work->gram = mt_carve(&memory->host, (size_t)work->elements * sizeof(double));

@@ -136,12 +136,6 @@ struct mt_ortho_work {
     int32_t *host_groups;          // [N·k]
 };
 
-/* Memory of the terms on the router's rows (router_rows.c). */
-struct mt_router_rows_work {
-    struct mt_tensor gram;     // [n,n]
-    struct mt_tensor coupling; // [n,n]
-};
-
 /* Memory of measured norms (measure.c). */
 struct mt_measure_work {
     struct mt_tensor dlogits; // [N,n]
@@ -182,7 +176,6 @@ struct mt_objective {
 
     struct mt_tensor column_sums; // f64 [k]: a by-product of counting tokens
     struct mt_ortho_work ortho;
-    struct mt_router_rows_work router_rows;
     struct mt_measure_work measure;
     struct mt_scale_work scale;
 
@@ -276,7 +269,6 @@ enum mt_status mt_ortho_groups_backward(const struct mt_term_call *call, const s
 
 size_t mt_router_rows_statistics(const struct mt_objective *objective);
 void mt_router_rows_value(const struct mt_objective *objective, struct mt_term_view *views);
-void mt_router_rows_place(struct mt_objective *objective, struct mt_objective_memory *memory);
 int mt_router_rows_needs(const struct mt_objective_config *config);
 enum mt_status mt_router_rows_forward(const struct mt_term_call *call, enum mt_router_orth_kind kind,
                                       int groups);

@@ -1,7 +1,7 @@
-/*
- * What the terms on the router's rows share: a function of G = W Wᵀ, W [n,d] the router's weight. Its
- * gradient is dW = C·W with C = Γ + Γᵀ, Γ the gradient in G, and |dW|² = tr(C G Cᵀ).
+/* What the terms on the router's rows share: one op on the router's weight W [n,d], whose loss is the value.
  */
+#include <math.h>
+
 #include "objective/parts.h"
 
 // A layer's numbers: the loss itself [1].
@@ -19,85 +19,52 @@ void mt_router_rows_value(const struct mt_objective *objective, struct mt_term_v
     }
 }
 
-void mt_router_rows_place(struct mt_objective *objective, struct mt_objective_memory *memory)
-{
-    struct mt_router_rows_work *work = &objective->router_rows;
-    int64_t experts = objective->shape.experts;
-    struct mt_tensor square = mt_tensor_2d(NULL, objective->dtype, experts, experts);
-    work->gram = mt_carve_tensor(&memory->device, square);
-    work->coupling = mt_carve_tensor(&memory->device, square);
-}
-
 int mt_router_rows_needs(const struct mt_objective_config *config)
 {
     (void)config;
     return MT_NEEDS_ROUTER_WEIGHT;
 }
 
-static enum mt_status find_gram(const struct mt_term_call *call)
-{
-    return mt_gemm(call->objective->device, &(struct mt_gemm_args){
-                                                .a = call->record->router_weight,
-                                                .b = call->record->router_weight,
-                                                .c = call->objective->router_rows.gram,
-                                                .transpose_b = true,
-                                                .alpha = 1.0f,
-                                            });
-}
-
 enum mt_status mt_router_rows_forward(const struct mt_term_call *call, enum mt_router_orth_kind kind,
                                       int groups)
 {
-    enum mt_status status = find_gram(call);
-    if (status != MT_OK) return status;
     return mt_router_orth_forward(call->objective->device,
                                   &(struct mt_router_orth_forward_args){
-                                      .gram = call->objective->router_rows.gram,
+                                      .weight = call->record->router_weight,
                                       .loss = mt_tensor_1d(call->statistics, MT_F64, 1),
                                       .kind = kind,
                                       .groups = groups,
                                   });
 }
 
-/* C, with the term's weight in it. */
-static enum mt_status find_coupling(const struct mt_term_call *call, enum mt_router_orth_kind kind,
-                                    int groups)
-{
-    enum mt_status status = find_gram(call);
-    if (status != MT_OK) return status;
-    return mt_router_orth_backward(call->objective->device,
-                                   &(struct mt_router_orth_backward_args){
-                                       .gram = call->objective->router_rows.gram,
-                                       .coupling = call->objective->router_rows.coupling,
-                                       .kind = kind,
-                                       .groups = groups,
-                                       .scale = (float)call->host_gradient[0],
-                                   });
-}
-
 enum mt_status mt_router_rows_backward(const struct mt_term_call *call, enum mt_router_orth_kind kind,
                                        int groups, struct mt_routing_gradient *gradient)
 {
     if (!mt_tensor_present(&gradient->drouter_weight)) return MT_OK; // frozen
-    enum mt_status status = find_coupling(call, kind, groups);
-    if (status != MT_OK) return status;
-    return mt_gemm(call->objective->device, &(struct mt_gemm_args){
-                                                .a = call->objective->router_rows.coupling,
-                                                .b = call->record->router_weight,
-                                                .c = gradient->drouter_weight,
-                                                .alpha = 1.0f,
-                                                .beta = 1.0f,
-                                            });
+    return mt_router_orth_backward(call->objective->device, &(struct mt_router_orth_backward_args){
+                                                                .weight = call->record->router_weight,
+                                                                .dweight = gradient->drouter_weight,
+                                                                .kind = kind,
+                                                                .groups = groups,
+                                                                .scale = (float)call->host_gradient[0],
+                                                            });
 }
 
 enum mt_status mt_router_rows_norm(const struct mt_term_call *call, enum mt_router_orth_kind kind, int groups,
                                    double *norm)
 {
-    enum mt_status status = find_coupling(call, kind, groups);
+    struct mt_device *device = call->objective->device;
+    const struct mt_tensor *on_device = &call->objective->measure.squares;
+    enum mt_status status = mt_router_orth_backward(device, &(struct mt_router_orth_backward_args){
+                                                                .weight = call->record->router_weight,
+                                                                .squares = *on_device,
+                                                                .kind = kind,
+                                                                .groups = groups,
+                                                                .scale = (float)call->host_gradient[0],
+                                                            });
     if (status != MT_OK) return status;
-    const struct mt_router_rows_work *work = &call->objective->router_rows;
-    int64_t experts = call->objective->shape.experts;
-    struct mt_tensor gram = mt_tensor_3d(work->gram.data, work->gram.dtype, 1, experts, experts);
-    struct mt_tensor coupling = mt_tensor_3d(work->coupling.data, work->coupling.dtype, 1, experts, experts);
-    return mt_measure_coupled(call->objective, &gram, &coupling, norm);
+    double squares = 0.0;
+    status = mt_device_download(device, &squares, on_device->data, sizeof squares);
+    *norm = sqrt(squares);
+    return status;
 }

@@ -1,16 +1,19 @@
-/* router_orth: refusals, values and couplings computed by hand, groups, clamped rows. */
+/* router_orth: refusals, values and gradients computed by hand, groups, clamped rows, rows that are parallel.
+ */
 #include <math.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "ops/op_test.h"
 
-#define MOST 40 // experts here
+#define MOST 40 // rows here, and columns
 
 struct example {
-    int n;
-    float gram[MOST * MOST];
+    int n, d;
+    float rows[MOST * MOST];
     double loss;
-    float coupling[MOST * MOST];
+    float gradient[MOST * MOST];
+    double squares;
 };
 
 static void assert_close(double got, double expected)
@@ -20,15 +23,18 @@ static void assert_close(double got, double expected)
     }
 }
 
+/* Loss and gradient; the gradient is added to zeros. */
 static void run(const struct op_test *test, struct example *x, enum mt_router_orth_kind kind, int groups)
 {
-    struct mt_router_orth_forward_args forward = {.gram = mt_tensor_2d(x->gram, MT_F32, x->n, x->n),
+    struct mt_router_orth_forward_args forward = {.weight = mt_tensor_2d(x->rows, MT_F32, x->n, x->d),
                                                   .loss = mt_tensor_1d(&x->loss, MT_F64, 1),
                                                   .kind = kind,
                                                   .groups = groups};
     assert_int_equal(mt_router_orth_forward(test->device, &forward), MT_OK);
-    struct mt_router_orth_backward_args backward = {.gram = forward.gram,
-                                                    .coupling = mt_tensor_2d(x->coupling, MT_F32, x->n, x->n),
+    memset(x->gradient, 0, sizeof x->gradient);
+    struct mt_router_orth_backward_args backward = {.weight = forward.weight,
+                                                    .dweight = mt_tensor_2d(x->gradient, MT_F32, x->n, x->d),
+                                                    .squares = mt_tensor_1d(&x->squares, MT_F64, 1),
                                                     .kind = kind,
                                                     .groups = groups,
                                                     .scale = 1.0f};
@@ -45,85 +51,68 @@ static void on_devices(void (*check)(const struct op_test *test))
     }
 }
 
-/* The Gram matrix of n random rows. */
-static void random_gram(struct example *x, int n)
+static void random_rows(struct example *x, int n, int d)
 {
     x->n = n;
-    for (int e = 0; e < n; e++) {
-        for (int f = 0; f < n; f++) {
-            double dot = 0.0;
-            for (int j = 0; j < 9; j++) {
-                dot += (double)mt_rng_normal(8, (uint64_t)e, (uint64_t)j) *
-                       (double)mt_rng_normal(8, (uint64_t)f, (uint64_t)j);
-            }
-            x->gram[e * n + f] = (float)dot;
-        }
-    }
+    x->d = d;
+    for (int i = 0; i < n * d; i++) x->rows[i] = mt_rng_normal(8, 1, (uint64_t)i);
 }
 
 /* Rows of lengths 2 and 3 with the inner product 2: the cosine is 1/3. */
 static void check_cosine(const struct op_test *test)
 {
-    struct example x = {.n = 2, .gram = {4, 2, 2, 9}};
+    struct example x = {.n = 2, .d = 3, .rows = {2, 0, 0, 1, 2, 2}};
+    static const double gradient[] = {0, 1.0 / 9, 1.0 / 9, 8.0 / 81, -2.0 / 81, -2.0 / 81};
     run(test, &x, MT_ROUTER_ORTH_COSINE, 0);
     assert_close(x.loss, 2 * (1.0 / 9) / 4);
-    assert_close((double)x.coupling[0], -1.0 / 36); // so that the gradient is orthogonal to the row
-    assert_close((double)x.coupling[1], 1.0 / 18);
-    assert_close((double)x.coupling[2], 1.0 / 18);
-    assert_close((double)x.coupling[3], -1.0 / 81);
+    for (int i = 0; i < 6; i++) assert_close((double)x.gradient[i], gradient[i]);
+    assert_close(x.squares, 2.0 / 81 + 72.0 / 6561);
     run(test, &x, MT_ROUTER_ORTH_COSINE, 2); // alone in its group a row has nothing to be compared with
     assert_true(fabs(x.loss) < 1e-30);
-    for (int pair = 0; pair < 4; pair++) assert_true(fabs((double)x.coupling[pair]) < 1e-15);
-    struct example one = {.n = 1, .gram = {5}};
+    for (int i = 0; i < 6; i++) assert_true(fabs((double)x.gradient[i]) < 1e-15);
+    struct example one = {.n = 1, .d = 2, .rows = {5, 3}};
     run(test, &one, MT_ROUTER_ORTH_COSINE, 0);
     assert_true(fabs(one.loss) < 1e-30);
-    assert_true(fabs((double)one.coupling[0]) < 1e-15);
+    for (int i = 0; i < 2; i++) assert_true(fabs((double)one.gradient[i]) < 1e-15);
 }
 
 static void check_l1(const struct op_test *test)
 {
-    struct example x = {.n = 2, .gram = {4, 2, -2, 0.5f}};
+    struct example x = {.n = 2, .d = 2, .rows = {2, 0, -0.5f, 0.25f}}; // G: 4, -1, 0.3125
+    static const double gradient[] = {5, -0.5, -3, -0.5};
     run(test, &x, MT_ROUTER_ORTH_L1, 1);
-    assert_close(x.loss, 3 + 2 + 2 + 0.5);
-    assert_close((double)x.coupling[0], 2.0);
-    assert_close((double)x.coupling[1], 0.0); // the two signs differ
-    assert_close((double)x.coupling[2], 0.0);
-    assert_close((double)x.coupling[3], -2.0);
+    assert_close(x.loss, 3 + 1 + 1 + 0.6875);
+    for (int i = 0; i < 4; i++) assert_close((double)x.gradient[i], gradient[i]);
+    assert_close(x.squares, 34.5);
 }
 
 /* An orthonormal router has nothing to gain, and sign(0) is 0. */
 static void check_orthonormal(const struct op_test *test)
 {
     for (int kind = MT_ROUTER_ORTH_COSINE; kind <= MT_ROUTER_ORTH_L1; kind++) {
-        struct example x = {.n = 20};
-        for (int e = 0; e < 20; e++) x.gram[e * 20 + e] = 1.0f;
+        struct example x = {.n = 20, .d = 20};
+        for (int e = 0; e < 20; e++) x.rows[e * 20 + e] = 1.0f;
         run(test, &x, (enum mt_router_orth_kind)kind, 0);
         assert_true(x.loss == 0.0);
-        for (int pair = 0; pair < 400; pair++) assert_true(x.coupling[pair] == 0.0f);
+        assert_true(x.squares == 0.0);
+        for (int i = 0; i < 400; i++) assert_true(x.gradient[i] == 0.0f);
     }
 }
 
-/* Groups are blocks of the matrix: their mean is the loss, and nothing couples across. */
+/* Groups know nothing of each other: the loss is their mean. */
 static void check_groups(const struct op_test *test)
 {
     struct example whole;
-    random_gram(&whole, 40);
+    random_rows(&whole, 40, 9);
     run(test, &whole, MT_ROUTER_ORTH_COSINE, 2);
     double mean = 0.0;
     for (int group = 0; group < 2; group++) {
-        struct example part = {.n = 20};
-        for (int pair = 0; pair < 400; pair++) {
-            part.gram[pair] = whole.gram[(group * 20 + pair / 20) * 40 + group * 20 + pair % 20];
-        }
+        struct example part = {.n = 20, .d = 9};
+        memcpy(part.rows, whole.rows + (ptrdiff_t)group * 180, 180 * sizeof(float));
         run(test, &part, MT_ROUTER_ORTH_COSINE, 0);
         mean += part.loss / 2;
-        for (int pair = 0; pair < 400; pair++) {
-            float coupling = whole.coupling[(group * 20 + pair / 20) * 40 + group * 20 + pair % 20];
-            assert_close((double)coupling, (double)part.coupling[pair] / 2);
-        }
-        for (int pair = 0; pair < 400; pair++) {
-            float across = whole.coupling[(group * 20 + pair / 20) * 40 + (1 - group) * 20 + pair % 20];
-            assert_true(across == 0.0f);
+        for (int i = 0; i < 180; i++) {
+            assert_close((double)whole.gradient[group * 180 + i], (double)part.gradient[i] / 2);
         }
     }
     assert_close(whole.loss, mean);
@@ -132,13 +121,81 @@ static void check_groups(const struct op_test *test)
 /* A zero row counts as one of length 1e-12: its cosine with itself is 0, and its gradient 0 · row. */
 static void check_clamped(const struct op_test *test)
 {
-    struct example x = {.n = 2, .gram = {0, 0, 0, 4}};
+    struct example x = {.n = 2, .d = 2, .rows = {0, 0, 2, 0}};
     run(test, &x, MT_ROUTER_ORTH_COSINE, 0);
     assert_close(x.loss, 0.25);
-    for (int pair = 0; pair < 4; pair++) assert_true(isfinite(x.coupling[pair]));
-    assert_true(x.coupling[1] == 0.0f);
-    assert_true(x.coupling[2] == 0.0f);
-    assert_true(fabs((double)x.coupling[3]) < 1e-15);
+    for (int i = 0; i < 4; i++) assert_true(x.gradient[i] == 0.0f);
+}
+
+/* In one dimension every cosine is 1 or -1 and stays so: no gradient at all, not even a rounded one. */
+static void check_one_column(const struct op_test *test)
+{
+    struct example x;
+    random_rows(&x, 37, 1);
+    run(test, &x, MT_ROUTER_ORTH_COSINE, 0);
+    assert_close(x.loss, 36.0 / 37);
+    assert_true(x.squares == 0.0);
+    for (int i = 0; i < 37; i++) assert_true(x.gradient[i] == 0.0f);
+}
+
+/*
+ * Rows a small angle apart: turning, which is all the cosine feels, is what remains of a large sum. The
+ * gradient stays at right angles to its row, and two rows r ± t, t ⟂ r, have it by hand.
+ */
+static void check_nearly_parallel(const struct op_test *test)
+{
+    const float t = 0x1p-11f;
+    struct example two = {.n = 2, .d = 2, .rows = {1, t, 1, -t}};
+    run(test, &two, MT_ROUTER_ORTH_COSINE, 0);
+    double square = (double)t * (double)t;
+    double cosine = (1 - square) / (1 + square);
+    double along = cosine * (1 - cosine) / (1 + square);               // in the first column
+    double across = -cosine * (1 + cosine) / (1 + square) * (double)t; // in the second
+    assert_true(fabs((double)two.gradient[0] / along - 1) < 1e-6);
+    assert_true(fabs((double)two.gradient[1] / across - 1) < 1e-6);
+    struct example x;
+    random_rows(&x, 30, 12);
+    for (int i = 0; i < 360; i++) x.rows[i] = x.rows[i % 12] + 1e-3f * x.rows[i];
+    run(test, &x, MT_ROUTER_ORTH_COSINE, 0);
+    for (int e = 0; e < 30; e++) {
+        double dot = 0.0;
+        double lengths[2] = {0.0, 0.0};
+        for (int j = 0; j < 12; j++) {
+            double row = (double)x.rows[e * 12 + j];
+            double gradient = (double)x.gradient[e * 12 + j];
+            dot += row * gradient;
+            lengths[0] += row * row;
+            lengths[1] += gradient * gradient;
+        }
+        assert_true(lengths[1] > 0.0);
+        assert_true(fabs(dot) < 2e-7 * sqrt(lengths[0] * lengths[1]));
+    }
+}
+
+/* What was in dweight stays in the sum; squares are of what was added, and can be had alone. */
+static void check_outputs(const struct op_test *test)
+{
+    for (int kind = MT_ROUTER_ORTH_COSINE; kind <= MT_ROUTER_ORTH_L1; kind++) {
+        struct example x;
+        random_rows(&x, 7, 5);
+        run(test, &x, (enum mt_router_orth_kind)kind, 0);
+        float twice[35];
+        memcpy(twice, x.gradient, sizeof twice);
+        double squares = 0.0;
+        struct mt_router_orth_backward_args args = {.weight = mt_tensor_2d(x.rows, MT_F32, 7, 5),
+                                                    .squares = mt_tensor_1d(&squares, MT_F64, 1),
+                                                    .kind = (enum mt_router_orth_kind)kind,
+                                                    .scale = -2.0f};
+        assert_int_equal(mt_router_orth_backward(test->device, &args), MT_OK);
+        double sum = 0.0;
+        for (int i = 0; i < 35; i++) sum += (double)x.gradient[i] * (double)x.gradient[i];
+        assert_close(x.squares / sum, 1.0);
+        assert_close(squares / x.squares, 4.0);
+        args.squares = (struct mt_tensor){0};
+        args.dweight = mt_tensor_2d(twice, MT_F32, 7, 5);
+        assert_int_equal(mt_router_orth_backward(test->device, &args), MT_OK);
+        for (int i = 0; i < 35; i++) assert_close((double)twice[i], -(double)x.gradient[i]);
+    }
 }
 
 static void test_values(void **state)
@@ -149,6 +206,9 @@ static void test_values(void **state)
     on_devices(check_orthonormal);
     on_devices(check_groups);
     on_devices(check_clamped);
+    on_devices(check_one_column);
+    on_devices(check_nearly_parallel);
+    on_devices(check_outputs);
 }
 
 static void test_refusals(void **state)
@@ -157,15 +217,15 @@ static void test_refusals(void **state)
     struct op_test test;
     op_test_open(&test, "cpu");
     float data[36] = {0};
-    float target[36];
+    float target[36] = {0};
     double loss = 0.0;
     struct mt_router_orth_forward_args args = {.kind = (enum mt_router_orth_kind)2, .groups = 4};
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "gram is missing");
-    args.gram = mt_tensor_2d(data, MT_F32, 0, 0);
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "gram's rows is 0");
-    args.gram = mt_tensor_2d(data, MT_F32, 6, 5);
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_SHAPE, "gram is f32 [6, 5]");
-    args.gram = mt_tensor_2d(data, MT_F32, 6, 6);
+    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "weight is missing");
+    args.weight = mt_tensor_2d(data, MT_F32, 0, 5);
+    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "weight's rows is 0");
+    args.weight = mt_tensor_2d(data, MT_I32, 6, 5);
+    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_DTYPE, "weight is i32");
+    args.weight = mt_tensor_2d(data, MT_F32, 6, 5);
     op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "kind is 2");
     args.kind = MT_ROUTER_ORTH_L1;
     op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "groups is 4");
@@ -180,13 +240,16 @@ static void test_refusals(void **state)
     args.loss = mt_tensor_1d(&loss, MT_F64, 1);
     assert_int_equal(mt_router_orth_forward(test.device, &args), MT_OK);
 
-    struct mt_router_orth_backward_args backward = {.gram = args.gram, .groups = 3, .scale = INFINITY};
+    struct mt_router_orth_backward_args backward = {.weight = args.weight, .groups = 3, .scale = INFINITY};
     op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_USAGE,
-                    "coupling is missing");
-    backward.coupling = mt_tensor_2d(target, MT_F32, 3, 3);
+                    "dweight is missing");
+    backward.dweight = mt_tensor_2d(target, MT_F32, 3, 3);
     op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_SHAPE,
-                    "coupling is f32 [3, 3]");
-    backward.coupling = mt_tensor_2d(target, MT_F32, 6, 6);
+                    "dweight is f32 [3, 3]");
+    backward.dweight = mt_tensor_2d(target, MT_F32, 6, 5);
+    backward.squares = mt_tensor_1d(data, MT_F32, 1);
+    op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_DTYPE, "squares is f32");
+    backward.squares = mt_tensor_1d(&loss, MT_F64, 1);
     op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_USAGE, "scale is inf");
     op_test_close(&test);
 }

@@ -3,16 +3,15 @@
 
 #include "ops/check/check.h"
 
-/* What forward and backward share: a square matrix, and runs of experts that divide it evenly. */
-static enum mt_status check_router(const struct mt_device *device, const struct mt_tensor *gram,
+/* What forward and backward share: rows, and runs of experts that divide them evenly. */
+static enum mt_status check_router(const struct mt_device *device, const struct mt_tensor *weight,
                                    enum mt_router_orth_kind kind, int groups)
 {
-    enum mt_status status = mt_check_2d(device, "gram", gram, MT_CHECK_STAT, MT_ANY, MT_ANY);
+    enum mt_status status = mt_check_2d(device, "weight", weight, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
     if (status != MT_OK) return status;
-    int64_t experts = gram->dim[0];
-    status = mt_check_value(device, experts >= 1, "the number of gram's rows", (double)experts, "1 or more");
-    if (status != MT_OK) return status;
-    status = mt_check_2d(device, "gram", gram, MT_CHECK_STAT, experts, experts);
+    int64_t experts = weight->dim[0];
+    status =
+        mt_check_value(device, experts >= 1, "the number of weight's rows", (double)experts, "1 or more");
     if (status != MT_OK) return status;
     bool known = (unsigned)kind <= MT_ROUTER_ORTH_L1;
     status = mt_check_value(device, known, "kind", (double)kind, "cosine or l1");
@@ -28,7 +27,7 @@ static enum mt_status check_router(const struct mt_device *device, const struct 
 enum mt_status mt_check_router_orth_forward(const struct mt_device *device,
                                             const struct mt_router_orth_forward_args *args)
 {
-    enum mt_status status = check_router(device, &args->gram, args->kind, args->groups);
+    enum mt_status status = check_router(device, &args->weight, args->kind, args->groups);
     if (status != MT_OK) return status;
     return mt_check_1d(device, "loss", &args->loss, MT_CHECK_F64, 1);
 }
@@ -36,9 +35,14 @@ enum mt_status mt_check_router_orth_forward(const struct mt_device *device,
 enum mt_status mt_check_router_orth_backward(const struct mt_device *device,
                                              const struct mt_router_orth_backward_args *args)
 {
-    enum mt_status status = check_router(device, &args->gram, args->kind, args->groups);
+    enum mt_status status = check_router(device, &args->weight, args->kind, args->groups);
     if (status != MT_OK) return status;
-    status = mt_check_like(device, "coupling", &args->coupling, MT_CHECK_STAT, &args->gram);
+    bool squares = mt_tensor_present(&args->squares);
+    if (squares) status = mt_check_1d(device, "squares", &args->squares, MT_CHECK_F64, 1);
+    if (status != MT_OK) return status;
+    if (mt_tensor_present(&args->dweight) || !squares) {
+        status = mt_check_like(device, "dweight", &args->dweight, MT_CHECK_FLOAT, &args->weight);
+    }
     if (status != MT_OK) return status;
     return mt_check_value(device, isfinite(args->scale), "scale", (double)args->scale, "a finite number");
 }

@@ -1,78 +1,193 @@
 /*
- * router_orth on a Gram matrix of floats, in double. Forward: one sum per row, added in order. Backward:
- * rows in bands of TILE, each walked in square tiles, because the coupling of e and f needs gram[e,f] and
- * gram[f,e]: the second comes from a tile transposed on the way.
+ * router_orth on rows of f32, bf16 or f16, everything in double from their first reading on. The rows as they
+ * are compared (of the cosine kind: divided by their lengths) are laid out as doubles once; then bands of
+ * BAND rows are independent of each other: their products with the rows of their group, and from these the
+ * band's part of the loss or of the gradient. Columns are taken in blocks that stay in the first-level cache.
+ *
+ * With g_e = Σ_f (c_ef - δ_ef) u_f the cosine kind's gradient is g_e - <g_e, u_e> u_e, over the length: in
+ * one dimension every u is 1 or -1, every step exact, and the difference exactly 0, as it has to be.
  */
 #include <math.h>
 #include <string.h>
 
+#include "ops/cpu/convert.h"
 #include "ops/cpu/level.h"
 
 #define SHORTEST 1e-12 // what a row's length counts for at the least
-#define TILE     16
+#define BAND     4
+#define COLUMNS  256
 
-static int64_t group_size(const struct mt_tensor *gram, int groups)
+/* The rows as they are compared, and what follows from them. */
+struct rows {
+    int64_t experts, width; // n, d
+    int64_t size;           // g: experts of a group
+    bool cosine;
+    double *row;     // [n,d]
+    double *length;  // [n]: what the rows were divided by
+    double *product; // [n,g]: of every row with those of its group
+    double *sum;     // [n]: of every row, for the op's one number
+};
+
+static struct rows rows_at(const struct mt_tensor *weight, enum mt_router_orth_kind kind, int groups,
+                           double *memory)
 {
-    return gram->dim[0] / (groups > 1 ? groups : 1);
+    struct rows r = {
+        .experts = weight->dim[0],
+        .width = weight->dim[1],
+        .size = weight->dim[0] / (groups > 1 ? groups : 1),
+        .cosine = kind == MT_ROUTER_ORTH_COSINE,
+        .row = memory,
+    };
+    if (memory == NULL) return r;
+    r.length = r.row + r.experts * r.width;
+    r.product = r.length + r.experts;
+    r.sum = r.product + r.experts * r.size;
+    return r;
 }
 
-/* inverse[e] = 1 / max(|w_e|, SHORTEST). */
-static void inverse_lengths(const struct mt_tensor *gram, double *inverse)
+static size_t scratch_bytes(const struct mt_tensor *weight, enum mt_router_orth_kind kind, int groups)
 {
-    for (int64_t e = 0; e < gram->dim[0]; e++) {
-        double square = (double)cpu_row(gram, e)[e];
-        inverse[e] = square <= SHORTEST * SHORTEST ? 1.0 / SHORTEST : 1.0 / sqrt(square);
+    struct rows r = rows_at(weight, kind, groups, NULL);
+    return (size_t)r.experts * ((size_t)r.width + (size_t)r.size + 2) * sizeof(double);
+}
+
+/* Row e of the weight, as doubles. */
+static void read_row(const struct mt_tensor *weight, int64_t e, double *row)
+{
+    const unsigned char *source =
+        (const unsigned char *)weight->data + (size_t)(e * weight->stride[0]) * mt_dtype_bytes(weight->dtype);
+    for (int64_t start = 0; start < weight->dim[1]; start += COLUMNS) {
+        int64_t count = cpu_min(COLUMNS, weight->dim[1] - start);
+        float piece[COLUMNS];
+        cpu_convert_to_f32(weight->dtype, source + (size_t)start * mt_dtype_bytes(weight->dtype), count,
+                           piece);
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) row[start + j] = (double)piece[j];
     }
+}
+
+static double length_of(const double *row, int64_t width)
+{
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < width; j++) sum += row[j] * row[j];
+    double length = sqrt(sum);
+    return length <= SHORTEST ? SHORTEST : length; // NaN stays
+}
+
+static void read_rows(const struct mt_device *device, const struct mt_tensor *weight, const struct rows *r)
+{
+#pragma omp parallel for num_threads(cpu_threads(device, r->experts * r->width)) schedule(static)
+    for (int64_t e = 0; e < r->experts; e++) {
+        double *row = r->row + e * r->width;
+        read_row(weight, e, row);
+        r->length[e] = r->cosine ? length_of(row, r->width) : 1.0;
+        double length = r->length[e];
+#pragma omp simd
+        for (int64_t j = 0; j < r->width; j++) row[j] /= length;
+    }
+}
+
+/* Rows [e0, e0 + rows) against the group [from, from + size) they lie in. */
+struct band {
+    int64_t e0, rows;
+    int64_t from;
+};
+
+static int64_t bands_of_group(const struct rows *r)
+{
+    return (r->size + BAND - 1) / BAND;
+}
+
+static struct band band_at(const struct rows *r, int64_t index)
+{
+    int64_t bands = bands_of_group(r);
+    int64_t from = index / bands * r->size;
+    int64_t start = index % bands * BAND;
+    return (struct band){from + start, cpu_min(BAND, r->size - start), from};
+}
+
+/* The place of row `place` of a band; the last one stands in for rows a short band lacks. */
+static int64_t row_of_band(const struct band *band, int64_t place)
+{
+    return band->e0 + cpu_min(place, band->rows - 1);
+}
+
+/* Fills product[e] of the band's rows. */
+static void band_products(const struct rows *r, const struct band *band)
+{
+    for (int64_t e = band->e0; e < band->e0 + band->rows; e++) {
+        memset(r->product + e * r->size, 0, (size_t)r->size * sizeof(double));
+    }
+    for (int64_t start = 0; start < r->width; start += COLUMNS) {
+        int64_t count = cpu_min(COLUMNS, r->width - start);
+        const double *own[BAND];
+        for (int64_t i = 0; i < BAND; i++) own[i] = r->row + row_of_band(band, i) * r->width + start;
+        for (int64_t f = 0; f < r->size; f++) {
+            const double *other = r->row + (band->from + f) * r->width + start;
+            double dot0 = 0.0;
+            double dot1 = 0.0;
+            double dot2 = 0.0;
+            double dot3 = 0.0;
+#pragma omp simd reduction(+ : dot0, dot1, dot2, dot3)
+            for (int64_t j = 0; j < count; j++) {
+                dot0 += own[0][j] * other[j];
+                dot1 += own[1][j] * other[j];
+                dot2 += own[2][j] * other[j];
+                dot3 += own[3][j] * other[j];
+            }
+            double dots[BAND] = {dot0, dot1, dot2, dot3};
+            for (int64_t i = 0; i < band->rows; i++) r->product[(band->e0 + i) * r->size + f] += dots[i];
+        }
+    }
+}
+
+/* Row e's part of the loss, before the divisor; diagonal: the place of e in its group. */
+static double row_loss(const struct rows *r, int64_t e, int64_t diagonal)
+{
+    const double *product = r->product + e * r->size;
+    double sum = 0.0;
+    for (int64_t f = 0; f < r->size; f++) {
+        double difference = product[f] - (f == diagonal ? 1.0 : 0.0);
+        sum += r->cosine ? difference * difference : fabs(difference);
+    }
+    return sum;
+}
+
+static double sum_of_rows(const struct rows *r)
+{
+    double sum = 0.0;
+    for (int64_t e = 0; e < r->experts; e++) sum += r->sum[e];
+    return sum;
+}
+
+static double divisor_of(const struct rows *r)
+{
+    return r->cosine ? (double)(r->experts * r->size) : 1.0;
 }
 
 size_t MT_CPU(router_orth_forward_scratch)(const struct mt_device *device, const void *args)
 {
     (void)device;
     const struct mt_router_orth_forward_args *a = args;
-    return 2 * (size_t)a->gram.dim[0] * sizeof(double);
-}
-
-/* Σ_f |G_ef - δ_ef| */
-static double row_l1(const float *row, int64_t experts, int64_t e)
-{
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t f = 0; f < experts; f++) sum += fabs((double)row[f] - (f == e ? 1.0 : 0.0));
-    return sum;
-}
-
-/* Σ_f (Ĝ_ef - δ_ef)² over the row's group, [from, from + size). */
-static double row_cosine(const float *row, const double *inverse, int64_t from, int64_t size, int64_t e)
-{
-    double sum = 0.0;
-    double own = inverse[e];
-#pragma omp simd reduction(+ : sum)
-    for (int64_t f = from; f < from + size; f++) {
-        double cosine = (double)row[f] * own * inverse[f] - (f == e ? 1.0 : 0.0);
-        sum += cosine * cosine;
-    }
-    return sum;
+    return scratch_bytes(&a->weight, a->kind, a->groups);
 }
 
 enum mt_status MT_CPU(router_orth_forward)(struct mt_device *device, const void *args)
 {
     const struct mt_router_orth_forward_args *a = args;
-    if (!cpu_is_f32(&a->gram)) return mt_ref_router_orth_forward(device, args);
+    if (!cpu_converts(a->weight.dtype)) return mt_ref_router_orth_forward(device, args);
 
-    int64_t experts = a->gram.dim[0];
-    int64_t size = group_size(&a->gram, a->groups);
-    double *sums = device->scratch.data; // [n]
-    double *inverse = sums + experts;    // [n]
-    bool cosine = a->kind == MT_ROUTER_ORTH_COSINE;
-    if (cosine) inverse_lengths(&a->gram, inverse);
-#pragma omp parallel for num_threads(cpu_threads(device, experts *size)) schedule(static)
-    for (int64_t e = 0; e < experts; e++) {
-        const float *row = cpu_row(&a->gram, e);
-        sums[e] = cosine ? row_cosine(row, inverse, e / size * size, size, e) : row_l1(row, experts, e);
+    struct rows r = rows_at(&a->weight, a->kind, a->groups, device->scratch.data);
+    read_rows(device, &a->weight, &r);
+    int64_t bands = r.experts / r.size * bands_of_group(&r);
+#pragma omp parallel for num_threads(cpu_threads(device, r.experts *r.size *r.width)) schedule(static)
+    for (int64_t i = 0; i < bands; i++) {
+        struct band band = band_at(&r, i);
+        band_products(&r, &band);
+        for (int64_t e = band.e0; e < band.e0 + band.rows; e++) r.sum[e] = row_loss(&r, e, e - band.from);
     }
-    double sum = 0.0;
-    for (int64_t e = 0; e < experts; e++) sum += sums[e];
-    ((double *)a->loss.data)[0] = cosine ? sum / (double)(experts * size) : sum;
+    ((double *)a->loss.data)[0] = sum_of_rows(&r) / divisor_of(&r);
     return MT_OK;
 }
 
@@ -80,106 +195,101 @@ size_t MT_CPU(router_orth_backward_scratch)(const struct mt_device *device, cons
 {
     (void)device;
     const struct mt_router_orth_backward_args *a = args;
-    return (size_t)a->gram.dim[0] * sizeof(double);
-}
-
-/* Rows [e0, e0 + rows) against the group [from, from + size) they lie in. */
-struct band {
-    int64_t e0, rows;
-    int64_t from, size;
-};
-
-/* down[e][f] = gram[f0 + f, e0 + e] */
-static void load_transposed(const struct mt_tensor *gram, const struct band *band, int64_t f0,
-                            int64_t columns, float down[TILE][TILE])
-{
-    for (int64_t f = 0; f < columns; f++) {
-        const float *row = cpu_row(gram, f0 + f) + band->e0;
-        for (int64_t e = 0; e < band->rows; e++) down[e][f] = row[e];
-    }
-}
-
-/* One row of a tile: coupling = scale · (sign(G_ef - δ_ef) + sign(G_fe - δ_fe)). */
-static void tile_row_l1(const float *across, const float *down, int64_t columns, int64_t diagonal,
-                        double scale, float *coupling)
-{
-#pragma omp simd
-    for (int64_t f = 0; f < columns; f++) {
-        float same = f == diagonal ? 1.0f : 0.0f;
-        int signs = (across[f] > same) - (across[f] < same) + (down[f] > same) - (down[f] < same);
-        coupling[f] = (float)(scale * (double)signs);
-    }
+    return scratch_bytes(&a->weight, a->kind, a->groups);
 }
 
 /*
- * One row of a tile: coupling = scale · 2 (Ĝ_ef + Ĝ_fe - 2δ_ef) / (l_e l_f), the divisor being part of scale.
- * Returns Σ_f (Ĝ_ef - δ_ef) Ĝ_ef + (Ĝ_fe - δ_fe) Ĝ_fe: what the length of row e has to do with it.
+ * Turns product[e] into what every row of the group pulls row e with. Returns how much of row e itself is to
+ * be taken out of their sum: <g_e, u_e>, or 0 for a row whose length may change.
  */
-static double tile_row_cosine(const float *across, const float *down, int64_t columns, int64_t diagonal,
-                              double scale, double own_inverse, const double *inverse, float *coupling)
+static double find_pulls(const struct rows *r, int64_t e, int64_t diagonal)
 {
-    double pull = 0.0;
-#pragma omp simd reduction(+ : pull)
-    for (int64_t f = 0; f < columns; f++) {
-        double over = own_inverse * inverse[f];
-        double same = f == diagonal ? 1.0 : 0.0;
-        double cosine = (double)across[f] * over;
-        double other = (double)down[f] * over;
-        pull += (cosine - same) * cosine + (other - same) * other;
-        coupling[f] = (float)(2.0 * scale * over * (cosine - same + (other - same)));
+    double *product = r->product + e * r->size;
+    double along = 0.0;
+    for (int64_t f = 0; f < r->size; f++) {
+        double difference = product[f] - (f == diagonal ? 1.0 : 0.0);
+        along += difference * product[f];
+        product[f] = r->cosine ? difference : (double)((difference > 0.0) - (difference < 0.0));
     }
-    return pull;
+    return r->cosine && r->length[e] > SHORTEST ? along : 0.0;
 }
 
-static void couple_band(const struct mt_router_orth_backward_args *a, const struct band *band,
-                        const double *inverse)
+/* pulled[i] = Σ_f pull of f on the band's row i · row f, columns [start, start + count). */
+static void pull_columns(const struct rows *r, const struct band *band, int64_t start, int64_t count,
+                         double pulled[BAND][COLUMNS])
 {
-    bool cosine = a->kind == MT_ROUTER_ORTH_COSINE;
-    double scale = (double)a->scale / (cosine ? (double)(a->gram.dim[0] * band->size) : 1.0);
-    double pull[TILE] = {0};
-    for (int64_t f0 = band->from; f0 < band->from + band->size; f0 += TILE) {
-        int64_t columns = cpu_min(TILE, band->from + band->size - f0);
-        float down[TILE][TILE];
-        load_transposed(&a->gram, band, f0, columns, down);
-        for (int64_t e = 0; e < band->rows; e++) {
-            const float *across = cpu_row(&a->gram, band->e0 + e) + f0;
-            float *coupling = cpu_row(&a->coupling, band->e0 + e) + f0;
-            int64_t diagonal = band->e0 + e - f0;
-            if (cosine) {
-                pull[e] += tile_row_cosine(across, down[e], columns, diagonal, scale, inverse[band->e0 + e],
-                                           inverse + f0, coupling);
-            } else {
-                tile_row_l1(across, down[e], columns, diagonal, scale, coupling);
-            }
+    memset(pulled, 0, sizeof(double) * BAND * COLUMNS);
+    for (int64_t f = 0; f < r->size; f++) {
+        const double *other = r->row + (band->from + f) * r->width + start;
+        double pull[BAND];
+        for (int64_t i = 0; i < BAND; i++) pull[i] = r->product[row_of_band(band, i) * r->size + f];
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) {
+            pulled[0][j] += pull[0] * other[j];
+            pulled[1][j] += pull[1] * other[j];
+            pulled[2][j] += pull[2] * other[j];
+            pulled[3][j] += pull[3] * other[j];
         }
     }
-    for (int64_t e = band->e0; e < band->e0 + band->rows && cosine; e++) {
-        float *coupling = cpu_row(&a->coupling, e);
-        memset(coupling, 0, (size_t)band->from * sizeof(float));
-        int64_t end = band->from + band->size;
-        memset(coupling + end, 0, (size_t)(a->gram.dim[0] - end) * sizeof(float));
-        bool clamped = (double)cpu_row(&a->gram, e)[e] <= SHORTEST * SHORTEST;
-        double by_length = 2.0 * scale * pull[e - band->e0] * inverse[e] * inverse[e];
-        if (!clamped) coupling[e] = (float)((double)coupling[e] - by_length);
+}
+
+/* dweight += factor · (pulled - along · row), if there is one; returns the sum of the squares added. */
+static double add_gradient(const double *pulled, const double *row, double along, double factor,
+                           int64_t count, float *dweight)
+{
+    double squares = 0.0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t j = 0; j < count; j++) {
+        double gradient = factor * (pulled[j] - along * row[j]);
+        squares += gradient * gradient;
+    }
+    if (dweight == NULL) return squares;
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) {
+        dweight[j] = (float)((double)dweight[j] + factor * (pulled[j] - along * row[j]));
+    }
+    return squares;
+}
+
+static void band_gradient(const struct rows *r, const struct band *band, double scale,
+                          const struct mt_tensor *dweight)
+{
+    double along[BAND];
+    for (int64_t i = 0; i < band->rows; i++) {
+        along[i] = find_pulls(r, band->e0 + i, band->e0 + i - band->from);
+        r->sum[band->e0 + i] = 0.0;
+    }
+    bool wanted = mt_tensor_present(dweight);
+    for (int64_t start = 0; start < r->width; start += COLUMNS) {
+        int64_t count = cpu_min(COLUMNS, r->width - start);
+        double pulled[BAND][COLUMNS];
+        pull_columns(r, band, start, count, pulled);
+        for (int64_t i = 0; i < band->rows; i++) {
+            int64_t e = band->e0 + i;
+            r->sum[e] +=
+                add_gradient(pulled[i], r->row + e * r->width + start, along[i], scale / r->length[e], count,
+                             wanted ? cpu_row(dweight, e) + start : NULL);
+        }
     }
 }
 
 enum mt_status MT_CPU(router_orth_backward)(struct mt_device *device, const void *args)
 {
     const struct mt_router_orth_backward_args *a = args;
-    if (!cpu_is_f32(&a->gram) || !cpu_is_f32(&a->coupling)) return mt_ref_router_orth_backward(device, args);
+    bool fast = cpu_converts(a->weight.dtype);
+    if (mt_tensor_present(&a->dweight)) fast = fast && cpu_is_f32(&a->dweight);
+    if (!fast) return mt_ref_router_orth_backward(device, args);
 
-    int64_t experts = a->gram.dim[0];
-    int64_t size = group_size(&a->gram, a->groups);
-    int64_t bands = (size + TILE - 1) / TILE; // of one group
-    double *inverse = device->scratch.data;   // [n]
-    inverse_lengths(&a->gram, inverse);
-#pragma omp parallel for num_threads(cpu_threads(device, experts *experts)) schedule(static)
-    for (int64_t i = 0; i < experts / size * bands; i++) {
-        int64_t from = i / bands * size;
-        int64_t start = i % bands * TILE;
-        struct band band = {from + start, cpu_min(TILE, size - start), from, size};
-        couple_band(a, &band, inverse);
+    struct rows r = rows_at(&a->weight, a->kind, a->groups, device->scratch.data);
+    read_rows(device, &a->weight, &r);
+    double scale = (double)a->scale * (r.cosine ? 4.0 : 2.0) / divisor_of(&r);
+    int64_t bands = r.experts / r.size * bands_of_group(&r);
+#pragma omp parallel for num_threads(cpu_threads(device, r.experts *r.size *r.width)) schedule(static)
+    for (int64_t i = 0; i < bands; i++) {
+        struct band band = band_at(&r, i);
+        band_products(&r, &band);
+        band_gradient(&r, &band, scale, &a->dweight);
     }
+    if (mt_tensor_present(&a->squares)) ((double *)a->squares.data)[0] = sum_of_rows(&r);
     return MT_OK;
 }
