@@ -10,7 +10,8 @@
  * A few rows against a weight as stored are multiplied without packing (gemm_few.h).
  *
  * An element of C is summed in one way whatever m and n are and wherever its tile was cut: in one lane, step
- * by step, and after each block of steps merged into C (vector_merge). How steps are cut follows from k alone.
+ * by step, and after each block of steps merged into C (vector_merge). How steps are cut follows from k
+ * alone.
  */
 #include "ops/cpu/gemm_block.h"
 

@@ -15,7 +15,7 @@
 #include "ops/cpu/gemm_pack.h"
 
 #if VECTOR_LANES == 16 || defined(__aarch64__)
-#define FEW_ROWS 8 // sums at a time; the rest of 32 registers hold the square
+#define FEW_ROWS 8 // sums at a time; the rest of 32 registers holds the square
 #else
 #define FEW_ROWS 4 // of 16 registers
 #endif
@@ -107,59 +107,45 @@ VECTOR_INLINE void few_rest(int rows, enum mt_dtype dtype, int64_t steps, int64_
     }
 }
 
-/* `rows` rows and `panels` vectors of columns; these and the type are constants wherever this is inlined. */
-VECTOR_INLINE void few_tile(int rows, int panels, enum mt_dtype dtype, const struct few_product *x,
+/* `rows` rows and a vector of columns; the number and the type are constants wherever this is inlined. */
+VECTOR_INLINE void few_tile(int rows, enum mt_dtype dtype, const struct few_product *x,
                             const struct few_tile *t)
 {
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     const int64_t line_bytes = x->b_column * bytes;
     const int64_t square_steps = few_square_steps(dtype);
-    vector_f32 sum[2][FEW_ROWS];
+    vector_f32 sum[FEW_ROWS];
     UNROLL
-    for (int v = 0; v < panels; v++) {
-        UNROLL
-        for (int i = 0; i < rows; i++) sum[v][i] = (vector_f32){0};
-    }
+    for (int i = 0; i < rows; i++) sum[i] = (vector_f32){0};
     int64_t p = 0;
     for (; p + square_steps <= t->steps; p += square_steps) {
-        // Sums of one panel wait for each other; those of two take turns.
-        UNROLL
-        for (int v = 0; v < panels; v++) {
-            vector_u32 square[VECTOR_LANES];
-            const char *lines = t->b + v * VECTOR_LANES * line_bytes + p * bytes;
-            vector_load_transposed(lines, line_bytes, t->last, square);
-            few_square(rows, dtype, square, t->a + p, x->a_row, sum[v]);
-        }
+        vector_u32 square[VECTOR_LANES];
+        vector_load_transposed(t->b + p * bytes, line_bytes, t->last, square);
+        few_square(rows, dtype, square, t->a + p, x->a_row, sum);
+    }
+    if (p < t->steps) {
+        few_rest(rows, dtype, t->steps - p, t->last, t->b + p * bytes, line_bytes, t->a + p, x->a_row, sum);
     }
     UNROLL
-    for (int v = 0; v < panels; v++) {
-        const char *lines = t->b + v * VECTOR_LANES * line_bytes + p * bytes;
-        if (p < t->steps) {
-            few_rest(rows, dtype, t->steps - p, t->last, lines, line_bytes, t->a + p, x->a_row, sum[v]);
-        }
-        UNROLL
-        for (int i = 0; i < rows; i++) {
-            vector_merge(sum[v][i], x->alpha, t->beta, t->c + i * x->c_row + v * VECTOR_LANES);
-        }
-    }
+    for (int i = 0; i < rows; i++) vector_merge(sum[i], x->alpha, t->beta, t->c + i * x->c_row);
 }
 
-/* One to FEW_ROWS rows of whole vectors. Few rows leave registers for a second panel. */
-VECTOR_INLINE void few_rows(int64_t rows, int panels, enum mt_dtype dtype, const struct few_product *x,
+/* One to FEW_ROWS rows of a whole vector. */
+VECTOR_INLINE void few_rows(int64_t rows, enum mt_dtype dtype, const struct few_product *x,
                             const struct few_tile *tile)
 {
     struct few_tile whole = *tile;
     whole.last = VECTOR_LANES - 1;
     switch (rows) {
-    case 1: few_tile(1, panels, dtype, x, &whole); break;
-    case 2: few_tile(2, panels, dtype, x, &whole); break;
-    case 3: few_tile(3, panels, dtype, x, &whole); break;
-    case 4: few_tile(4, panels, dtype, x, &whole); break;
+    case 1: few_tile(1, dtype, x, &whole); break;
+    case 2: few_tile(2, dtype, x, &whole); break;
+    case 3: few_tile(3, dtype, x, &whole); break;
+    case 4: few_tile(4, dtype, x, &whole); break;
 #if FEW_ROWS > 4
-    case 5: few_tile(5, panels, dtype, x, &whole); break;
-    case 6: few_tile(6, panels, dtype, x, &whole); break;
-    case 7: few_tile(7, panels, dtype, x, &whole); break;
-    case 8: few_tile(8, panels, dtype, x, &whole); break;
+    case 5: few_tile(5, dtype, x, &whole); break;
+    case 6: few_tile(6, dtype, x, &whole); break;
+    case 7: few_tile(7, dtype, x, &whole); break;
+    case 8: few_tile(8, dtype, x, &whole); break;
 #endif
     default: break;
     }
@@ -176,17 +162,17 @@ VECTOR_INLINE void few_edge(enum mt_dtype dtype, const struct few_product *x, co
         float *target = tile->c + i * x->c_row;
         edge.a = tile->a + i * x->a_row;
         if (tile->beta != 0.0f) memcpy(columns, target, bytes);
-        few_tile(1, 1, dtype, x, &edge);
+        few_tile(1, dtype, x, &edge);
         memcpy(target, columns, bytes);
     }
 }
 
-/* Columns [column, column + columns of `panels` vectors), all steps. */
-VECTOR_INLINE void few_columns(int panels, enum mt_dtype dtype, const struct few_product *x, int64_t column)
+/* Columns [column, column + VECTOR_LANES), as far as they exist, and all steps. */
+VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x, int64_t column)
 {
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     int64_t passes = (x->m + FEW_ROWS - 1) / FEW_ROWS;
-    int64_t columns = cpu_min(panels * VECTOR_LANES, x->n - column);
+    int64_t columns = cpu_min(VECTOR_LANES, x->n - column);
     for (int64_t p = 0; p < x->k; p += x->steps) {
         struct few_tile tile = {
             .a = x->a + p,
@@ -200,24 +186,20 @@ VECTOR_INLINE void few_columns(int panels, enum mt_dtype dtype, const struct few
             few_edge(dtype, x, &tile);
             continue;
         }
-        // The rows pass over the same few lines of the weight, which stay in the cache.
+        // The rows pass over the same few lines of the weight, which stay in the first-level cache.
         for (int64_t pass = 0; pass < passes; pass++) {
             int64_t i = pass * x->m / passes;
             struct few_tile part = tile;
             part.a += i * x->a_row;
             part.c += i * x->c_row;
-            few_rows((pass + 1) * x->m / passes - i, panels, dtype, x, &part);
+            few_rows((pass + 1) * x->m / passes - i, dtype, x, &part);
         }
     }
 }
 
 VECTOR_INLINE void few_typed(enum mt_dtype dtype, const struct few_product *x)
 {
-    int64_t column = 0;
-    if (x->m <= FEW_ROWS / 2) {
-        for (; column + 2 * VECTOR_LANES <= x->n; column += 2 * VECTOR_LANES) few_columns(2, dtype, x, column);
-    }
-    for (; column < x->n; column += VECTOR_LANES) few_columns(1, dtype, x, column);
+    for (int64_t column = 0; column < x->n; column += VECTOR_LANES) few_columns(dtype, x, column);
 }
 
 /* True when gemm_few serves the product. */
