@@ -150,8 +150,8 @@ void cases_gemm(struct case_list *list)
     add_speed(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
     add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
     // Decode: every weight is read once for a few rows.
-    static const int64_t rows[] = {1, 4, 16};
-    for (int i = 0; i < 3; i++) {
+    static const int64_t rows[] = {1, 4, 8, 16};
+    for (int i = 0; i < 4; i++) {
         struct gemm_case g = {.m = rows[i], .n = 8192, .k = 4096, .form = "NT"};
         add_speed_bytes(list, g);
         g.b_type = MT_BF16;

@@ -99,12 +99,14 @@ static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
                      mt_tensor_present(&a->dweight_low);
     int64_t fitting = LOGIT_BYTES / (vocabulary * (int64_t)sizeof(float));
     int64_t wanted = plan.gradients ? clamp(fitting, LEAST_ROWS, MOST_ROWS) : MOST_ROWS;
-    int64_t rows = cpu_min(a->chunk_rows > 0 ? a->chunk_rows : wanted, a->hidden.dim[0]);
+    int64_t chunk = a->chunk_rows > 0 ? a->chunk_rows : wanted;
+    int64_t rows = cpu_min(chunk, a->hidden.dim[0]);
     plan.most_rows = rows;
     plan.tiles = (vocabulary + TILE_COLUMNS - 1) / TILE_COLUMNS;
     plan.lanes = plan.tiles;
     if (sums_hidden) {
-        int64_t lane_bytes = (rows + 1) * (width + rank) * (int64_t)sizeof(float);
+        // By what a whole chunk would take: the lanes are the order of a row's sum, whatever else is summed.
+        int64_t lane_bytes = (chunk + 1) * (width + rank) * (int64_t)sizeof(float);
         plan.lanes = cpu_min(plan.tiles, clamp(LANE_BYTES / lane_bytes, 1, MOST_LANES));
     }
     bool converts_bias = mt_tensor_present(&a->bias) && !cpu_is_f32(&a->bias);

@@ -7,11 +7,15 @@
  *             for each group of column panels: pack B
  *                 for each panel of A, for each panel of B: a tile of C
  *
- * A few rows against a weight as stored are dot products instead (gemm_dot.h).
+ * A few rows against a weight as stored are multiplied without packing (gemm_few.h).
+ *
+ * An element of C is summed in one way whatever m and n are and wherever its tile was cut: in one lane, step
+ * by step, and after each block of steps merged into C (vector_merge). How steps are cut follows from k
+ * alone.
  */
 #include "ops/cpu/gemm_block.h"
 
-#include "ops/cpu/gemm_dot.h"
+#include "ops/cpu/gemm_few.h"
 #include "ops/cpu/gemm_kernel.h"
 #include "ops/cpu/gemm_pack.h"
 
@@ -82,7 +86,7 @@ static void pack_b(struct gemm_operand b, int64_t columns, int64_t k, float *pac
     }
 }
 
-/* A tile at the right edge: computed beside C, then merged column by column. */
+/* A tile at the right edge: computed on a copy of its part of C, by the same kernels as any other. */
 static void edge_tile(int64_t rows, int64_t columns, int64_t k, const float *a, const float *b, float alpha,
                       float beta, float *c, int64_t c_row, struct read_ahead *ahead)
 {
@@ -91,15 +95,13 @@ static void edge_tile(int64_t rows, int64_t columns, int64_t k, const float *a, 
         kernels[rows - 1](k, a, b, alpha, beta, c, c_row, ahead);
         return;
     }
-    float tile[TILE_ROWS * TILE_COLUMNS];
-    kernels[rows - 1](k, a, b, 1.0f, 0.0f, tile, TILE_COLUMNS, ahead);
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            float value = alpha * tile[i * TILE_COLUMNS + j];
-            float *target = &c[i * c_row + j];
-            *target = beta == 0.0f ? value : value + beta * *target;
-        }
+    float tile[TILE_ROWS * TILE_COLUMNS] = {0};
+    size_t bytes = (size_t)columns * sizeof(float);
+    if (beta != 0.0f) {
+        for (int64_t i = 0; i < rows; i++) memcpy(tile + i * TILE_COLUMNS, c + i * c_row, bytes);
     }
+    kernels[rows - 1](k, a, b, alpha, beta, tile, TILE_COLUMNS, ahead);
+    for (int64_t i = 0; i < rows; i++) memcpy(c + i * c_row, tile + i * TILE_COLUMNS, bytes);
 }
 
 /* C[rows, columns] from packed A and one group of packed panels of B. */
@@ -168,13 +170,13 @@ void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gem
         scale_only(m, n, beta, c, c_row);
         return;
     }
-    if (gemm_dot_fits(m, a, b)) {
-        gemm_dot(m, n, k, alpha, a, b, beta, c, c_row);
-        return;
-    }
     // Steps are shared out evenly, in whole vectors: no thin last block.
     int64_t step_blocks = (k + STEP_BLOCK - 1) / STEP_BLOCK;
     int64_t steps = ((k + step_blocks - 1) / step_blocks + STEP_GRAIN - 1) / STEP_GRAIN * STEP_GRAIN;
+    if (gemm_few_fits(m, a, b)) {
+        gemm_few(m, n, k, steps, alpha, a, b, beta, c, c_row);
+        return;
+    }
     for (int64_t i = 0; i < m; i += ROW_BLOCK) {
         for (int64_t p = 0; p < k; p += steps) {
             float keep = p == 0 ? beta : 1.0f; // later blocks of steps add to the first

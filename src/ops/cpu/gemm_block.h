@@ -1,7 +1,7 @@
 /*
  * One thread's matrix product, the building block of gemm, grouped_gemm, attention and cross_entropy.
- * Its result depends on its arguments alone (never on threads), so a caller that cuts its work into
- * fixed pieces gets the same bits for any thread count.
+ * An element of C depends on its row of A, its column of B, k, alpha, beta and the types alone: neither m
+ * nor n, nor where a caller cuts its rows and columns, changes a bit.
  */
 #ifndef MT_OPS_CPU_GEMM_BLOCK_H
 #define MT_OPS_CPU_GEMM_BLOCK_H

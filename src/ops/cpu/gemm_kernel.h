@@ -86,10 +86,7 @@ VECTOR_INLINE void tile_product(int rows, int vectors, int64_t k, const float *a
     for (int i = 0; i < rows; i++) {
         UNROLL
         for (int v = 0; v < vectors; v++) {
-            float *target = c + i * c_row + v * VECTOR_LANES;
-            vector_f32 value = alpha * sum[i][v];
-            if (beta != 0.0f) value += beta * vector_load(target);
-            vector_store(target, value);
+            vector_merge(sum[i][v], alpha, beta, c + i * c_row + v * VECTOR_LANES);
         }
     }
 }

@@ -1,6 +1,6 @@
 /*
- * How a product's C is cut into tiles for the threads. The cut follows from the sizes alone: every tile
- * is one gemm_block call, so the bits do not depend on who computes it, or on how many do.
+ * How a product's C is cut into tiles for the threads. Every tile is one gemm_block call, which gives an
+ * element the same bits in any tile: they depend neither on the cut nor on who computes it.
  */
 #ifndef MT_OPS_CPU_GEMM_TILES_H
 #define MT_OPS_CPU_GEMM_TILES_H

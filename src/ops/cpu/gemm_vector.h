@@ -20,6 +20,17 @@
 
 #define TILE_COLUMNS (TILE_VECTORS * VECTOR_LANES)
 
+/*
+ * C = alpha · sum + beta · C, one vector of it; beta 0 does not read C. Both products are rounded before they
+ * are added, so that every kernel's result is the same.
+ */
+VECTOR_INLINE void vector_merge(vector_f32 sum, float alpha, float beta, float *c)
+{
+    vector_f32 value = vector_rounded(alpha * sum);
+    if (beta != 0.0f) value += vector_rounded(beta * vector_load(c));
+    vector_store(c, value);
+}
+
 /* f16 bits (in the low half of each lane) to f32, as mt_f16_to_float. */
 VECTOR_INLINE vector_f32 vector_from_f16(vector_u32 half)
 {

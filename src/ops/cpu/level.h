@@ -7,6 +7,8 @@
  *    intrinsics, so that every level and aarch64 come from the same source.
  *  - How work is cut into pieces never depends on the number of threads; partial sums are combined in
  *    piece order. Then the bits are the same for any thread count.
+ *  - What a row gets does not depend on the other rows of the call: rows taken together are computed as
+ *    one alone would be. Of a·b + c·d, where two places must agree, fix the rounding (vector_rounded).
  *  - A case not worth a fast path (an unusual type) is handed to ref.
  */
 #ifndef MT_OPS_CPU_LEVEL_H

@@ -47,6 +47,23 @@ VECTOR_INLINE void vector_store(float *target, vector_f32 value)
     *(memory_f32 *)target = value;
 }
 
+/*
+ * The value itself. Of a·b + c·d a compiler may fuse either product with the addition, and need not choose
+ * alike in every place the code is inlined into: a product that has passed through here is not fused. (The
+ * empty instruction is what no optimisation looks through; a value in a register costs nothing.)
+ */
+VECTOR_INLINE vector_f32 vector_rounded(vector_f32 value)
+{
+#if defined(__x86_64__)
+    __asm__("" : "+v"(value));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(value));
+#else
+    __asm__("" : "+m"(value));
+#endif
+    return value;
+}
+
 // Pairs of neighbouring lanes, and of neighbouring 128-bit parts, taken from two vectors.
 #if VECTOR_LANES == 16
 #define LANES_LOW(a, b)                                                                                      \
