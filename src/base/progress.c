@@ -126,7 +126,7 @@ static void fill_fields(const struct mt_progress *p, double now, bool final, str
     }
     set_field(line, FIELD_COUNT, text, p->utf8);
     double rate = final ? overall_rate(p, now) : p->rate;
-    format_rate(text, sizeof text, rate, p->options.unit);
+    format_rate(text, sizeof text, p->shown_rate > 0.0 ? p->shown_rate : rate, p->options.unit);
     set_field(line, FIELD_RATE, text, p->utf8);
     if (final || !known) {
         format_duration(duration, sizeof duration, now - p->start);
@@ -174,6 +174,24 @@ static void leave_out(struct line *line, enum field field)
     line->columns[field] = 0;
 }
 
+/* Cuts the note to so many columns, between parts where it has parts. */
+static void shorten_note(const struct mt_progress *p, int columns, struct line *line)
+{
+    char kept[FIELD_BYTES];
+    char *note = line->text[FIELD_NOTE];
+    (void)mt_columns_copy(kept, sizeof kept, note, columns, p->utf8);
+    size_t bytes = strlen(kept);
+    if (strncmp(note + bytes, "  ", 2) != 0) {
+        for (size_t end = bytes; end >= 2; end--) {
+            if (strncmp(kept + end - 2, "  ", 2) != 0) continue;
+            bytes = end - 2;
+            break;
+        }
+    }
+    kept[bytes] = '\0';
+    line->columns[FIELD_NOTE] = mt_columns_copy(note, FIELD_BYTES, kept, FIELD_BYTES, p->utf8);
+}
+
 /* Makes the line fit: a full bar if possible, then a smaller one, a shorter note, fewer fields. */
 static void fit_line(const struct mt_progress *p, int width, struct line *line)
 {
@@ -183,10 +201,7 @@ static void fit_line(const struct mt_progress *p, int width, struct line *line)
     if (spare < 0 && line->columns[FIELD_NOTE] > 0) {
         int note = line->columns[FIELD_NOTE] + spare;
         if (note > 0) {
-            char kept[FIELD_BYTES];
-            line->columns[FIELD_NOTE] =
-                mt_columns_copy(kept, sizeof kept, line->text[FIELD_NOTE], note, p->utf8);
-            memcpy(line->text[FIELD_NOTE], kept, sizeof kept);
+            shorten_note(p, note, line);
         } else {
             leave_out(line, FIELD_NOTE);
         }
@@ -194,6 +209,7 @@ static void fit_line(const struct mt_progress *p, int width, struct line *line)
     for (size_t i = 0; i < sizeof expendable / sizeof expendable[0] && line_columns(line) > width; i++) {
         leave_out(line, expendable[i]);
     }
+    spare = width - line_columns(line); // more than nothing where a whole part of the note had to go
     if (has_bar && line->columns[FIELD_BAR] > 0 && spare > 0) {
         int inside = BAR_LEAST + spare;
         draw_bar(p, inside < BAR_MOST ? inside : BAR_MOST, line);
@@ -279,6 +295,24 @@ void mt_progress_note(struct mt_progress *progress, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(progress->note, sizeof progress->note, format, args);
     va_end(args);
+}
+
+void mt_progress_rate(struct mt_progress *progress, double rate)
+{
+    progress->shown_rate = rate > 0.0 ? rate : 0.0;
+}
+
+void mt_progress_line(struct mt_progress *progress, const char *text)
+{
+    char kept[LINE_BYTES];
+    char out[LINE_BYTES + 16];
+    if (progress->options.stream == NULL) return;
+    (void)mt_columns_copy(kept, sizeof kept, text, LINE_BYTES, progress->utf8);
+    bool live = progress->running && progress->terminal;
+    int length = snprintf(out, sizeof out, "%s%s\n", live ? "\r\033[K" : "", kept);
+    (void)fwrite(out, 1, (size_t)length, progress->options.stream);
+    (void)fflush(progress->options.stream);
+    if (live) draw(progress, now_of(progress), false);
 }
 
 void mt_progress_update(struct mt_progress *progress, int64_t done)
