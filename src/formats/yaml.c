@@ -202,14 +202,16 @@ static enum mt_status take_event(struct reader *reader, const yaml_event_t *even
         if (reader->documents++ > 0) return refuse(reader, line, "a second document begins, expected one");
         return MT_OK;
     case YAML_ALIAS_EVENT:
-        return refuse(reader, line, "an alias ('*%s'): quote a text that begins with '*'; aliases are not "
-                      "supported", mt_printable((const char *)event->data.alias.anchor).text);
+        return refuse(reader, line,
+                      "an alias ('*%s'): quote a text that begins with '*'; aliases are not "
+                      "supported",
+                      mt_printable((const char *)event->data.alias.anchor).text);
     case YAML_SCALAR_EVENT:
         status = refuse_extras(reader, event, event->data.scalar.anchor, event->data.scalar.tag);
         return status == MT_OK ? add_scalar(reader, event) : status;
     case YAML_SEQUENCE_START_EVENT:
-        status = refuse_extras(reader, event, event->data.sequence_start.anchor,
-                               event->data.sequence_start.tag);
+        status =
+            refuse_extras(reader, event, event->data.sequence_start.anchor, event->data.sequence_start.tag);
         return status == MT_OK ? open_level(reader, event, MT_YAML_LIST) : status;
     case YAML_MAPPING_START_EVENT:
         status =

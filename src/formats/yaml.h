@@ -34,10 +34,10 @@ enum mt_yaml_kind {
 /* A place in a document. Members of a map are its children, each with its key. */
 struct mt_yaml_node {
     enum mt_yaml_kind kind;
-    const char *key; // of a member of a map; NULL: the root, or an element of a list
-    int line;        // of the key where there is one, else where the value begins; from 1
-    const char *text; // of a scalar; NUL-terminated, with no NUL inside
-    bool quoted;      // a scalar in quotes, or a block of text: never a number, a flag or nothing
+    const char *key;            // of a member of a map; NULL: the root, or an element of a list
+    int line;                   // of the key where there is one, else where the value begins; from 1
+    const char *text;           // of a scalar; NUL-terminated, with no NUL inside
+    bool quoted;                // a scalar in quotes, or a block of text: never a number, a flag or nothing
     struct mt_yaml_node *first; // child; NULL: none
     struct mt_yaml_node *next;  // sibling; NULL: the last
     size_t count;               // of children

@@ -9,8 +9,8 @@
 
 #include "train/settings_parts.h"
 
-#define FIELD(name)  offsetof(struct mt_train_settings, name)
-#define SOURCE(name) offsetof(struct mt_train_source, name)
+#define FIELD(name)      offsetof(struct mt_train_settings, name)
+#define SOURCE(name)     offsetof(struct mt_train_source, name)
 
 #define OBJECTIVE_PREFIX "objective."
 #define SOURCE_PREFIX    "data.sources[]."

@@ -139,9 +139,12 @@ enum mt_status mt_settings_store_sources(const struct mt_settings_reader *reader
                                          const struct mt_settings_entry *entry,
                                          const struct mt_settings_row *row);
 
-/* Appends a list of files as YAML, each line after `indent` spaces. */
+/* Appends a list of files as lines of YAML, each line after `indent` spaces. */
 enum mt_status mt_settings_append_sources(const struct mt_train_source *sources, size_t count, int indent,
                                           struct mt_byte_list *text);
+
+/* True when `word` is one of the words between bars; NULL has none. */
+bool mt_settings_is_one_of(const char *words, const char *word);
 
 /* Sets the method and its keys from what was given. Needs the seed. */
 enum mt_status mt_settings_store_objective(const struct mt_settings_reader *reader);
