@@ -42,7 +42,7 @@ void mt_watch_destroy(struct mt_watch *watch); // NULL is allowed
 struct mt_watch_look {
     bool variances; // at steps that will be logged
     double share;   // of this micro-batch in the step's mean of terms; 0: its unmasked tokens. Only the ratio
-                  // of the shares within a step counts
+                    // of the shares within a step counts
 };
 
 void mt_watch_begin(struct mt_watch *watch);
