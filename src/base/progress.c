@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "base/columns.h"
 
@@ -38,44 +39,6 @@ struct line {
 static double now_of(const struct mt_progress *p)
 {
     return p->options.clock != NULL ? p->options.clock(p->options.clock_self) : mt_clock_seconds();
-}
-
-static void format_rate(char *text, size_t bytes, double rate, const char *unit)
-{
-    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
-    const char *space = unit != NULL ? " " : "";
-    const char *name = unit != NULL ? unit : "";
-    text[0] = '\0';
-    if (!(rate > 0.0)) return;
-    if (rate < 0.1) {
-        (void)snprintf(text, bytes, "%.1f s%s%s", 1.0 / rate, unit != NULL ? "/" : " each", name);
-        return;
-    }
-    size_t step = 0;
-    while (rate >= 999.5 && step + 1 < sizeof prefixes / sizeof prefixes[0]) {
-        rate /= 1000.0;
-        step++;
-    }
-    int decimals = rate < 9.995 ? 2 : rate < 99.95 ? 1 : 0;
-    (void)snprintf(text, bytes, "%.*f%s%s%s/s", decimals, rate, prefixes[step], space, name);
-}
-
-static void format_duration(char *text, size_t bytes, double seconds)
-{
-    if (!(seconds < 1e9)) { // also NaN and infinity
-        (void)snprintf(text, bytes, "--:--");
-        return;
-    }
-    int64_t whole = (int64_t)(seconds > 0.0 ? seconds + 0.5 : 0.0);
-    int64_t hours = whole / 3600;
-    if (hours >= 48) {
-        (void)snprintf(text, bytes, "%" PRId64 "d %02" PRId64 "h", hours / 24, hours % 24);
-    } else if (hours > 0) {
-        (void)snprintf(text, bytes, "%" PRId64 ":%02" PRId64 ":%02" PRId64, hours, whole / 60 % 60,
-                       whole % 60);
-    } else {
-        (void)snprintf(text, bytes, "%" PRId64 ":%02" PRId64, whole / 60, whole % 60);
-    }
 }
 
 static double fraction_done(const struct mt_progress *p)
@@ -126,14 +89,14 @@ static void fill_fields(const struct mt_progress *p, double now, bool final, str
     }
     set_field(line, FIELD_COUNT, text, p->utf8);
     double rate = final ? overall_rate(p, now) : p->rate;
-    format_rate(text, sizeof text, p->shown_rate > 0.0 ? p->shown_rate : rate, p->options.unit);
+    mt_amount_rate(text, sizeof text, p->shown_rate > 0.0 ? p->shown_rate : rate, p->options.unit);
     set_field(line, FIELD_RATE, text, p->utf8);
     if (final || !known) {
-        format_duration(duration, sizeof duration, now - p->start);
+        mt_amount_duration(duration, sizeof duration, now - p->start);
         (void)snprintf(text, sizeof text, "%s%s", final ? "in " : "", duration);
     } else {
         double left = (double)(p->options.total - p->done) / rate;
-        format_duration(duration, sizeof duration, rate > 0.0 ? left : INFINITY);
+        mt_amount_duration(duration, sizeof duration, rate > 0.0 ? left : INFINITY);
         (void)snprintf(text, sizeof text, "%s left", duration);
     }
     set_field(line, FIELD_TIME, text, p->utf8);

@@ -45,8 +45,8 @@ struct mt_progress {
 void mt_progress_start(struct mt_progress *progress, const struct mt_progress_options *options);
 
 /*
- * Shows another rate than that of items from the next redraw on, in options.unit per second: a step is one item
- * and many tokens. The time left still follows the items.
+ * Shows another rate than that of items from the next redraw on, in options.unit per second: a step is one
+ * item and many tokens. The time left still follows the items.
  */
 void mt_progress_rate(struct mt_progress *progress, double rate);
 

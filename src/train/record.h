@@ -1,6 +1,7 @@
 /*
- * What a training step is reported as. mt_watch (train/watch.h) fills the parts on routing, the trainer the rest;
- * mt_run_log (train/runlog.h) writes it. A number that is not known, or belongs to a term that is off, is NaN.
+ * What a training step is reported as. mt_watch (train/watch.h) fills the parts on routing, the trainer the
+ * rest; mt_run_log (train/runlog.h) writes it. A number that is not known, or belongs to a term that is off,
+ * is NaN.
  */
 #ifndef MT_TRAIN_RECORD_H
 #define MT_TRAIN_RECORD_H
@@ -33,9 +34,9 @@ struct mt_step_record {
     double weighted[MT_TERM_COUNT]; // what it adds to L, summed over layers; NaN: off
     double gradient_norm;           // of everything that learns, before clipping
     bool clipped;
-    double max_violation;         // means over layers
-    double max_violation_running; // likewise
-    double load_entropy;          // likewise
+    double max_violation;                    // means over layers
+    double max_violation_running;            // likewise
+    double load_entropy;                     // likewise
     int64_t tokens, answer_tokens, examples; // of this step
     uint64_t tokens_total;                   // of all steps so far
     double seconds;                          // since the run began; a resumed run goes on counting

@@ -15,18 +15,19 @@
 struct mt_run_log; // opaque
 
 struct mt_run_log_options {
-    const char *directory;  // of the run; must exist; copied
+    const char *directory;  // of the run; must exist
     bool tensorboard;       // also write RUN/tensorboard/
     FILE *terminal;         // borrowed, usually stderr; NULL: quiet
     uint64_t steps;         // of the whole run
     uint64_t steps_done;    // before this start; 0: a new run
     uint64_t metrics_bytes; // where a resumed run goes on: metrics.jsonl is cut there; 0: it begins empty
-    const char *title;      // what is trained, for the terminal's first line; NULL: no such line; copied
+    const char *title;      // what is trained, for the terminal's first line; NULL: no such line
     size_t layers;          // MoE layers a record has at the most
     int experts;            // n, likewise
 };
 
-/* A metrics.jsonl shorter than metrics_bytes is kept as far as it has whole lines, and a warning is logged. */
+/* A metrics.jsonl shorter than metrics_bytes is kept as far as it has whole lines, and a warning is logged.
+ */
 enum mt_status mt_run_log_open(struct mt_context *ctx, const struct mt_run_log_options *options,
                                struct mt_run_log **log);
 
