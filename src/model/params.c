@@ -104,6 +104,7 @@ static enum mt_status prepare_layers(struct loader *loader)
         status = mt_arena_allocate(&params->arena, view_count * sizeof *loader->views, &views);
     if (status != MT_OK) return status;
     params->layer = layers;
+    params->layers = desc->layers;
     loader->views = views;
     for (int64_t i = 0; i < desc->layers && status == MT_OK; i++) {
         struct mt_layer_params *layer = &params->layer[i];
