@@ -165,6 +165,7 @@ static void fit_line(const struct mt_progress *p, int width, struct line *line)
         int note = line->columns[FIELD_NOTE] + spare;
         if (note > 0) {
             shorten_note(p, note, line);
+            spare = width - line_columns(line); // a whole part of the note may have gone
         } else {
             leave_out(line, FIELD_NOTE);
         }
@@ -172,7 +173,6 @@ static void fit_line(const struct mt_progress *p, int width, struct line *line)
     for (size_t i = 0; i < sizeof expendable / sizeof expendable[0] && line_columns(line) > width; i++) {
         leave_out(line, expendable[i]);
     }
-    spare = width - line_columns(line); // more than nothing where a whole part of the note had to go
     if (has_bar && line->columns[FIELD_BAR] > 0 && spare > 0) {
         int inside = BAR_LEAST + spare;
         draw_bar(p, inside < BAR_MOST ? inside : BAR_MOST, line);

@@ -35,18 +35,18 @@ static void begin_value(struct mt_json_text *text, const char *name)
     put_text(text, "\":");
 }
 
-void mt_json_open(struct mt_json_text *text, const char *name, char bracket)
+void mt_json_put_open(struct mt_json_text *text, const char *name, char bracket)
 {
     begin_value(text, name);
     put(text, &bracket, 1);
 }
 
-void mt_json_close(struct mt_json_text *text, char bracket)
+void mt_json_put_close(struct mt_json_text *text, char bracket)
 {
     put(text, &bracket, 1);
 }
 
-void mt_json_number(struct mt_json_text *text, const char *name, double value)
+void mt_json_put_number(struct mt_json_text *text, const char *name, double value)
 {
     char digits[MT_JSON_NUMBER_BYTES];
     begin_value(text, name);
@@ -61,7 +61,7 @@ void mt_json_number(struct mt_json_text *text, const char *name, double value)
     put_text(text, digits);
 }
 
-void mt_json_count(struct mt_json_text *text, const char *name, uint64_t value)
+void mt_json_put_count(struct mt_json_text *text, const char *name, uint64_t value)
 {
     char digits[MT_JSON_NUMBER_BYTES];
     begin_value(text, name);
@@ -69,7 +69,7 @@ void mt_json_count(struct mt_json_text *text, const char *name, uint64_t value)
     put_text(text, digits);
 }
 
-void mt_json_bool(struct mt_json_text *text, const char *name, bool value)
+void mt_json_put_bool(struct mt_json_text *text, const char *name, bool value)
 {
     begin_value(text, name);
     put_text(text, value ? "true" : "false");
@@ -97,7 +97,7 @@ static size_t put_character(struct mt_json_text *text, const char *value, size_t
     return (size_t)taken;
 }
 
-void mt_json_string(struct mt_json_text *text, const char *name, const char *value, size_t most_bytes)
+void mt_json_put_string(struct mt_json_text *text, const char *name, const char *value, size_t most_bytes)
 {
     size_t bytes = strlen(value);
     bool cut = bytes > most_bytes;
@@ -109,7 +109,7 @@ void mt_json_string(struct mt_json_text *text, const char *name, const char *val
     put_text(text, "\"");
 }
 
-void mt_json_newline(struct mt_json_text *text)
+void mt_json_put_newline(struct mt_json_text *text)
 {
     put_text(text, "\n");
 }

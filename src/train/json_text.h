@@ -19,18 +19,18 @@ struct mt_json_text {
 };
 
 /* name NULL: an element of an array, or the outermost value. */
-void mt_json_open(struct mt_json_text *text, const char *name, char bracket); // '{' or '['
-void mt_json_close(struct mt_json_text *text, char bracket);                  // '}' or ']'
+void mt_json_put_open(struct mt_json_text *text, const char *name, char bracket); // '{' or '['
+void mt_json_put_close(struct mt_json_text *text, char bracket);                  // '}' or ']'
 
 /* The shortest decimal that reads back as the same double; null for NaN and the infinities. */
-void mt_json_number(struct mt_json_text *text, const char *name, double value);
-void mt_json_count(struct mt_json_text *text, const char *name, uint64_t value);
-void mt_json_bool(struct mt_json_text *text, const char *name, bool value);
+void mt_json_put_number(struct mt_json_text *text, const char *name, double value);
+void mt_json_put_count(struct mt_json_text *text, const char *name, uint64_t value);
+void mt_json_put_bool(struct mt_json_text *text, const char *name, bool value);
 
 /* UTF-8 stays, malformed bytes become U+FFFD. Of a longer one the first so many bytes are written. */
-void mt_json_string(struct mt_json_text *text, const char *name, const char *value, size_t most_bytes);
+void mt_json_put_string(struct mt_json_text *text, const char *name, const char *value, size_t most_bytes);
 
 /* Ends a line. */
-void mt_json_newline(struct mt_json_text *text);
+void mt_json_put_newline(struct mt_json_text *text);
 
 #endif

@@ -91,25 +91,25 @@ static void layer_array(struct mt_json_text *text, const struct mt_step_record *
         if (!isnan(number_at(&record->layers[l], offset, index))) known = true;
     }
     if (!known) {
-        mt_json_number(text, key, NAN);
+        mt_json_put_number(text, key, NAN);
         return;
     }
-    mt_json_open(text, key, '[');
+    mt_json_put_open(text, key, '[');
     for (size_t l = 0; l < record->layer_count; l++) {
-        mt_json_number(text, NULL, number_at(&record->layers[l], offset, index));
+        mt_json_put_number(text, NULL, number_at(&record->layers[l], offset, index));
     }
-    mt_json_close(text, ']');
+    mt_json_put_close(text, ']');
 }
 
 static void layers_object(struct mt_json_text *text, const struct mt_step_record *record)
 {
     char key[NAME_BYTES];
-    mt_json_open(text, "layers", '{');
-    mt_json_open(text, "layer", '[');
+    mt_json_put_open(text, "layers", '{');
+    mt_json_put_open(text, "layer", '[');
     for (size_t l = 0; l < record->layer_count; l++) {
-        mt_json_number(text, NULL, (double)record->layers[l].layer);
+        mt_json_put_number(text, NULL, (double)record->layers[l].layer);
     }
-    mt_json_close(text, ']');
+    mt_json_put_close(text, ']');
     for (size_t i = 0; i < LAYER_NUMBERS; i++) {
         layer_array(text, record, layer_numbers[i].key, layer_numbers[i].offset, 0);
     }
@@ -119,67 +119,67 @@ static void layers_object(struct mt_json_text *text, const struct mt_step_record
             layer_array(text, record, key, layer_terms[i].offset, term);
         }
     }
-    mt_json_open(text, "load", '[');
+    mt_json_put_open(text, "load", '[');
     for (size_t l = 0; l < record->layer_count; l++) {
-        mt_json_open(text, NULL, '[');
+        mt_json_put_open(text, NULL, '[');
         for (int j = 0; j < record->experts && record->layers[l].load != NULL; j++) {
-            mt_json_number(text, NULL, record->layers[l].load[j]);
+            mt_json_put_number(text, NULL, record->layers[l].load[j]);
         }
-        mt_json_close(text, ']');
+        mt_json_put_close(text, ']');
     }
-    mt_json_close(text, ']');
-    mt_json_close(text, '}');
+    mt_json_put_close(text, ']');
+    mt_json_put_close(text, '}');
 }
 
 void mt_records_step_line(struct mt_json_text *text, const struct mt_step_record *record)
 {
     char key[NAME_BYTES];
-    mt_json_open(text, NULL, '{');
-    mt_json_string(text, "kind", "step", 16);
-    mt_json_count(text, "step", record->step);
-    mt_json_count(text, "steps", record->steps);
+    mt_json_put_open(text, NULL, '{');
+    mt_json_put_string(text, "kind", "step", 16);
+    mt_json_put_count(text, "step", record->step);
+    mt_json_put_count(text, "steps", record->steps);
     for (size_t i = 0; i < STEP_NUMBERS; i++) {
-        mt_json_number(text, step_numbers[i].key, number_at(record, step_numbers[i].offset, 0));
+        mt_json_put_number(text, step_numbers[i].key, number_at(record, step_numbers[i].offset, 0));
     }
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         (void)snprintf(key, sizeof key, "term_%s", mt_term_name((enum mt_term)term));
-        mt_json_number(text, key, record->term[term]);
+        mt_json_put_number(text, key, record->term[term]);
         (void)snprintf(key, sizeof key, "weighted_%s", mt_term_name((enum mt_term)term));
-        mt_json_number(text, key, record->weighted[term]);
+        mt_json_put_number(text, key, record->weighted[term]);
     }
-    mt_json_bool(text, "clipped", record->clipped);
-    mt_json_number(text, "tokens", (double)record->tokens);
-    mt_json_number(text, "answer_tokens", (double)record->answer_tokens);
-    mt_json_number(text, "examples", (double)record->examples);
-    mt_json_count(text, "tokens_total", record->tokens_total);
+    mt_json_put_bool(text, "clipped", record->clipped);
+    mt_json_put_number(text, "tokens", (double)record->tokens);
+    mt_json_put_number(text, "answer_tokens", (double)record->answer_tokens);
+    mt_json_put_number(text, "examples", (double)record->examples);
+    mt_json_put_count(text, "tokens_total", record->tokens_total);
     if (record->layers != NULL) layers_object(text, record);
-    mt_json_close(text, '}');
-    mt_json_newline(text);
+    mt_json_put_close(text, '}');
+    mt_json_put_newline(text);
 }
 
 void mt_records_evaluation_line(struct mt_json_text *text, const struct mt_evaluation_record *record)
 {
-    mt_json_open(text, NULL, '{');
-    mt_json_string(text, "kind", "evaluation", 16);
-    mt_json_count(text, "step", record->step);
-    mt_json_number(text, "loss", record->loss);
-    mt_json_number(text, "perplexity", record->perplexity);
-    mt_json_number(text, "answer_tokens", (double)record->answer_tokens);
-    mt_json_bool(text, "best", record->best);
-    mt_json_number(text, "seconds", record->seconds);
-    mt_json_close(text, '}');
-    mt_json_newline(text);
+    mt_json_put_open(text, NULL, '{');
+    mt_json_put_string(text, "kind", "evaluation", 16);
+    mt_json_put_count(text, "step", record->step);
+    mt_json_put_number(text, "loss", record->loss);
+    mt_json_put_number(text, "perplexity", record->perplexity);
+    mt_json_put_number(text, "answer_tokens", (double)record->answer_tokens);
+    mt_json_put_bool(text, "best", record->best);
+    mt_json_put_number(text, "seconds", record->seconds);
+    mt_json_put_close(text, '}');
+    mt_json_put_newline(text);
 }
 
 void mt_records_event_line(struct mt_json_text *text, uint64_t step, const char *kind, const char *event)
 {
-    mt_json_open(text, NULL, '{');
-    mt_json_string(text, "kind", "event", 16);
-    mt_json_count(text, "step", step);
-    mt_json_string(text, "event", kind, NAME_BYTES);
-    mt_json_string(text, "text", event, MT_EVENT_TEXT_MOST);
-    mt_json_close(text, '}');
-    mt_json_newline(text);
+    mt_json_put_open(text, NULL, '{');
+    mt_json_put_string(text, "kind", "event", 16);
+    mt_json_put_count(text, "step", step);
+    mt_json_put_string(text, "event", kind, NAME_BYTES);
+    mt_json_put_string(text, "text", event, MT_EVENT_TEXT_MOST);
+    mt_json_put_close(text, '}');
+    mt_json_put_newline(text);
 }
 
 // ------------------------------------------------------------------ TensorBoard
