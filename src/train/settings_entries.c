@@ -246,6 +246,7 @@ static enum mt_status take(struct mt_settings_reader *reader, const char *prefix
 
 enum mt_status mt_settings_take_file(struct mt_settings_reader *reader, const struct mt_yaml_node *root)
 {
+    if (mt_yaml_is_nothing(root)) return MT_OK;
     if (root->kind != MT_YAML_MAP) {
         return mt_fail(reader->ctx, MT_ERR_USAGE, "%s:%d: %s, expected lines of key: value", reader->file,
                        root->line, mt_yaml_kind_text(root));
