@@ -141,7 +141,8 @@ static void sync_above(const char *path)
     (void)close(descriptor);
 }
 
-/* Without an exchange in one step: the old folder steps aside, and comes back if the new one cannot follow. */
+/* Without an exchange in one step: the old folder steps aside, and comes back if the new one cannot follow.
+ */
 static enum mt_status replace_by_turns(const struct mt_folder *folder)
 {
     struct mt_folder aside;

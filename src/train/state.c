@@ -118,13 +118,13 @@ static enum mt_status check_tensors(struct mt_state_reader *reader, const char *
     enum mt_status status = mt_digest_create(reader->ctx, &digest);
     if (status == MT_OK) status = mt_file_digest(reader->ctx, path, digest);
     if (status == MT_OK && mt_digest_bytes(digest) != manifest->tensors_bytes) {
-        status = mt_fail(reader->ctx, MT_ERR_FORMAT,
-                         "%s: has %" PRIu64 " bytes, but %" PRIu64 " were written", path,
-                         mt_digest_bytes(digest), manifest->tensors_bytes);
+        status =
+            mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: has %" PRIu64 " bytes, but %" PRIu64 " were written",
+                    path, mt_digest_bytes(digest), manifest->tensors_bytes);
     }
-    if (status == MT_OK &&
-        strcmp(mt_digest_finish(digest).digits, manifest->tensors_sum.digits) != 0) {
-        status = mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum is not the manifest's", path);
+    if (status == MT_OK && strcmp(mt_digest_finish(digest).digits, manifest->tensors_sum.digits) != 0) {
+        status =
+            mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum is not the manifest's", path);
     }
     mt_digest_free(digest);
     return status;

@@ -99,7 +99,8 @@ static enum mt_status set_one_aside(struct mt_context *ctx, const char *folder, 
         if (error != 0 && error != EEXIST && error != ENOTEMPTY) break;
     }
     if (status == MT_OK && error != 0)
-        status = mt_fail(ctx, MT_ERR_IO, "%s: cannot be renamed to %s: %s", path, aside_name, strerror(error));
+        status =
+            mt_fail(ctx, MT_ERR_IO, "%s: cannot be renamed to %s: %s", path, aside_name, strerror(error));
     mt_path_release(ctx, path);
     return status;
 }

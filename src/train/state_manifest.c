@@ -69,8 +69,7 @@ static enum mt_status append_numbers(const struct mt_run_numbers *numbers, struc
     for (size_t i = 0; i < WHOLE_NUMBERS && status == MT_OK; i++) {
         uint64_t value = 0;
         memcpy(&value, base + whole_numbers[i].offset, sizeof value);
-        status =
-            mt_json_text_format(text, "    \"%s\": \"%" PRIu64 "\",\n", whole_numbers[i].name, value);
+        status = mt_json_text_format(text, "    \"%s\": \"%" PRIu64 "\",\n", whole_numbers[i].name, value);
     }
     for (size_t i = 0; i < REAL_NUMBERS && status == MT_OK; i++) {
         double value = 0.0;
@@ -91,8 +90,8 @@ enum mt_status mt_state_manifest_text(const struct mt_state_manifest *manifest, 
     if (status == MT_OK) status = mt_json_text_string(text, manifest->settings);
     if (status == MT_OK) {
         status = mt_json_text_format(text,
-                                     ",\n  \"files\": {\n    \"%s\": {\"bytes\": \"%" PRIu64
-                                     "\", \"" SUM_KEY "\": \"%s\"}\n  },\n  \"" SUM_KEY "\": \"",
+                                     ",\n  \"files\": {\n    \"%s\": {\"bytes\": \"%" PRIu64 "\", \"" SUM_KEY
+                                     "\": \"%s\"}\n  },\n  \"" SUM_KEY "\": \"",
                                      MT_STATE_TENSORS, manifest->tensors_bytes, manifest->tensors_sum.digits);
     }
     if (status != MT_OK) return status;
@@ -114,8 +113,8 @@ static enum mt_status check_version(const struct mt_json_node *root)
     enum mt_status status = mt_json_expect_object(root);
     if (status == MT_OK) status = mt_json_get_string(root, "format", &format);
     if (status == MT_OK && strcmp(format, FORMAT_NAME) != 0) {
-        status = mt_json_fail(root, "is not the manifest of a run: its format is '%s'",
-                              mt_printable(format).text);
+        status =
+            mt_json_fail(root, "is not the manifest of a run: its format is '%s'", mt_printable(format).text);
     }
     if (status == MT_OK) status = mt_json_get_integer(root, "version", 1, INT32_MAX, &version);
     if (status == MT_OK && version > MT_STATE_VERSION) {

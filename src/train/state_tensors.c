@@ -14,9 +14,9 @@
 #define ARENA_BLOCK_BYTES 65536
 #define PIECE_BYTES       ((size_t)4 << 20) // on the way from a device whose memory the host cannot read
 
-#define VALUE_PREFIX  "value."
-#define FIRST_PREFIX  "first_moment."
-#define SECOND_PREFIX "second_moment."
+#define VALUE_PREFIX      "value."
+#define FIRST_PREFIX      "first_moment."
+#define SECOND_PREFIX     "second_moment."
 
 // ------------------------------------------------------------------ listing
 
@@ -164,15 +164,14 @@ enum mt_status mt_state_tensors_write(struct mt_device *device, const struct mt_
     bool direct = mt_device_on_host(device);
     enum mt_status status = direct ? MT_OK : mt_allocate(ctx, PIECE_BYTES, &piece);
     if (status == MT_OK) {
-        status = mt_safetensors_writer_open_digest(ctx, path, list->specs, list->count, NULL, 0, digest,
-                                                   &writer);
+        status =
+            mt_safetensors_writer_open_digest(ctx, path, list->specs, list->count, NULL, 0, digest, &writer);
     }
     for (size_t i = 0; i < list->count && status == MT_OK; i++) {
         const struct mt_state_place *place = &list->places[i];
         size_t bytes = bytes_of(&list->specs[i]);
-        status = place->on_device && !direct
-                     ? write_from_device(device, place->data, bytes, piece, &writer)
-                     : mt_safetensors_writer_write(&writer, place->data, bytes);
+        status = place->on_device && !direct ? write_from_device(device, place->data, bytes, piece, &writer)
+                                             : mt_safetensors_writer_write(&writer, place->data, bytes);
     }
     if (status == MT_OK) status = mt_safetensors_writer_finish(&writer);
     mt_safetensors_writer_abandon(&writer);
