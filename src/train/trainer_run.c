@@ -66,7 +66,9 @@ static enum mt_status save(struct mt_trainer *trainer)
     trainer->saved_step = numbers->step;
     status = mt_state_prune(trainer->ctx, folder, trainer->settings->checkpoint_keep, numbers->best_step);
     if (status != MT_OK) return status;
-    return mt_run_log_event(trainer->run_log, numbers->step, "checkpoint", folder);
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s/step-%08" PRIu64, folder, numbers->step);
+    return mt_run_log_event(trainer->run_log, numbers->step, "checkpoint", text);
 }
 
 /* The run ends here if its steps are done, or if evaluations no longer gain anything. */
