@@ -38,7 +38,12 @@ static void short_number(char *text, size_t bytes, double value)
         (void)snprintf(text, bytes, "%.1e", value);
         return;
     }
-    int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : size >= 0.0995 ? 3 : 4;
+    int decimals = size >= 99.95     ? 0
+                   : size >= 9.995   ? 1
+                   : size >= 0.9995  ? 2
+                   : size >= 0.0995  ? 3
+                   : size >= 0.00995 ? 4
+                                     : 5;
     if (size == 0.0) decimals = 2;
     (void)snprintf(text, bytes, "%.*f", decimals, value);
 }
@@ -172,10 +177,10 @@ static void print_change(const struct mt_terminal_view *view, const char *name, 
 {
     char from[32];
     char to[32];
-    short_number(from, sizeof from, first);
-    short_number(to, sizeof to, last);
+    (void)snprintf(from, sizeof from, "%#.4g", first);
+    (void)snprintf(to, sizeof to, "%#.4g", last);
     if (isnan(first) && isnan(last)) return;
-    (void)fprintf(view->stream, "  %-12s %9s %s %s\n", name, from, view->progress.utf8 ? "→" : "->", to);
+    (void)fprintf(view->stream, "  %-12s %10s %s %s\n", name, from, view->progress.utf8 ? "→" : "->", to);
 }
 
 void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board)
@@ -183,9 +188,7 @@ void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics,
     if (view->stream == NULL) return;
     const struct mt_step_record *first = &view->first;
     const struct mt_step_record *last = &view->last;
-    if (view->progress.terminal) {
-        mt_progress_finish(&view->progress);
-    }
+    if (view->progress.terminal) mt_progress_finish(&view->progress);
     if (view->seen == 0) return;
     char tokens[32];
     char duration[32];
