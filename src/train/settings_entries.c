@@ -7,7 +7,7 @@
 #include "formats/printable.h"
 #include "train/settings_parts.h"
 
-#define NEAR        4 // edits past which two keys have nothing to do with each other
+#define NEAR        4 // edits past which even long keys have nothing to do with each other
 #define MOST_MEANT  3 // keys named in one suggestion
 #define PLACE_BYTES 300
 
@@ -60,6 +60,12 @@ enum mt_status mt_settings_fail_at(const struct mt_settings_reader *reader,
 
 // ------------------------------------------------------------------ unknown keys
 
+int mt_settings_near(const char *word)
+{
+    size_t half = (strlen(word) + 1) / 2;
+    return half < NEAR ? (int)half : NEAR;
+}
+
 bool mt_settings_is_one_of(const char *words, const char *word)
 {
     size_t length = strlen(word);
@@ -92,16 +98,21 @@ static void add_meant(struct meant *meant, const char *name)
     meant->count++;
 }
 
+static void note_nearer(const char *unknown, const char *candidate, const char *name, int *distance,
+                        char nearest[MT_SETTINGS_NAME_BYTES])
+{
+    if (mt_nearer(unknown, candidate, distance)) (void)snprintf(nearest, MT_SETTINGS_NAME_BYTES, "%s", name);
+}
+
 /*
  * Which keys somebody meant: those other programs call so and those that end so ("rank" for "lora.rank"),
- * else the one with the fewest edits, be it on the whole name or, for a bare word, on its last part.
+ * else the one with the fewest edits, be it on the whole name or, for a bare word, on its group or last part.
  */
 static void find_meant(const char *unknown, struct meant *meant)
 {
     struct mt_train_key key;
     char nearest[MT_SETTINGS_NAME_BYTES] = "";
-    int distance = NEAR;
-    bool bare = strchr(unknown, '.') == NULL;
+    int distance = mt_settings_near(unknown);
     *meant = (struct meant){0};
     for (int i = 0; mt_train_key_listed(i, &key); i++) {
         if (strchr(key.name, '[') != NULL) continue; // a key of one source is none of the run
@@ -109,9 +120,11 @@ static void find_meant(const char *unknown, struct meant *meant)
         bool called = row != NULL && mt_settings_is_one_of(row->also, unknown);
         bool ends = strcmp(last_part(key.name), last_part(unknown)) == 0;
         if (called || ends) add_meant(meant, key.name);
-        bool near = mt_nearer(unknown, key.name, &distance);
-        if (bare && mt_nearer(unknown, last_part(key.name), &distance)) near = true;
-        if (near) (void)snprintf(nearest, sizeof nearest, "%s", key.name);
+        note_nearer(unknown, key.name, key.name, &distance, nearest);
+        if (strchr(unknown, '.') != NULL || strchr(key.name, '.') == NULL) continue;
+        note_nearer(unknown, last_part(key.name), key.name, &distance, nearest);
+        key.name[strcspn(key.name, ".")] = '\0';
+        note_nearer(unknown, key.name, key.name, &distance, nearest);
     }
     if (meant->count == 0 && nearest[0] != '\0') add_meant(meant, nearest);
 }

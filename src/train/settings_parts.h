@@ -143,6 +143,9 @@ enum mt_status mt_settings_store_sources(const struct mt_settings_reader *reader
 enum mt_status mt_settings_append_sources(const struct mt_train_source *sources, size_t count, int indent,
                                           struct mt_byte_list *text);
 
+/* The number of edits from which on a suggestion for `word` would only confuse. */
+int mt_settings_near(const char *word);
+
 /* True when `word` is one of the words between bars; NULL has none. */
 bool mt_settings_is_one_of(const char *words, const char *word);
 

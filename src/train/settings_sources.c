@@ -6,13 +6,11 @@
 #include "formats/printable.h"
 #include "train/settings_parts.h"
 
-#define NEAR 4 // edits past which two keys have nothing to do with each other
-
 static enum mt_status refuse_key(const struct mt_settings_reader *reader,
                                  const struct mt_settings_entry *entry, const struct mt_yaml_node *member)
 {
     const char *meant = NULL;
-    int distance = NEAR;
+    int distance = mt_settings_near(member->key);
     for (int i = 0; mt_source_row(i) != NULL; i++) {
         const struct mt_settings_row *row = mt_source_row(i);
         if (mt_nearer(member->key, row->name, &distance)) meant = row->name;
@@ -76,9 +74,9 @@ static enum mt_status check_source(const struct mt_settings_reader *reader,
                                    const struct mt_settings_entry *entry, const struct mt_yaml_node *node,
                                    const struct mt_train_source *source)
 {
+    if (source->path == NULL) return mt_settings_fail_at(reader, entry, node, "a source has no path");
     enum mt_dataset_format format = format_of(source);
     bool table = format == MT_DATASET_CSV || format == MT_DATASET_TSV;
-    if (source->path == NULL) return mt_settings_fail_at(reader, entry, node, "a source has no path");
     if (source->columns != NULL && format != MT_DATASET_BY_NAME && !table) {
         return mt_settings_fail_at(reader, entry, line_of(node, "columns"),
                                    "columns are for csv and tsv, this is %s", mt_dataset_format_name(format));

@@ -62,8 +62,10 @@ static enum mt_status begin_line(struct writer *writer, const char *name)
     return status == MT_OK ? append(writer, text) : status;
 }
 
+/* The meaning of a key stands beside its value, unless that is too long. */
 static enum mt_status finish_line(struct writer *writer, const char *meaning)
 {
+    if (writer->text.count - writer->line >= MEANING_COLUMN) return append(writer, "\n");
     enum mt_status status = append_spaces(writer, MEANING_COLUMN);
     if (status == MT_OK) status = append(writer, "# ");
     if (status == MT_OK) status = append(writer, meaning);

@@ -40,8 +40,8 @@ static void read_text(struct fixture *fixture, const char *text, const char *con
 static const char *text_of(struct fixture *fixture)
 {
     const char *text = NULL;
-    assert_int_equal(
-        mt_train_settings_text(&fixture->ctx, &fixture->settings, &fixture->arena, &text), MT_OK);
+    assert_int_equal(mt_train_settings_text(&fixture->ctx, &fixture->settings, &fixture->arena, &text),
+                     MT_OK);
     return text;
 }
 
@@ -68,8 +68,8 @@ static void defaults(void **state)
     assert_true(s->epochs == 3.0 && s->steps == 0);
     assert_int_equal(s->max_length, 512);
     assert_string_equal(s->objective.method, "paper");
-    assert_true(s->objective.coefficient[MT_TERM_AUX] == 1e-3 && s->objective.coefficient[MT_TERM_O] == 1e-3 &&
-                s->objective.coefficient[MT_TERM_V] == 1e-3);
+    assert_true(s->objective.coefficient[MT_TERM_AUX] == 1e-3 &&
+                s->objective.coefficient[MT_TERM_O] == 1e-3 && s->objective.coefficient[MT_TERM_V] == 1e-3);
     assert_false(s->task_only);
     assert_int_equal(s->layout, MT_ADAPTER_PER_EXPERT);
     assert_int_equal(s->source_count, 1);
@@ -110,7 +110,8 @@ static const char everything[] =
     "data:\n"
     "  sources:\n"
     "  - plain.txt\n"
-    "  - {path: \"b,\\u2028\\x01.csv.gz\", columns: \"a,b\", form: question, fields: \"question=a,answer=b\",\n"
+    "  - {path: \"b,\\u2028\\x01.csv.gz\", columns: \"a,b\", form: question, fields: "
+    "\"question=a,answer=b\",\n"
     "     weight: 0.25, limit: 6000}\n"
     "  - path: c\n"
     "    format: text\n"
@@ -175,12 +176,18 @@ static void every_key(void **state)
 static void words_over_a_file(void **state)
 {
     (void)state;
-    static const char text[] = LEAST "lora.rank: 4\nobjective: {beta: 1}\nevaluation.split: 0.1\nmethod: aux\n";
-    static const char *const words[] = {"lora.rank=64",        "targets=[attention,router]",
-                                        "objective.c_o=3",     "data.sources=[x.csv, {path: y, weight: 2}]",
-                                        "evaluation.sources=[h]", "freeze=",
-                                        "method=none",         "out=some where",
-                                        "seed=9",              "optimizer={lr: 1, clip: 2}"};
+    static const char text[] =
+        LEAST "lora.rank: 4\nobjective: {beta: 1}\nevaluation.split: 0.1\nmethod: aux\n";
+    static const char *const words[] = {"lora.rank=64",
+                                        "targets=[attention,router]",
+                                        "objective.c_o=3",
+                                        "data.sources=[x.csv, {path: y, weight: 2}]",
+                                        "evaluation.sources=[h]",
+                                        "freeze=",
+                                        "method=none",
+                                        "out=some where",
+                                        "seed=9",
+                                        "optimizer={lr: 1, clip: 2}"};
     struct fixture fixture;
     begin(&fixture);
     read_text(&fixture, text, words, sizeof words / sizeof words[0]);
@@ -368,7 +375,8 @@ static void shipped_configs(void **state)
         if (mt_train_settings_read(&fixture.ctx, path, NULL, 0, &fixture.arena, &fixture.settings) != MT_OK)
             fail_msg("%s", fixture.ctx.message);
         expect_round_trip(&fixture);
-        if (mt_chat_template_read(&fixture.ctx, templates, fixture.settings.template_name, &template) != MT_OK)
+        if (mt_chat_template_read(&fixture.ctx, templates, fixture.settings.template_name, &template) !=
+            MT_OK)
             fail_msg("%s", fixture.ctx.message);
         mt_chat_template_free(template);
         end(&fixture);
@@ -404,9 +412,11 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),        cmocka_unit_test(every_key),       cmocka_unit_test(words_over_a_file),
-        cmocka_unit_test(texts_read_back), cmocka_unit_test(text_is_pretty),  cmocka_unit_test(going_on),
-        cmocka_unit_test(keys_are_listed), cmocka_unit_test(shipped_configs), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(defaults),          cmocka_unit_test(every_key),
+        cmocka_unit_test(words_over_a_file), cmocka_unit_test(texts_read_back),
+        cmocka_unit_test(text_is_pretty),    cmocka_unit_test(going_on),
+        cmocka_unit_test(keys_are_listed),   cmocka_unit_test(shipped_configs),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
