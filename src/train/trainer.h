@@ -24,6 +24,7 @@ struct mt_trainer_options {
     FILE *terminal;                           // progress; borrowed; NULL: none
     bool plan_only;                           // for mt_trainer_outline: nothing on disk is touched
     bool signals;                             // SIGINT and SIGTERM end the run after the step at hand
+    uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
 };
 
 /* The caller closes. A run that has finished already is opened just far enough to say so. */
@@ -32,9 +33,9 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
 void mt_trainer_close(struct mt_trainer *trainer); // NULL is allowed
 
 enum mt_run_end {
-    MT_RUN_FINISHED,         // all steps done, or stopped early
-    MT_RUN_FINISHED_BEFORE,  // there was nothing left to do
-    MT_RUN_INTERRUPTED,      // by a signal; a checkpoint was written
+    MT_RUN_FINISHED,        // all steps done, or stopped early
+    MT_RUN_FINISHED_BEFORE, // there was nothing left to do
+    MT_RUN_INTERRUPTED,     // by a signal or stop_after; a checkpoint was written
 };
 
 struct mt_run_outcome {

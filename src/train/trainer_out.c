@@ -1,4 +1,5 @@
 /* What a finished run leaves: the adapter or the model, as it is at the end and as it was at its best. */
+#include "model/export.h"
 #include "train/trainer_parts.h"
 
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers)
@@ -12,7 +13,11 @@ static enum mt_status write_result(struct mt_trainer *trainer, const char *direc
 {
     if (mt_run_folder_has(directory)) return MT_OK;
     const struct mt_train_settings *settings = trainer->settings;
-    if (settings->train == MT_TRAIN_FULL) return MT_OK;
+    if (settings->train == MT_TRAIN_FULL) {
+        const struct mt_export_options options = {
+            .directory = settings->model, .out = directory, .progress = trainer->options.terminal};
+        return mt_model_export(trainer->tensors.params, &trainer->desc, &options, NULL);
+    }
     const struct mt_adapter_write_options options = {.directory = directory,
                                                      .layout = settings->layout,
                                                      .base_model = settings->model,

@@ -98,14 +98,21 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     return due || better || numbers->finished ? save(trainer) : MT_OK;
 }
 
-/* A signal came between two steps. */
+/* Leaves between two steps; *signal is what asked for it. */
+static bool is_interrupted(struct mt_trainer *trainer, int *signal)
+{
+    *signal = mt_interrupt_seen(&trainer->interrupt);
+    return *signal != 0 || trainer->numbers.step == trainer->options.stop_after;
+}
+
 static enum mt_status stop(struct mt_trainer *trainer, int signal)
 {
     char text[64];
     enum mt_status status = MT_OK;
     if (trainer->saved_step != trainer->numbers.step) status = save(trainer);
     if (status != MT_OK) return status;
-    (void)snprintf(text, sizeof text, "by signal %d", signal);
+    if (signal != 0) (void)snprintf(text, sizeof text, "by signal %d", signal);
+    if (signal == 0) (void)snprintf(text, sizeof text, "as was asked for");
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "interrupted", text);
 }
 
@@ -126,18 +133,17 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
 {
     const struct mt_run_numbers *numbers = &trainer->numbers;
     enum mt_status status = MT_OK;
+    enum mt_run_end end = trainer->finished_before ? MT_RUN_FINISHED_BEFORE : MT_RUN_FINISHED;
     int signal = 0;
-    while (status == MT_OK && !trainer->finished_before && !numbers->finished && signal == 0) {
+    while (status == MT_OK && !numbers->finished && end != MT_RUN_INTERRUPTED) {
         status = go_one_step(trainer);
-        if (status == MT_OK && !numbers->finished) signal = mt_interrupt_seen(&trainer->interrupt);
+        bool leave = status == MT_OK && !numbers->finished && is_interrupted(trainer, &signal);
+        if (leave) end = MT_RUN_INTERRUPTED;
     }
-    if (status == MT_OK && signal != 0) status = stop(trainer, signal);
-    if (status == MT_OK && numbers->finished && !trainer->finished_before)
-        status = mt_trainer_write_results(trainer);
+    if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
+    if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);
     bool has_best = numbers->best_step > 0 && numbers->finished;
-    *outcome = (struct mt_run_outcome){.end = trainer->finished_before ? MT_RUN_FINISHED_BEFORE
-                                              : signal != 0            ? MT_RUN_INTERRUPTED
-                                                                       : MT_RUN_FINISHED,
+    *outcome = (struct mt_run_outcome){.end = end,
                                        .signal = signal,
                                        .step = numbers->step,
                                        .best_step = numbers->best_step,
