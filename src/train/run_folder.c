@@ -13,6 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/folder.h"
+
 #define LOCK_NAME   "lock"
 #define CONFIG_NAME "config.yaml"
 
@@ -114,6 +117,38 @@ static enum mt_status take_lock(struct mt_run_folder *folder)
     return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
+/* True for the temporary name of something this run writes, whole or not at all. */
+static bool is_left_over(const struct mt_run_folder *folder, const char *name)
+{
+    const char *const written[] = {folder->config, folder->result, folder->best};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        const char *own = strrchr(written[i], '/') + 1;
+        size_t length = strlen(own);
+        if (strncmp(name, own, length) == 0 && strncmp(name + length, ".tmp.", 5) == 0) return true;
+    }
+    return false;
+}
+
+/* Whoever left these is gone, or the lock would be taken. */
+static enum mt_status sweep(const struct mt_run_folder *folder)
+{
+    DIR *listing = opendir(folder->path);
+    enum mt_status status = MT_OK;
+    if (listing == NULL)
+        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be read: %s", folder->path, strerror(errno));
+    for (const struct dirent *entry = readdir(listing); status == MT_OK && entry != NULL;
+         entry = readdir(listing)) {
+        char *path = NULL;
+        if (!is_left_over(folder, entry->d_name)) continue;
+        if (unlinkat(dirfd(listing), entry->d_name, 0) == 0) continue;
+        status = mt_path_join(folder->ctx, folder->path, entry->d_name, &path);
+        if (status == MT_OK) status = mt_folder_remove(folder->ctx, path);
+        mt_path_release(folder->ctx, path);
+    }
+    (void)closedir(listing);
+    return status;
+}
+
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
 {
     struct stat entry;
@@ -123,6 +158,7 @@ enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
         return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: is not a folder", folder->path);
     enum mt_status status = check_content(folder);
     if (status == MT_OK) status = take_lock(folder);
+    if (status == MT_OK) status = sweep(folder);
     if (status != MT_OK) mt_run_folder_close(folder);
     return status;
 }
