@@ -74,6 +74,14 @@ static unsigned char *put_varint(unsigned char *at, uint64_t value)
     return at;
 }
 
+/* A text's length and its bytes. */
+static unsigned char *put_text(unsigned char *at, const char *text, size_t bytes)
+{
+    at = put_varint(at, bytes);
+    for (size_t i = 0; i < bytes; i++) *at++ = (unsigned char)text[i];
+    return at;
+}
+
 /* wall_time and step. */
 static unsigned char *put_event(unsigned char *at, uint64_t step)
 {
@@ -106,9 +114,7 @@ static enum mt_status write_start(struct mt_tensorboard *board, uint64_t steps_d
     unsigned char *data = board->buffer + FRONT_BYTES;
     unsigned char *end = put_event(data, 0);
     *end++ = EVENT_FILE_VERSION;
-    end = put_varint(end, sizeof version - 1);
-    memcpy(end, version, sizeof version - 1);
-    end += sizeof version - 1;
+    end = put_text(end, version, sizeof version - 1);
     enum mt_status status = write_framed(board, data, (size_t)(end - data));
     if (status != MT_OK || steps_done == 0) return status;
     // A session that starts at this step voids what other files have from there on.
@@ -192,9 +198,7 @@ void mt_tensorboard_scalar(struct mt_tensorboard *board, const char *tag, double
     *at++ = SUMMARY_VALUE;
     *at++ = (unsigned char)(2 + length + 5); // below 128: a varint of one byte
     *at++ = VALUE_TAG;
-    *at++ = (unsigned char)length;
-    memcpy(at, tag, length);
-    at += length;
+    at = put_text(at, tag, length);
     *at++ = VALUE_SIMPLE;
     at = put_little(at, bits, 4);
     board->bytes += (size_t)(at - start);

@@ -108,7 +108,7 @@ static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers
     w->running = take(base, &used, layers * (size_t)experts, sizeof *w->running);
     w->terms = take(base, &used, layers * MT_TERM_COUNT, sizeof *w->terms);
     w->records = take(base, &used, layers, sizeof *w->records);
-    w->views = take(base, &used, layers, sizeof *w->views);
+    w->views = take(base, &used, layers, sizeof(void *));
     return used;
 }
 

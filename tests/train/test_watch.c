@@ -7,7 +7,9 @@
 #include "base/rng.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
+#include "support/model_runs.h"
 #include "support/objective_run.h"
+#include "support/small_models.h"
 
 enum { LAYERS = 2, EXPERTS = 7, SLOTS = 3, MOST = 40, MICRO_BATCHES = 3 };
 
@@ -499,6 +501,68 @@ static void terms_by_tokens_and_by_shares(void **state)
     check_terms(0.25, 0.75);
 }
 
+// ------------------------------------------------------------------ on a model
+
+/* One step of two micro-batches, with and without an objective; the loads must be those of the records. */
+static void watch_model(const struct workplace *place, const struct mt_objective_config *config,
+                        enum mt_recompute recompute, double loads[2][MODEL_RUN_TOKENS])
+{
+    static const char *const everything[] = {"*", NULL};
+    struct mt_model_options options = {
+        .backward = true, .recompute = recompute, .objective = config, .selection = {.full = everything}};
+    struct model_run run;
+    struct mt_watch *watch = NULL;
+    struct model_batch batch;
+    const struct mt_watch_look look = {.variances = true};
+    assert_int_equal(model_run_open(&run, place, "cpu", 2, &options), 0);
+    const struct mt_model_desc *desc = mt_model_description(run.model);
+    assert_int_equal(mt_watch_create_for_model(run.device, run.model, MODEL_RUN_TOKENS, config, &watch),
+                     MT_OK);
+    mt_watch_begin(watch);
+    for (uint64_t m = 0; m < 2; m++) {
+        double loss = 0.0;
+        model_batch_fill(&batch, m == 0 ? (const int[]){9, 6, 0} : (const int[]){5, 0}, desc->vocabulary, m);
+        batch.batch.measure = true;
+        assert_int_equal(model_run_step(&run, &batch.batch, &loss), 0);
+        mt_context_forbid_allocation(&run.ctx, "a step");
+        if (mt_watch_model(watch, run.model, &look) != MT_OK) fail_msg("%s", run.ctx.message);
+        mt_context_forbid_allocation(&run.ctx, NULL);
+    }
+    mt_watch_end(watch);
+    struct mt_step_record record = {.step = 1};
+    mt_watch_fill(watch, &record);
+    assert_int_equal(record.layer_count, 2); // the first of three is dense
+    for (int l = 0; l < 2; l++) {
+        double total = 0.0;
+        assert_int_equal(record.layers[l].layer, l + 1);
+        for (int j = 0; j < record.experts; j++) {
+            loads[l][j] = record.layers[l].load[j];
+            total += loads[l][j];
+        }
+        assert_true(total == 20.0 * desc->router.slots);
+        assert_true(record.layers[l].variance_expert_topk > 0.0 && record.layers[l].variance_token > 0.0);
+        assert_int_equal(isnan(record.layers[l].gradient[MT_TERM_O]), config == NULL);
+    }
+    assert_int_equal(isnan(record.term[MT_TERM_O]), config == NULL);
+    mt_watch_destroy(watch);
+    model_run_close(&run);
+}
+
+static void a_model_with_a_dense_layer(void **state)
+{
+    struct mt_context ctx;
+    struct mt_objective_config config;
+    double loads[3][2][MODEL_RUN_TOKENS] = {{{0.0}}};
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_objective_config_method(&ctx, "paper", &config), MT_OK);
+    assert_int_equal(small_model_make(*state, small_model_config(MT_HF_DEEPSEEK), MT_HF_FLOAT32, 11), 0);
+    watch_model(*state, &config, MT_RECOMPUTE_NONE, loads[0]);
+    watch_model(*state, &config, MT_RECOMPUTE_FULL, loads[1]);
+    watch_model(*state, NULL, MT_RECOMPUTE_MOE, loads[2]); // counted from the records
+    assert_memory_equal(loads[0], loads[1], sizeof loads[0]);
+    assert_memory_equal(loads[0], loads[2], sizeof loads[0]);
+}
+
 static enum mt_status create_and_look(struct mt_context *ctx, const void *self)
 {
     static struct micro_batch micro;
@@ -525,9 +589,13 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unequal_micro_batches), cmocka_unit_test(one_expert_takes_everything),
-        cmocka_unit_test(nothing_to_count),      cmocka_unit_test(running_loads_survive),
-        cmocka_unit_test(refuses_other_records), cmocka_unit_test(terms_by_tokens_and_by_shares),
+        cmocka_unit_test(unequal_micro_batches),
+        cmocka_unit_test(one_expert_takes_everything),
+        cmocka_unit_test(nothing_to_count),
+        cmocka_unit_test(running_loads_survive),
+        cmocka_unit_test(refuses_other_records),
+        cmocka_unit_test(terms_by_tokens_and_by_shares),
+        cmocka_unit_test_setup_teardown(a_model_with_a_dense_layer, workplace_open, workplace_close),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
