@@ -141,31 +141,12 @@ static void sync_above(const char *path)
     (void)close(descriptor);
 }
 
-/* Without an exchange in one step: the old folder steps aside, and comes back if the new one cannot follow.
- */
-static enum mt_status replace_by_turns(const struct mt_folder *folder)
-{
-    struct mt_folder aside;
-    enum mt_status status = mt_folder_open_replacing(folder->ctx, folder->target, &aside);
-    if (status != MT_OK) return status;
-    if (rename(folder->target, aside.path) != 0) {
-        status = fail_system(folder->ctx, folder->target, "replace the folder", errno);
-    } else if (rename(folder->path, folder->target) != 0) {
-        status = fail_system(folder->ctx, folder->target, "put the folder in place", errno);
-        (void)rename(aside.path, folder->target);
-    }
-    mt_folder_abandon(&aside);
-    return status;
-}
-
 /* Afterwards the temporary name is gone, or holds the folder that made way. */
 static enum mt_status put_in_place(const struct mt_folder *folder)
 {
     int error = rename(folder->path, folder->target) == 0 ? 0 : errno;
-    if (folder->replace && (error == ENOTEMPTY || error == EEXIST)) {
+    if (folder->replace && (error == ENOTEMPTY || error == EEXIST))
         error = mt_folder_exchange(folder->path, folder->target);
-        if (error == EINVAL || error == ENOSYS) return replace_by_turns(folder);
-    }
     if (error == 0) return MT_OK;
     return fail_system(folder->ctx, folder->target, "put the folder in place", error);
 }

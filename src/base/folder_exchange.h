@@ -1,8 +1,14 @@
-/* Two folders change names in one step, where the system can do that. */
+/* Two folders change names. */
 #ifndef MT_BASE_FOLDER_EXCHANGE_H
 #define MT_BASE_FOLDER_EXCHANGE_H
 
-/* 0, or the error number: EINVAL or ENOSYS where there is no such thing. */
+/* In one step where the system can do that, else by turns. 0, or the error number; then nothing changed. */
 int mt_folder_exchange(const char *one, const char *other);
+
+/*
+ * Three renames: for a moment `other` is not there. A process killed then leaves what `other` was at
+ * "ONE.aside".
+ */
+int mt_folder_exchange_by_turns(const char *one, const char *other);
 
 #endif

@@ -196,7 +196,8 @@ static enum mt_status read_files(const struct mt_json_node *root, struct mt_stat
     if (status == MT_OK) status = get_whole(&file, "bytes", &manifest->tensors_bytes);
     if (status == MT_OK) status = mt_json_get_string(&file, SUM_KEY, &sum);
     if (status != MT_OK) return status;
-    if (strlen(sum) != MT_DIGEST_DIGITS) return mt_json_fail(&file, "has no checksum of 32 digits");
+    if (strlen(sum) != MT_DIGEST_DIGITS || strspn(sum, "0123456789abcdef") != MT_DIGEST_DIGITS)
+        return mt_json_fail(&file, "has no checksum of 32 hexadecimal digits");
     memcpy(manifest->tensors_sum.digits, sum, MT_DIGEST_DIGITS + 1);
     return MT_OK;
 }
