@@ -99,7 +99,7 @@ static void *take(unsigned char *base, size_t *used, size_t count, size_t size)
 static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers, int experts)
 {
     struct numbers at = place_numbers(experts);
-    struct mt_watch counted;
+    struct mt_watch counted = {0};
     struct mt_watch *w = watch != NULL ? watch : &counted;
     size_t used = 0;
     (void)take(base, &used, 1, sizeof *w);
