@@ -1,6 +1,8 @@
 /* Settings: defaults, then the file, then the words, then the objective and what depends on other keys. */
 #include "train/settings.h"
 
+#include <string.h>
+
 #include "base/file.h"
 #include "train/settings_parts.h"
 
@@ -24,6 +26,19 @@ static enum mt_status store_entries(const struct mt_settings_reader *reader)
         bool sources = row->kind == MT_SETTING_SOURCES || row->kind == MT_SETTING_SOURCE;
         status = sources ? mt_settings_store_sources(reader, entry, row)
                          : mt_settings_store(reader, entry, entry->node, row, row->name, reader->settings);
+    }
+    return status;
+}
+
+/* Without LoRA its keys are as if nobody had set them. */
+static enum mt_status reset_lora(const struct mt_settings_reader *reader)
+{
+    enum mt_status status = MT_OK;
+    if (reader->settings->train == MT_TRAIN_LORA) return MT_OK;
+    for (int i = 0; mt_settings_row(i) != NULL && status == MT_OK; i++) {
+        const struct mt_settings_row *row = mt_settings_row(i);
+        if (strncmp(row->name, "lora.", 5) != 0) continue;
+        status = mt_settings_store_standard(reader, row, reader->settings);
     }
     return status;
 }
@@ -52,6 +67,7 @@ enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name,
     }
     if (status == MT_OK) status = store_standards(&reader);
     if (status == MT_OK) status = store_entries(&reader);
+    if (status == MT_OK) status = reset_lora(&reader);
     if (status == MT_OK) status = mt_settings_store_objective(&reader);
     store_default_lists(settings);
     return status == MT_OK ? mt_settings_check(&reader) : status;

@@ -41,8 +41,11 @@ static enum mt_status check_learning(const struct mt_settings_reader *reader)
                                 "targets is empty: nothing would learn");
     }
     if (settings->train == MT_TRAIN_LORA) return MT_OK;
+    // A word train=full over a file for LoRA is meant: what the file says about LoRA is then void.
+    const struct mt_settings_entry *train = mt_settings_given(reader, "train");
     for (const struct mt_settings_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
         if (strncmp(entry->name, "lora.", 5) != 0) continue;
+        if (train->word != NULL && entry->word == NULL) continue;
         return mt_settings_fail(reader, entry, "%s means nothing with train: full; leave it out",
                                 entry->name);
     }

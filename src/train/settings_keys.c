@@ -616,21 +616,18 @@ static void list_row(const struct mt_settings_row *row, const char *prefix, stru
     (void)snprintf(key->standard, sizeof key->standard, "%s", row->standard);
 }
 
-/* The default of an objective's key is the default method's. */
-static bool list_objective(int index, struct mt_train_key *key)
+static void list_objective(const struct mt_objective_key *known, struct mt_train_key *key)
 {
-    struct mt_objective_key known;
-    if (!mt_objective_key_listed(index, &known)) return false;
-    *key = (struct mt_train_key){.values = known.values, .meaning = known.meaning};
-    (void)snprintf(key->name, sizeof key->name, OBJECTIVE_PREFIX "%s", known.name);
-    (void)snprintf(key->standard, sizeof key->standard, "the method's");
-    if (strcmp(known.name, "seed") == 0) (void)snprintf(key->standard, sizeof key->standard, "seed");
-    return true;
+    bool seed = strcmp(known->name, "seed") == 0;
+    *key = (struct mt_train_key){.values = known->values, .meaning = known->meaning};
+    (void)snprintf(key->name, sizeof key->name, OBJECTIVE_PREFIX "%s", known->name);
+    (void)snprintf(key->standard, sizeof key->standard, "%s", seed ? "seed" : "the method's");
 }
 
 /* The keys of a source follow data.sources, those of the objective follow method. */
 bool mt_train_key_listed(int index, struct mt_train_key *key)
 {
+    struct mt_objective_key known;
     if (index < 0) return false;
     for (int i = 0; mt_settings_row(i) != NULL; i++) {
         const struct mt_settings_row *row = mt_settings_row(i);
@@ -644,8 +641,10 @@ bool mt_train_key_listed(int index, struct mt_train_key *key)
             list_row(mt_source_row(j), SOURCE_PREFIX, key);
             return true;
         }
-        for (int j = 0; row->kind == MT_SETTING_METHOD && list_objective(j, key); j++) {
-            if (index-- == 0) return true;
+        for (int j = 0; row->kind == MT_SETTING_METHOD && mt_objective_key_listed(j, &known); j++) {
+            if (index-- > 0) continue;
+            list_objective(&known, key);
+            return true;
         }
     }
     return false;

@@ -138,9 +138,10 @@ enum mt_status mt_settings_store_sources(const struct mt_settings_reader *reader
         status = read_source(reader, entry, item, &sources[i]);
     }
     if (status != MT_OK) return status;
-    const struct mt_train_source *result = sources;
-    memcpy((char *)reader->settings + row->offset, &result, sizeof result);
-    memcpy((char *)reader->settings + row->count, &count, sizeof count);
+    char *settings = (char *)reader->settings;
+    const struct mt_train_source **result = (void *)(settings + row->offset);
+    *result = sources;
+    memcpy(settings + row->count, &count, sizeof count);
     return MT_OK;
 }
 

@@ -74,14 +74,14 @@ static enum mt_status finish_line(struct writer *writer, const char *meaning)
 
 static enum mt_status append_sources(struct writer *writer, const struct mt_settings_row *row)
 {
-    const struct mt_train_source *sources = NULL;
+    const char *settings = (const char *)writer->settings;
+    const struct mt_train_source *const *sources = (const void *)(settings + row->offset);
     size_t count = 0;
-    memcpy(&sources, (const char *)writer->settings + row->offset, sizeof sources);
-    memcpy(&count, (const char *)writer->settings + row->count, sizeof count);
+    memcpy(&count, settings + row->count, sizeof count);
     enum mt_status status = begin_line(writer, row->name);
     if (status == MT_OK) status = finish_line(writer, row->meaning);
     if (status != MT_OK) return status;
-    return mt_settings_append_sources(sources, count, 2 * MEMBER_INDENT, &writer->text);
+    return mt_settings_append_sources(*sources, count, 2 * MEMBER_INDENT, &writer->text);
 }
 
 static enum mt_status append_objective(struct writer *writer)

@@ -207,6 +207,12 @@ static void words_over_a_file(void **state)
     const char *const none[] = {"method=none"};
     read_text(&fixture, LEAST, none, 1);
     assert_true(s->task_only);
+    // What a file says about LoRA is void under train=full.
+    const char *const full[] = {"train=full"};
+    read_text(&fixture, LEAST "lora.rank: 4\n", full, 1);
+    assert_int_equal(s->train, MT_TRAIN_FULL);
+    assert_int_equal(s->lora_rank, 32);
+    assert_string_equal(s->targets[0], "*");
     end(&fixture);
 }
 

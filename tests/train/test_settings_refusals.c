@@ -246,6 +246,9 @@ static void words(void **state)
     static const char *const twice[] = {"lora.rank=3", "lora.rank=4"};
     assert_int_equal(read_text(&ctx, LEAST, twice, 2), MT_ERR_USAGE);
     assert_string_equal(ctx.message, "lora.rank=4: lora.rank is given twice");
+    static const char *const full[] = {"train=full", "lora.rank=4"};
+    assert_int_equal(read_text(&ctx, LEAST, full, 2), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "lora.rank=4: lora.rank means nothing with train: full; leave it out");
     static const char *const rivals[] = {"data.path=a", "data.sources=[b]"};
     assert_int_equal(read_text(&ctx, LEAST, rivals, 2), MT_ERR_USAGE);
     assert_string_equal(ctx.message, "data.sources=[b]: data.path and data.sources are both given; one says "
