@@ -1,6 +1,7 @@
 /*
- * What a training run costs beside the computing: the whole loop (data, forward, backward, optimizer, watching,
- * log, a checkpoint at the end of every turn) against forward, backward and optimizer alone, in turns.
+ * What a training run costs beside the computing: the whole loop (data, forward, backward, optimizer,
+ * watching, log, a checkpoint at the end of every turn) against forward, backward and optimizer alone, in
+ * turns.
  *
  *     train_speed TEMPLATES CONFIG.yaml TURNS STEPS [key=value ...]
  *

@@ -57,7 +57,8 @@ static void say_how_to_resume(const struct arguments *arguments)
 static int report(const struct arguments *arguments, const struct mt_run_outcome *outcome)
 {
     if (outcome->end == MT_RUN_INTERRUPTED) {
-        (void)fprintf(stderr, "metier train: stopped after step %" PRIu64 ", which is saved\n", outcome->step);
+        (void)fprintf(stderr, "metier train: stopped after step %" PRIu64 ", which is saved\n",
+                      outcome->step);
         say_how_to_resume(arguments);
         return 128 + outcome->signal;
     }

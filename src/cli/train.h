@@ -5,9 +5,9 @@
 #include "train/trainer.h"
 
 /*
- * The folder of the chat templates: $METIER_SHARE, share/metier beside the program's bin, or the source tree's
- * share, whichever is there first; "/templates" added. `name` is what is looked for in there: where no folder
- * is found, it must be a file itself. The text lives in the arena; NULL: only files.
+ * The folder of the chat templates: $METIER_SHARE, share/metier beside the program's bin, or the source
+ * tree's share, whichever is there first; "/templates" added. `name` is what is looked for in there: where no
+ * folder is found, it must be a file itself. The text lives in the arena; NULL: only files.
  */
 enum mt_status train_find_templates(struct mt_context *ctx, struct mt_arena *arena, const char *name,
                                     const char **folder);

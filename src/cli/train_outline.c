@@ -32,12 +32,12 @@ static struct number bytes_text(double bytes)
 
 static void print_counts(const char *what, const struct mt_batch_counts *counts)
 {
-    printf("  %-12s %" PRIu64 " examples, %" PRIu64 " tokens, of which %" PRIu64
-           " are answers; %" PRIu64 " steps\n",
+    printf("  %-12s %" PRIu64 " examples, %" PRIu64 " tokens, of which %" PRIu64 " are answers; %" PRIu64
+           " steps\n",
            what, counts->examples, counts->tokens, counts->answer_tokens, counts->steps);
     if (counts->truncated > 0) {
-        printf("  %-12s %" PRIu64 " examples are longer than max_length and lose %" PRIu64
-               " tokens, %" PRIu64 " of answers\n",
+        printf("  %-12s %" PRIu64 " examples are longer than max_length and lose %" PRIu64 " tokens, %" PRIu64
+               " of answers\n",
                "", counts->truncated, counts->lost_tokens, counts->lost_answer);
     }
     if (counts->without_answer > 0)
@@ -66,12 +66,9 @@ static void print_memory(const struct mt_run_outline *outline)
         const char *name;
         double bytes;
     } lines[] = {
-        {"weights, mapped", (double)model->mapped},
-        {"trained values", (double)model->masters},
-        {"gradients", (double)model->gradients},
-        {"moments", (double)outline->moments},
-        {"activations", (double)model->activations},
-        {"work", (double)model->work},
+        {"weights, mapped", (double)model->mapped},  {"trained values", (double)model->masters},
+        {"gradients", (double)model->gradients},     {"moments", (double)outline->moments},
+        {"activations", (double)model->activations}, {"work", (double)model->work},
     };
     double total = 0.0;
     printf("\nmemory\n");
@@ -113,8 +110,8 @@ static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run
     cli_table_free(&table);
     struct mt_model_count count;
     mt_model_count(outline->desc->config, &count);
-    printf("  %" PRId64 " numbers learn, beside %" PRId64 " of the model: %.3g %%\n", params->trained_elements,
-           count.all, 100.0 * (double)params->trained_elements / (double)count.all);
+    printf("  %" PRId64 " numbers learn, beside %" PRId64 " of the model: %.3g %%\n",
+           params->trained_elements, count.all, 100.0 * (double)params->trained_elements / (double)count.all);
     return status;
 }
 
@@ -132,8 +129,8 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
         routers += outline->paths[i].router ? 1 : 0;
         experts += outline->paths[i].experts ? 1 : 0;
     }
-    enum mt_status status = mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths,
-                                                    outline->moe_layers);
+    enum mt_status status =
+        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers);
     printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term],
            status == MT_OK ? "live" : "DEAD");
     printf(": the router learns in %d, experts in %d of %d layers\n", routers, experts, outline->moe_layers);
@@ -152,11 +149,13 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     if (!any) printf("  no term besides L_h\n");
     if (!settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE) {
         printf("  each router's bias moves by %g a step%s\n", settings->objective.bias_rate,
-               outline->bias_is_lost ? "; this architecture has no place for it on disk: it is not written out"
-                                     : "");
+               outline->bias_is_lost
+                   ? "; this architecture has no place for it on disk: it is not written out"
+                   : "");
     }
     bool sum = settings->objective.coefficient[MT_TERM_O] > 0.0 && settings->objective.ortho_sum;
-    if (sum) printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");
+    if (sum)
+        printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");
 }
 
 enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,

@@ -51,8 +51,9 @@ enum mt_status train_find_templates(struct mt_context *ctx, struct mt_arena *are
         return status;
     }
     if (access(name, R_OK) == 0) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "there is no folder of chat templates to look for '%.64s' in: looked at $METIER_SHARE (%.200s), "
-                   "%.200s and %.200s",
-                   name, told != NULL ? told : "not set", beside, METIER_SOURCE_SHARE);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "there is no folder of chat templates to look for '%.64s' in: looked at $METIER_SHARE (%.200s), "
+        "%.200s and %.200s",
+        name, told != NULL ? told : "not set", beside, METIER_SOURCE_SHARE);
 }

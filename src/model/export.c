@@ -16,13 +16,18 @@ struct moved_bias {
     float *values; // [n], on the host
 };
 
+/* One thing that learned. */
+struct learned {
+    const struct mt_param *param;
+};
+
 struct exporter {
     struct mt_context *ctx;
     const struct mt_params *params;
     const struct mt_model_desc *desc;
     struct mt_checkpoint checkpoint;
-    struct mt_arena arena;           // what follows
-    const struct mt_param **trained; // sorted by name
+    struct mt_arena arena;   // what follows
+    struct learned *trained; // sorted by name
     struct moved_bias *biases;
     size_t bias_count;
     size_t left_out;
@@ -30,17 +35,17 @@ struct exporter {
 
 // ------------------------------------------------------------------ what learned
 
-static int compare_params(const void *left, const void *right)
+static int compare_learned(const void *left, const void *right)
 {
-    const struct mt_param *const *a = left;
-    const struct mt_param *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
+    const struct learned *a = left;
+    const struct learned *b = right;
+    return strcmp(a->param->name, b->param->name);
 }
 
 static int compare_name(const void *name, const void *entry)
 {
-    const struct mt_param *const *param = entry;
-    return strcmp(name, (*param)->name);
+    const struct learned *learned = entry;
+    return strcmp(name, learned->param->name);
 }
 
 static enum mt_status check_param(const struct exporter *exporter, const struct mt_param *param)
@@ -68,11 +73,11 @@ static enum mt_status list_trained(struct exporter *exporter)
         mt_arena_allocate(&exporter->arena, params->trained_count * sizeof *exporter->trained, &memory);
     exporter->trained = memory;
     for (size_t i = 0; i < params->trained_count && status == MT_OK; i++) {
-        exporter->trained[i] = &params->trained[i];
+        exporter->trained[i].param = &params->trained[i];
         status = check_param(exporter, &params->trained[i]);
     }
     if (status == MT_OK && params->trained_count > 0)
-        qsort(exporter->trained, params->trained_count, sizeof *exporter->trained, compare_params);
+        qsort(exporter->trained, params->trained_count, sizeof *exporter->trained, compare_learned);
     return status;
 }
 
@@ -133,9 +138,9 @@ static void choose(void *self, struct mt_rewrite_tensor *tensor)
         tensor->to = MT_F32;
     }
     if (exporter->params->trained_count == 0) return;
-    const struct mt_param *const *found = bsearch(name, exporter->trained, exporter->params->trained_count,
-                                                  sizeof *exporter->trained, compare_name);
-    if (found != NULL) tensor->change = *found;
+    const struct learned *found = bsearch(name, exporter->trained, exporter->params->trained_count,
+                                          sizeof *exporter->trained, compare_name);
+    if (found != NULL) tensor->change = found->param;
 }
 
 static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count,

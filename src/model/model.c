@@ -423,7 +423,8 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     if (status == MT_OK) status = task_loss(model, batch, labels, loss);
     if (status != MT_OK) return status;
     if (model->transformer.pass.objective != NULL) {
-        struct mt_objective_step step = {.progress = batch->progress, .loss_scale = terms_scale(model, batch)};
+        struct mt_objective_step step = {.progress = batch->progress,
+                                         .loss_scale = terms_scale(model, batch)};
         status = mt_objective_finish(model->objective, &step, &loss->terms);
         if (status != MT_OK) return status;
     }

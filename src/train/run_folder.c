@@ -19,8 +19,8 @@
 #define LOCK_NAME   "lock"
 #define CONFIG_NAME "config.yaml"
 
-static enum mt_status join(struct mt_arena *arena, const char *directory,
-                           const char *name, const char *ending, const char **path)
+static enum mt_status join(struct mt_arena *arena, const char *directory, const char *name,
+                           const char *ending, const char **path)
 {
     size_t bytes = strlen(directory) + strlen(name) + strlen(ending) + 2;
     void *memory = NULL;

@@ -30,7 +30,8 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
 
 /*
  * Makes the folder (its parent must exist) or accepts one that is empty or already a run's, and locks it.
- * What a killed run left half-written is removed. Refused: a folder with other things in it, and one where another process trains. The caller closes.
+ * What a killed run left half-written is removed. Refused: a folder with other things in it, and one where
+ * another process trains. The caller closes.
  */
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder);
 void mt_run_folder_close(struct mt_run_folder *folder); // a zeroed struct is allowed

@@ -65,9 +65,9 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
 static enum mt_status open_folder(struct mt_trainer *trainer, struct mt_state_reader **reader)
 {
     struct mt_run_folder *folder = &trainer->folder;
-    enum mt_status status = mt_run_folder_name(trainer->ctx, trainer->settings->out,
-                                               trains_lora(trainer) ? "adapter" : "model", &trainer->arena,
-                                               folder);
+    enum mt_status status =
+        mt_run_folder_name(trainer->ctx, trainer->settings->out, trains_lora(trainer) ? "adapter" : "model",
+                           &trainer->arena, folder);
     if (status == MT_OK && !trainer->options.plan_only) status = mt_run_folder_open(folder);
     if (status != MT_OK) return status;
     status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
@@ -104,9 +104,9 @@ static enum mt_status write_config(struct mt_trainer *trainer)
 static enum mt_status open_data(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
-    enum mt_status status = mt_corpus_open(trainer->ctx, settings, &trainer->config,
-                                           trainer->options.templates, trainer->options.log,
-                                           &trainer->corpus);
+    enum mt_status status =
+        mt_corpus_open(trainer->ctx, settings, &trainer->config, trainer->options.templates,
+                       trainer->options.log, &trainer->corpus);
     if (status != MT_OK) return status;
     bool evaluates = trainer->corpus.held_out != NULL;
     bool survey = trainer->options.plan_only || (evaluates && settings->evaluate_every == 0);
@@ -165,8 +165,8 @@ static enum mt_status open_optimizer(struct mt_trainer *trainer)
     struct mt_params *params = mt_model_params(trainer->model);
     enum mt_status status = mt_optimizer_create(params, &options, &trainer->optimizer);
     if (status != MT_OK) return status;
-    trainer->schedule = mt_schedule_make(settings->schedule, trainer->length.steps, settings->warmup,
-                                         settings->final_rate);
+    trainer->schedule =
+        mt_schedule_make(settings->schedule, trainer->length.steps, settings->warmup, settings->final_rate);
     status = mt_watch_create_for_model(trainer->device, trainer->model, settings->tokens,
                                        settings->task_only ? NULL : &settings->objective, &trainer->watch);
     if (status != MT_OK) return status;
@@ -229,9 +229,10 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (status == MT_OK) status = write_config(trainer);
     if (status == MT_OK) status = open_log(trainer);
     if (status != MT_OK || !loses_bias(trainer)) return status;
-    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "warning",
-                            "the method moves a bias of each router, for which this architecture has no place "
-                            "on disk: it acts in training and is not written out");
+    return mt_run_log_event(
+        trainer->run_log, trainer->numbers.step, "warning",
+        "the method moves a bias of each router, for which this architecture has no place "
+        "on disk: it acts in training and is not written out");
 }
 
 enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_options *options,

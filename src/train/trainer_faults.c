@@ -58,8 +58,9 @@ enum mt_status mt_trainer_fail_loss(struct mt_trainer *trainer, const struct mt_
     if (status != MT_OK) return status;
     int64_t term_layer = find_bad_term(trainer, &term, &value);
     if (param != NULL) {
-        return mt_fail(ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the loss is %g; %s holds a number that is not finite",
-                       step, loss->task, param->name);
+        return mt_fail(ctx, MT_ERR_NUMERIC,
+                       "step %" PRIu64 ": the loss is %g; %s holds a number that is not finite", step,
+                       loss->task, param->name);
     }
     if (term_layer != NO_LAYER && (layer == NO_LAYER || term_layer <= layer)) {
         return mt_fail(ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": term %s of layer %" PRId64 " is %g", step,

@@ -37,10 +37,10 @@ struct mt_trainer {
 
     struct mt_run_numbers numbers;
     struct mt_run_tensors tensors;
-    uint64_t saved_step;  // of the newest checkpoint; 0: none
-    bool finished_before; // and everything is written: the rest is not open
-    double started;       // clock, so that numbers.seconds + now - started is what the run took
-    double step_began;    // clock
+    uint64_t saved_step;          // of the newest checkpoint; 0: none
+    bool finished_before;         // and everything is written: the rest is not open
+    double started;               // clock, so that numbers.seconds + now - started is what the run took
+    double step_began;            // clock
     struct mt_step_record record; // of the step at hand
 };
 

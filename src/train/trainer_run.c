@@ -80,7 +80,8 @@ static enum mt_status decide_end(struct mt_trainer *trainer)
     if (numbers->finished || patience == 0 || numbers->fruitless < patience) return MT_OK;
     numbers->finished = true;
     char text[160];
-    (void)snprintf(text, sizeof text, "%" PRIu64 " evaluations without gain; the best was %.6g after step %" PRIu64,
+    (void)snprintf(text, sizeof text,
+                   "%" PRIu64 " evaluations without gain; the best was %.6g after step %" PRIu64,
                    numbers->fruitless, numbers->best_loss, numbers->best_step);
     return mt_run_log_event(trainer->run_log, numbers->step, "stopped", text);
 }

@@ -133,13 +133,12 @@ enum mt_status mt_trainer_step(struct mt_trainer *trainer)
     struct mt_run_numbers *numbers = &trainer->numbers;
     struct mt_step step;
     trainer->step_began = mt_clock_seconds();
-    trainer->record =
-        (struct mt_step_record){.step = numbers->step + 1, .steps = trainer->length.steps};
+    trainer->record = (struct mt_step_record){.step = numbers->step + 1, .steps = trainer->length.steps};
     enum mt_status status = mt_batches_next(trainer->corpus.training, &step);
     if (status != MT_OK) return status;
     if (step.micro_batches >= MICRO_BATCHES_MOST) {
-        return mt_fail(trainer->ctx, MT_ERR_USAGE, "a step of %zu micro-batches is more than can be told apart",
-                       step.micro_batches);
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "a step of %zu micro-batches is more than can be told apart", step.micro_batches);
     }
     numbers->position = mt_batches_position(trainer->corpus.training);
     numbers->counts = mt_batches_counts(trainer->corpus.training);

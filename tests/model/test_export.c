@@ -24,7 +24,7 @@ static struct mt_export_options options_for(const struct workplace *place, char 
     };
 }
 
-/* Every tensor is there, in the type `dtype` says, and its bytes are the source's where that is its own. */
+/* Every tensor is there, with the source's type, shape and bytes. */
 static void expect_same(const struct opened_model *opened, const char *out)
 {
     struct mt_context ctx;

@@ -20,7 +20,8 @@ static int write_model(const struct workplace *place, enum mt_hf_model model)
     const char *found = strstr(config, key);
     char text[4096];
     if (found == NULL) return -1;
-    (void)snprintf(text, sizeof text, "%.*s\"vocab_size\": %d, \"bos_token_id\": 420, \"eos_token_id\": 421%s",
+    (void)snprintf(text, sizeof text,
+                   "%.*s\"vocab_size\": %d, \"bos_token_id\": 420, \"eos_token_id\": 421%s",
                    (int)(found - config), config, TRAINING_BENCH_VOCABULARY, found + strlen(key));
     return small_model_make(place, text, MT_HF_FLOAT32, 5);
 }
@@ -73,17 +74,16 @@ enum mt_status training_run_open(struct training_run *run, const struct workplac
     mt_context_init(&run->ctx, run->allocator);
     mt_arena_init(&run->arena, &run->ctx, 4096);
     run->trainer = NULL;
-    int length =
-        snprintf(text, sizeof text,
-                 "model: %s\nout: %s/%s\ndata: {path: %s/data.jsonl, max_length: 24}\n"
-                 "batch: {examples: 6, tokens: 48}\noptimizer: {lr: 5e-3}\nsteps: 8\n"
-                 "log: {every: 2, tensorboard: false}\ncheckpoint: {every: 3}\nthreads: 1\n%s",
-                 place->directory, place->directory, out, place->directory,
-                 strstr(words, "train=full") != NULL ? "" : "lora: {rank: 2, alpha: 4}\n");
+    int length = snprintf(text, sizeof text,
+                          "model: %s\nout: %s/%s\ndata: {path: %s/data.jsonl, max_length: 24}\n"
+                          "batch: {examples: 6, tokens: 48}\noptimizer: {lr: 5e-3}\nsteps: 8\n"
+                          "log: {every: 2, tensorboard: false}\ncheckpoint: {every: 3}\nthreads: 1\n%s",
+                          place->directory, place->directory, out, place->directory,
+                          strstr(words, "train=full") != NULL ? "" : "lora: {rank: 2, alpha: 4}\n");
     (void)snprintf(copy, sizeof copy, "%s", words);
     size_t count = cut(copy, list);
-    enum mt_status status = mt_train_settings_parse(&run->ctx, "bench.yaml", text, (size_t)length, list, count,
-                                                    &run->arena, &run->settings);
+    enum mt_status status = mt_train_settings_parse(&run->ctx, "bench.yaml", text, (size_t)length, list,
+                                                    count, &run->arena, &run->settings);
     if (status != MT_OK) return status;
     run->options.settings = &run->settings;
     run->options.templates = templates != NULL ? templates : "share/templates";

@@ -1,6 +1,6 @@
 /*
- * Training runs of small models in a workplace: a model with a tokenizer whose vocabulary it shares, a file of
- * a few dozen examples, settings as text, runs in the process.
+ * Training runs of small models in a workplace: a model with a tokenizer whose vocabulary it shares, a file
+ * of a few dozen examples, settings as text, runs in the process.
  */
 #ifndef MT_TESTS_TRAINING_BENCH_H
 #define MT_TESTS_TRAINING_BENCH_H

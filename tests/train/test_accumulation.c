@@ -15,8 +15,8 @@ enum { PARTS = 4, TOKENS = 21, LABELS = TOKENS - PARTS };
 static const int lengths[PARTS + 1] = {5, 7, 3, 6, 0};
 static const char *const everything[] = {"*", NULL};
 
-static void open_with(struct model_run *run, const struct workplace *place, struct mt_objective_config *method,
-                      const char *name, const char *scale)
+static void open_with(struct model_run *run, const struct workplace *place,
+                      struct mt_objective_config *method, const char *name, const char *scale)
 {
     struct mt_model_options options = {.backward = true, .selection = {.full = everything}};
     struct mt_context ctx;
@@ -69,7 +69,8 @@ static double difference(const struct model_run *run, const float *expected)
     return worst / largest;
 }
 
-static void add_part(struct model_run *run, const struct mt_batch *whole, int part, struct mt_model_loss *loss)
+static void add_part(struct model_run *run, const struct mt_batch *whole, int part,
+                     struct mt_model_loss *loss)
 {
     int32_t offsets[2];
     struct mt_batch batch = part_of(whole, part, offsets);
@@ -134,7 +135,8 @@ static void terms_are_means_weighted_by_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(task_is_the_mean_over_the_steps_labels, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(task_is_the_mean_over_the_steps_labels, workplace_open,
+                                        workplace_close),
         cmocka_unit_test_setup_teardown(terms_are_means_weighted_by_tokens, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

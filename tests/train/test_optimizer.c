@@ -68,7 +68,8 @@ static void put(const struct mt_param *param, bool gradient, float first, float 
     numbers[1] = second;
 }
 
-/* torch.optim.AdamW(lr 0.01, 0.02, 0.03; weight_decay 0.1) after clip_grad_norm_(1.0), on the same numbers. */
+/* torch.optim.AdamW(lr 0.01, 0.02, 0.03; weight_decay 0.1) after clip_grad_norm_(1.0), on the same numbers.
+ */
 static void steps_are_those_of_torch(void **state)
 {
     (void)state;
@@ -117,8 +118,10 @@ static void gaps_stay_and_nothing_is_allocated(void **state)
     assert_false(clipped); // clip 0: never
     const float *masters = b.params.masters.data;
     for (int i = 0; i < NUMBERS; i++) {
-        if (i == 16 || i == 17) assert_true(masters[i] < -0.49f);
-        else assert_true(masters[i] == 0.0f);
+        if (i == 16 || i == 17)
+            assert_true(masters[i] < -0.49f);
+        else
+            assert_true(masters[i] == 0.0f);
     }
     release(&b);
 }
@@ -184,8 +187,8 @@ static void nothing_to_learn_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_of_torch), cmocka_unit_test(gaps_stay_and_nothing_is_allocated),
-        cmocka_unit_test(bad_numbers_are_found),    cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(steps_are_those_of_torch),    cmocka_unit_test(gaps_stay_and_nothing_is_allocated),
+        cmocka_unit_test(bad_numbers_are_found),       cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(nothing_to_learn_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

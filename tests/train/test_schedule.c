@@ -9,7 +9,8 @@ static void check(const struct mt_schedule *schedule, const double *expected, si
 {
     for (size_t i = 0; i < count; i++) {
         double share = mt_schedule_share(schedule, i);
-        if (fabs(share - expected[i]) > 1e-12) fail_msg("step %zu: %.15g, expected %.15g", i, share, expected[i]);
+        if (fabs(share - expected[i]) > 1e-12)
+            fail_msg("step %zu: %.15g, expected %.15g", i, share, expected[i]);
     }
 }
 
@@ -73,8 +74,10 @@ static void a_final_share_is_the_floor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cosine_is_that_of_transformers), cmocka_unit_test(linear_is_that_of_transformers),
-        cmocka_unit_test(constant_stays),                 cmocka_unit_test(warmup_is_steps_or_a_share),
+        cmocka_unit_test(cosine_is_that_of_transformers),
+        cmocka_unit_test(linear_is_that_of_transformers),
+        cmocka_unit_test(constant_stays),
+        cmocka_unit_test(warmup_is_steps_or_a_share),
         cmocka_unit_test(a_final_share_is_the_floor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/rng.h"
+#include "ops/device.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/model_runs.h"
@@ -124,13 +124,18 @@ struct drawing {
     uint64_t seed, count;
 };
 
+static unsigned char next_byte(struct drawing *drawing)
+{
+    uint64_t mixed = (drawing->seed + 0x9e3779b97f4a7c15u * ++drawing->count) * 0xd1342543de82ef95u;
+    return (unsigned char)(mixed >> 56);
+}
+
 /* Any bits at all: a checkpoint carries NaN and infinity as well. */
 static void draw_bytes(void *bytes, size_t count, void *self)
 {
     struct drawing *drawing = self;
     unsigned char *byte = bytes;
-    for (size_t i = 0; i < count; i++)
-        byte[i] = (unsigned char)mt_rng_below(drawing->seed, 1, drawing->count++, 256);
+    for (size_t i = 0; i < count; i++) byte[i] = next_byte(drawing);
 }
 
 static void draw(struct bench *b, uint64_t seed)
@@ -148,10 +153,7 @@ static void compare_bytes(void *bytes, size_t count, void *self)
 {
     struct expectation *expected = self;
     const unsigned char *byte = bytes;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t want = mt_rng_below(expected->drawing.seed, 1, expected->drawing.count++, 256);
-        expected->wrong += byte[i] != want ? 1 : 0;
-    }
+    for (size_t i = 0; i < count; i++) expected->wrong += byte[i] != next_byte(&expected->drawing) ? 1 : 0;
 }
 
 /* How many bytes are not those drawn from the seed. */
@@ -294,6 +296,87 @@ static void other_runs_are_refused(void **state)
     close_bench(&b);
 }
 
+// ------------------------------------------------------------------ memory of a device's own
+
+/* Of what was downloaded. */
+static size_t largest_piece;
+
+/* A device that holds every byte upside down: whoever reads its memory directly is found out. */
+
+static void copy_inverted(unsigned char *target, const unsigned char *source, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) target[i] = (unsigned char)~source[i];
+}
+
+static enum mt_status upload_inverted(struct mt_device *device, void *target, const void *host, size_t bytes)
+{
+    (void)device;
+    copy_inverted(target, host, bytes);
+    return MT_OK;
+}
+
+static enum mt_status download_inverted(struct mt_device *device, void *host, const void *source,
+                                        size_t bytes)
+{
+    (void)device;
+    if (bytes > largest_piece) largest_piece = bytes;
+    copy_inverted(host, source, bytes);
+    return MT_OK;
+}
+
+/* Tensors larger than a piece travel whole; what is saved on one device is loaded on another. */
+static void other_devices(void **state)
+{
+    enum { ROWS = 3, COLUMNS = 500001, COUNT = ROWS * COLUMNS };
+    struct bench b;
+    struct mt_state_reader *reader = NULL;
+    struct mt_run_numbers numbers = numbers_at(100);
+    open_bench(&b, state, MT_HF_OLMOE, true);
+    struct mt_device inverted = *b.run.device;
+    inverted.memory = MT_MEMORY_DEVICE;
+    inverted.upload = upload_inverted;
+    inverted.download = download_inverted;
+    float *values = malloc(COUNT * sizeof(float));
+    float *first = malloc(COUNT * sizeof(float));
+    float *second = malloc(COUNT * sizeof(float));
+    assert_true(values != NULL && first != NULL && second != NULL);
+    struct mt_param param = {.name = "large", .value = mt_tensor_2d(values, MT_F32, ROWS, COLUMNS)};
+    struct mt_params params = {.device = &inverted,
+                               .masters = mt_buffer_borrow(values, COUNT * sizeof(float), MT_MEMORY_HOST),
+                               .trained = &param,
+                               .trained_count = 1};
+    struct mt_run_tensors tensors = {.params = &params,
+                                     .first = mt_tensor_1d(first, MT_F32, COUNT),
+                                     .second = mt_tensor_1d(second, MT_F32, COUNT)};
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = (float)i;
+        first[i] = -(float)i;
+        second[i] = 0.5f * (float)i;
+    }
+    assert_int_equal(mt_state_save(&inverted, b.folder, &numbers, &tensors, settings), MT_OK);
+    assert_true(largest_piece > 0 && largest_piece <= (size_t)4 << 20);
+    assert_int_equal(mt_state_find(&b.run.ctx, b.folder, NULL, &reader), MT_OK);
+    for (int round = 0; round < 2; round++) { // upside down on the host, then upright on the device
+        uint32_t turn = round == 0 ? UINT32_MAX : 0;
+        memset(values, 0, COUNT * sizeof(float));
+        memset(second, 0, COUNT * sizeof(float));
+        assert_int_equal(mt_state_load(round == 0 ? b.run.device : &inverted, reader, &tensors), MT_OK);
+        for (int i = 0; i < COUNT; i++) {
+            float want[2] = {(float)i, 0.5f * (float)i};
+            uint32_t bits[4];
+            memcpy(&bits[0], &want[0], 2 * sizeof(float));
+            memcpy(&bits[2], &values[i], sizeof(float));
+            memcpy(&bits[3], &second[i], sizeof(float));
+            if (bits[2] != (bits[0] ^ turn) || bits[3] != (bits[1] ^ turn)) fail_msg("element %d", i);
+        }
+    }
+    mt_state_close(reader);
+    free(values);
+    free(first);
+    free(second);
+    close_bench(&b);
+}
+
 // ------------------------------------------------------------------ damage
 
 /* The bytes of a file of a checkpoint; the caller frees. */
@@ -336,22 +419,52 @@ static void expect_fallback(struct bench *b, const char *reason)
     free(text);
 }
 
-/* Every byte of the manifest, and bytes all over the tensors. */
-static void flip_bytes(struct bench *b, const char *name, size_t stride)
+/* Overwrites one byte in place. */
+static void put_byte(FILE *file, size_t at, int byte)
+{
+    assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte, file), byte);
+    assert_int_equal(fflush(file), 0);
+}
+
+/* One bit of every stride-th byte, one after the other. */
+static void flip_bits(struct bench *b, const char *name, size_t stride)
 {
     size_t bytes = 0;
+    char path[256];
     unsigned char *data = read_file(b, name, &bytes);
+    (void)snprintf(path, sizeof path, "%s/%s", b->folder, name);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
     for (size_t i = 0; i < bytes; i += stride) {
         struct mt_state_reader *reader = NULL;
-        data[i] = (unsigned char)(data[i] ^ 1u);
-        write_file(b, name, data, bytes);
+        put_byte(file, i, data[i] ^ 1);
         assert_int_equal(mt_state_find(&b->run.ctx, b->folder, NULL, &reader), MT_OK);
         if (mt_state_numbers(reader)->step != 100) fail_msg("%s: byte %zu may be anything", name, i);
         mt_state_close(reader);
-        data[i] = (unsigned char)(data[i] ^ 1u);
+        put_byte(file, i, data[i]);
     }
-    write_file(b, name, data, bytes);
+    assert_int_equal(fclose(file), 0);
     assert_int_equal(resume(b, NULL), 200);
+    free(data);
+}
+
+/* Every bit of the manifest matters. */
+static void flip_manifest(struct bench *b, const char *name)
+{
+    size_t bytes = 0;
+    struct mt_arena arena;
+    struct mt_state_manifest manifest;
+    unsigned char *data = read_file(b, name, &bytes);
+    mt_arena_init(&arena, &b->run.ctx, 4096);
+    assert_int_equal(mt_state_manifest_parse(&arena, name, data, bytes, &manifest), MT_OK);
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
+        data[bit / 8] = (unsigned char)(data[bit / 8] ^ 1u << bit % 8);
+        if (mt_state_manifest_parse(&arena, name, data, bytes, &manifest) == MT_OK)
+            fail_msg("%s: bit %zu may be anything", name, bit);
+        data[bit / 8] = (unsigned char)(data[bit / 8] ^ 1u << bit % 8);
+    }
+    mt_arena_free(&arena);
     free(data);
 }
 
@@ -362,8 +475,9 @@ static void damage(void **state)
     open_bench(&b, state, MT_HF_OLMOE, true);
     save(&b, 100);
     save(&b, 200);
-    flip_bytes(&b, "step-00000200/" MT_STATE_MANIFEST, 1);
-    flip_bytes(&b, "step-00000200/" MT_STATE_TENSORS, 9973);
+    flip_manifest(&b, "step-00000200/" MT_STATE_MANIFEST);
+    flip_bits(&b, "step-00000200/" MT_STATE_MANIFEST, 83);
+    flip_bits(&b, "step-00000200/" MT_STATE_TENSORS, 9973);
     static const char *const files[] = {"step-00000200/" MT_STATE_MANIFEST,
                                         "step-00000200/" MT_STATE_TENSORS};
     for (size_t i = 0; i < 2; i++) {
@@ -534,6 +648,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AT_A_PLACE(every_bit_comes_back),
         AT_A_PLACE(other_runs_are_refused),
+        AT_A_PLACE(other_devices),
         AT_A_PLACE(damage),
         AT_A_PLACE(pruning),
         AT_A_PLACE(later_ones_are_set_aside),

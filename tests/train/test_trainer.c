@@ -50,7 +50,8 @@ static void a_run_learns(void **state)
     const struct workplace *place = *state;
     struct training_run run = {0};
     make(state, MT_HF_OLMOE);
-    must(training_run_all(&run, place, "lora", "steps=40 optimizer.lr=2e-2 evaluation.split=0.2 evaluation.every=1"),
+    must(training_run_all(&run, place, "lora",
+                          "steps=40 optimizer.lr=2e-2 evaluation.split=0.2 evaluation.every=1"),
          &run);
     assert_int_equal(run.outcome.end, MT_RUN_FINISHED);
     assert_int_equal(run.outcome.step, 40);
@@ -262,8 +263,8 @@ static void experts_are_chosen_by_file(void **state)
     make(state, MT_HF_DEEPSEEK);
     assert_int_equal(workplace_write(place, "chosen.json", chosen, sizeof chosen - 1), 0);
     assert_int_equal(workplace_write(place, "wrong.json", wrong, sizeof wrong - 1), 0);
-    (void)snprintf(words, sizeof words, "method=none train=full targets=routed_experts experts=%s/chosen.json",
-                   place->directory);
+    (void)snprintf(words, sizeof words,
+                   "method=none train=full targets=routed_experts experts=%s/chosen.json", place->directory);
     must(training_run_open(&run, place, "run", words), &run);
     mt_trainer_outline(run.trainer, &outline);
     assert_int_equal(outline.params->trained_count, 3 * 3);
@@ -314,7 +315,8 @@ static void memory_may_run_out(void **state)
 
 static int close_place(void **state)
 {
-    static const char *const folders[] = {"run", "whole", "parts", "lora", "full", "frozen", "free", "one", "two"};
+    static const char *const folders[] = {"run",    "whole", "parts", "lora", "full",
+                                          "frozen", "free",  "one",   "two"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
     return workplace_close(state);
 }
