@@ -4,6 +4,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/cmocka_all.h"
@@ -38,7 +39,7 @@ static double last_number(const struct workplace *place, const char *file, const
     assert_non_null(metrics);
     while (fgets(line, sizeof line, metrics) != NULL) {
         const char *found = strstr(line, key);
-        if (found != NULL) (void)sscanf(found + strlen(key), "%lf", &number);
+        if (found != NULL) number = strtod(found + strlen(key), NULL);
     }
     (void)fclose(metrics);
     return number;
