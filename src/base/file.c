@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define MOST_PER_CALL      ((size_t)1 << 30) // some systems refuse more in one read or write
+#define PIECE_BYTES        ((size_t)1 << 20)
 #define TEMPORARY_ATTEMPTS 10000
 #define SUFFIX_BYTES       48 // ".tmp.PID.N" and its NUL
 
@@ -110,6 +111,7 @@ enum mt_status mt_file_writer_write(struct mt_file_writer *writer, const void *d
 {
     assert(writer->ctx != NULL);
     const char *next = data;
+    if (writer->digest != NULL) mt_digest_add(writer->digest, data, bytes);
     while (bytes > 0) {
         ssize_t written = write(writer->descriptor, next, bytes < MOST_PER_CALL ? bytes : MOST_PER_CALL);
         if (written < 0 && errno == EINTR) continue;
@@ -262,6 +264,24 @@ enum mt_status mt_file_read_all(struct mt_context *ctx, const char *path, size_t
     *data = memory;
     *bytes = size;
     return MT_OK;
+}
+
+enum mt_status mt_file_digest(struct mt_context *ctx, const char *path, struct mt_digest *digest)
+{
+    int descriptor = -1;
+    size_t size = 0;
+    void *piece = NULL;
+    enum mt_status status = open_regular(ctx, path, &descriptor, &size);
+    if (status != MT_OK) return status;
+    status = mt_allocate(ctx, PIECE_BYTES, &piece);
+    size_t got = PIECE_BYTES;
+    while (status == MT_OK && got == PIECE_BYTES) {
+        status = read_up_to(ctx, path, descriptor, piece, PIECE_BYTES, &got);
+        if (status == MT_OK) mt_digest_add(digest, piece, got);
+    }
+    mt_release(ctx, piece, PIECE_BYTES);
+    (void)close(descriptor);
+    return status;
 }
 
 enum mt_status mt_file_map(struct mt_context *ctx, const char *path, struct mt_file_mapping *mapping)

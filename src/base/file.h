@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "base/digest.h"
 #include "metier/context.h"
 
 struct mt_file_writer {
@@ -15,6 +16,7 @@ struct mt_file_writer {
     char *path;             // owned; the target
     char *temporary;        // owned; "PATH.tmp.PID.N", what is being written
     int descriptor;
+    struct mt_digest *digest; // borrowed; what is written is added to it. NULL after opening: none
 };
 
 /*
@@ -41,6 +43,12 @@ enum mt_status mt_file_write_all(struct mt_context *ctx, const char *path, const
  */
 enum mt_status mt_file_read_all(struct mt_context *ctx, const char *path, size_t max_bytes, void **data,
                                 size_t *bytes);
+
+/*
+ * Adds a whole regular file to a digest, reading it piece by piece: unlike a mapping, a disk that cannot be
+ * read is a failure here and not a signal.
+ */
+enum mt_status mt_file_digest(struct mt_context *ctx, const char *path, struct mt_digest *digest);
 
 /* A file in memory, read-only. Whoever shortens the file meanwhile makes access to the lost part fatal. */
 struct mt_file_mapping {

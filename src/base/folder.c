@@ -4,13 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/folder_exchange.h"
 
 #define ATTEMPTS     10000
 #define SUFFIX_BYTES 48 // ".tmp.PID.N" and its NUL
@@ -53,7 +53,8 @@ static enum mt_status make_temporary(struct mt_folder *folder)
     size_t bytes = strlen(folder->target) + SUFFIX_BYTES;
     int error = EEXIST;
     for (int attempt = 0; attempt < ATTEMPTS && error == EEXIST; attempt++) {
-        (void)snprintf(folder->path, bytes, "%s.tmp.%ld.%d", folder->target, (long)getpid(), attempt);
+        (void)snprintf(folder->path, bytes, "%s" MT_FOLDER_TEMPORARY "%ld.%d", folder->target, (long)getpid(),
+                       attempt);
         if (mkdir(folder->path, 0777) == 0) return MT_OK;
         error = errno;
     }
@@ -67,17 +68,19 @@ static void release(struct mt_folder *folder)
     *folder = (struct mt_folder){0};
 }
 
-enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct mt_folder *folder)
+static enum mt_status open_folder(struct mt_context *ctx, const char *target, bool replace,
+                                  struct mt_folder *folder)
 {
     *folder = (struct mt_folder){0};
     size_t length = strlen(target);
     while (length > 1 && target[length - 1] == '/') length--;
     if (length == 0) return mt_fail(ctx, MT_ERR_USAGE, "'' does not name a folder to write");
-    enum mt_status status = check_target(ctx, target);
+    enum mt_status status = replace ? MT_OK : check_target(ctx, target);
     if (status != MT_OK) return status;
     void *name = NULL;
     void *temporary = NULL;
     folder->ctx = ctx;
+    folder->replace = replace;
     status = mt_allocate(ctx, length + 1, &name);
     if (status == MT_OK) {
         folder->target = name;
@@ -91,6 +94,16 @@ enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct
     return status;
 }
 
+enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct mt_folder *folder)
+{
+    return open_folder(ctx, target, false, folder);
+}
+
+enum mt_status mt_folder_open_replacing(struct mt_context *ctx, const char *target, struct mt_folder *folder)
+{
+    return open_folder(ctx, target, true, folder);
+}
+
 /* Best effort: some file systems cannot sync a directory, which is not our failure. */
 static void sync_directory(const char *path)
 {
@@ -100,31 +113,10 @@ static void sync_directory(const char *path)
     (void)close(descriptor);
 }
 
-enum mt_status mt_folder_commit(struct mt_folder *folder)
+/* A folder and the files in it; one that is not there is fine. */
+static void remove_files(const char *path)
 {
-    sync_directory(folder->path);
-    if (rename(folder->path, folder->target) != 0) {
-        enum mt_status status = fail_system(folder->ctx, folder->target, "put the folder in place", errno);
-        mt_folder_abandon(folder);
-        return status;
-    }
-    // The temporary's name is spent: its memory, which is longer, holds the name of the folder above.
-    memcpy(folder->path, folder->target, strlen(folder->target) + 1);
-    char *slash = strrchr(folder->path, '/');
-    if (slash == NULL) {
-        memcpy(folder->path, ".", 2);
-    } else {
-        slash[1] = '\0';
-    }
-    sync_directory(folder->path);
-    release(folder);
-    return MT_OK;
-}
-
-void mt_folder_abandon(struct mt_folder *folder)
-{
-    if (folder->ctx == NULL) return;
-    int descriptor = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
     if (directory == NULL && descriptor >= 0) (void)close(descriptor);
     if (directory != NULL) {
@@ -133,6 +125,65 @@ void mt_folder_abandon(struct mt_folder *folder)
         }
         (void)closedir(directory);
     }
-    (void)rmdir(folder->path);
+    (void)rmdir(path);
+}
+
+/* The folder above a folder. */
+static void sync_above(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    int above = openat(descriptor, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above >= 0) {
+        (void)fsync(above);
+        (void)close(above);
+    }
+    (void)close(descriptor);
+}
+
+/* Afterwards the temporary name is gone, or holds the folder that made way. */
+static enum mt_status put_in_place(const struct mt_folder *folder)
+{
+    int error = rename(folder->path, folder->target) == 0 ? 0 : errno;
+    if (folder->replace && (error == ENOTEMPTY || error == EEXIST))
+        error = mt_folder_exchange(folder->path, folder->target);
+    if (error == 0) return MT_OK;
+    return fail_system(folder->ctx, folder->target, "put the folder in place", error);
+}
+
+enum mt_status mt_folder_commit(struct mt_folder *folder)
+{
+    sync_directory(folder->path);
+    enum mt_status status = put_in_place(folder);
+    // What made way goes only when its successor's name is safe.
+    if (status == MT_OK) sync_above(folder->target);
+    mt_folder_abandon(folder);
+    return status;
+}
+
+void mt_folder_abandon(struct mt_folder *folder)
+{
+    if (folder->ctx == NULL) return;
+    remove_files(folder->path);
     release(folder);
+}
+
+enum mt_status mt_folder_make(struct mt_context *ctx, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return MT_OK;
+    if (mkdir(path, 0777) != 0) return fail_system(ctx, path, "make the folder", errno);
+    sync_above(path);
+    return MT_OK;
+}
+
+enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path)
+{
+    struct mt_folder folder;
+    enum mt_status status = mt_folder_open_replacing(ctx, path, &folder);
+    if (status != MT_OK) return status;
+    // An empty folder has the new name, and gives way.
+    if (rename(path, folder.path) != 0) status = fail_system(ctx, path, "remove the folder", errno);
+    mt_folder_abandon(&folder);
+    return status;
 }

@@ -6,12 +6,17 @@
 #ifndef MT_BASE_FOLDER_H
 #define MT_BASE_FOLDER_H
 
+#include <stdbool.h>
+
 #include "metier/context.h"
+
+#define MT_FOLDER_TEMPORARY ".tmp." // follows the target's name in a temporary one
 
 struct mt_folder {
     struct mt_context *ctx; // borrowed; NULL: not open
     char *target;           // owned; without a slash at its end
     char *path;             // owned; where to write the files
+    bool replace;           // the target may be there: it makes way
 };
 
 /*
@@ -20,10 +25,20 @@ struct mt_folder {
  */
 enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct mt_folder *folder);
 
+/* The same for a target that may be there and hold files: committing removes it, in the same step if the file
+ * system can. */
+enum mt_status mt_folder_open_replacing(struct mt_context *ctx, const char *target, struct mt_folder *folder);
+
 /* Puts the folder in place. Whatever the outcome, it is closed afterwards. */
 enum mt_status mt_folder_commit(struct mt_folder *folder);
 
 /* Removes the temporary folder and the files in it; a closed or zeroed folder is allowed. */
 void mt_folder_abandon(struct mt_folder *folder);
+
+/* Makes a folder unless there is one; the folder above must exist. */
+enum mt_status mt_folder_make(struct mt_context *ctx, const char *path);
+
+/* Gives a folder a temporary name, then removes it and the files in it: it is there wholly or not at all. */
+enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "base/columns.h"
 
@@ -38,44 +39,6 @@ struct line {
 static double now_of(const struct mt_progress *p)
 {
     return p->options.clock != NULL ? p->options.clock(p->options.clock_self) : mt_clock_seconds();
-}
-
-static void format_rate(char *text, size_t bytes, double rate, const char *unit)
-{
-    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
-    const char *space = unit != NULL ? " " : "";
-    const char *name = unit != NULL ? unit : "";
-    text[0] = '\0';
-    if (!(rate > 0.0)) return;
-    if (rate < 0.1) {
-        (void)snprintf(text, bytes, "%.1f s%s%s", 1.0 / rate, unit != NULL ? "/" : " each", name);
-        return;
-    }
-    size_t step = 0;
-    while (rate >= 999.5 && step + 1 < sizeof prefixes / sizeof prefixes[0]) {
-        rate /= 1000.0;
-        step++;
-    }
-    int decimals = rate < 9.995 ? 2 : rate < 99.95 ? 1 : 0;
-    (void)snprintf(text, bytes, "%.*f%s%s%s/s", decimals, rate, prefixes[step], space, name);
-}
-
-static void format_duration(char *text, size_t bytes, double seconds)
-{
-    if (!(seconds < 1e9)) { // also NaN and infinity
-        (void)snprintf(text, bytes, "--:--");
-        return;
-    }
-    int64_t whole = (int64_t)(seconds > 0.0 ? seconds + 0.5 : 0.0);
-    int64_t hours = whole / 3600;
-    if (hours >= 48) {
-        (void)snprintf(text, bytes, "%" PRId64 "d %02" PRId64 "h", hours / 24, hours % 24);
-    } else if (hours > 0) {
-        (void)snprintf(text, bytes, "%" PRId64 ":%02" PRId64 ":%02" PRId64, hours, whole / 60 % 60,
-                       whole % 60);
-    } else {
-        (void)snprintf(text, bytes, "%" PRId64 ":%02" PRId64, whole / 60, whole % 60);
-    }
 }
 
 static double fraction_done(const struct mt_progress *p)
@@ -126,14 +89,14 @@ static void fill_fields(const struct mt_progress *p, double now, bool final, str
     }
     set_field(line, FIELD_COUNT, text, p->utf8);
     double rate = final ? overall_rate(p, now) : p->rate;
-    format_rate(text, sizeof text, rate, p->options.unit);
+    mt_amount_rate(text, sizeof text, p->shown_rate > 0.0 ? p->shown_rate : rate, p->options.unit);
     set_field(line, FIELD_RATE, text, p->utf8);
     if (final || !known) {
-        format_duration(duration, sizeof duration, now - p->start);
+        mt_amount_duration(duration, sizeof duration, now - p->start);
         (void)snprintf(text, sizeof text, "%s%s", final ? "in " : "", duration);
     } else {
         double left = (double)(p->options.total - p->done) / rate;
-        format_duration(duration, sizeof duration, rate > 0.0 ? left : INFINITY);
+        mt_amount_duration(duration, sizeof duration, rate > 0.0 ? left : INFINITY);
         (void)snprintf(text, sizeof text, "%s left", duration);
     }
     set_field(line, FIELD_TIME, text, p->utf8);
@@ -174,6 +137,24 @@ static void leave_out(struct line *line, enum field field)
     line->columns[field] = 0;
 }
 
+/* Cuts the note to so many columns, between parts where it has parts. */
+static void shorten_note(const struct mt_progress *p, int columns, struct line *line)
+{
+    char kept[FIELD_BYTES];
+    char *note = line->text[FIELD_NOTE];
+    (void)mt_columns_copy(kept, sizeof kept, note, columns, p->utf8);
+    size_t bytes = strlen(kept);
+    if (strncmp(note + bytes, "  ", 2) != 0) {
+        for (size_t end = bytes; end >= 2; end--) {
+            if (strncmp(kept + end - 2, "  ", 2) != 0) continue;
+            bytes = end - 2;
+            break;
+        }
+    }
+    kept[bytes] = '\0';
+    line->columns[FIELD_NOTE] = mt_columns_copy(note, FIELD_BYTES, kept, FIELD_BYTES, p->utf8);
+}
+
 /* Makes the line fit: a full bar if possible, then a smaller one, a shorter note, fewer fields. */
 static void fit_line(const struct mt_progress *p, int width, struct line *line)
 {
@@ -183,10 +164,8 @@ static void fit_line(const struct mt_progress *p, int width, struct line *line)
     if (spare < 0 && line->columns[FIELD_NOTE] > 0) {
         int note = line->columns[FIELD_NOTE] + spare;
         if (note > 0) {
-            char kept[FIELD_BYTES];
-            line->columns[FIELD_NOTE] =
-                mt_columns_copy(kept, sizeof kept, line->text[FIELD_NOTE], note, p->utf8);
-            memcpy(line->text[FIELD_NOTE], kept, sizeof kept);
+            shorten_note(p, note, line);
+            spare = width - line_columns(line); // a whole part of the note may have gone
         } else {
             leave_out(line, FIELD_NOTE);
         }
@@ -279,6 +258,24 @@ void mt_progress_note(struct mt_progress *progress, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(progress->note, sizeof progress->note, format, args);
     va_end(args);
+}
+
+void mt_progress_rate(struct mt_progress *progress, double rate)
+{
+    progress->shown_rate = rate > 0.0 ? rate : 0.0;
+}
+
+void mt_progress_line(struct mt_progress *progress, const char *text)
+{
+    char kept[LINE_BYTES];
+    char out[LINE_BYTES + 16];
+    if (progress->options.stream == NULL) return;
+    (void)mt_columns_copy(kept, sizeof kept, text, LINE_BYTES, progress->utf8);
+    bool live = progress->running && progress->terminal;
+    int length = snprintf(out, sizeof out, "%s%s\n", live ? "\r\033[K" : "", kept);
+    (void)fwrite(out, 1, (size_t)length, progress->options.stream);
+    (void)fflush(progress->options.stream);
+    if (live) draw(progress, now_of(progress), false);
 }
 
 void mt_progress_update(struct mt_progress *progress, int64_t done)

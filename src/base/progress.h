@@ -37,18 +37,31 @@ struct mt_progress {
     double rate_clock; // clock and items when the rate was last brought up to date
     int64_t rate_done;
     double rate;                       // items per second, recent ones weighing most; 0: not known yet
+    double shown_rate;                 // what mt_progress_rate was told; 0: show the rate of items
     char note[MT_PROGRESS_NOTE_BYTES]; // the free text
 };
 
 /* Starts showing progress in a caller-owned struct; on a terminal the line appears at once. */
 void mt_progress_start(struct mt_progress *progress, const struct mt_progress_options *options);
 
-/* Sets the free text shown from the next redraw on. */
+/*
+ * Shows another rate than that of items from the next redraw on, in options.unit per second: a step is one
+ * item and many tokens. The time left still follows the items.
+ */
+void mt_progress_rate(struct mt_progress *progress, double rate);
+
+/*
+ * Sets the free text shown from the next redraw on. Parts kept apart by two spaces are shown whole or not at
+ * all, the first ones longest.
+ */
 void mt_progress_note(struct mt_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* `done` items are done; redraws when it is time to. Cheap enough to call for every item. */
 void mt_progress_update(struct mt_progress *progress, int64_t done);
+
+/* Prints a line that stays, above the progress on a terminal. A newline is added; control characters go. */
+void mt_progress_line(struct mt_progress *progress, const char *text);
 
 /* Shows the last state with the time taken and ends the line. A second call does nothing. */
 void mt_progress_finish(struct mt_progress *progress);

@@ -1,4 +1,5 @@
 /* metier: picks the verb. */
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ static int unknown_verb(const char *word)
 
 int main(int argc, char **argv)
 {
+    // How text is encoded, for what goes to the terminal; numbers stay as C writes them.
+    (void)setlocale(LC_CTYPE, "");
     if (argc < 2) {
         print_usage(stderr);
         return 2;

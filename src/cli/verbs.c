@@ -109,5 +109,22 @@ const struct cli_verb cli_verbs[] = {
                     "  metier tokenize models/moe --file ids.txt --decode",
         .run = cli_tokenize,
     },
+    {
+        .name = "train",
+        .summary = "fine-tune a model with LoRA or fully, or train one from scratch, by any method",
+        .arguments = "CONFIG.yaml [key=value ...]",
+        .details =
+            "CONFIG.yaml names the model, the data and the folder of the run (out); every other key has a\n"
+            "default, and key=value overrides the file. --keys lists them; docs/training.md explains them.\n"
+            "The folder gets config.yaml, metrics.jsonl, tensorboard/, checkpoints/, and at the end\n"
+            "adapter/ or model/ (with held-out data also the best one). Started again, a run goes on where\n"
+            "its last checkpoint is; one that has finished says so. Exit status 130 or 143 after SIGINT or\n"
+            "SIGTERM, which end the run after the step at hand.",
+        .examples = "  metier train run.yaml --dry-run\n"
+                    "  metier train run.yaml\n"
+                    "  metier train run.yaml out=runs/wide lora.rank=64 optimizer.lr=5e-5\n"
+                    "  metier train run.yaml method=metier objective.beta=1e-3 --threads 8",
+        .run = cli_train,
+    },
     {0},
 };

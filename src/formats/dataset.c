@@ -141,12 +141,12 @@ static enum mt_status make_index(struct mt_dataset *dataset)
     const struct mt_dataset_reader *reader = &readers[dataset->options.format];
     struct mt_row_walk walk = {.text = dataset->mapping.data, .bytes = dataset->mapping.bytes, .line = 1};
     if (walk.bytes >= 3 && memcmp(walk.text, byte_order_mark, 3) == 0) walk.at = 3;
-    mt_file_advise(&dataset->mapping, MT_FILE_SEQUENTIAL);
+    if (!dataset->borrowed) mt_file_advise(&dataset->mapping, MT_FILE_SEQUENTIAL);
     enum mt_status status = reader->start != NULL ? reader->start(dataset, &walk) : MT_OK;
     struct mt_row_span span = {0};
     while (status == MT_OK && reader->next(dataset, &walk, &span)) status = add_place(dataset, &span);
     if (status == MT_OK && reader->finish != NULL) status = reader->finish(dataset, &walk);
-    mt_file_advise(&dataset->mapping, MT_FILE_RANDOM);
+    if (!dataset->borrowed) mt_file_advise(&dataset->mapping, MT_FILE_RANDOM);
     return status;
 }
 
@@ -157,17 +157,14 @@ static void set_defaults(struct mt_dataset_options *options)
     if (options->max_unpacked == 0) options->max_unpacked = (uint64_t)256 << 30;
 }
 
-enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
-                               const struct mt_dataset_options *options, struct mt_dataset **dataset)
+/* A dataset without its bytes; `length` is how much of the name tells the format. */
+static enum mt_status create(struct mt_context *ctx, const char *path, size_t length,
+                             const struct mt_dataset_options *options, struct mt_dataset **dataset)
 {
     *dataset = NULL;
     struct mt_dataset_options resolved = *options;
     set_defaults(&resolved);
-    size_t length = strlen(path);
-    bool packed = ends_in(path, length, ".gz");
-    if (resolved.format == MT_DATASET_BY_NAME) {
-        resolved.format = format_of_name(path, packed ? length - 3 : length);
-    }
+    if (resolved.format == MT_DATASET_BY_NAME) resolved.format = format_of_name(path, length);
     if (resolved.format == MT_DATASET_BY_NAME) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s: the name does not tell the format; give one of jsonl, json, csv, tsv, text",
@@ -179,23 +176,53 @@ enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
     struct mt_dataset *made = memory;
     *made = (struct mt_dataset){.ctx = ctx, .options = resolved, .column_text = {.ctx = ctx}};
     status = mt_path_join(ctx, "", path, &made->path);
-    if (status == MT_OK) status = mt_dataset_map(ctx, path, packed, &resolved, &made->mapping);
-    if (status == MT_OK) status = make_index(made);
-    made->options.columns = NULL; // borrowed for the time of opening only
-    made->options.spool_folder = NULL;
-    if (status != MT_OK) {
-        mt_dataset_close(made);
-        return status;
-    }
-    *dataset = made;
-    return MT_OK;
+    if (status != MT_OK) mt_dataset_close(made);
+    if (status == MT_OK) *dataset = made;
+    return status;
+}
+
+/* Indexes a dataset whose bytes are in place. */
+static enum mt_status finish_opening(struct mt_dataset **dataset)
+{
+    enum mt_status status = make_index(*dataset);
+    (*dataset)->options.columns = NULL; // borrowed for the time of opening only
+    (*dataset)->options.spool_folder = NULL;
+    if (status == MT_OK) return MT_OK;
+    mt_dataset_close(*dataset);
+    *dataset = NULL;
+    return status;
+}
+
+enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
+                               const struct mt_dataset_options *options, struct mt_dataset **dataset)
+{
+    size_t length = strlen(path);
+    bool packed = ends_in(path, length, ".gz");
+    enum mt_status status = create(ctx, path, packed ? length - 3 : length, options, dataset);
+    if (status != MT_OK) return status;
+    status = mt_dataset_map(ctx, path, packed, &(*dataset)->options, &(*dataset)->mapping);
+    if (status == MT_OK) return finish_opening(dataset);
+    mt_dataset_close(*dataset);
+    *dataset = NULL;
+    return status;
+}
+
+enum mt_status mt_dataset_open_memory(struct mt_context *ctx, const char *name, const void *data,
+                                      size_t bytes, const struct mt_dataset_options *options,
+                                      struct mt_dataset **dataset)
+{
+    enum mt_status status = create(ctx, name, strlen(name), options, dataset);
+    if (status != MT_OK) return status;
+    (*dataset)->borrowed = true;
+    (*dataset)->mapping = (struct mt_file_mapping){.data = bytes > 0 ? data : NULL, .bytes = bytes};
+    return finish_opening(dataset);
 }
 
 void mt_dataset_close(struct mt_dataset *dataset)
 {
     if (dataset == NULL) return;
     struct mt_context *ctx = dataset->ctx;
-    mt_file_unmap(&dataset->mapping);
+    if (!dataset->borrowed) mt_file_unmap(&dataset->mapping);
     mt_path_release(ctx, dataset->path);
     mt_byte_list_free(&dataset->column_text);
     mt_release(ctx, dataset->places, dataset->place_capacity * sizeof *dataset->places);

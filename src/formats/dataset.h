@@ -90,6 +90,11 @@ enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
                                const struct mt_dataset_options *options, struct mt_dataset **dataset);
 void mt_dataset_close(struct mt_dataset *dataset); // NULL is allowed
 
+/* The same on bytes of the caller's, which outlive the dataset and are never unpacked. */
+enum mt_status mt_dataset_open_memory(struct mt_context *ctx, const char *name, const void *data,
+                                      size_t bytes, const struct mt_dataset_options *options,
+                                      struct mt_dataset **dataset);
+
 const char *mt_dataset_path(const struct mt_dataset *dataset);
 enum mt_dataset_format mt_dataset_format(const struct mt_dataset *dataset);
 uint64_t mt_dataset_rows(const struct mt_dataset *dataset);

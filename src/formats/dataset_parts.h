@@ -34,6 +34,7 @@ struct mt_dataset {
     char *path;             // owned
     struct mt_dataset_options options;
     struct mt_file_mapping mapping;
+    bool borrowed;               // the bytes are the caller's, not mapped
     struct mt_row_place *places; // [rows]
     size_t rows;
     size_t place_capacity;

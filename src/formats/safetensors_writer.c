@@ -140,12 +140,23 @@ enum mt_status mt_safetensors_writer_open(struct mt_context *ctx, const char *pa
                                           const struct mt_safetensors_metadata *metadata,
                                           size_t metadata_count, struct mt_safetensors_writer *writer)
 {
+    return mt_safetensors_writer_open_digest(ctx, path, specs, spec_count, metadata, metadata_count, NULL,
+                                             writer);
+}
+
+enum mt_status mt_safetensors_writer_open_digest(struct mt_context *ctx, const char *path,
+                                                 const struct mt_safetensors_spec *specs, size_t spec_count,
+                                                 const struct mt_safetensors_metadata *metadata,
+                                                 size_t metadata_count, struct mt_digest *digest,
+                                                 struct mt_safetensors_writer *writer)
+{
     *writer =
         (struct mt_safetensors_writer){.ctx = ctx, .path = path, .specs = specs, .spec_count = spec_count};
     enum mt_status status = mt_safetensors_check_names(ctx, path, specs, spec_count);
     if (status == MT_OK) status = mt_file_writer_open(ctx, path, &writer->out);
     if (status != MT_OK) return status;
     writer->open = true;
+    writer->out.digest = digest;
     status = write_header(writer, metadata, metadata_count);
     if (status != MT_OK) {
         mt_safetensors_writer_abandon(writer);

@@ -41,6 +41,13 @@ enum mt_status mt_safetensors_writer_open(struct mt_context *ctx, const char *pa
                                           const struct mt_safetensors_metadata *metadata,
                                           size_t metadata_count, struct mt_safetensors_writer *writer);
 
+/* The same; every byte of the file is also added to `digest`, which is borrowed until finish or abandon. */
+enum mt_status mt_safetensors_writer_open_digest(struct mt_context *ctx, const char *path,
+                                                 const struct mt_safetensors_spec *specs, size_t spec_count,
+                                                 const struct mt_safetensors_metadata *metadata,
+                                                 size_t metadata_count, struct mt_digest *digest,
+                                                 struct mt_safetensors_writer *writer);
+
 /*
  * Appends a piece of the current tensor; a piece never reaches into the next one. After a failure the file
  * is gone and the writer closed.

@@ -295,9 +295,8 @@ static enum mt_status list_biases(struct writer *writer, struct mt_safetensors_s
         char name[MT_PARAMS_NAME_BYTES];
         char *copy = NULL;
         if (!writer->params->layer[layer].moe) continue;
-        int length = snprintf(name, sizeof name, "model.layers.%lld.%s.e_score_correction_bias",
-                              (long long)layer, writer->desc->names.router);
-        status = mt_arena_copy_text(&writer->arena, name, (size_t)length, &copy);
+        mt_params_correction_name(writer->desc, layer, name, sizeof name);
+        status = mt_arena_copy_text(&writer->arena, name, strlen(name), &copy);
         specs[(*count)++] = (struct mt_safetensors_spec){
             .name = copy, .dtype = MT_SAFETENSORS_F32, .rank = 1, .dim = {writer->desc->experts}};
     }

@@ -1,39 +1,14 @@
-/* Merging: the plan of the tensors, then one after the other. */
+/* Merging: which tensors have a pair, and what it makes of them; the rest is rewrite.c's. */
 #include "model/merge.h"
 
-#include <math.h>
 #include <omp.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/folder.h"
-#include "base/progress.h"
 #include "formats/checkpoint.h"
-#include "formats/checkpoint_writer.h"
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
-#include "model/merge_files.h"
-#include "tensor/dtype.h"
-
-#define PIECE     ((int64_t)1 << 20) // elements at a time, at least a row
-#define F16_LIMIT 65520.0f           // what rounds to infinity
-
-/* One tensor of the result. */
-struct merged_tensor {
-    const struct mt_safetensors_tensor *stored;
-    const struct mt_adapter_pair *pair;       // NULL: as it is
-    const struct mt_safetensors_tensor *bias; // what takes its place, or NULL
-    enum mt_dtype from, to;
-};
-
-/* Room for a piece of a tensor and for one pair. */
-struct room {
-    float *values;
-    float *stored; // in the type of the file, at most four bytes per element; also the product's rows
-    float *a, *b;
-    size_t elements; // of values and of stored
-    size_t a_count, b_count;
-};
+#include "model/rewrite.h"
 
 struct merger {
     struct mt_context *ctx;
@@ -42,13 +17,9 @@ struct merger {
     struct mt_model_desc desc;
     struct mt_checkpoint checkpoint;
     struct mt_adapter adapter;
-    struct merged_tensor *tensors; // in the order of the file
-    struct mt_safetensors_spec *specs;
-    size_t count;
-    int64_t elements;
     int threads;
-    struct room room;
-    struct mt_merge_result result;
+    float *a, *b; // one pair
+    size_t a_count, b_count;
 };
 
 // ------------------------------------------------------------------ opening
@@ -116,230 +87,107 @@ static enum mt_status check_pairs(const struct merger *merger)
     return status == MT_OK ? check_head(merger, merger->adapter.head_bias, "lm_head.bias") : status;
 }
 
-// ------------------------------------------------------------------ the plan
-
-static bool is_correction(const char *name)
-{
-    static const char ending[] = ".e_score_correction_bias";
-    size_t length = strlen(name);
-    return length >= sizeof ending - 1 && strcmp(name + length - (sizeof ending - 1), ending) == 0;
-}
-
-static enum mt_dtype target_type(const struct merger *merger, const struct mt_safetensors_tensor *stored)
-{
-    // Choices of experts hang on the bias's last digits: it stays as it is.
-    bool as_stored = merger->options->dtype == MT_HF_FLOAT_UNKNOWN || is_correction(stored->name);
-    if (as_stored) return mt_params_stored_type(stored);
-    switch (merger->options->dtype) {
-    case MT_HF_BFLOAT16: return MT_BF16;
-    case MT_HF_FLOAT16: return MT_F16;
-    default: return MT_F32;
-    }
-}
-
-/* Wide types come first, so that every tensor is aligned. */
-static void plan_tensors(struct merger *merger, bool wide)
-{
-    for (size_t i = 0; i < merger->checkpoint.tensor_count; i++) {
-        const struct mt_safetensors_tensor *stored = merger->checkpoint.tensors[i].info;
-        char module[MT_MODEL_NAME_BYTES];
-        struct merged_tensor tensor = {.stored = stored, .from = mt_params_stored_type(stored)};
-        tensor.bias = mt_safetensors_find(&merger->adapter.biases, stored->name);
-        if (tensor.bias != NULL) tensor.from = MT_F32;
-        tensor.to = tensor.bias != NULL ? MT_F32 : target_type(merger, stored);
-        if ((mt_dtype_bytes(tensor.to) == 4) != wide) continue;
-        mt_params_module_name(stored->name, module, sizeof module);
-        if (stored->rank == 2) tensor.pair = mt_adapter_find(&merger->adapter, module);
-        struct mt_safetensors_spec *spec = &merger->specs[merger->count];
-        *spec = (struct mt_safetensors_spec){
-            .name = stored->name, .dtype = mt_safetensors_dtype_of(tensor.to), .rank = stored->rank};
-        int64_t elements = 1;
-        for (int axis = 0; axis < stored->rank; axis++) {
-            spec->dim[axis] = stored->dim[axis];
-            elements *= stored->dim[axis];
-        }
-        merger->elements += elements;
-        merger->result.merged += tensor.pair != NULL ? 1 : 0;
-        merger->result.biases += tensor.bias != NULL ? 1 : 0;
-        if (tensor.pair != NULL && tensor.to != MT_F32) merger->result.narrow = true;
-        merger->tensors[merger->count++] = tensor;
-    }
-}
-
-static enum mt_status allocate_floats(struct mt_context *ctx, size_t count, float **floats)
-{
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(ctx, count, sizeof(float), &memory);
-    *floats = memory;
-    return status;
-}
-
-static enum mt_status make_room(struct merger *merger)
-{
-    struct room *room = &merger->room;
-    size_t rank = (size_t)merger->adapter.rank;
-    room->elements = (size_t)PIECE;
-    for (size_t i = 0; i < merger->adapter.module_count; i++) {
-        const struct mt_adapter_pair *pair = &merger->adapter.pairs[i];
-        if ((size_t)pair->in > room->elements) room->elements = (size_t)pair->in;
-        if ((size_t)pair->in * rank > room->a_count) room->a_count = (size_t)pair->in * rank;
-        if ((size_t)pair->out * rank > room->b_count) room->b_count = (size_t)pair->out * rank;
-    }
-    enum mt_status status = allocate_floats(merger->ctx, room->elements, &room->values);
-    if (status == MT_OK) status = allocate_floats(merger->ctx, room->elements, &room->stored);
-    if (status == MT_OK) status = allocate_floats(merger->ctx, room->a_count, &room->a);
-    if (status == MT_OK) status = allocate_floats(merger->ctx, room->b_count, &room->b);
-    return status;
-}
-
-static enum mt_status plan(struct merger *merger)
-{
-    void *tensors = NULL;
-    void *specs = NULL;
-    size_t count = merger->checkpoint.tensor_count;
-    enum mt_status status = mt_allocate_array(merger->ctx, count, sizeof *merger->tensors, &tensors);
-    merger->tensors = tensors;
-    if (status == MT_OK) status = mt_allocate_array(merger->ctx, count, sizeof *merger->specs, &specs);
-    merger->specs = specs;
-    if (status != MT_OK) return status;
-    plan_tensors(merger, true);
-    plan_tensors(merger, false);
-    merger->result.tensors = merger->count;
-    return make_room(merger);
-}
-
 // ------------------------------------------------------------------ one tensor
+
+static void choose(void *self, struct mt_rewrite_tensor *tensor)
+{
+    const struct merger *merger = self;
+    const struct mt_safetensors_tensor *stored = tensor->stored;
+    char module[MT_MODEL_NAME_BYTES];
+    const struct mt_safetensors_tensor *bias = mt_safetensors_find(&merger->adapter.biases, stored->name);
+    if (bias != NULL) {
+        tensor->data = bias->data;
+        tensor->from = MT_F32;
+        tensor->to = MT_F32;
+    }
+    if (stored->rank != 2) return;
+    mt_params_module_name(stored->name, module, sizeof module);
+    const struct mt_adapter_pair *pair = mt_adapter_find(&merger->adapter, module);
+    tensor->change = pair;
+    if (pair != NULL) tensor->row = pair->in;
+}
 
 /* values[rows, in] += scale · b[first … first+rows-1] · a; the product is summed by itself, in f32. */
 static void add_product(const struct merger *merger, const struct mt_adapter_pair *pair, int64_t first,
-                        int64_t rows)
+                        int64_t rows, float *values, float *products)
 {
-    const struct room *room = &merger->room;
     int64_t in = pair->in;
     int64_t rank = merger->adapter.rank;
     float scale = (float)(merger->adapter.alpha / (double)rank);
 #pragma omp parallel for num_threads(merger->threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        float *product = room->stored + row * in;
-        float *value = room->values + row * in;
+        float *product = products + row * in;
+        float *value = values + row * in;
         for (int64_t i = 0; i < in; i++) product[i] = 0.0f;
         for (int64_t k = 0; k < rank; k++) {
-            float factor = room->b[(first + row) * rank + k];
-            const float *a = room->a + k * in;
+            float factor = merger->b[(first + row) * rank + k];
+            const float *a = merger->a + k * in;
             for (int64_t i = 0; i < in; i++) product[i] += factor * a[i];
         }
         for (int64_t i = 0; i < in; i++) value[i] += scale * product[i];
     }
 }
 
-static enum mt_status check_finite(const struct merger *merger, const struct merged_tensor *tensor,
-                                   int64_t count)
+static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count,
+                           float *values, float *room)
 {
-    float limit = tensor->to == MT_F16 ? F16_LIMIT : INFINITY;
-    bool fine = true;
-    for (int64_t i = 0; i < count; i++) fine = fine && fabsf(merger->room.values[i]) < limit;
-    if (fine) return MT_OK;
-    return mt_fail(merger->ctx, MT_ERR_NUMERIC, "%s: merged, it is not finite in %s", tensor->stored->name,
-                   mt_safetensors_dtype_name(mt_safetensors_dtype_of(tensor->to)));
+    const struct merger *merger = self;
+    const struct mt_adapter_pair *pair = tensor->change;
+    if (first == 0) mt_adapter_read_pair(&merger->adapter, pair, merger->adapter.rank, merger->a, merger->b);
+    mt_rewrite_read(tensor, first, count, values, room);
+    add_product(merger, pair, first / pair->in, count / pair->in, values, room);
+    return MT_OK;
 }
 
-/* Elements first … first+count-1, as they are written. */
-static enum mt_status make_piece(const struct merger *merger, const struct merged_tensor *tensor,
-                                 int64_t first, int64_t count)
+// ------------------------------------------------------------------ the way in
+
+static enum mt_status make_room(struct merger *merger)
 {
-    const struct room *room = &merger->room;
-    const struct mt_safetensors_tensor *source = tensor->bias != NULL ? tensor->bias : tensor->stored;
-    size_t item_bytes = mt_dtype_bytes(tensor->from);
-    memcpy(room->stored, (const char *)source->data + (size_t)first * item_bytes, (size_t)count * item_bytes);
-    if (tensor->pair == NULL && tensor->from == tensor->to) return MT_OK; // not a bit is changed
-    mt_convert_to_f32(tensor->from, room->stored, count, room->values);
-    enum mt_status status = MT_OK;
-    if (tensor->pair != NULL) {
-        add_product(merger, tensor->pair, first / tensor->pair->in, count / tensor->pair->in);
+    size_t rank = (size_t)merger->adapter.rank;
+    void *a = NULL;
+    void *b = NULL;
+    for (size_t i = 0; i < merger->adapter.module_count; i++) {
+        const struct mt_adapter_pair *pair = &merger->adapter.pairs[i];
+        if ((size_t)pair->in * rank > merger->a_count) merger->a_count = (size_t)pair->in * rank;
+        if ((size_t)pair->out * rank > merger->b_count) merger->b_count = (size_t)pair->out * rank;
     }
-    // A narrower type may not hold what a wider one did.
-    if (tensor->pair != NULL || tensor->to == MT_F16) status = check_finite(merger, tensor, count);
-    if (status == MT_OK) mt_convert_from_f32(room->values, count, tensor->to, room->stored);
+    enum mt_status status = mt_allocate_array(merger->ctx, merger->a_count, sizeof(float), &a);
+    merger->a = a;
+    if (status == MT_OK) status = mt_allocate_array(merger->ctx, merger->b_count, sizeof(float), &b);
+    merger->b = b;
     return status;
 }
 
-static enum mt_status write_tensor(const struct merger *merger, size_t index,
-                                   struct mt_checkpoint_writer *writer, struct mt_progress *progress,
-                                   int64_t *done)
+static enum mt_status write_folder(struct merger *merger, struct mt_merge_result *result)
 {
-    const struct merged_tensor *tensor = &merger->tensors[index];
-    int64_t total = 1;
-    for (int axis = 0; axis < tensor->stored->rank; axis++) total *= tensor->stored->dim[axis];
-    int64_t piece = (int64_t)merger->room.elements;
-    if (tensor->pair != NULL) { // whole rows
-        piece -= piece % tensor->pair->in;
-        mt_adapter_read_pair(&merger->adapter, tensor->pair, merger->adapter.rank, merger->room.a,
-                             merger->room.b);
-    }
-    enum mt_status status = MT_OK;
-    for (int64_t first = 0; first < total && status == MT_OK; first += piece) {
-        int64_t count = total - first < piece ? total - first : piece;
-        status = make_piece(merger, tensor, first, count);
-        if (status == MT_OK) {
-            status = mt_checkpoint_writer_write(writer, merger->room.stored,
-                                                (size_t)count * mt_dtype_bytes(tensor->to));
-        }
-        *done += count;
-        mt_progress_update(progress, *done);
-    }
-    return status;
-}
-
-// ------------------------------------------------------------------ the folder
-
-static enum mt_status write_weights(struct merger *merger, const char *directory)
-{
-    uint64_t shard_bytes = merger->options->shard_bytes;
-    struct mt_checkpoint_writer writer;
-    struct mt_progress progress;
-    int64_t done = 0;
-    enum mt_status status =
-        mt_checkpoint_writer_open(merger->ctx, directory, merger->specs, merger->count,
-                                  shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
-    if (status != MT_OK) return status;
-    mt_progress_start(&progress, &(struct mt_progress_options){.stream = merger->options->progress,
-                                                               .label = "merging",
-                                                               .unit = "parameter",
-                                                               .total = merger->elements});
-    for (size_t i = 0; i < merger->count && status == MT_OK; i++) {
-        status = write_tensor(merger, i, &writer, &progress, &done);
-    }
-    mt_progress_finish(&progress);
-    merger->result.bytes = writer.total_bytes;
-    merger->result.files = writer.shard_count;
-    if (status == MT_OK) status = mt_checkpoint_writer_finish(&writer);
-    mt_checkpoint_writer_abandon(&writer);
-    return status;
-}
-
-static enum mt_status write_folder(struct merger *merger)
-{
-    struct mt_folder folder;
-    enum mt_status status = mt_folder_open(merger->ctx, merger->options->out, &folder);
-    if (status != MT_OK) return status;
-    status = mt_merge_copy_files(merger->ctx, merger->options->directory, folder.path, merger->options->dtype,
-                                 &merger->result.carried);
-    if (status == MT_OK) status = write_weights(merger, folder.path);
-    if (status == MT_OK) status = mt_folder_commit(&folder);
-    mt_folder_abandon(&folder);
-    return status;
+    const struct mt_rewrite_source source = {.self = merger, .choose = choose, .fill = fill};
+    const struct mt_rewrite_options options = {
+        .directory = merger->options->directory,
+        .out = merger->options->out,
+        .dtype = merger->options->dtype,
+        .shard_bytes = merger->options->shard_bytes,
+        .progress = merger->options->progress,
+        .label = "merging",
+    };
+    struct mt_rewrite_result written;
+    enum mt_status status = mt_rewrite(merger->ctx, &merger->checkpoint, &source, &options, &written);
+    if (status != MT_OK || result == NULL) return status;
+    *result = (struct mt_merge_result){
+        .merged = written.changed,
+        .tensors = written.tensors,
+        .biases = written.replaced,
+        .bytes = written.bytes,
+        .files = written.files,
+        .carried = written.carried,
+        .narrow = written.narrow,
+    };
+    return MT_OK;
 }
 
 static void release(struct merger *merger)
 {
-    struct mt_context *ctx = merger->ctx;
-    const struct room *room = &merger->room;
-    mt_release(ctx, room->values, room->elements * sizeof(float));
-    mt_release(ctx, room->stored, room->elements * sizeof(float));
-    mt_release(ctx, room->a, room->a_count * sizeof(float));
-    mt_release(ctx, room->b, room->b_count * sizeof(float));
-    mt_release(ctx, merger->tensors, merger->checkpoint.tensor_count * sizeof *merger->tensors);
-    mt_release(ctx, merger->specs, merger->checkpoint.tensor_count * sizeof *merger->specs);
+    mt_release(merger->ctx, merger->a, merger->a_count * sizeof(float));
+    mt_release(merger->ctx, merger->b, merger->b_count * sizeof(float));
     mt_adapter_close(&merger->adapter);
     mt_checkpoint_close(&merger->checkpoint);
     mt_hf_config_free(&merger->config);
@@ -355,9 +203,8 @@ enum mt_status mt_merge(struct mt_context *ctx, const struct mt_merge_options *o
     };
     enum mt_status status = open_model(&merger);
     if (status == MT_OK) status = check_pairs(&merger);
-    if (status == MT_OK) status = plan(&merger);
-    if (status == MT_OK) status = write_folder(&merger);
-    if (status == MT_OK && result != NULL) *result = merger.result;
+    if (status == MT_OK) status = make_room(&merger);
+    if (status == MT_OK) status = write_folder(&merger, result);
     release(&merger);
     return status;
 }

@@ -28,7 +28,6 @@ struct mt_model {
     struct mt_buffer tables;                    // of the rotation
     struct mt_buffer biases; // of routers that have none of their own, if a method moves them
     int32_t *host;           // [HOST_ROWS, tokens]: index tensors on their way to the device
-    bool planning;           // running only to size the device's scratch
     bool ran;                // a forward that backward can follow has run
 };
 
@@ -368,7 +367,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     pass->unmasked = count_unmasked(batch); // the records laid out next carry it
     lay_out(model, &shape, &regions);
     *labels = describe_tokens(model, batch);
-    pass->objective = model->planning || batch->loss_only ? NULL : model->objective;
+    pass->objective = batch->loss_only ? NULL : model->objective;
     pass->measure = batch->measure;
     pass->training = batch->training;
     pass->step = batch->step;
@@ -382,9 +381,12 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     return status;
 }
 
-static double loss_scale(const struct mt_batch *batch)
+/* What the gradients of the objective's terms are multiplied with: the batch's share of the step's tokens. */
+static double terms_scale(const struct mt_model *model, const struct mt_batch *batch)
 {
-    return batch->loss_scale == 0.0f ? 1.0 : (double)batch->loss_scale;
+    int64_t unmasked = model->transformer.pass.unmasked;
+    if (batch->step_tokens == 0 || unmasked == 0) return 1.0;
+    return (double)unmasked / (double)batch->step_tokens;
 }
 
 /* The mean over labels, and what backward starts from. */
@@ -398,7 +400,8 @@ static enum mt_status task_loss(struct mt_model *model, const struct mt_batch *b
         if (!gradients) return MT_OK;
         return mt_fill(model->device, &(struct mt_fill_args){.y = t->dhidden, .value = 0.0f});
     }
-    double weight = labels > 0 ? loss_scale(batch) / (double)labels : 0.0;
+    int64_t all_labels = batch->step_labels > 0 ? batch->step_labels : labels;
+    double weight = labels > 0 ? 1.0 / (double)all_labels : 0.0;
     enum mt_status status = mt_transformer_loss(t, (float)weight, gradients);
     if (status != MT_OK) return status;
     status = mt_reduce(model->device, &(struct mt_reduce_args){
@@ -420,7 +423,8 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     if (status == MT_OK) status = task_loss(model, batch, labels, loss);
     if (status != MT_OK) return status;
     if (model->transformer.pass.objective != NULL) {
-        struct mt_objective_step step = {.progress = batch->progress, .loss_scale = loss_scale(batch)};
+        struct mt_objective_step step = {.progress = batch->progress,
+                                         .loss_scale = terms_scale(model, batch)};
         status = mt_objective_finish(model->objective, &step, &loss->terms);
         if (status != MT_OK) return status;
     }
@@ -438,9 +442,24 @@ enum mt_status mt_model_backward(struct mt_model *model)
     return mt_transformer_backward(&model->transformer);
 }
 
+/* The planned batch through everything that a real one may go through. */
+static enum mt_status plan_passes(struct mt_model *model, struct mt_batch *batch)
+{
+    struct mt_model_loss loss;
+    batch->loss_only = true;
+    enum mt_status status = mt_model_forward(model, batch, &loss);
+    if (status != MT_OK || !model->options.backward) return status;
+    batch->loss_only = false;
+    batch->training = true;
+    batch->measure = model->objective != NULL;
+    status = mt_model_forward(model, batch, &loss);
+    return status == MT_OK ? mt_model_backward(model) : status;
+}
+
 /*
  * A batch as large as can come, run with the device computing nothing: it then knows its scratch. All ids and
- * labels are 0, and index tensors hold zeros, which are legal everywhere.
+ * labels are 0, and index tensors hold zeros, which are legal everywhere. The objective takes part, and
+ * afterwards has seen nothing.
  */
 static enum mt_status plan_scratch(struct mt_model *model)
 {
@@ -456,16 +475,21 @@ static enum mt_status plan_scratch(struct mt_model *model)
         int64_t end = offsets[b] + model->options.positions;
         offsets[b + 1] = (int32_t)(end < tokens ? end : tokens);
     }
-    struct mt_batch batch = {
-        .tokens = tokens, .sequences = sequences, .ids = zeros, .offsets = offsets, .labels = zeros};
-    struct mt_model_loss loss;
-    model->planning = true;
+    struct mt_batch batch = {.tokens = tokens,
+                             .sequences = sequences,
+                             .ids = zeros,
+                             .offsets = offsets,
+                             .labels = zeros,
+                             .progress = 1.0}; // a brake that follows the learning rate is open
     mt_device_set_planning(model->device, true);
-    status = mt_model_forward(model, &batch, &loss);
-    if (status == MT_OK && model->options.backward) status = mt_model_backward(model);
+    status = plan_passes(model, &batch);
     mt_device_set_planning(model->device, false);
-    model->planning = false;
     mt_release(model->ctx, memory, count * sizeof(int32_t));
+    if (model->objective != NULL) {
+        size_t numbers = 0;
+        double *state = mt_objective_state(model->objective, &numbers);
+        memset(state, 0, numbers * sizeof *state);
+    }
     return status;
 }
 

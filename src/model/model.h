@@ -33,7 +33,11 @@ struct mt_batch {
     bool loss_only;         // no backward will follow; the objective is left alone
     bool measure;           // backward also measures the gradient norm of each of the objective's terms
     double progress;        // the learning rate now over its peak, for brake=decay
-    float loss_scale;       // gradients are of loss_scale · L; 0 counts as 1
+    // Of the whole step, when the batch is one of several whose gradients add up: each label then weighs
+    // 1/step_labels, and the terms of the objective, which are means over tokens, the batch's share of
+    // step_tokens. 0: the batch is the step.
+    int64_t step_labels; // labels >= 0
+    int64_t step_tokens; // not masked
 };
 
 struct mt_model; // opaque

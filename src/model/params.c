@@ -104,6 +104,7 @@ static enum mt_status prepare_layers(struct loader *loader)
         status = mt_arena_allocate(&params->arena, view_count * sizeof *loader->views, &views);
     if (status != MT_OK) return status;
     params->layer = layers;
+    params->layers = desc->layers;
     loader->views = views;
     for (int64_t i = 0; i < desc->layers && status == MT_OK; i++) {
         struct mt_layer_params *layer = &params->layer[i];
@@ -327,6 +328,15 @@ static enum mt_status fill_values(struct loader *loader)
     return mt_params_zero_gradients(loader->params);
 }
 
+/* The gaps between masters are moved by the optimizer with the rest, and must be numbers. */
+static enum mt_status clear_masters(struct loader *loader)
+{
+    const struct mt_buffer *masters = &loader->params->masters;
+    if (masters->bytes == 0) return MT_OK;
+    struct mt_tensor all = mt_tensor_1d(masters->data, MT_F32, (int64_t)(masters->bytes / sizeof(float)));
+    return mt_fill(loader->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+}
+
 // ------------------------------------------------------------------ the way in
 
 enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_desc *desc,
@@ -351,6 +361,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
         status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
     }
     if (status == MT_OK) status = make_memory(&loader);
+    if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);
     free_items(&loader);
     if (status != MT_OK) mt_params_free(params);

@@ -98,7 +98,8 @@ struct mt_params {
     struct mt_linear head;                       // lm_head; tied: weight is embedding
     struct mt_norm_weight norm;                  // final
     struct mt_layer_params *layer;               // [layers]
-    float lora_scale;                            // of every LoRA pair; 0 without any
+    int64_t layers;
+    float lora_scale; // of every LoRA pair; 0 without any
     struct mt_param *trained;
     size_t trained_count;
     int64_t trained_elements; // in all

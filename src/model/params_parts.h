@@ -47,6 +47,9 @@ struct mt_params_place {
 /* The module a tensor belongs to: its name without ".weight" or ".bias". */
 void mt_params_module_name(const char *tensor_name, char *module, size_t bytes);
 
+/* What a layer's correction bias is called on disk. */
+void mt_params_correction_name(const struct mt_model_desc *desc, int64_t layer, char *name, size_t bytes);
+
 /* Decides what learns: fills `learning` of every item and, for correction biases, finds the frozen ones. */
 enum mt_status mt_params_select(struct mt_context *ctx, const struct mt_model_desc *desc,
                                 const struct mt_train_selection *selection, struct mt_params_items *items,

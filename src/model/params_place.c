@@ -60,6 +60,12 @@ static bool is_bias(const char *tensor_name)
     return strcmp(last_word(tensor_name), "bias") == 0;
 }
 
+void mt_params_correction_name(const struct mt_model_desc *desc, int64_t layer, char *name, size_t bytes)
+{
+    (void)snprintf(name, bytes, "model.layers.%lld.%s.e_score_correction_bias", (long long)layer,
+                   desc->names.router);
+}
+
 void mt_params_module_name(const char *tensor_name, char *module, size_t bytes)
 {
     (void)snprintf(module, bytes, "%s", tensor_name);

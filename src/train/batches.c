@@ -393,6 +393,8 @@ enum mt_status mt_batches_survey(struct mt_batches *b, uint64_t epoch, struct mt
 {
     const struct mt_batch_position before = b->position;
     const struct mt_batch_counts counted = b->counts;
+    const struct mt_log *log = b->options.log;
+    if (epoch > 0) b->options.log = NULL; // the first epoch has named the bad rows
     b->counts = (struct mt_batch_counts){0};
     b->position = (struct mt_batch_position){.epoch = epoch};
     enum mt_status status = MT_OK;
@@ -403,6 +405,7 @@ enum mt_status mt_batches_survey(struct mt_batches *b, uint64_t epoch, struct mt
     }
     *counts = b->counts;
     b->counts = counted;
+    b->options.log = log;
     b->position = before;
     b->barren = 0;
     b->window_ready = false;

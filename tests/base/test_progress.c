@@ -84,6 +84,36 @@ static void unknown_total_and_resumed_runs(void **state)
     free(text);
 }
 
+/* A step is one item and many tokens: the rate shown is not that of items, the time left is. */
+static void another_rate_and_lines_that_stay(void **state)
+{
+    (void)state;
+    double now = 0.0;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    struct mt_progress progress;
+    mt_progress_start(&progress, &(struct mt_progress_options){.stream = stream,
+                                                               .label = "training",
+                                                               .unit = "tok",
+                                                               .total = 100,
+                                                               .line_seconds = 1.0,
+                                                               .clock = fake_clock,
+                                                               .clock_self = &now});
+    now = 2.0;
+    mt_progress_rate(&progress, 4096.0);
+    mt_progress_update(&progress, 4);
+    mt_progress_line(&progress, "step 4: a\tline");
+    mt_progress_finish(&progress);
+    mt_progress_line(&progress, "after the end");
+    assert_string_equal(text, "training: 4/100 (4%), 4.10k tok/s, 0:48 left\n"
+                              "step 4: a?line\n"
+                              "training: 4/100 (4%), 4.10k tok/s, in 0:02\n"
+                              "after the end\n");
+    assert_int_equal(fclose(stream), 0);
+    free(text);
+}
+
 static void no_stream_shows_nothing(void **state)
 {
     (void)state;
@@ -319,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_lines),
         cmocka_unit_test(unknown_total_and_resumed_runs),
+        cmocka_unit_test(another_rate_and_lines_that_stay),
         cmocka_unit_test(no_stream_shows_nothing),
         cmocka_unit_test(redrawn_line),
         cmocka_unit_test(block_characters),

@@ -421,6 +421,32 @@ static void real_files(void **state)
     }
 }
 
+static enum mt_status read_memory(struct mt_context *ctx, const void *self)
+{
+    const struct mt_dataset_options none = {0};
+    struct mt_dataset *dataset = NULL;
+    struct mt_row row;
+    mt_row_init(ctx, &row);
+    enum mt_status status = mt_dataset_open_memory(ctx, "m.tsv", self, strlen(self), &none, &dataset);
+    if (status == MT_OK) status = mt_dataset_read(dataset, 1, &row);
+    if (status == MT_OK) {
+        assert_int_equal(mt_dataset_rows(dataset), 2);
+        assert_int_equal(row.line, 3);
+        assert_memory_equal(mt_row_field(&row, "b")->text, "four", 4);
+    }
+    mt_row_free(&row);
+    mt_dataset_close(dataset);
+    return status;
+}
+
+static void memory(void **state)
+{
+    (void)state;
+    struct failing_report report = fail_each_allocation(read_memory, "a\tb\n1\t2\n3\tfour\n");
+    if (!report.ok) fail_msg("%s", report.problem);
+    assert_true(report.allocations >= 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +462,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gzip, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(noise, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(out_of_memory, workplace_open, workplace_close),
+        cmocka_unit_test(memory),
         cmocka_unit_test(real_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

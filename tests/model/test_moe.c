@@ -166,7 +166,7 @@ static void test_chosen_experts(void **state)
     }
 }
 
-/* loss_scale multiplies every gradient, the objective's too, and gradients add up over steps. */
+/* A batch that is a quarter of its step counts a quarter, the objective too, and gradients add up. */
 static void test_scaling(void **state)
 {
     const struct workplace *place = *state;
@@ -183,7 +183,8 @@ static void test_scaling(void **state)
     model_batch_fill(&batch, (const int[]){9, 6, 0}, mt_model_description(run.model)->vocabulary, 4);
     assert_int_equal(model_run_step(&run, &batch.batch, &total), 0);
     memcpy(once, params->gradients.data, params->gradients.bytes);
-    batch.batch.loss_scale = 0.25f;
+    batch.batch.step_labels = 4 * 13;
+    batch.batch.step_tokens = 4 * 15;
     assert_int_equal(model_run_step(&run, &batch.batch, &total), 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_OK);

@@ -1,5 +1,5 @@
 /* Carrying files over, and the one change made in any of them: the config's dtype. */
-#include "model/merge_files.h"
+#include "model/carried_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -151,8 +151,8 @@ static enum mt_status copy_entry(struct mt_context *ctx, const char *from, const
     return status;
 }
 
-enum mt_status mt_merge_copy_files(struct mt_context *ctx, const char *from, const char *to,
-                                   enum mt_hf_float dtype, size_t *count)
+enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
+                                    enum mt_hf_float dtype, size_t *count)
 {
     enum mt_status status = MT_OK;
     DIR *directory = opendir(from);

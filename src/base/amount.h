@@ -1,0 +1,18 @@
+/* Amounts as people read them, written into a buffer of the caller's. */
+#ifndef MT_BASE_AMOUNT_H
+#define MT_BASE_AMOUNT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* "999", "12.3k", "4.10M" */
+void mt_amount_count(char *text, size_t bytes, uint64_t count);
+
+/* "12.3k tok/s", or "20.0 s/tok" when slow; unit NULL: "12.3k/s", "20.0 s each". "" for a rate not above 0.
+ */
+void mt_amount_rate(char *text, size_t bytes, double rate, const char *unit);
+
+/* "0:47", "5:33:00", "2d 23h"; "--:--" for what is not finite. */
+void mt_amount_duration(char *text, size_t bytes, double seconds);
+
+#endif

@@ -1,0 +1,149 @@
+/* metier train: a run from a YAML file, or what it would be. */
+#include "cli/train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+
+#define ARENA_BLOCK_BYTES 16384
+#define WORD_BYTES        64
+
+struct arguments {
+    bool dry_run, quiet, keys;
+    int64_t threads; // -1: as the settings say
+    const char *device;
+    const char *config;
+    const char **words; // owned: those of the command line, then ours
+    size_t word_count, word_capacity;
+    char threads_word[WORD_BYTES];
+    char device_word[WORD_BYTES];
+};
+
+/* Options that are settings become words like any other. */
+static enum mt_status collect_words(struct mt_context *ctx, const struct cli_arguments *given,
+                                    struct arguments *arguments)
+{
+    void *memory = NULL;
+    arguments->word_capacity = (size_t)given->positional_count + 2;
+    enum mt_status status =
+        mt_allocate_array(ctx, arguments->word_capacity, sizeof *arguments->words, &memory);
+    if (status != MT_OK) return status;
+    arguments->words = memory;
+    arguments->config = given->positional[0];
+    for (int i = 1; i < given->positional_count; i++)
+        arguments->words[arguments->word_count++] = given->positional[i];
+    if (arguments->threads >= 0) {
+        (void)snprintf(arguments->threads_word, WORD_BYTES, "threads=%" PRId64, arguments->threads);
+        arguments->words[arguments->word_count++] = arguments->threads_word;
+    }
+    if (arguments->device == NULL) return MT_OK;
+    int length = snprintf(arguments->device_word, WORD_BYTES, "device=%s", arguments->device);
+    arguments->words[arguments->word_count++] = arguments->device_word;
+    if (length > 0 && length < WORD_BYTES) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE, "--device is '%.64s...'", arguments->device);
+}
+
+/* The command that goes on with a run, in the words it was started with. */
+static void say_how_to_resume(const struct arguments *arguments)
+{
+    (void)fprintf(stderr, "metier train: to go on: metier train %s", arguments->config);
+    for (size_t i = 0; i < arguments->word_count; i++) (void)fprintf(stderr, " %s", arguments->words[i]);
+    (void)fprintf(stderr, "\n");
+}
+
+static int report(const struct arguments *arguments, const struct mt_run_outcome *outcome)
+{
+    if (outcome->end == MT_RUN_INTERRUPTED) {
+        (void)fprintf(stderr, "metier train: stopped after step %" PRIu64 ", which is saved\n",
+                      outcome->step);
+        say_how_to_resume(arguments);
+        return 128 + outcome->signal;
+    }
+    if (outcome->end == MT_RUN_FINISHED_BEFORE)
+        printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
+    printf("%s: as trained, %" PRIu64 " steps\n", outcome->result, outcome->step);
+    if (outcome->best != NULL) {
+        printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
+               outcome->best_step, outcome->best_loss);
+    }
+    return 0;
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct arguments *arguments, struct mt_arena *arena,
+                          int *exit_status)
+{
+    struct mt_train_settings settings;
+    struct mt_trainer *trainer = NULL;
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    struct mt_trainer_options options = {.settings = &settings,
+                                         .log = &log,
+                                         .terminal = arguments->quiet ? NULL : stderr,
+                                         .plan_only = arguments->dry_run,
+                                         .signals = true};
+    enum mt_status status = mt_train_settings_read(ctx, arguments->config, arguments->words,
+                                                   arguments->word_count, arena, &settings);
+    if (status == MT_OK)
+        status = train_find_templates(ctx, arena, settings.template_name, &options.templates);
+    if (status == MT_OK) status = mt_trainer_open(ctx, &options, &trainer);
+    if (status == MT_OK && arguments->dry_run) {
+        struct mt_run_outline outline;
+        mt_trainer_outline(trainer, &outline);
+        status = train_print_outline(ctx, &settings, &outline);
+    } else if (status == MT_OK) {
+        struct mt_run_outcome outcome;
+        status = mt_trainer_run(trainer, &outcome);
+        if (status == MT_OK) *exit_status = report(arguments, &outcome);
+    }
+    mt_trainer_close(trainer);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments,
+                            const struct cli_arguments *given)
+{
+    if (given->positional_count == 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists what it may say");
+    if (strchr(given->positional[0], '=') != NULL) {
+        return mt_fail(ctx, MT_ERR_USAGE, "'%s' is a setting; the configuration file comes first",
+                       given->positional[0]);
+    }
+    if (arguments->threads < -1 || arguments->threads > 4096) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", arguments->threads);
+    }
+    return MT_OK;
+}
+
+int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct arguments arguments = {.threads = -1};
+    const struct cli_option options[] = {
+        {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
+         "print the resolved settings, data, memory and what learns; train nothing"},
+        {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
+        {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal; warnings still come"},
+        {"--threads", CLI_INTEGER, &arguments.threads, "N", "as the key threads; 0: as many as there are"},
+        {"--device", CLI_TEXT, &arguments.device, "NAME", "as the key device"},
+    };
+    struct cli_arguments given;
+    struct mt_arena arena;
+    int exit_status = 0;
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
+    if (status == MT_OK && given.help_shown) return 0;
+    if (status == MT_OK && arguments.keys) {
+        status = train_print_keys(ctx);
+    } else {
+        if (status == MT_OK) status = check(ctx, &arguments, &given);
+        if (status == MT_OK) status = collect_words(ctx, &given, &arguments);
+        if (status == MT_OK) status = run(ctx, &arguments, &arena, &exit_status);
+    }
+    mt_arena_free(&arena);
+    mt_release(ctx, arguments.words, arguments.word_capacity * sizeof *arguments.words);
+    return status == MT_OK ? exit_status : cli_fail(ctx, verb, status);
+}

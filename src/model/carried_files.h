@@ -1,0 +1,15 @@
+/* The files of a model folder that are not weights, on their way into a new one. */
+#ifndef MT_MODEL_CARRIED_FILES_H
+#define MT_MODEL_CARRIED_FILES_H
+
+#include "formats/hf_config.h"
+
+/*
+ * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, tokenizer,
+ * generation, templates, code. In config.json the type of the weights becomes `dtype`, unless that is
+ * unknown.
+ */
+enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
+                                    enum mt_hf_float dtype, size_t *count);
+
+#endif

@@ -1,0 +1,114 @@
+/* A file that grows record by record. */
+#include "train/log_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define BLOCK_BYTES 4096
+
+static enum mt_status fail_system(const struct mt_log_file *file, const char *doing, int error)
+{
+    char reason[128];
+    if (strerror_r(error, reason, sizeof reason) != 0) {
+        (void)snprintf(reason, sizeof reason, "error %d", error);
+    }
+    return mt_fail(file->ctx, MT_ERR_IO, "%s: cannot %s: %s", file->path, doing, reason);
+}
+
+/* Looks at what was opened; the position is set to the end. */
+static enum mt_status look_at(struct mt_log_file *file)
+{
+    struct stat info;
+    if (fstat(file->descriptor, &info) != 0) return fail_system(file, "look at it", errno);
+    if (!S_ISREG(info.st_mode)) {
+        return mt_fail(file->ctx, MT_ERR_IO, "%s: exists and is not a regular file", file->path);
+    }
+    file->bytes = (uint64_t)info.st_size;
+    return MT_OK;
+}
+
+enum mt_status mt_log_file_open(struct mt_context *ctx, const char *directory, const char *name, bool fresh,
+                                bool *exists, struct mt_log_file *file)
+{
+    *file = (struct mt_log_file){.ctx = ctx, .descriptor = -1};
+    if (exists != NULL) *exists = false;
+    enum mt_status status = mt_path_join(ctx, directory, name, &file->path);
+    if (status == MT_OK) {
+        // Not blocking: a pipe of that name is to be refused, not waited for.
+        int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | (fresh ? O_EXCL : 0);
+        file->descriptor = open(file->path, flags, 0666);
+        if (file->descriptor < 0 && fresh && errno == EEXIST && exists != NULL) {
+            *exists = true;
+            mt_log_file_close(file);
+            return MT_OK;
+        }
+        status = file->descriptor < 0 ? fail_system(file, "open it for writing", errno) : look_at(file);
+    }
+    if (status != MT_OK) mt_log_file_close(file);
+    return status;
+}
+
+enum mt_status mt_log_file_cut(struct mt_log_file *file, uint64_t bytes)
+{
+    if (bytes >= file->bytes) return MT_OK;
+    if (ftruncate(file->descriptor, (off_t)bytes) != 0) return fail_system(file, "shorten it", errno);
+    file->bytes = bytes;
+    return MT_OK;
+}
+
+enum mt_status mt_log_file_cut_line(struct mt_log_file *file)
+{
+    char block[BLOCK_BYTES];
+    uint64_t end = file->bytes;
+    while (end > 0) {
+        size_t wanted = end < sizeof block ? (size_t)end : sizeof block;
+        ssize_t count = pread(file->descriptor, block, wanted, (off_t)(end - wanted));
+        if (count < 0 && errno == EINTR) continue;
+        if (count != (ssize_t)wanted) return fail_system(file, "read it", count < 0 ? errno : EIO);
+        for (size_t i = wanted; i > 0; i--) {
+            if (block[i - 1] == '\n') return mt_log_file_cut(file, end - wanted + i);
+        }
+        end -= wanted;
+    }
+    return mt_log_file_cut(file, 0);
+}
+
+enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, size_t bytes)
+{
+    const char *next = record;
+    size_t left = bytes;
+    while (left > 0) {
+        ssize_t written = pwrite(file->descriptor, next, left, (off_t)(file->bytes + (bytes - left)));
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {
+            enum mt_status status = fail_system(file, "write a record", written < 0 ? errno : EIO);
+            // Should this fail, too, the next record is written over the part that is there.
+            if (ftruncate(file->descriptor, (off_t)file->bytes) != 0) return status;
+            return status;
+        }
+        next += written;
+        left -= (size_t)written;
+    }
+    file->bytes += bytes;
+    return MT_OK;
+}
+
+enum mt_status mt_log_file_sync(struct mt_log_file *file)
+{
+    if (fsync(file->descriptor) == 0) return MT_OK;
+    return fail_system(file, "bring it to disk", errno);
+}
+
+void mt_log_file_close(struct mt_log_file *file)
+{
+    if (file->ctx == NULL) return;
+    if (file->descriptor >= 0) (void)close(file->descriptor);
+    mt_path_release(file->ctx, file->path);
+    *file = (struct mt_log_file){.descriptor = -1};
+}

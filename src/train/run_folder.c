@@ -1,0 +1,170 @@
+/* Making, accepting, refusing and locking the folder of a run. */
+#define _DEFAULT_SOURCE // flock
+
+#include "train/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/folder.h"
+
+#define LOCK_NAME   "lock"
+#define CONFIG_NAME "config.yaml"
+
+static enum mt_status join(struct mt_arena *arena, const char *directory, const char *name,
+                           const char *ending, const char **path)
+{
+    size_t bytes = strlen(directory) + strlen(name) + strlen(ending) + 2;
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(arena, bytes, &memory);
+    if (status != MT_OK) return status;
+    (void)snprintf(memory, bytes, "%s/%s%s", directory, name, ending);
+    *path = memory;
+    return MT_OK;
+}
+
+enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, const char *result,
+                                  struct mt_arena *arena, struct mt_run_folder *folder)
+{
+    *folder = (struct mt_run_folder){.ctx = ctx, .lock = -1};
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(arena, length + 1, &memory);
+    if (status != MT_OK) return status;
+    char *copy = memory;
+    memcpy(copy, path, length);
+    copy[length] = '\0';
+    folder->path = copy;
+    status = join(arena, copy, CONFIG_NAME, "", &folder->config);
+    if (status == MT_OK) status = join(arena, copy, "checkpoints", "", &folder->checkpoints);
+    if (status == MT_OK) status = join(arena, copy, result, "", &folder->result);
+    if (status == MT_OK) status = join(arena, copy, result, "-best", &folder->best);
+    return status;
+}
+
+bool mt_run_folder_has(const char *path)
+{
+    struct stat entry;
+    return lstat(path, &entry) == 0;
+}
+
+/* What a run that was killed before its config was in place leaves behind. */
+static bool is_ours(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, LOCK_NAME) == 0 ||
+           strncmp(name, CONFIG_NAME ".tmp.", sizeof CONFIG_NAME ".tmp." - 1) == 0;
+}
+
+static enum mt_status check_content(const struct mt_run_folder *folder)
+{
+    if (mt_run_folder_has(folder->config)) return MT_OK;
+    DIR *listing = opendir(folder->path);
+    if (listing == NULL)
+        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be read: %s", folder->path, strerror(errno));
+    char stranger[256] = "";
+    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        if (is_ours(entry->d_name)) continue;
+        (void)snprintf(stranger, sizeof stranger, "%s", entry->d_name);
+        break;
+    }
+    (void)closedir(listing);
+    if (stranger[0] == '\0') return MT_OK;
+    return mt_fail(folder->ctx, MT_ERR_USAGE,
+                   "%s: is not the folder of a run (it has no " CONFIG_NAME
+                   ") and not empty (it has %s); choose another one as out",
+                   folder->path, stranger);
+}
+
+/* The process that left its number in the lock. */
+static long holder(int descriptor)
+{
+    char text[32] = "";
+    ssize_t count = pread(descriptor, text, sizeof text - 1, 0);
+    return count > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+static enum mt_status take_lock(struct mt_run_folder *folder)
+{
+    char path[4096];
+    char text[32];
+    int length = snprintf(path, sizeof path, "%s/" LOCK_NAME, folder->path);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return mt_fail(folder->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", folder->path);
+    folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (folder->lock < 0)
+        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+    if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0) {
+        int error = errno;
+        long process = holder(folder->lock);
+        (void)close(folder->lock);
+        folder->lock = -1;
+        if (error != EWOULDBLOCK)
+            return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be locked: %s", path, strerror(error));
+        return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: process %ld is training there", folder->path, process);
+    }
+    length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    bool written = ftruncate(folder->lock, 0) == 0 && pwrite(folder->lock, text, (size_t)length, 0) == length;
+    if (written) return MT_OK;
+    return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+/* True for the temporary name of something this run writes, whole or not at all. */
+static bool is_left_over(const struct mt_run_folder *folder, const char *name)
+{
+    const char *const written[] = {folder->config, folder->result, folder->best};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        const char *own = strrchr(written[i], '/') + 1;
+        size_t length = strlen(own);
+        if (strncmp(name, own, length) == 0 && strncmp(name + length, ".tmp.", 5) == 0) return true;
+    }
+    return false;
+}
+
+/* Whoever left these is gone, or the lock would be taken. */
+static enum mt_status sweep(const struct mt_run_folder *folder)
+{
+    DIR *listing = opendir(folder->path);
+    enum mt_status status = MT_OK;
+    if (listing == NULL)
+        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be read: %s", folder->path, strerror(errno));
+    for (const struct dirent *entry = readdir(listing); status == MT_OK && entry != NULL;
+         entry = readdir(listing)) {
+        char *path = NULL;
+        if (!is_left_over(folder, entry->d_name)) continue;
+        if (unlinkat(dirfd(listing), entry->d_name, 0) == 0) continue;
+        status = mt_path_join(folder->ctx, folder->path, entry->d_name, &path);
+        if (status == MT_OK) status = mt_folder_remove(folder->ctx, path);
+        mt_path_release(folder->ctx, path);
+    }
+    (void)closedir(listing);
+    return status;
+}
+
+enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
+{
+    struct stat entry;
+    if (mkdir(folder->path, 0777) != 0 && errno != EEXIST)
+        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", folder->path, strerror(errno));
+    if (stat(folder->path, &entry) != 0 || !S_ISDIR(entry.st_mode))
+        return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: is not a folder", folder->path);
+    enum mt_status status = check_content(folder);
+    if (status == MT_OK) status = take_lock(folder);
+    if (status == MT_OK) status = sweep(folder);
+    if (status != MT_OK) mt_run_folder_close(folder);
+    return status;
+}
+
+void mt_run_folder_close(struct mt_run_folder *folder)
+{
+    if (folder->ctx != NULL && folder->lock >= 0) (void)close(folder->lock);
+    folder->lock = -1;
+}

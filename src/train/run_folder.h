@@ -1,0 +1,42 @@
+/*
+ * The folder of a run, and who may write there:
+ *
+ *     config.yaml            the settings, resolved
+ *     metrics.jsonl          one line per record; tensorboard/ likewise
+ *     checkpoints/           train/state.h
+ *     adapter/ or model/     what was trained, at the end; adapter-best/ or model-best/ with an evaluation
+ *     lock                   held while a process trains there
+ */
+#ifndef MT_TRAIN_RUN_FOLDER_H
+#define MT_TRAIN_RUN_FOLDER_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+
+struct mt_run_folder {
+    struct mt_context *ctx; // borrowed; NULL: not open
+    const char *path;       // all in the arena given
+    const char *config;
+    const char *checkpoints;
+    const char *result; // RUN/adapter or RUN/model
+    const char *best;   // RUN/adapter-best or RUN/model-best
+    int lock;           // descriptor; -1: not locked
+};
+
+/* The paths of a run, nothing on disk touched. `result` is "adapter" or "model". */
+enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, const char *result,
+                                  struct mt_arena *arena, struct mt_run_folder *folder);
+
+/*
+ * Makes the folder (its parent must exist) or accepts one that is empty or already a run's, and locks it.
+ * What a killed run left half-written is removed. Refused: a folder with other things in it, and one where
+ * another process trains. The caller closes.
+ */
+enum mt_status mt_run_folder_open(struct mt_run_folder *folder);
+void mt_run_folder_close(struct mt_run_folder *folder); // a zeroed struct is allowed
+
+/* True when a file or folder of that name is there. */
+bool mt_run_folder_has(const char *path);
+
+#endif

@@ -1,0 +1,33 @@
+/* The tensors of a checkpoint: their names and shapes in the file, and where they lie in a run. */
+#ifndef MT_TRAIN_STATE_TENSORS_H
+#define MT_TRAIN_STATE_TENSORS_H
+
+#include "formats/safetensors_writer.h"
+#include "train/state.h"
+
+struct mt_state_place {
+    void *data;
+    bool on_device; // the device's memory; else the host's
+};
+
+struct mt_state_tensors {
+    struct mt_arena arena; // owns everything here
+    struct mt_safetensors_spec *specs;
+    struct mt_state_place *places; // one for each spec
+    size_t count, capacity;
+};
+
+/* Lists what a run has; the caller frees. Moments must be there, or (while reading) both be absent. */
+enum mt_status mt_state_tensors_list(struct mt_context *ctx, const struct mt_run_tensors *run, bool reading,
+                                     struct mt_state_tensors *list);
+void mt_state_tensors_free(struct mt_state_tensors *list);
+
+/* Writes the file; every byte is added to the digest. */
+enum mt_status mt_state_tensors_write(struct mt_device *device, const struct mt_state_tensors *list,
+                                      const char *path, struct mt_digest *digest);
+
+/* Takes the file's tensors over, once all of them are known to fit. */
+enum mt_status mt_state_tensors_read(struct mt_device *device, const struct mt_state_tensors *list,
+                                     const struct mt_safetensors *file, bool with_moments);
+
+#endif

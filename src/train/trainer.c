@@ -1,0 +1,306 @@
+/* Opening a run: from the cheapest that can be wrong (settings, folder) to the dearest (the model). */
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "train/chosen_experts.h"
+#include "train/trainer_parts.h"
+
+#define ARENA_BLOCK_BYTES 16384
+
+static bool trains_lora(const struct mt_trainer *trainer)
+{
+    return trainer->settings->train == MT_TRAIN_LORA;
+}
+
+static enum mt_status read_description(struct mt_trainer *trainer)
+{
+    char *path = NULL;
+    enum mt_status status = mt_path_join(trainer->ctx, trainer->settings->model, "config.json", &path);
+    if (status != MT_OK) return status;
+    status = mt_hf_config_read(trainer->ctx, path, &trainer->config);
+    if (status == MT_OK) {
+        status = mt_model_describe(trainer->ctx, &trainer->config, &trainer->desc);
+        if (status != MT_OK) status = mt_fail_within(trainer->ctx, status, "%s", path);
+    }
+    mt_path_release(trainer->ctx, path);
+    return status;
+}
+
+/* What learns, as the settings or the adapter say. */
+static enum mt_status select_parameters(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    struct mt_train_selection *selection = &trainer->selection;
+    *selection = (struct mt_train_selection){.freeze = settings->freeze, .seed = settings->seed};
+    if (settings->experts != NULL) {
+        enum mt_status status = mt_chosen_experts_read(trainer->ctx, settings->experts, &trainer->desc,
+                                                       &trainer->arena, &selection->experts);
+        if (status != MT_OK) return status;
+    }
+    if (!trains_lora(trainer)) {
+        selection->full = settings->targets;
+        return MT_OK;
+    }
+    selection->lora = settings->targets;
+    selection->lora_rank = (int)settings->lora_rank;
+    selection->lora_alpha = settings->lora_alpha;
+    if (settings->adapter != NULL) {
+        enum mt_status status =
+            mt_adapter_open(trainer->ctx, settings->adapter, &trainer->desc, &trainer->adapter);
+        if (status != MT_OK) return status;
+        mt_adapter_select(&trainer->adapter, selection);
+    }
+    selection->lora_dropout = settings->lora_dropout;
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ the folder and what is in it
+
+static enum mt_status open_folder(struct mt_trainer *trainer, struct mt_state_reader **reader)
+{
+    struct mt_run_folder *folder = &trainer->folder;
+    enum mt_status status =
+        mt_run_folder_name(trainer->ctx, trainer->settings->out, trains_lora(trainer) ? "adapter" : "model",
+                           &trainer->arena, folder);
+    if (status == MT_OK && !trainer->options.plan_only) status = mt_run_folder_open(folder);
+    if (status != MT_OK) return status;
+    status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
+    if (status != MT_OK) return status;
+    if (*reader != NULL && !trainer->settings->resume) {
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "%s: holds a run of %" PRIu64
+                       " steps, and checkpoint.resume is false; choose another out, or remove the folder",
+                       folder->path, mt_state_numbers(*reader)->step);
+    }
+    if (*reader == NULL && mt_run_folder_has(folder->result)) {
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "%s: is there, but no checkpoint to go on from; choose another out", folder->result);
+    }
+    if (*reader == NULL) return MT_OK;
+    status = mt_train_settings_continue(trainer->ctx, mt_state_settings(*reader), trainer->settings);
+    if (status != MT_OK) return mt_fail_within(trainer->ctx, status, "%s", folder->path);
+    trainer->numbers = *mt_state_numbers(*reader);
+    trainer->saved_step = trainer->numbers.step;
+    trainer->finished_before = trainer->numbers.finished && !trainer->options.plan_only &&
+                               mt_trainer_has_results(trainer, &trainer->numbers);
+    return MT_OK;
+}
+
+static enum mt_status write_config(struct mt_trainer *trainer)
+{
+    if (trainer->options.plan_only) return MT_OK;
+    return mt_file_write_all(trainer->ctx, trainer->folder.config, trainer->settings_text,
+                             strlen(trainer->settings_text));
+}
+
+// ------------------------------------------------------------------ data
+
+static enum mt_status open_data(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    enum mt_status status =
+        mt_corpus_open(trainer->ctx, settings, &trainer->config, trainer->options.templates,
+                       trainer->options.log, &trainer->corpus);
+    if (status != MT_OK) return status;
+    bool evaluates = trainer->corpus.held_out != NULL;
+    bool survey = trainer->options.plan_only || (evaluates && settings->evaluate_every == 0);
+    status = mt_corpus_length(&trainer->corpus, settings, survey, &trainer->length);
+    if (status != MT_OK || !evaluates) return status;
+    trainer->evaluate_every =
+        settings->evaluate_every > 0 ? (uint64_t)settings->evaluate_every : trainer->length.epoch_steps;
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ the model
+
+static enum mt_status open_model(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_model_options options = {
+        .tokens = settings->tokens,
+        .sequences = mt_corpus_most_sequences(settings),
+        .positions = settings->max_length,
+        .recompute = settings->recompute,
+        .backward = true,
+        .objective = settings->task_only ? NULL : &settings->objective,
+        .selection = trainer->selection,
+    };
+    enum mt_status status =
+        mt_device_create(trainer->ctx, settings->device, (int)settings->threads, &trainer->device);
+    if (status == MT_OK) status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
+    if (status == MT_OK && settings->adapter != NULL)
+        status = mt_adapter_apply(&trainer->adapter, mt_model_params(trainer->model));
+    return status;
+}
+
+static enum mt_status find_paths(struct mt_trainer *trainer)
+{
+    void *memory = NULL;
+    for (int64_t i = 0; i < trainer->desc.layers; i++)
+        trainer->moe_layers += mt_model_layer_is_moe(&trainer->desc, i) ? 1 : 0;
+    size_t bytes = (size_t)trainer->moe_layers * sizeof *trainer->paths;
+    enum mt_status status = mt_arena_allocate(&trainer->arena, bytes, &memory);
+    if (status != MT_OK) return status;
+    trainer->paths = memory;
+    mt_params_paths(mt_model_params(trainer->model), &trainer->desc, trainer->paths);
+    status = mt_arena_allocate(&trainer->arena, (size_t)trainer->desc.experts * sizeof(float), &memory);
+    trainer->bias = memory;
+    return status;
+}
+
+static enum mt_status open_optimizer(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_optimizer_options options = {.beta1 = settings->beta1,
+                                                 .beta2 = settings->beta2,
+                                                 .epsilon = settings->epsilon,
+                                                 .weight_decay = settings->weight_decay,
+                                                 .clip = settings->clip};
+    struct mt_params *params = mt_model_params(trainer->model);
+    enum mt_status status = mt_optimizer_create(params, &options, &trainer->optimizer);
+    if (status != MT_OK) return status;
+    trainer->schedule =
+        mt_schedule_make(settings->schedule, trainer->length.steps, settings->warmup, settings->final_rate);
+    status = mt_watch_create_for_model(trainer->device, trainer->model, settings->tokens,
+                                       settings->task_only ? NULL : &settings->objective, &trainer->watch);
+    if (status != MT_OK) return status;
+    trainer->tensors = (struct mt_run_tensors){.params = params,
+                                               .first = trainer->optimizer.first,
+                                               .second = trainer->optimizer.second,
+                                               .objective = mt_model_objective(trainer->model)};
+    trainer->tensors.running = mt_watch_running(trainer->watch, &trainer->tensors.running_count);
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ going on, or beginning
+
+static enum mt_status go_on(struct mt_trainer *trainer, const struct mt_state_reader *reader)
+{
+    enum mt_status status = mt_state_load(trainer->device, reader, &trainer->tensors);
+    if (status != MT_OK) return status;
+    return mt_batches_seek(trainer->corpus.training, trainer->numbers.position, &trainer->numbers.counts);
+}
+
+static enum mt_status open_log(struct mt_trainer *trainer)
+{
+    char title[512];
+    (void)snprintf(title, sizeof title, "%s, %s, %s -> %s", trainer->settings->model,
+                   trains_lora(trainer) ? "LoRA" : "full", trainer->settings->objective.method,
+                   trainer->folder.path);
+    const struct mt_run_log_options options = {.directory = trainer->folder.path,
+                                               .tensorboard = trainer->settings->tensorboard,
+                                               .terminal = trainer->options.terminal,
+                                               .steps = trainer->length.steps,
+                                               .steps_done = trainer->numbers.step,
+                                               .metrics_bytes = trainer->numbers.metrics_bytes,
+                                               .title = title,
+                                               .layers = (size_t)trainer->moe_layers,
+                                               .experts = trainer->desc.experts};
+    enum mt_status status = mt_run_log_open(trainer->ctx, &options, &trainer->run_log);
+    if (status != MT_OK || trainer->numbers.step == 0) return status;
+    char text[96];
+    (void)snprintf(text, sizeof text, "going on after step %" PRIu64, trainer->numbers.step);
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "resumed", text);
+}
+
+static bool loses_bias(const struct mt_trainer *trainer)
+{
+    return !trainer->settings->task_only && trainer->settings->objective.bias_rule != MT_BIAS_NONE &&
+           !trainer->desc.correction_bias;
+}
+
+static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_state_reader *reader)
+{
+    enum mt_status status = open_data(trainer);
+    if (status != MT_OK) return status;
+    // From here on there are threads.
+    if (trainer->options.signals) mt_interrupt_begin(&trainer->interrupt);
+    status = open_model(trainer);
+    if (status == MT_OK) status = find_paths(trainer);
+    if (status == MT_OK) status = open_optimizer(trainer);
+    if (status != MT_OK || trainer->options.plan_only) return status;
+    if (reader != NULL) status = go_on(trainer, reader);
+    if (status == MT_OK) status = write_config(trainer);
+    if (status == MT_OK) status = open_log(trainer);
+    if (status != MT_OK || !loses_bias(trainer)) return status;
+    return mt_run_log_event(
+        trainer->run_log, trainer->numbers.step, "warning",
+        "the method moves a bias of each router, for which this architecture has no place "
+        "on disk: it acts in training and is not written out");
+}
+
+enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_options *options,
+                               struct mt_trainer **trainer)
+{
+    void *memory = NULL;
+    *trainer = NULL;
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **trainer, &memory);
+    if (status != MT_OK) return status;
+    struct mt_trainer *made = memory;
+    struct mt_state_reader *reader = NULL;
+    made->ctx = ctx;
+    made->options = *options;
+    made->settings = options->settings;
+    made->numbers.best_loss = (double)NAN;
+    mt_arena_init(&made->arena, ctx, ARENA_BLOCK_BYTES);
+    status = mt_train_settings_text(ctx, made->settings, &made->arena, &made->settings_text);
+    if (status == MT_OK) status = read_description(made);
+    if (status == MT_OK) status = select_parameters(made);
+    if (status == MT_OK) status = open_folder(made, &reader);
+    if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
+    mt_state_close(reader);
+    made->started = mt_clock_seconds() - made->numbers.seconds;
+    if (status != MT_OK) {
+        mt_trainer_close(made);
+        return status;
+    }
+    *trainer = made;
+    return MT_OK;
+}
+
+void mt_trainer_close(struct mt_trainer *trainer)
+{
+    if (trainer == NULL) return;
+    struct mt_context *ctx = trainer->ctx;
+    mt_run_log_close(trainer->run_log);
+    mt_watch_destroy(trainer->watch);
+    mt_optimizer_free(&trainer->optimizer);
+    mt_model_close(trainer->model);
+    mt_device_destroy(trainer->device);
+    mt_adapter_close(&trainer->adapter);
+    mt_corpus_close(&trainer->corpus);
+    mt_hf_config_free(&trainer->config);
+    mt_run_folder_close(&trainer->folder);
+    mt_interrupt_end(&trainer->interrupt);
+    mt_arena_free(&trainer->arena);
+    mt_release(ctx, trainer, sizeof *trainer);
+}
+
+// ------------------------------------------------------------------ questions
+
+void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline *outline)
+{
+    struct mt_params *params = mt_model_params(trainer->model);
+    *outline = (struct mt_run_outline){.settings_text = trainer->settings_text,
+                                       .desc = &trainer->desc,
+                                       .params = params,
+                                       .length = trainer->length,
+                                       .held_out = trainer->corpus.held_out_size,
+                                       .model = mt_model_bytes(trainer->model),
+                                       .moments = mt_optimizer_bytes(params->masters.bytes),
+                                       .paths = trainer->paths,
+                                       .moe_layers = trainer->moe_layers,
+                                       .steps_done = trainer->numbers.step,
+                                       .bias_is_lost = loses_bias(trainer)};
+}
+
+struct mt_model *mt_trainer_model(struct mt_trainer *trainer)
+{
+    return trainer->model;
+}

@@ -1,0 +1,76 @@
+/*
+ * A training run from settings to a trained adapter or model: `metier train`.
+ *
+ *     mt_trainer_open    settings -> tokenizer, data, model, optimizer; the newest checkpoint, if there is
+ * one mt_trainer_run     steps, records, evaluations, checkpoints; at the end what was trained
+ *     mt_trainer_close
+ *
+ * A run that is interrupted, by whatever means, and opened again goes on where its last checkpoint is, and
+ * ends with the same bytes as one that was not. docs/training.md describes what is written where.
+ */
+#ifndef MT_TRAIN_TRAINER_H
+#define MT_TRAIN_TRAINER_H
+
+#include "base/log.h"
+#include "train/corpus.h"
+#include "train/state.h"
+
+struct mt_trainer; // opaque
+
+struct mt_trainer_options {
+    const struct mt_train_settings *settings; // borrowed until closed
+    const char *templates;                    // folder of the chat templates that come along; borrowed
+    const struct mt_log *log;                 // warnings and notes; borrowed; NULL: silent
+    FILE *terminal;                           // progress; borrowed; NULL: none
+    bool plan_only;                           // for mt_trainer_outline: nothing on disk is touched
+    bool signals;                             // SIGINT and SIGTERM end the run after the step at hand
+    uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
+};
+
+/* The caller closes. A run that has finished already is opened just far enough to say so. */
+enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_options *options,
+                               struct mt_trainer **trainer);
+void mt_trainer_close(struct mt_trainer *trainer); // NULL is allowed
+
+enum mt_run_end {
+    MT_RUN_FINISHED,        // all steps done, or stopped early
+    MT_RUN_FINISHED_BEFORE, // there was nothing left to do
+    MT_RUN_INTERRUPTED,     // by a signal or stop_after; a checkpoint was written
+};
+
+struct mt_run_outcome {
+    enum mt_run_end end;
+    int signal;         // that ended it; 0: none
+    uint64_t step;      // steps done
+    uint64_t best_step; // 0: no evaluation
+    double best_loss;
+    const char *result; // folder of what was trained; lives with the trainer
+    const char *best;   // of the best checkpoint; NULL: none
+};
+
+/*
+ * Runs to the end. A loss, term or gradient that is not a number is MT_ERR_NUMERIC, with the step and what
+ * was wrong where; the last checkpoint stays.
+ */
+enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome *outcome);
+
+/* What a run would be, for --dry-run. Everything is borrowed from the trainer. */
+struct mt_run_outline {
+    const char *settings_text;
+    const struct mt_model_desc *desc;
+    const struct mt_params *params;
+    struct mt_run_length length;
+    struct mt_batch_counts held_out; // zero without
+    struct mt_model_bytes model;
+    size_t moments;                     // bytes of the optimizer's
+    const struct mt_layer_paths *paths; // [moe_layers]
+    int moe_layers;
+    uint64_t steps_done; // by a run in the folder
+    bool bias_is_lost;   // the method moves biases that the model has no place for on disk
+};
+void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline *outline);
+
+/* The model at work, for tests and measurements. */
+struct mt_model *mt_trainer_model(struct mt_trainer *trainer);
+
+#endif

@@ -1,0 +1,77 @@
+/* A trainer taken apart: what its files share. */
+#ifndef MT_TRAIN_TRAINER_PARTS_H
+#define MT_TRAIN_TRAINER_PARTS_H
+
+#include "train/interrupt.h"
+#include "train/optimizer.h"
+#include "train/run_folder.h"
+#include "train/runlog.h"
+#include "train/schedule.h"
+#include "train/trainer.h"
+#include "train/watch.h"
+
+struct mt_trainer {
+    struct mt_context *ctx; // borrowed
+    struct mt_trainer_options options;
+    const struct mt_train_settings *settings; // options.settings
+    struct mt_arena arena;
+    const char *settings_text;
+    struct mt_run_folder folder;
+    struct mt_hf_config config;
+    struct mt_model_desc desc;
+    struct mt_corpus corpus;
+    struct mt_run_length length;
+    uint64_t evaluate_every; // steps; 0: never
+    struct mt_adapter adapter;
+    struct mt_train_selection selection;
+    struct mt_interrupt interrupt;
+    struct mt_device *device;
+    struct mt_model *model;
+    struct mt_optimizer optimizer;
+    struct mt_schedule schedule;
+    struct mt_watch *watch;
+    struct mt_run_log *run_log;
+    struct mt_layer_paths *paths; // [moe_layers], in the arena
+    int moe_layers;
+    float *bias; // [n], in the arena: a router's bias on its way
+
+    struct mt_run_numbers numbers;
+    struct mt_run_tensors tensors;
+    uint64_t saved_step;          // of the newest checkpoint; 0: none
+    bool finished_before;         // and everything is written: the rest is not open
+    double started;               // clock, so that numbers.seconds + now - started is what the run took
+    double step_began;            // clock
+    struct mt_step_record record; // of the step at hand
+};
+
+// ------------------------------------------------------------------ trainer_step.c
+
+/* Prepares the next step's data and takes it: forward, backward, optimizer; fills trainer->record. */
+enum mt_status mt_trainer_step(struct mt_trainer *trainer);
+
+/* True when this step (from 1) is written to the log. */
+bool mt_trainer_logs(const struct mt_trainer *trainer, uint64_t step);
+
+/* The mean loss of the held-out data. */
+enum mt_status mt_trainer_evaluate(struct mt_trainer *trainer, struct mt_evaluation_record *record);
+
+// ------------------------------------------------------------------ trainer_faults.c
+
+/* Says what is not finite: the term of a layer, or the first layer whose output is not. */
+enum mt_status mt_trainer_fail_loss(struct mt_trainer *trainer, const struct mt_model_loss *loss);
+
+/* Names the parameter whose gradient is not finite. */
+enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm);
+
+/* Refuses to save values that are not finite. */
+enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
+
+// ------------------------------------------------------------------ trainer_out.c
+
+/* Writes RUN/adapter or RUN/model, and the best checkpoint's, unless they are there. */
+enum mt_status mt_trainer_write_results(struct mt_trainer *trainer);
+
+/* True when all that a finished run writes is there. */
+bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers);
+
+#endif

@@ -1,0 +1,155 @@
+/* The loop: steps, records, evaluations, checkpoints, and every way it ends. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "train/trainer_parts.h"
+
+#define WARNING_BYTES 4096
+
+/* What the first step's values say about the strength of the terms. */
+static enum mt_status warn(struct mt_trainer *trainer)
+{
+    char text[WARNING_BYTES];
+    const struct mt_task_norms task = {.loss = trainer->record.task};
+    enum mt_status status = MT_OK;
+    if (trainer->numbers.step != 1 || trainer->tensors.objective == NULL) return MT_OK;
+    mt_objective_warnings(trainer->tensors.objective, &task, text, sizeof text);
+    for (char *line = text; status == MT_OK && *line != '\0';) {
+        char *end = strchr(line, '\n');
+        if (end != NULL) *end = '\0';
+        status = mt_run_log_event(trainer->run_log, trainer->numbers.step, "warning", line);
+        line = end != NULL ? end + 1 : line + strlen(line);
+    }
+    return status;
+}
+
+static bool is_due(uint64_t step, uint64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* Evaluates where it is time to; *better says whether this was the best so far. */
+static enum mt_status evaluate(struct mt_trainer *trainer, bool *better)
+{
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    struct mt_evaluation_record record;
+    bool last = numbers->step == trainer->length.steps;
+    *better = false;
+    if (trainer->evaluate_every == 0 || !(last || is_due(numbers->step, trainer->evaluate_every)))
+        return MT_OK;
+    enum mt_status status = mt_trainer_evaluate(trainer, &record);
+    if (status != MT_OK) return status;
+    *better = isnan(numbers->best_loss) || record.loss < numbers->best_loss;
+    numbers->evaluations++;
+    numbers->fruitless = *better ? 0 : numbers->fruitless + 1;
+    if (*better) {
+        numbers->best_loss = record.loss;
+        numbers->best_step = numbers->step;
+    }
+    record.best = *better;
+    return mt_run_log_evaluation(trainer->run_log, &record);
+}
+
+static enum mt_status save(struct mt_trainer *trainer)
+{
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    const char *folder = trainer->folder.checkpoints;
+    enum mt_status status = mt_trainer_check_values(trainer);
+    if (status == MT_OK) status = mt_run_log_sync(trainer->run_log, &numbers->metrics_bytes);
+    if (status != MT_OK) return status;
+    numbers->seconds = mt_clock_seconds() - trainer->started;
+    status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
+    if (status != MT_OK) return status;
+    trainer->saved_step = numbers->step;
+    status = mt_state_prune(trainer->ctx, folder, trainer->settings->checkpoint_keep, numbers->best_step);
+    if (status != MT_OK) return status;
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s/step-%08" PRIu64, folder, numbers->step);
+    return mt_run_log_event(trainer->run_log, numbers->step, "checkpoint", text);
+}
+
+/* The run ends here if its steps are done, or if evaluations no longer gain anything. */
+static enum mt_status decide_end(struct mt_trainer *trainer)
+{
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    uint64_t patience = (uint64_t)trainer->settings->patience;
+    numbers->finished = numbers->step >= trainer->length.steps;
+    if (numbers->finished || patience == 0 || numbers->fruitless < patience) return MT_OK;
+    numbers->finished = true;
+    char text[160];
+    (void)snprintf(text, sizeof text,
+                   "%" PRIu64 " evaluations without gain; the best was %.6g after step %" PRIu64,
+                   numbers->fruitless, numbers->best_loss, numbers->best_step);
+    return mt_run_log_event(trainer->run_log, numbers->step, "stopped", text);
+}
+
+static enum mt_status go_one_step(struct mt_trainer *trainer)
+{
+    bool better = false;
+    enum mt_status status = mt_trainer_step(trainer);
+    if (status == MT_OK) status = warn(trainer);
+    if (status == MT_OK) status = evaluate(trainer, &better);
+    if (status == MT_OK) status = decide_end(trainer);
+    if (status != MT_OK) return status;
+    const struct mt_run_numbers *numbers = &trainer->numbers;
+    bool due = is_due(numbers->step, (uint64_t)trainer->settings->checkpoint_every);
+    return due || better || numbers->finished ? save(trainer) : MT_OK;
+}
+
+/* Leaves between two steps; *signal is what asked for it. */
+static bool is_interrupted(struct mt_trainer *trainer, int *signal)
+{
+    *signal = mt_interrupt_seen(&trainer->interrupt);
+    return *signal != 0 || trainer->numbers.step == trainer->options.stop_after;
+}
+
+static enum mt_status stop(struct mt_trainer *trainer, int signal)
+{
+    char text[64];
+    enum mt_status status = MT_OK;
+    if (trainer->saved_step != trainer->numbers.step) status = save(trainer);
+    if (status != MT_OK) return status;
+    if (signal != 0) (void)snprintf(text, sizeof text, "by signal %d", signal);
+    if (signal == 0) (void)snprintf(text, sizeof text, "as was asked for");
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "interrupted", text);
+}
+
+/* Adds to a failure's message what is left to go on from. */
+static enum mt_status fail(struct mt_trainer *trainer, enum mt_status status)
+{
+    char message[MT_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof message, "%s", trainer->ctx->message);
+    // The log may be what failed: whether this arrives there changes nothing any more.
+    (void)mt_run_log_event(trainer->run_log, trainer->numbers.step, "failed", message);
+    if (trainer->saved_step == 0)
+        return mt_fail(trainer->ctx, status, "%.900s; no checkpoint had been written yet", message);
+    return mt_fail(trainer->ctx, status, "%.900s; the checkpoint of step %" PRIu64 " is kept", message,
+                   trainer->saved_step);
+}
+
+enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome *outcome)
+{
+    const struct mt_run_numbers *numbers = &trainer->numbers;
+    enum mt_status status = MT_OK;
+    enum mt_run_end end = trainer->finished_before ? MT_RUN_FINISHED_BEFORE : MT_RUN_FINISHED;
+    int signal = 0;
+    while (status == MT_OK && !numbers->finished && end != MT_RUN_INTERRUPTED) {
+        status = go_one_step(trainer);
+        bool leave = status == MT_OK && !numbers->finished && is_interrupted(trainer, &signal);
+        if (leave) end = MT_RUN_INTERRUPTED;
+    }
+    if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
+    if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);
+    bool has_best = numbers->best_step > 0 && numbers->finished;
+    *outcome = (struct mt_run_outcome){.end = end,
+                                       .signal = signal,
+                                       .step = numbers->step,
+                                       .best_step = numbers->best_step,
+                                       .best_loss = numbers->best_loss,
+                                       .result = trainer->folder.result,
+                                       .best = has_best ? trainer->folder.best : NULL};
+    return status == MT_OK ? MT_OK : fail(trainer, status);
+}

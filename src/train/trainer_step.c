@@ -1,0 +1,191 @@
+/*
+ * One step: the micro-batches of its examples, each forward and backward, then the optimizer, then the biases
+ * of routers. Over the micro-batches L_h is the mean over all answer tokens of the step, and each term of the
+ * objective the mean of its values weighted by tokens; gradients likewise.
+ *
+ * From the first forward to the last log line nothing may be allocated. Preparing the data is outside: a row
+ * longer than all before it may make a list grow.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "train/trainer_parts.h"
+
+// Random numbers of micro-batches: a step has fewer than this many.
+#define MICRO_BATCHES_MOST 1048576
+
+bool mt_trainer_logs(const struct mt_trainer *trainer, uint64_t step)
+{
+    uint64_t every = (uint64_t)trainer->settings->log_every;
+    return step == 1 || step == trainer->length.steps || (every > 0 && step % every == 0);
+}
+
+static bool measures(const struct mt_trainer *trainer, uint64_t step)
+{
+    uint64_t every = (uint64_t)trainer->settings->measure_every;
+    return every > 0 && trainer->tensors.objective != NULL && (step == 1 || step % every == 0);
+}
+
+static enum mt_status train_micro_batch(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
+                                        double progress)
+{
+    struct mt_step_record *record = &trainer->record;
+    struct mt_model_loss loss;
+    struct mt_batch batch = {.step = record->step * MICRO_BATCHES_MOST + index,
+                             .training = true,
+                             .measure = measures(trainer, record->step),
+                             .progress = progress,
+                             .step_labels = step->answer_tokens,
+                             .step_tokens = step->tokens};
+    mt_batches_micro(trainer->corpus.training, index, &batch);
+    enum mt_status status = mt_model_forward(trainer->model, &batch, &loss);
+    if (status != MT_OK) return status;
+    if (!isfinite(loss.task) || !isfinite(loss.terms)) return mt_trainer_fail_loss(trainer, &loss);
+    status = mt_model_backward(trainer->model);
+    if (status != MT_OK) return status;
+    record->task += loss.task * (double)loss.labels / (double)step->answer_tokens;
+    record->loss += loss.terms * (double)batch.tokens / (double)step->tokens;
+    const struct mt_watch_look look = {.variances = mt_trainer_logs(trainer, record->step)};
+    return mt_watch_model(trainer->watch, trainer->model, &look);
+}
+
+/* Loss-free balancing: each router's bias moves against the loads of the step. */
+static enum mt_status move_biases(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_params *params = trainer->tensors.params;
+    if (settings->task_only || settings->objective.bias_rule == MT_BIAS_NONE) return MT_OK;
+    size_t bytes = (size_t)trainer->desc.experts * sizeof *trainer->bias;
+    for (size_t i = 0; i < trainer->record.layer_count; i++) {
+        const struct mt_layer_record *record = &trainer->record.layers[i];
+        const struct mt_layer_params *layer = &params->layer[record->layer];
+        if (layer->correction_frozen) continue;
+        enum mt_status status =
+            mt_device_download(trainer->device, trainer->bias, layer->correction.data, bytes);
+        if (status != MT_OK) return status;
+        mt_bias_update(settings->objective.bias_rule, settings->objective.bias_rate, record->load,
+                       trainer->desc.experts, trainer->bias);
+        status = mt_device_upload(trainer->device, layer->correction.data, trainer->bias, bytes);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}
+
+static enum mt_status optimize(struct mt_trainer *trainer)
+{
+    struct mt_step_record *record = &trainer->record;
+    enum mt_status status = mt_optimizer_norm(&trainer->optimizer, &record->gradient_norm);
+    if (status != MT_OK) return status;
+    if (!isfinite(record->gradient_norm)) return mt_trainer_fail_gradient(trainer, record->gradient_norm);
+    status = mt_optimizer_step(&trainer->optimizer, record->step, record->learning_rate,
+                               record->gradient_norm, &record->clipped);
+    return status == MT_OK ? move_biases(trainer) : status;
+}
+
+static double epoch_of(const struct mt_trainer *trainer, uint64_t step)
+{
+    if (trainer->length.epoch_steps > 0) return (double)step / (double)trainer->length.epoch_steps;
+    return (double)trainer->numbers.counts.draws / (double)mt_batches_draws(trainer->corpus.training);
+}
+
+/* What is known once a step is done. */
+static void complete_record(struct mt_trainer *trainer, const struct mt_step *step)
+{
+    struct mt_step_record *record = &trainer->record;
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    double now = mt_clock_seconds();
+    numbers->step = record->step;
+    numbers->tokens += (uint64_t)step->tokens;
+    record->loss += record->task;
+    record->epoch = epoch_of(trainer, record->step);
+    record->tokens = step->tokens;
+    record->answer_tokens = step->answer_tokens;
+    record->examples = step->examples;
+    record->tokens_total = numbers->tokens;
+    record->seconds = now - trainer->started;
+    double took = now - trainer->step_began;
+    record->tokens_per_second = took > 0.0 ? (double)step->tokens / took : 0.0;
+}
+
+/* Everything between data and the next data; allocates nothing. */
+static enum mt_status compute(struct mt_trainer *trainer, const struct mt_step *step)
+{
+    struct mt_step_record *record = &trainer->record;
+    double share = mt_schedule_share(&trainer->schedule, record->step - 1);
+    record->learning_rate = trainer->settings->learning_rate * share;
+    enum mt_status status = mt_params_zero_gradients(trainer->tensors.params);
+    mt_watch_begin(trainer->watch);
+    for (size_t i = 0; status == MT_OK && i < step->micro_batches; i++)
+        status = train_micro_batch(trainer, step, i, share);
+    mt_watch_end(trainer->watch);
+    if (status != MT_OK) return status;
+    mt_watch_fill(trainer->watch, record);
+    status = optimize(trainer);
+    if (status != MT_OK) return status;
+    complete_record(trainer, step);
+    mt_run_log_progress(trainer->run_log, record);
+    return mt_trainer_logs(trainer, record->step) ? mt_run_log_step(trainer->run_log, record) : MT_OK;
+}
+
+enum mt_status mt_trainer_step(struct mt_trainer *trainer)
+{
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    struct mt_step step;
+    trainer->step_began = mt_clock_seconds();
+    trainer->record = (struct mt_step_record){.step = numbers->step + 1, .steps = trainer->length.steps};
+    enum mt_status status = mt_batches_next(trainer->corpus.training, &step);
+    if (status != MT_OK) return status;
+    if (step.micro_batches >= MICRO_BATCHES_MOST) {
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "a step of %zu micro-batches is more than can be told apart", step.micro_batches);
+    }
+    numbers->position = mt_batches_position(trainer->corpus.training);
+    numbers->counts = mt_batches_counts(trainer->corpus.training);
+    mt_context_forbid_allocation(trainer->ctx, "a training step");
+    status = compute(trainer, &step);
+    mt_context_forbid_allocation(trainer->ctx, NULL);
+    return status;
+}
+
+// ------------------------------------------------------------------ evaluation
+
+/* Adds the loss of a step of held-out examples to *sum. */
+static enum mt_status evaluate_step(struct mt_trainer *trainer, const struct mt_step *step, double *sum,
+                                    int64_t *labels)
+{
+    for (size_t i = 0; i < step->micro_batches; i++) {
+        struct mt_batch batch = {.loss_only = true, .progress = 1.0};
+        struct mt_model_loss loss;
+        mt_batches_micro(trainer->corpus.held_out, i, &batch);
+        enum mt_status status = mt_model_forward(trainer->model, &batch, &loss);
+        if (status != MT_OK) return status;
+        *sum += loss.task * (double)loss.labels;
+        *labels += loss.labels;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_trainer_evaluate(struct mt_trainer *trainer, struct mt_evaluation_record *record)
+{
+    struct mt_batches *held_out = trainer->corpus.held_out;
+    double began = mt_clock_seconds();
+    double sum = 0.0;
+    int64_t labels = 0;
+    enum mt_status status = mt_batches_seek(held_out, (struct mt_batch_position){0}, NULL);
+    for (uint64_t i = 0; status == MT_OK && i < trainer->corpus.held_out_size.steps; i++) {
+        struct mt_step step;
+        status = mt_batches_next(held_out, &step);
+        if (status == MT_OK) status = evaluate_step(trainer, &step, &sum, &labels);
+    }
+    if (status != MT_OK) return status;
+    double loss = sum / (double)labels;
+    *record = (struct mt_evaluation_record){.step = trainer->numbers.step,
+                                            .loss = loss,
+                                            .perplexity = exp(loss),
+                                            .answer_tokens = labels,
+                                            .seconds = mt_clock_seconds() - began};
+    if (isfinite(loss)) return MT_OK;
+    return mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the loss of the held-out data is %g",
+                   trainer->numbers.step, loss);
+}

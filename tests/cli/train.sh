@@ -1,0 +1,122 @@
+#!/bin/bash
+# metier train from outside: dry run, runs, kills, signals, damage, refusals. Usage: train.sh METIER
+set -u
+metier=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "$place"' EXIT
+failed=0
+passed=0
+
+# result OK TEXT...: counts, and complains.
+result() {
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        shift
+        printf 'FAIL %s\n' "$*"
+        failed=$((failed + 1))
+    fi
+}
+
+# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
+expect() {
+    local status=$1 text=$2
+    shift 2
+    "$metier" "$@" >"$place/text" 2>&1
+    local got=$?
+    [ $got -eq "$status" ] && grep -qF -- "$text" "$place/text"
+    local bad=$?
+    [ $bad -eq 0 ] || cat "$place/text"
+    result $bad "metier $*: exit status $got, expected $status and \"$text\""
+}
+
+same() {
+    cmp -s "$place/$1" "$place/$2"
+    result $? "$1 and $2 differ"
+}
+
+"$here/support/train-bench" "$metier" "$place" || exit 1
+config=$place/run.yaml
+weights=adapter/adapter_model.safetensors
+
+expect 0 "metier train CONFIG.yaml" train --help
+expect 0 "optimizer.lr" train --keys
+expect 2 "a configuration file is missing" train
+expect 2 "is a setting" train steps=3
+expect 1 "cannot open" train "$place/nothing.yaml"
+expect 2 "lora.rank" train "$config" lora.rnak=3
+expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
+expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
+
+expect 0 "what learns" train "$config" --dry-run
+grep -q "in all" "$place/text" && grep -q "live: the router learns in 2" "$place/text" && grep -q "120 examples" "$place/text"
+result $? "the dry run says less than it should"
+[ ! -e "$place/run" ]
+result $? "the dry run wrote something"
+
+expect 0 "as trained, 30 steps" train "$config" out="$place/one" --threads 1
+expect 0 "this run has finished" train "$config" out="$place/one"
+expect 0 "" train "$config" out="$place/two" --threads 2 --quiet
+same one/$weights two/$weights
+expect 2 "is not the folder of a run" train "$config" out="$place"
+expect 2 "optimizer.lr" train "$config" out="$place/one" optimizer.lr=1
+
+# Killed at random points and started again, until it ends by itself.
+RANDOM=$$
+for threads in 1 2; do
+    lives=0
+    while [ ! -d "$place/killed$threads/adapter" ] && [ $lives -lt 100 ]; do
+        lives=$((lives + 1))
+        "$metier" train "$config" out="$place/killed$threads" checkpoint.every=3 --threads $threads --quiet >"$place/text" 2>&1 &
+        process=$!
+        # Later lives may last longer, so that a slow machine comes to an end, too.
+        sleep "$(awk -v r=$RANDOM -v lives=$lives 'BEGIN { print 0.02 + r / 32768 * 0.1 * lives }')"
+        kill -KILL $process 2>/dev/null
+        wait $process 2>/dev/null
+    done
+    same one/$weights killed$threads/$weights
+done
+
+# SIGTERM and SIGINT: the step is finished, saved, and how to go on is said.
+for signal in TERM INT; do
+    out=$place/stopped$signal
+    # A job in the background ignores SIGINT unless it is told otherwise.
+    (trap - INT; exec "$metier" train "$config" out="$out" steps=100000 checkpoint.every=0 evaluation.split=0 --quiet) >"$place/text" 2>&1 &
+    process=$!
+    while [ ! -s "$out/metrics.jsonl" ] && kill -0 $process 2>/dev/null; do sleep 0.05; done
+    sleep 0.2
+    kill -$signal $process
+    wait $process
+    got=$?
+    expected=143
+    [ $signal = INT ] && expected=130
+    [ $got -eq $expected ]
+    result $? "SIG$signal: exit status $got"
+    grep -q "to go on: metier train" "$place/text"
+    result $? "SIG$signal: nothing is said about going on"
+    ls "$out"/checkpoints/step-* >/dev/null 2>&1
+    result $? "SIG$signal: nothing is saved"
+done
+
+# A damaged newest checkpoint: the one before is taken, with a warning, and the end is the same.
+"$metier" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4 --quiet >/dev/null 2>&1
+rm -r "$place/damaged/adapter"
+newest=$(find "$place/damaged/checkpoints" -name 'step-*' | sort | tail -n 1)
+printf 'x' | dd of="$newest/state.safetensors" bs=1 seek=2000 conv=notrunc 2>/dev/null
+expect 0 "as trained, 30 steps" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4
+grep -q "${newest##*/}" "$place/text"
+result $? "the damaged checkpoint is not named"
+same one/$weights damaged/$weights
+
+# From nothing, on plain text, everything learns.
+printf 'One two three four five.\nSix seven eight nine ten.\n\nAnother paragraph of a few words.\n' >"$place/text.txt"
+grep -v '^lora' "$config" >"$place/full.yaml"
+expect 0 "as trained, 5 steps" train "$place/full.yaml" out="$place/full" train=full method=none steps=5 data.path="$place/text.txt" --quiet
+[ -s "$place/full/model/model.safetensors" ] && [ -s "$place/full/model/config.json" ]
+result $? "no model came out"
+expect 0 "model" inspect "$place/full/model"
+
+if find "$place" -name '*.tmp.*' | grep -q .; then result 1 "something is left behind"; fi
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

@@ -1,0 +1,270 @@
+/* Settings that are refused: each with its line and what was probably meant. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "train/settings.h"
+
+// Three lines, so that what a case adds begins in line 4.
+#define LEAST "model: m\nout: o\ndata.path: d.jsonl\n"
+
+struct refusal {
+    const char *text;
+    const char *message;
+};
+
+static enum mt_status read_text(struct mt_context *ctx, const char *text, const char *const *words,
+                                size_t count)
+{
+    struct mt_arena arena;
+    struct mt_train_settings settings;
+    mt_arena_init(&arena, ctx, 4096);
+    enum mt_status status =
+        mt_train_settings_parse(ctx, "t", text, strlen(text), words, count, &arena, &settings);
+    mt_arena_free(&arena);
+    assert_int_equal(ctx->live_bytes, 0);
+    return status;
+}
+
+static void expect(const struct refusal *cases, size_t count, bool after_least)
+{
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < count; i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text, "%s%s", after_least ? LEAST : "", cases[i].text);
+        assert_int_not_equal(read_text(&ctx, text, NULL, 0), MT_OK);
+        assert_string_equal(ctx.message, cases[i].message);
+    }
+}
+
+#define EXPECT(cases, after_least) expect(cases, sizeof(cases) / sizeof((cases)[0]), after_least)
+
+static void unknown_keys(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"lora:\n  rnak: 3\n", "t:5: there is no key 'lora.rnak'; did you mean 'lora.rank'?"},
+        {"lora.rnak: 3\n", "t:4: there is no key 'lora.rnak'; did you mean 'lora.rank'?"},
+        {"\n\nepoch: 3\n", "t:6: there is no key 'epoch'; did you mean 'epochs'?"},
+        {"rank: 3\n", "t:4: there is no key 'rank'; did you mean 'lora.rank'?"},
+        {"alpha: 3\n", "t:4: there is no key 'alpha'; did you mean 'lora.alpha' or 'objective.alpha'?"},
+        {"learning_rate: 3\n", "t:4: there is no key 'learning_rate'; did you mean 'optimizer.lr'?"},
+        {"batch_size: 3\n", "t:4: there is no key 'batch_size'; did you mean 'batch.examples'?"},
+        {"optimiser:\n  lr: 3\n", "t:4: there is no key 'optimiser'; did you mean 'optimizer'?"},
+        {"objective:\n  betta: 3\n",
+         "t:5: there is no key 'objective.betta'; did you mean 'objective.beta'?"},
+        {"objective.bet: 3\n", "t:4: there is no key 'objective.bet'; did you mean 'objective.beta'?"},
+        {"models: m\n", "t:4: there is no key 'models'; did you mean 'model'?"},
+        {"completely_different: 3\n", "t:4: there is no key 'completely_different'"},
+        {"lora:\n  rank:\n    deep: 1\n", "t:5: lora.rank is a map, expected WHOLE NUMBER >= 1"},
+        {"lora: 3\n", "t:4: lora is a text, expected a map of keys such as lora.rank"},
+        {"objective: [alpha]\n", "t:4: objective is a list, expected a map of keys such as objective.alpha"},
+        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: 1\n",
+         "t:4: there is no key 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "aaaa'"},
+        {"\"a\\nb\": 1\n", "t:4: there is no key 'a?b'"},
+    };
+    EXPECT(cases, true);
+}
+
+static void doubled_keys(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"model: n\n", "t:4: 'model' is given twice, first in line 1"},
+        {"lora.rank: 1\nlora:\n  rank: 2\n", "t:6: 'lora.rank' is given twice, first in line 4"},
+        {"lora:\n  rank: 2\nlora.rank: 1\n", "t:6: 'lora.rank' is given twice, first in line 5"},
+        {"data.sources: [a]\n", "t:4: data.sources and data.path (line 3) are both given; one says it all"},
+        {"objective: {c_o: 1, beta: 2}\n",
+         "t:4: objective.beta and objective.c_o (line 4) are both given; one says it all"},
+        {"evaluation.split: 0.1\nevaluation.sources: [a]\n",
+         "t:5: evaluation.sources and evaluation.split (line 4) are both given; one says it all"},
+    };
+    EXPECT(cases, true);
+}
+
+static void wrong_types(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"lora.rank: '32'\n", "t:4: lora.rank is the text \"32\", expected WHOLE NUMBER >= 1"},
+        {"lora.rank: 3.0\n", "t:4: lora.rank is 3.0, expected WHOLE NUMBER >= 1"},
+        {"lora.rank: 1e3\n", "t:4: lora.rank is 1e3, expected WHOLE NUMBER >= 1"},
+        {"lora.rank: 1_000\n", "t:4: lora.rank is 1_000, expected WHOLE NUMBER >= 1"},
+        {"lora.rank: many\n", "t:4: lora.rank is many, expected WHOLE NUMBER >= 1"},
+        {"lora.rank:\n", "t:4: lora.rank is nothing, expected WHOLE NUMBER >= 1"},
+        {"lora.rank: [3]\n", "t:4: lora.rank is a list, expected WHOLE NUMBER >= 1"},
+        {"optimizer.lr: \"1e-4\"\n", "t:4: optimizer.lr is the text \"1e-4\", expected NUMBER > 0"},
+        {"optimizer.lr: 0x10\n", "t:4: optimizer.lr is 0x10, expected NUMBER > 0"},
+        {"optimizer.lr: 1_000\n", "t:4: optimizer.lr is 1_000, expected NUMBER > 0"},
+        {"optimizer.lr: .inf\n", "t:4: optimizer.lr is .inf, expected NUMBER > 0"},
+        {"optimizer.lr: nan\n", "t:4: optimizer.lr is nan, expected NUMBER > 0"},
+        {"optimizer.lr: 1e\n", "t:4: optimizer.lr is 1e, expected NUMBER > 0"},
+        {"log.tensorboard: 1\n", "t:4: log.tensorboard is 1, expected true|false"},
+        {"log.tensorboard: 'yes'\n", "t:4: log.tensorboard is the text \"yes\", expected true|false"},
+        {"train: lorra\n", "t:4: train is lorra, expected lora|full"},
+        {"device: []\n", "t:4: device is a list, expected NAME"},
+        {"device:\n", "t:4: device is nothing, expected NAME"},
+        {"targets: {a: b}\n", "t:4: targets is a map, expected LIST"},
+        {"targets:\n- a\n- [b]\n", "t:6: targets holds a list, expected a list of texts"},
+        {"targets: 'a,,b'\n", "t:4: targets is the text \"a,,b\", expected LIST"},
+        {"targets: a,\n", "t:4: targets is a,, expected LIST"},
+        {"method: [paper]\n", "t:4: method is a list, expected the name of one"},
+        {"objective.alpha: '1'\n", "t:4: objective.alpha is the text \"1\", expected NUMBER >= 0"},
+        {"objective.alpha: 0x1\n", "t:4: objective.alpha is 0x1, expected NUMBER >= 0"},
+        {"objective.alpha: {}\n", "t:4: objective.alpha is a map, expected NUMBER >= 0"},
+        {"objective.exclude_first: 'true'\n",
+         "t:4: objective.exclude_first is the text \"true\", expected false|true"},
+        {"seed: -1\n", "t:4: seed is -1, expected WHOLE NUMBER >= 0"},
+        {"seed: 18446744073709551616\n", "t:4: seed is 18446744073709551616, expected WHOLE NUMBER >= 0"},
+    };
+    EXPECT(cases, true);
+}
+
+static void impossible_values(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"lora.rank: 0\n", "t:4: lora.rank is 0, expected WHOLE NUMBER >= 1"},
+        {"lora.rank: 20000\n", "t:4: lora.rank is 20000, expected 16384 at the most"},
+        {"lora.alpha: 0\n", "t:4: lora.alpha is 0, expected NUMBER > 0"},
+        {"lora.dropout: 1\n", "t:4: lora.dropout is 1, expected NUMBER >= 0 and < 1"},
+        {"optimizer.lr: -1e-4\n", "t:4: optimizer.lr is -1e-4, expected NUMBER > 0"},
+        {"optimizer.lr: 1e999\n", "t:4: optimizer.lr is 1e999, expected 1000 at the most"},
+        {"optimizer.lr: 1e-999\n", "t:4: optimizer.lr is 1e-999, expected NUMBER > 0"},
+        {"optimizer.final: 2\n", "t:4: optimizer.final is 2, expected NUMBER >= 0 and <= 1"},
+        {"evaluation.split: 1\n", "t:4: evaluation.split is 1, expected NUMBER >= 0 and < 1"},
+        {"data.max_length: 1\n", "t:4: data.max_length is 1, expected WHOLE NUMBER >= 2"},
+        {"method: papper\n", "t:4: there is no method 'papper'; did you mean 'paper'?"},
+        {"objective.form: cosin\n", "t:4: objective.form is cosin, expected pairwise|span|cosine"},
+        {"objective.jitter: 1\n", "t:4: objective.jitter is 1, expected NUMBER >= 0 and < 1"},
+    };
+    EXPECT(cases, true);
+}
+
+static void impossible_combinations(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"train: full\nlora.rank: 3\n", "t:5: lora.rank means nothing with train: full; leave it out"},
+        {"train: full\nadapter: a\n",
+         "t:5: an adapter cannot start train: full; put it into the model first (metier merge) or set train: "
+         "lora"},
+        {"targets: []\n", "t:4: targets is empty: nothing would learn"},
+        {"batch.tokens: 100\n",
+         "t:4: batch.tokens is 100, less than one example may have (data.max_length is 512)"},
+        {"data.max_length: 8192\n",
+         "t:4: batch.tokens is 4096, less than one example may have (data.max_length is 8192)"},
+        {"batch.examples: 0\n", "t:4: batch.examples is 0, which only data.layout: packed can do"},
+        {"data.window: 5\n", "t:4: data.window means nothing with data.layout: in-order"},
+        {"epochs: 0\n", "t:4: epochs and steps are both 0: nothing would be trained"},
+        {"optimizer.warmup: 1.5\n",
+         "t:4: optimizer.warmup is 1.5, expected a whole number of steps, or a share of them below 1"},
+        {"steps: 10\noptimizer.warmup: 20\n", "t:5: optimizer.warmup is 20 steps, more than all steps (10)"},
+        {"optimizer: {schedule: constant, final: 0.1}\n",
+         "t:4: optimizer.final means nothing with optimizer.schedule: constant"},
+        {"evaluation.patience: 2\n",
+         "t:4: evaluation.patience is set, but nothing is held out: set evaluation.split or "
+         "evaluation.sources"},
+        {"evaluation.sources: [d.jsonl]\n",
+         "t:4: d.jsonl is also trained on; to hold a part of it out, set evaluation.split"},
+        {"objective:\n  form: cosine\n  gradient: paper\n",
+         "t:5: gradient=paper is printed for the pairwise form only: set form=pairwise or gradient=exact"},
+    };
+    EXPECT(cases, true);
+}
+
+static void sources_and_required(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"", "t: there is no 'model': the folder of the model to train"},
+        {"model: m", "t: there is no 'out': the folder the run writes to"},
+        {"model: m\nout: o", "t: there is nothing to train on: set data.path or data.sources"},
+        {"model: m\nout: o\ndata.sources: []\n",
+         "t:3: there is nothing to train on: set data.path or data.sources"},
+        {"model: m\nout: m\ndata.path: a\n",
+         "t:2: out is the model's own folder; the run needs one of its own"},
+        {"model:\nout: o\n", "t:1: model is nothing, expected FOLDER"},
+        {"- model\n", "t:1: a list, expected lines of key: value"},
+        {"model\n", "t:1: a text, expected lines of key: value"},
+        {"model: m\nout: o\ndata.sources: a.jsonl\n",
+         "t:3: data.sources is a text, expected a list of files"},
+        {"model: m\nout: o\ndata.path: [a.jsonl]\n", "t:3: data.path is a list, expected a path"},
+        {"data:\n  sources:\n  - a\n  - wieght: 2\n    path: b\n",
+         "t:4: a source has no key 'wieght'; did you mean 'weight'?"},
+        {"data:\n  sources:\n  - path: b\n    mapping: 2\n",
+         "t:4: a source has no key 'mapping'; did you mean 'fields'?"},
+        {"data:\n  sources:\n  - path: b\n    nonsense: 2\n", "t:4: a source has no key 'nonsense'"},
+        {"data:\n  sources:\n  - weight: 2\n", "t:3: a source has no path"},
+        {"data:\n  sources:\n  - [a]\n",
+         "t:3: data.sources holds a list, expected a path or a map with a path"},
+        {"data:\n  sources:\n  -\n", "t:3: data.sources holds nothing, expected a path or a map with a path"},
+        {"data:\n  sources:\n  - path: b\n    weight: 0\n", "t:4: weight is 0, expected NUMBER > 0"},
+        {"data:\n  sources:\n  - path: b\n    limit: all\n", "t:4: limit is all, expected WHOLE NUMBER >= 0"},
+        {"data:\n  sources:\n  - path: b\n    format: parquet\n",
+         "t:4: format is parquet, expected auto|jsonl|json|csv|tsv|text"},
+        {"data:\n  sources:\n  - path: b.jsonl.gz\n    columns: a,b\n",
+         "t:4: columns are for csv and tsv, this is jsonl"},
+        {"data:\n  sources:\n  - path: b.csv\n    text_rows: lines\n",
+         "t:4: text_rows is for text, this is csv"},
+        {"data:\n  sources:\n  - path: b\n    fields: x\n",
+         "t:4: the mapping 'x' must read as field=column,field=column"},
+    };
+    EXPECT(cases, false);
+}
+
+static void words(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"lora.rnak=3", "lora.rnak=3: there is no key 'lora.rnak'; did you mean 'lora.rank'?"},
+        {"lora.rank", "unexpected argument 'lora.rank'; settings are given as key=value"},
+        {"=3", "unexpected argument '=3'; settings are given as key=value"},
+        {"lora.rank=x", "lora.rank=x: lora.rank is x, expected WHOLE NUMBER >= 1"},
+        {"lora.rank=", "lora.rank=: lora.rank is nothing, expected WHOLE NUMBER >= 1"},
+        {"model=", "model=: model is nothing, expected FOLDER"},
+        {"targets=[a", "targets=[a: not valid YAML: while parsing a flow sequence, did not find expected ',' "
+                       "or ']'"},
+        {"targets=*.gate", "targets=*.gate: not valid YAML: while scanning an alias, did not find expected "
+                           "alphabetic or numeric character"},
+        {"lora={rank: 1, rank: 2}", "lora={rank: 1, rank: 2}: 'rank' is given twice"},
+        {"lora=5", "lora=5: lora is a text, expected a map of keys such as lora.rank"},
+        {"data.sources=[{path: a, wieght: 2}]",
+         "data.sources=[{path: a, wieght: 2}]: a source has no key 'wieght'; did you mean 'weight'?"},
+        {"batch.tokens=3", "batch.tokens=3: batch.tokens is 3, less than one example may have "
+                           "(data.max_length is 512)"},
+        {"objective.alpha=-1", "objective.alpha=-1: objective.alpha is -1, expected NUMBER >= 0"},
+    };
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(read_text(&ctx, LEAST, &cases[i].text, 1), MT_ERR_USAGE);
+        assert_string_equal(ctx.message, cases[i].message);
+    }
+    static const char *const twice[] = {"lora.rank=3", "lora.rank=4"};
+    assert_int_equal(read_text(&ctx, LEAST, twice, 2), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "lora.rank=4: lora.rank is given twice");
+    static const char *const full[] = {"train=full", "lora.rank=4"};
+    assert_int_equal(read_text(&ctx, LEAST, full, 2), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "lora.rank=4: lora.rank means nothing with train: full; leave it out");
+    static const char *const rivals[] = {"data.path=a", "data.sources=[b]"};
+    assert_int_equal(read_text(&ctx, LEAST, rivals, 2), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "data.sources=[b]: data.path and data.sources are both given; one says "
+                                     "it all");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_keys),
+        cmocka_unit_test(doubled_keys),
+        cmocka_unit_test(wrong_types),
+        cmocka_unit_test(impossible_values),
+        cmocka_unit_test(impossible_combinations),
+        cmocka_unit_test(sources_and_required),
+        cmocka_unit_test(words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

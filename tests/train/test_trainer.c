@@ -1,0 +1,344 @@
+/* Whole runs of small models: learning, going on after interruptions, every ending, memory. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+#include "support/training_bench.h"
+#include "train/trainer_parts.h"
+
+static void make(void **state, enum mt_hf_model model)
+{
+    assert_int_equal(training_bench_make(*state, model), 0);
+}
+
+static void must(enum mt_status status, const struct training_run *run)
+{
+    if (status != MT_OK) fail_msg("%s", run->ctx.message);
+}
+
+static void must_fail(enum mt_status status, enum mt_status expected, const struct training_run *run,
+                      const char *text)
+{
+    if (status != expected || strstr(run->ctx.message, text) == NULL)
+        fail_msg("status %d, \"%s\"; expected %d and \"%s\"", status, run->ctx.message, expected, text);
+}
+
+/* The number after a key in the last line of metrics.jsonl that has it. */
+static double last_number(const struct workplace *place, const char *file, const char *key)
+{
+    char path[256];
+    static char line[1 << 16];
+    double number = (double)NAN;
+    FILE *metrics = fopen(workplace_path(place, file, path, sizeof path), "r");
+    assert_non_null(metrics);
+    while (fgets(line, sizeof line, metrics) != NULL) {
+        const char *found = strstr(line, key);
+        if (found != NULL) number = strtod(found + strlen(key), NULL);
+    }
+    (void)fclose(metrics);
+    return number;
+}
+
+/* An adapter or a model comes out, and the loss has fallen on the way. */
+static void a_run_learns(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {0};
+    make(state, MT_HF_OLMOE);
+    must(training_run_all(&run, place, "lora",
+                          "steps=40 optimizer.lr=2e-2 evaluation.split=0.2 evaluation.every=1"),
+         &run);
+    assert_int_equal(run.outcome.end, MT_RUN_FINISHED);
+    assert_int_equal(run.outcome.step, 40);
+    assert_true(run.outcome.best_loss < 5.0); // ln 440 = 6.09 knows nothing
+    assert_true(training_bench_has(place, "lora/adapter/adapter_model.safetensors"));
+    assert_true(training_bench_has(place, "lora/adapter-best/adapter_model.safetensors"));
+    assert_true(training_bench_has(place, "lora/config.yaml"));
+    assert_int_equal(run.ctx.live_bytes, 0);
+    must(training_run_all(&run, place, "full", "train=full steps=40 optimizer.lr=5e-3 method=none"), &run);
+    assert_true(training_bench_has(place, "full/model/model.safetensors"));
+    assert_true(training_bench_has(place, "full/model/tokenizer.json"));
+    assert_false(training_bench_has(place, "full/model-best"));
+    assert_true(last_number(place, "full/metrics.jsonl", "\"loss\":") < 4.0);
+    // A second start finds nothing to do.
+    must(training_run_all(&run, place, "full", "train=full steps=40 optimizer.lr=5e-3 method=none"), &run);
+    assert_int_equal(run.outcome.end, MT_RUN_FINISHED_BEFORE);
+}
+
+/* Left at some step and opened again, with another number of threads: the same bytes, best and last. */
+static void going_on_changes_no_bit(void **state)
+{
+    const struct workplace *place = *state;
+    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_PHIMOE};
+    static const char *const words[] = {
+        "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
+        "method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
+        "objective.scale=running",
+    };
+    for (size_t m = 0; m < 2; m++) {
+        struct training_run run = {0};
+        make(state, models[m]);
+        must(training_run_all(&run, place, "whole", words[m]), &run);
+        for (uint64_t stop = 1; stop < 8; stop += 3) {
+            char with_threads[512];
+            (void)snprintf(with_threads, sizeof with_threads, "%s threads=2", words[m]);
+            run.options.stop_after = stop;
+            must(training_run_all(&run, place, "parts", words[m]), &run);
+            assert_int_equal(run.outcome.end, MT_RUN_INTERRUPTED);
+            assert_int_equal(run.outcome.step, stop);
+            run.options.stop_after = 0;
+            must(training_run_all(&run, place, "parts", with_threads), &run);
+            assert_int_equal(run.outcome.end, MT_RUN_FINISHED);
+            assert_int_equal(training_bench_compare(place, "whole/adapter/adapter_model.safetensors",
+                                                    "parts/adapter/adapter_model.safetensors"),
+                             0);
+            assert_int_equal(training_bench_compare(place, "whole/adapter-best/adapter_model.safetensors",
+                                                    "parts/adapter-best/adapter_model.safetensors"),
+                             0);
+            training_bench_remove(place, "parts");
+        }
+        training_bench_remove(place, "whole");
+    }
+}
+
+/* Every method and every architecture: no step allocates, measured or not. The guard is inside. */
+static void steps_allocate_nothing(void **state)
+{
+    const struct workplace *place = *state;
+    for (int model = MT_HF_DEEPSEEK; model <= MT_HF_QWEN3_MOE; model++) {
+        make(state, (enum mt_hf_model)model);
+        for (int i = 0; mt_method_listed(i) != NULL; i++) {
+            struct training_run run = {0};
+            char words[256];
+            const struct mt_method *method = mt_method_listed(i);
+            if (model == MT_HF_PHIMOE && method->config.bias_rule != MT_BIAS_NONE) continue; // has none
+            (void)snprintf(words, sizeof words, "method=%s log.measure_every=2 log.every=1", method->name);
+            must(training_run_open(&run, place, "run", words), &run);
+            for (int step = 0; step < 3; step++) must(mt_trainer_step(run.trainer), &run);
+            training_run_close(&run);
+            assert_int_equal(run.ctx.live_bytes, 0);
+        }
+    }
+}
+
+static void patience_ends_a_run(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {0};
+    make(state, MT_HF_MIXTRAL);
+    must(training_run_all(&run, place, "run",
+                          "steps=50 optimizer.lr=1e-30 method=none evaluation.split=0.2 evaluation.every=2 "
+                          "evaluation.patience=2"),
+         &run);
+    assert_int_equal(run.outcome.end, MT_RUN_FINISHED);
+    assert_int_equal(run.outcome.best_step, 2);
+    assert_int_equal(run.outcome.step, 6);
+    assert_true(training_bench_has(place, "run/checkpoints/step-00000002")); // the best one stays
+}
+
+/* Numbers that are none end the run with the step and the place, and are not saved. */
+static void bad_numbers_end_a_run(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {.options = {.stop_after = 3}};
+    make(state, MT_HF_QWEN3_MOE);
+    must(training_run_all(&run, place, "run", "method=paper"), &run);
+    run.options.stop_after = 0;
+    must(training_run_open(&run, place, "run", "method=paper"), &run);
+    const struct mt_params *params = mt_model_params(mt_trainer_model(run.trainer));
+    const struct mt_param *param = &params->trained[params->trained_count - 1];
+    ((float *)param->value.data)[0] = NAN;
+    enum mt_status status = mt_trainer_run(run.trainer, &run.outcome);
+    must_fail(status, MT_ERR_NUMERIC, &run, "step 4: ");
+    must_fail(status, MT_ERR_NUMERIC, &run, param->name);
+    must_fail(status, MT_ERR_NUMERIC, &run, "the checkpoint of step 3 is kept");
+    training_run_close(&run);
+    assert_false(training_bench_has(place, "run/checkpoints/step-00000004"));
+    // Finite numbers that overflow on the way: the layer is named.
+    must(training_run_open(&run, place, "run", "method=paper"), &run);
+    params = mt_model_params(mt_trainer_model(run.trainer));
+    for (size_t i = 0; i < params->trained_count; i++) {
+        param = &params->trained[i];
+        if (param->layer != 1 || param->part != MT_PART_ATTENTION) continue;
+        for (int64_t j = 0; j < mt_tensor_count(&param->value); j++) ((float *)param->value.data)[j] = 1e30f;
+    }
+    status = mt_trainer_run(run.trainer, &run.outcome);
+    must_fail(status, MT_ERR_NUMERIC, &run, "layer 1 is the first whose output is not finite");
+    training_run_close(&run);
+    // From the checkpoint it goes on as if nothing had been.
+    must(training_run_all(&run, place, "run", "method=paper"), &run);
+    assert_int_equal(run.outcome.step, 8);
+    assert_int_equal(run.ctx.live_bytes, 0);
+}
+
+/* A moment that overflowed does not show in the loss: it is found before it is saved. */
+static void bad_values_are_not_saved(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {0};
+    make(state, MT_HF_OLMOE);
+    must(training_run_open(&run, place, "run", "method=none checkpoint.every=1"), &run);
+    ((float *)run.trainer->optimizer.second.data)[0] = INFINITY;
+    enum mt_status status = mt_trainer_run(run.trainer, &run.outcome);
+    must_fail(status, MT_ERR_NUMERIC, &run, "step 1: base_model.model.model.layers.0.");
+    must_fail(status, MT_ERR_NUMERIC, &run, "it is not saved; no checkpoint had been written yet");
+    training_run_close(&run);
+    assert_false(training_bench_has(place, "run/checkpoints/step-00000001"));
+    assert_false(training_bench_has(place, "run/adapter"));
+}
+
+/* Loss-free balancing moves the correction bias, and leaves a frozen one alone. */
+static void biases_move_unless_frozen(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {.options = {.stop_after = 2}};
+    make(state, MT_HF_DEEPSEEK_V3);
+    for (int frozen = 0; frozen < 2; frozen++) {
+        char words[256];
+        (void)snprintf(words, sizeof words, "method=loss-free objective.bias_rate=0.01%s",
+                       frozen ? " freeze=model.layers.*e_score_correction_bias" : "");
+        must(training_run_open(&run, place, frozen ? "frozen" : "free", words), &run);
+        must(mt_trainer_run(run.trainer, &run.outcome), &run);
+        const struct mt_params *params = mt_model_params(mt_trainer_model(run.trainer));
+        const float *bias = params->layer[1].correction.data;
+        double moved = 0.0;
+        for (int j = 0; j < 8; j++) moved = fmax(moved, fabs((double)bias[j]));
+        assert_true(frozen ? moved == 0.0 : moved > 0.009 && moved < 0.021);
+        training_run_close(&run);
+    }
+    run.options.stop_after = 0;
+    must(training_run_all(&run, place, "free", "method=loss-free objective.bias_rate=0.01"), &run);
+    assert_true(training_bench_has(place, "free/adapter/router_bias.safetensors"));
+}
+
+/* The folder of another process, of something else, or of other settings. */
+static void folders_are_refused(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {.options = {.stop_after = 2}};
+    struct training_run other = {0};
+    make(state, MT_HF_OLMOE);
+    must_fail(training_run_all(&run, place, ".", ""), MT_ERR_USAGE, &run, "is not the folder of a run");
+    must(training_run_open(&run, place, "run", ""), &run);
+    must_fail(training_run_open(&other, place, "run", ""), MT_ERR_USAGE, &other, "is training there");
+    training_run_close(&other);
+    must(mt_trainer_run(run.trainer, &run.outcome), &run);
+    training_run_close(&run);
+    must_fail(training_run_all(&run, place, "run", "lora.rank=4"), MT_ERR_USAGE, &run, "lora.rank");
+    must_fail(training_run_all(&run, place, "run", "checkpoint.resume=false"), MT_ERR_USAGE, &run,
+              "checkpoint.resume is false");
+}
+
+/* SIGTERM that arrives while opening or in a step: the step is finished and saved. */
+static void a_signal_ends_after_the_step(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {.options = {.signals = true}};
+    make(state, MT_HF_OLMOE);
+    must(training_run_open(&run, place, "run", "steps=1000 checkpoint.every=0"), &run);
+    assert_int_equal(raise(SIGTERM), 0);
+    must(mt_trainer_run(run.trainer, &run.outcome), &run);
+    training_run_close(&run);
+    assert_int_equal(run.outcome.end, MT_RUN_INTERRUPTED);
+    assert_int_equal(run.outcome.signal, SIGTERM);
+    assert_int_equal(run.outcome.step, 1);
+    assert_true(training_bench_has(place, "run/checkpoints/step-00000001"));
+    assert_false(training_bench_has(place, "run/adapter"));
+}
+
+/* ESFT: only the experts a file names learn. */
+static void experts_are_chosen_by_file(void **state)
+{
+    const struct workplace *place = *state;
+    static const char chosen[] = "{\"1\": [0, 3], \"2\": [5]}";
+    static const char wrong[] = "{\"0\": [0]}";
+    struct training_run run = {.options = {.plan_only = true}};
+    struct mt_run_outline outline;
+    char words[256];
+    make(state, MT_HF_DEEPSEEK);
+    assert_int_equal(workplace_write(place, "chosen.json", chosen, sizeof chosen - 1), 0);
+    assert_int_equal(workplace_write(place, "wrong.json", wrong, sizeof wrong - 1), 0);
+    (void)snprintf(words, sizeof words,
+                   "method=none train=full targets=routed_experts experts=%s/chosen.json", place->directory);
+    must(training_run_open(&run, place, "run", words), &run);
+    mt_trainer_outline(run.trainer, &outline);
+    assert_int_equal(outline.params->trained_count, 3 * 3);
+    assert_int_equal(outline.length.epoch.examples, 60);
+    training_run_close(&run);
+    (void)snprintf(words, sizeof words, "method=none train=full targets=routed_experts experts=%s/wrong.json",
+                   place->directory);
+    must_fail(training_run_open(&run, place, "run", words), MT_ERR_FORMAT, &run, "has no experts");
+    training_run_close(&run);
+    assert_false(training_bench_has(place, "run")); // a plan touches nothing
+}
+
+/* An adapter is where the next run starts. */
+static void an_adapter_is_gone_on_from(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {0};
+    char words[256];
+    make(state, MT_HF_OLMOE);
+    must(training_run_all(&run, place, "one", "steps=20 optimizer.lr=2e-2"), &run);
+    double reached = last_number(place, "one/metrics.jsonl", "\"loss\":");
+    (void)snprintf(words, sizeof words, "steps=1 optimizer.lr=1e-9 adapter=%s/one/adapter", place->directory);
+    must(training_run_all(&run, place, "two", words), &run);
+    assert_true(fabs(last_number(place, "two/metrics.jsonl", "\"loss\":") - reached) < 1.0);
+}
+
+/* Memory may run out anywhere: a message, and every byte returned. */
+static void memory_may_run_out(void **state)
+{
+    const struct workplace *place = *state;
+    struct failing_allocator memory = {.fail_at = -1};
+    const struct mt_allocator allocator = failing_allocator(&memory);
+    struct training_run run = {.allocator = &allocator};
+    static const char words[] = "steps=2 evaluation.split=0.2 evaluation.every=1 method=paper";
+    make(state, MT_HF_OLMOE);
+    must(training_run_all(&run, place, "run", words), &run);
+    training_bench_remove(place, "run");
+    long calls = memory.calls;
+    long stride = calls / 25 + 1;
+    for (long at = 0; at < calls; at += stride) {
+        memory = (struct failing_allocator){.fail_at = at};
+        enum mt_status status = training_run_all(&run, place, "run", words);
+        training_bench_remove(place, "run");
+        if (memory.live != 0) fail_msg("allocation %ld failing leaves %ld blocks", at, memory.live);
+        if (status != MT_ERR_MEMORY) fail_msg("allocation %ld failing: %s", at, run.ctx.message);
+    }
+}
+
+static int close_place(void **state)
+{
+    static const char *const folders[] = {"run",    "whole", "parts", "lora", "full",
+                                          "frozen", "free",  "one",   "two"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
+    return workplace_close(state);
+}
+
+#define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, close_place)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_PLACE(a_run_learns),
+        IN_PLACE(going_on_changes_no_bit),
+        IN_PLACE(steps_allocate_nothing),
+        IN_PLACE(patience_ends_a_run),
+        IN_PLACE(bad_numbers_end_a_run),
+        IN_PLACE(bad_values_are_not_saved),
+        IN_PLACE(biases_move_unless_frozen),
+        IN_PLACE(folders_are_refused),
+        IN_PLACE(a_signal_ends_after_the_step),
+        IN_PLACE(experts_are_chosen_by_file),
+        IN_PLACE(an_adapter_is_gone_on_from),
+        IN_PLACE(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
