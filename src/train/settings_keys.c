@@ -482,6 +482,14 @@ static const struct mt_settings_row rows[] = {
      .kind = MT_SETTING_SEED,
      .section = MT_SECTION_MACHINE,
      .offset = FIELD(seed)},
+    {.name = "noise",
+     .values = "true|false",
+     .standard = "true",
+     .meaning = "false: train as the model is evaluated, without dropout, jitter, sampling or drops",
+     .also = "deterministic",
+     .kind = MT_SETTING_FLAG,
+     .section = MT_SECTION_MACHINE,
+     .offset = FIELD(noise)},
 };
 
 static const struct mt_settings_row source_rows[] = {

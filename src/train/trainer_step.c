@@ -33,7 +33,7 @@ static enum mt_status train_micro_batch(struct mt_trainer *trainer, const struct
     struct mt_step_record *record = &trainer->record;
     struct mt_model_loss loss;
     struct mt_batch batch = {.step = record->step * MICRO_BATCHES_MOST + index,
-                             .training = true,
+                             .training = trainer->settings->noise,
                              .measure = measures(trainer, record->step),
                              .progress = progress,
                              .step_labels = step->answer_tokens,
