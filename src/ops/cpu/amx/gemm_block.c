@@ -1,0 +1,181 @@
+/*
+ * One thread's matrix product in the processor's tile unit (AMX): bf16 products summed in f32, 16 × 16 × 32
+ * at a time. bf16 operands enter as they are, f32 ones as three bf16 parts (tile_pack.h), so the result is
+ * as exact as an f32 product's.
+ *
+ *     for each block of rows
+ *         for each block of steps: pack A
+ *             for each group of columns: pack B
+ *                 for each two tiles of A, for each two of B: a tile of C
+ *
+ * With few rows the roles are swapped, Cᵀ = Bᵀ · Aᵀ: a weight as stored then needs no transposition. An
+ * element's sum is the same both ways, and for any number of rows: its order depends on k alone.
+ *
+ * Products of few steps, and f16 operands, are v4's.
+ */
+#include "ops/cpu/gemm_block.h"
+
+#include "ops/cpu/amx/tile_kernel.h"
+
+#define ROW_BLOCK     448
+#define STEP_BLOCK    512
+#define GROUP_COLUMNS 64 // of B, packed together
+#define FEW_ROWS      16 // up to so many the roles are swapped
+#define LEAST_STEPS   32 // below, the unit would mostly multiply zeros
+
+_Static_assert(ROW_BLOCK % (2 * TILE_LINES) == 0 && GROUP_COLUMNS % (2 * TILE_LINES) == 0 &&
+                   STEP_BLOCK % TILE_STEPS == 0,
+               "whole tiles");
+
+#define PACKED_A_BYTES (ROW_BLOCK * STEP_BLOCK * 2 * MOST_PARTS)
+#define PACKED_B_BYTES (GROUP_COLUMNS * STEP_BLOCK * 2 * MOST_PARTS)
+
+// The level below.
+size_t mt_cpu_v4_gemm_block_workspace(void);
+void mt_cpu_v4_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
+                          struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace);
+
+size_t MT_CPU(gemm_block_workspace)(void)
+{
+    size_t own = PACKED_A_BYTES + PACKED_B_BYTES;
+    size_t below = mt_cpu_v4_gemm_block_workspace();
+    return own > below ? own : below;
+}
+
+/* Where results go: C, or with the roles swapped its transpose. */
+struct target {
+    float *c;
+    int64_t row;
+    bool swapped;
+    float alpha;
+    float beta;
+};
+
+/* A row's 16 neighbouring elements, or the `count` of them that exist. */
+static void merge_row(vector_f32 sum, int64_t count, float alpha, float beta, float *c)
+{
+    vector_f32 value = alpha * sum;
+    if (count == VECTOR_LANES) {
+        if (beta != 0.0f) value += beta * vector_load(c);
+        vector_store(c, value);
+        return;
+    }
+    // By way of a whole vector: the same arithmetic as above, to the bit.
+    float edge[VECTOR_LANES] = {0};
+    if (beta != 0.0f) {
+        memcpy(edge, c, (size_t)count * sizeof(float));
+        value += beta * vector_load(edge);
+    }
+    vector_store(edge, value);
+    memcpy(c, edge, (size_t)count * sizeof(float));
+}
+
+/* A tile of sums into C at (row, column) of the unit's product; rows and columns: what exists of it. */
+static void merge_tile(const float *sum, const struct target *target, int64_t row, int64_t column,
+                       int64_t rows, int64_t columns)
+{
+    vector_u32 line[VECTOR_LANES];
+    memcpy(line, sum, sizeof line);
+    float *c = target->c + row * target->row + column;
+    if (target->swapped) {
+        vector_transpose(line);
+        c = target->c + column * target->row + row;
+        int64_t swap = rows;
+        rows = columns;
+        columns = swap;
+    }
+    for (int64_t i = 0; i < cpu_min(rows, TILE_LINES); i++) {
+        merge_row((vector_f32)line[i], cpu_min(columns, TILE_LINES), target->alpha, target->beta,
+                  c + i * target->row);
+    }
+}
+
+/* Packed A times one packed group of B. */
+static void multiply_group(int64_t rows, int64_t columns, int64_t first_column, int64_t k, const char *packed_a,
+                           int a_parts, const char *packed_b, int b_parts, const struct target *target)
+{
+    _Alignas(64) float sum[4 * TILE_LINES * TILE_LINES];
+    int64_t steps = (k + TILE_STEPS - 1) / TILE_STEPS;
+    int64_t a_line = steps * a_parts * TILE_BYTES; // of one line of tiles
+    int64_t b_line = steps * b_parts * TILE_BYTES;
+    // Two lines of B's tiles stay in the first-level cache while A passes by.
+    for (int64_t j = 0; j < columns; j += 2 * TILE_LINES) {
+        int b_tiles = columns - j > TILE_LINES ? 2 : 1;
+        const char *b_first = packed_b + j / TILE_LINES * b_line;
+        struct tile_operand b = {b_first, b_first + b_line, b_parts};
+        for (int64_t i = 0; i < rows; i += 2 * TILE_LINES) {
+            int a_tiles = rows - i > TILE_LINES ? 2 : 1;
+            const char *a_first = packed_a + i / TILE_LINES * a_line;
+            struct tile_operand a = {a_first, a_first + a_line, a_parts};
+            tile_multiply(a_tiles, b_tiles, target->swapped, steps, &a, &b, sum);
+            for (int tile = 0; tile < 4; tile++) {
+                int64_t row = i + tile / 2 * TILE_LINES;
+                int64_t column = j + tile % 2 * TILE_LINES;
+                if (row >= rows || column >= columns) continue;
+                merge_tile(sum + tile * TILE_LINES * TILE_LINES, target, row, first_column + column, rows - row,
+                           columns - column);
+            }
+        }
+    }
+}
+
+/* One block of rows and steps against all columns. */
+static void multiply_block(int64_t rows, int64_t n, int64_t k, struct gemm_operand a, struct gemm_operand b,
+                           const struct target *target, char *packed_a)
+{
+    char *packed_b = packed_a + PACKED_A_BYTES;
+    struct pack_source a_source = {a.data, a.dtype, a.row, a.column};
+    tile_pack(&a_source, rows, k, TILE_BY_LINE, packed_a);
+    for (int64_t j = 0; j < n; j += GROUP_COLUMNS) {
+        int64_t columns = cpu_min(GROUP_COLUMNS, n - j);
+        struct pack_source b_source = {gemm_operand_at(b, 0, j).data, b.dtype, b.column, b.row};
+        tile_pack(&b_source, columns, k, TILE_BY_PAIR, packed_b);
+        // To the compiler the unit's loads read no memory: what was packed must be there.
+        __asm__ volatile("" ::: "memory");
+        multiply_group(rows, columns, j, k, packed_a, tile_parts(a.dtype), packed_b, tile_parts(b.dtype),
+                       target);
+    }
+}
+
+static struct gemm_operand transposed(struct gemm_operand operand)
+{
+    return (struct gemm_operand){operand.data, operand.dtype, operand.column, operand.row};
+}
+
+/* True for the types the unit multiplies. */
+static bool is_split_or_bf16(enum mt_dtype dtype)
+{
+    return dtype == MT_F32 || dtype == MT_BF16;
+}
+
+void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
+                        struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace)
+{
+    // By the steps and types, never by the rows: a row's bits do not depend on its company.
+    if (k < LEAST_STEPS || !is_split_or_bf16(a.dtype) || !is_split_or_bf16(b.dtype)) {
+        mt_cpu_v4_gemm_block(m, n, k, alpha, a, b, beta, c, c_row, workspace);
+        return;
+    }
+    struct target target = {.c = c, .row = c_row, .alpha = alpha};
+    if (m <= FEW_ROWS && b.row == 1) {
+        struct gemm_operand left = a;
+        a = transposed(b);
+        b = transposed(left);
+        int64_t rows = m;
+        m = n;
+        n = rows;
+        target.swapped = true;
+    }
+    tile_begin();
+    int64_t step_blocks = (k + STEP_BLOCK - 1) / STEP_BLOCK;
+    int64_t steps = ((k + step_blocks - 1) / step_blocks + TILE_STEPS - 1) / TILE_STEPS * TILE_STEPS;
+    for (int64_t i = 0; i < m; i += ROW_BLOCK) {
+        target.c = c + i * (target.swapped ? 1 : c_row);
+        for (int64_t p = 0; p < k; p += steps) {
+            target.beta = p == 0 ? beta : 1.0f; // later blocks of steps add to the first
+            multiply_block(cpu_min(ROW_BLOCK, m - i), n, cpu_min(steps, k - p), gemm_operand_at(a, i, p),
+                           gemm_operand_at(b, p, 0), &target, workspace);
+        }
+    }
+    tile_end();
+}
