@@ -30,11 +30,6 @@ _Static_assert(ROW_BLOCK % (2 * TILE_LINES) == 0 && GROUP_COLUMNS % (2 * TILE_LI
 #define PACKED_A_BYTES (ROW_BLOCK * STEP_BLOCK * 2 * MOST_PARTS)
 #define PACKED_B_BYTES (GROUP_COLUMNS * STEP_BLOCK * 2 * MOST_PARTS)
 
-// The level below.
-size_t mt_cpu_v4_gemm_block_workspace(void);
-void mt_cpu_v4_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
-                          struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace);
-
 size_t MT_CPU(gemm_block_workspace)(void)
 {
     size_t own = PACKED_A_BYTES + PACKED_B_BYTES;
@@ -90,24 +85,22 @@ static void merge_tile(const float *sum, const struct target *target, int64_t ro
     }
 }
 
-/* Packed A times one packed group of B. */
+/* Packed A times one packed group of B, whose first column is `first_column` of C. */
 static void multiply_group(int64_t rows, int64_t columns, int64_t first_column, int64_t k, const char *packed_a,
-                           int a_parts, const char *packed_b, int b_parts, const struct target *target)
+                           enum mt_dtype a_type, const char *packed_b, enum mt_dtype b_type,
+                           const struct target *target)
 {
     _Alignas(64) float sum[4 * TILE_LINES * TILE_LINES];
     int64_t steps = (k + TILE_STEPS - 1) / TILE_STEPS;
-    int64_t a_line = steps * a_parts * TILE_BYTES; // of one line of tiles
-    int64_t b_line = steps * b_parts * TILE_BYTES;
     // Two lines of B's tiles stay in the first-level cache while A passes by.
     for (int64_t j = 0; j < columns; j += 2 * TILE_LINES) {
+        const char *b = packed_b + j / (2 * TILE_LINES) * tile_pair_bytes(k, b_type);
         int b_tiles = columns - j > TILE_LINES ? 2 : 1;
-        const char *b_first = packed_b + j / TILE_LINES * b_line;
-        struct tile_operand b = {b_first, b_first + b_line, b_parts};
         for (int64_t i = 0; i < rows; i += 2 * TILE_LINES) {
+            const char *a = packed_a + i / (2 * TILE_LINES) * tile_pair_bytes(k, a_type);
             int a_tiles = rows - i > TILE_LINES ? 2 : 1;
-            const char *a_first = packed_a + i / TILE_LINES * a_line;
-            struct tile_operand a = {a_first, a_first + a_line, a_parts};
-            tile_multiply(a_tiles, b_tiles, target->swapped, steps, &a, &b, sum);
+            tile_multiply(a_tiles, b_tiles, tile_parts(a_type), tile_parts(b_type), target->swapped, steps, a,
+                          b, sum);
             for (int tile = 0; tile < 4; tile++) {
                 int64_t row = i + tile / 2 * TILE_LINES;
                 int64_t column = j + tile % 2 * TILE_LINES;
@@ -132,8 +125,7 @@ static void multiply_block(int64_t rows, int64_t n, int64_t k, struct gemm_opera
         tile_pack(&b_source, columns, k, TILE_BY_PAIR, packed_b);
         // To the compiler the unit's loads read no memory: what was packed must be there.
         __asm__ volatile("" ::: "memory");
-        multiply_group(rows, columns, j, k, packed_a, tile_parts(a.dtype), packed_b, tile_parts(b.dtype),
-                       target);
+        multiply_group(rows, columns, j, k, packed_a, a.dtype, packed_b, b.dtype, target);
     }
 }
 

@@ -3,8 +3,8 @@
  *
  *     sum[i][j] = Σ over the steps of A_i · B_j
  *
- * Of two f32 operands six of the nine products of parts are made; what is left out is under 2^-24 of the
- * result's terms, as much as rounding f32 costs. What a sum adds, and in which order, depends on the steps
+ * Of two f32 operands six of the nine products of parts are made. What is left out of a term is under 2^-21
+ * of it, of either sign, and commonly about 2^-25: no more than rounding costs an f32 sum. What a sum adds, and in which order, depends on the steps
  * alone: not on how many tiles are side by side, nor on which operand is A.
  *
  * The compilers offer the unit as intrinsics only. Tiles 0 to 3 are the sums, 4 and 5 A's, 6 and 7 B's.
@@ -25,13 +25,6 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Packed operands: one or two tiles wide, and how far a step's tiles are from the next step's. */
-struct tile_operand {
-    const char *first;
-    const char *second; // not read when one tile wide
-    int parts;
-};
-
 /* Readies the calling thread's unit; tile_end frees it, so that nobody saves its registers for nothing. */
 static inline void tile_begin(void)
 {
@@ -48,16 +41,16 @@ static inline void tile_end(void)
     _tile_release();
 }
 
-VECTOR_INLINE void load_a(int tiles, const struct tile_operand *a, int64_t offset)
+VECTOR_INLINE void load_a(int tiles, const char *a)
 {
-    _tile_loadd(4, a->first + offset, 64);
-    if (tiles > 1) _tile_loadd(5, a->second + offset, 64);
+    _tile_loadd(4, a, 64);
+    if (tiles > 1) _tile_loadd(5, a + TILE_BYTES, 64);
 }
 
-VECTOR_INLINE void load_b(int tiles, const struct tile_operand *b, int64_t offset)
+VECTOR_INLINE void load_b(int tiles, const char *b)
 {
-    _tile_loadd(6, b->first + offset, 64);
-    if (tiles > 1) _tile_loadd(7, b->second + offset, 64);
+    _tile_loadd(6, b, 64);
+    if (tiles > 1) _tile_loadd(7, b + TILE_BYTES, 64);
 }
 
 VECTOR_INLINE void multiply_tiles(int a_tiles, int b_tiles)
@@ -68,75 +61,73 @@ VECTOR_INLINE void multiply_tiles(int a_tiles, int b_tiles)
     if (a_tiles > 1 && b_tiles > 1) _tile_dpbf16ps(3, 5, 7);
 }
 
-/* What is multiplied: tiles side by side, and the operands. Constants but for the pointers. */
+/* What is multiplied: tiles side by side, and their parts. Constants where these functions are inlined. */
 struct tile_product {
     int a_tiles;
     int b_tiles;
     int a_parts;
     int b_parts;
     bool swapped; // A is the product's right operand
-    const struct tile_operand *a;
-    const struct tile_operand *b;
 };
 
 /* Part `part` of the left operand, or of the right. */
-VECTOR_INLINE void load_side(const struct tile_product *t, bool left, int64_t at_a, int64_t at_b, int part)
+VECTOR_INLINE void load_side(const struct tile_product *t, bool left, const char *a, const char *b, int part)
 {
     if (left != t->swapped) {
-        load_a(t->a_tiles, t->a, at_a + part * TILE_BYTES);
+        load_a(t->a_tiles, a + part * PART_BYTES);
     } else {
-        load_b(t->b_tiles, t->b, at_b + part * TILE_BYTES);
+        load_b(t->b_tiles, b + part * PART_BYTES);
     }
 }
 
 /* The six products of two split operands. One of them changes at a time, so that few tiles are loaded. */
-VECTOR_INLINE void multiply_both_split(const struct tile_product *t, int64_t at_a, int64_t at_b)
+VECTOR_INLINE void multiply_both_split(const struct tile_product *t, const char *a, const char *b)
 {
-    load_side(t, true, at_a, at_b, 1);
-    load_side(t, false, at_a, at_b, 1);
+    load_side(t, true, a, b, 1);
+    load_side(t, false, a, b, 1);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, at_a, at_b, 0);
+    load_side(t, false, a, b, 0);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, true, at_a, at_b, 2);
+    load_side(t, true, a, b, 2);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, true, at_a, at_b, 0);
+    load_side(t, true, a, b, 0);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, at_a, at_b, 2);
+    load_side(t, false, a, b, 2);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, at_a, at_b, 1);
+    load_side(t, false, a, b, 1);
     multiply_tiles(t->a_tiles, t->b_tiles);
 }
 
 /* The products of one step's tiles when at most one operand is split: its small parts first. */
-VECTOR_INLINE void multiply_one_split(const struct tile_product *t, int64_t at_a, int64_t at_b)
+VECTOR_INLINE void multiply_one_split(const struct tile_product *t, const char *a, const char *b)
 {
     bool a_split = t->a_parts > 1;
     int parts = a_split ? t->a_parts : t->b_parts;
-    if (a_split) load_b(t->b_tiles, t->b, at_b);
-    if (!a_split) load_a(t->a_tiles, t->a, at_a);
+    if (a_split) load_b(t->b_tiles, b);
+    if (!a_split) load_a(t->a_tiles, a);
     UNROLL
     for (int part = parts - 1; part >= 0; part--) {
-        if (a_split) load_a(t->a_tiles, t->a, at_a + part * TILE_BYTES);
-        if (!a_split) load_b(t->b_tiles, t->b, at_b + part * TILE_BYTES);
+        if (a_split) load_a(t->a_tiles, a + part * PART_BYTES);
+        if (!a_split) load_b(t->b_tiles, b + part * PART_BYTES);
         multiply_tiles(t->a_tiles, t->b_tiles);
     }
 }
 
 /* `steps` tiles of steps. sum: [4][16][16], in the order of the tiles' numbers. */
-VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, float *sum)
+VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const char *a, const char *b, float *sum)
 {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t p = 0; p < steps; p++) {
-        int64_t at_a = p * t.a_parts * TILE_BYTES;
-        int64_t at_b = p * t.b_parts * TILE_BYTES;
         if (t.a_parts > 1 && t.b_parts > 1) {
-            multiply_both_split(&t, at_a, at_b);
+            multiply_both_split(&t, a, b);
         } else {
-            multiply_one_split(&t, at_a, at_b);
+            multiply_one_split(&t, a, b);
         }
+        a += t.a_parts * PART_BYTES;
+        b += t.b_parts * PART_BYTES;
     }
     _tile_stored(0, sum, 64);
     if (t.b_tiles > 1) _tile_stored(1, sum + 256, 64);
@@ -144,46 +135,46 @@ VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, float *s
     if (t.a_tiles > 1 && t.b_tiles > 1) _tile_stored(3, sum + 768, 64);
 }
 
-VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tiles, int64_t steps, float *sum)
+VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tiles, int64_t steps, const char *a, const char *b, float *sum)
 {
     if (a_tiles > 1 && b_tiles > 1) {
         t.a_tiles = t.b_tiles = 2;
-        multiply_steps(t, steps, sum);
+        multiply_steps(t, steps, a, b, sum);
     } else if (a_tiles > 1) {
         t.a_tiles = 2;
         t.b_tiles = 1;
-        multiply_steps(t, steps, sum);
+        multiply_steps(t, steps, a, b, sum);
     } else if (b_tiles > 1) {
         t.a_tiles = 1;
         t.b_tiles = 2;
-        multiply_steps(t, steps, sum);
+        multiply_steps(t, steps, a, b, sum);
     } else {
         t.a_tiles = t.b_tiles = 1;
-        multiply_steps(t, steps, sum);
+        multiply_steps(t, steps, a, b, sum);
     }
 }
 
 /* One or two tiles of A by one or two of B; swapped: A is the product's right operand. */
-static void tile_multiply(int a_tiles, int b_tiles, bool swapped, int64_t steps, const struct tile_operand *a,
-                          const struct tile_operand *b, float *sum)
+static void tile_multiply(int a_tiles, int b_tiles, int a_parts, int b_parts, bool swapped, int64_t steps,
+                          const char *a, const char *b, float *sum)
 {
-    struct tile_product t = {.a = a, .b = b, .a_parts = 1, .b_parts = 1};
-    if (a->parts > 1 && b->parts > 1) {
+    struct tile_product t = {.a_parts = 1, .b_parts = 1};
+    if (a_parts > 1 && b_parts > 1) {
         t.a_parts = t.b_parts = MOST_PARTS;
         if (swapped) {
             t.swapped = true;
-            multiply_sized(t, a_tiles, b_tiles, steps, sum);
+            multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
         } else {
-            multiply_sized(t, a_tiles, b_tiles, steps, sum);
+            multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
         }
-    } else if (a->parts > 1) {
+    } else if (a_parts > 1) {
         t.a_parts = MOST_PARTS;
-        multiply_sized(t, a_tiles, b_tiles, steps, sum);
-    } else if (b->parts > 1) {
+        multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
+    } else if (b_parts > 1) {
         t.b_parts = MOST_PARTS;
-        multiply_sized(t, a_tiles, b_tiles, steps, sum);
+        multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
     } else {
-        multiply_sized(t, a_tiles, b_tiles, steps, sum);
+        multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
     }
 }
 

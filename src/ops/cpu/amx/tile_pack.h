@@ -6,8 +6,9 @@
  *     by pair   [16 pairs][16 lines]: what it wants of B
  *
  * A bf16 operand is one such tile. An f32 number is split into three bf16 numbers whose sum it is: 8 bits
- * each, all 24 of its own. Each part is rounded to nearest, so that what follows has either sign and is at
- * most 2^-8 of it. Parts below the normal range count as zero in the unit: an error below 2^-126.
+ * each, all 24 of its own. The first is cut off (rounding could make inf of the largest floats), the second
+ * rounded, so that the third has either sign: what the kernel leaves out then does not add up. Parts below
+ * the normal range count as zero in the unit: an error below 2^-126.
  */
 #ifndef MT_OPS_CPU_AMX_TILE_PACK_H
 #define MT_OPS_CPU_AMX_TILE_PACK_H
@@ -19,6 +20,7 @@
 #define TILE_LINES  16
 #define TILE_STEPS  32
 #define TILE_BYTES  1024
+#define PART_BYTES  (2 * TILE_BYTES) // of two lines of tiles, which stand side by side
 #define MOST_PARTS  3
 #define HIGH_HALVES 0xFFFF0000u
 
@@ -32,15 +34,10 @@ static inline int tile_parts(enum mt_dtype dtype)
     return dtype == MT_F32 ? MOST_PARTS : 1;
 }
 
-/*
- * The parts of 16 floats, largest first, each in the high half of its lane. inf stays inf alone, NaN stays
- * NaN; the largest floats are cut instead of rounded, as rounding would make them inf.
- */
+/* The parts of 16 floats, largest first, each in the high half of its lane. inf and NaN stay what they are. */
 VECTOR_INLINE void tile_split(vector_f32 x, vector_u32 part[MOST_PARTS])
 {
-    vector_u32 bits = (vector_u32)x;
-    vector_u32 rounds = (vector_u32)((bits & 0x7FFFFFFFu) < 0x7F7F8000u);
-    part[0] = (bits + (rounds & 0x8000u)) & HIGH_HALVES;
+    part[0] = (vector_u32)x & HIGH_HALVES;
     vector_u32 differs = (vector_u32)(x != (vector_f32)part[0]); // inf - inf would be NaN
     vector_f32 rest = (vector_f32)((vector_u32)(x - (vector_f32)part[0]) & differs);
     part[1] = ((vector_u32)rest + 0x8000u) & HIGH_HALVES;
@@ -56,7 +53,7 @@ VECTOR_INLINE void tile_store_split(vector_f32 even, vector_f32 odd, int row, ch
     tile_split(odd, high);
     UNROLL
     for (int p = 0; p < MOST_PARTS; p++) {
-        *(vector_u32 *)(void *)(tile + p * TILE_BYTES + row * 64) = (low[p] >> 16) | high[p];
+        *(vector_u32 *)(void *)(tile + p * PART_BYTES + row * 64) = (low[p] >> 16) | high[p];
     }
 }
 
@@ -65,12 +62,13 @@ VECTOR_INLINE vector_f32 tile_load(const char *data)
     return vector_load((const float *)(const void *)data);
 }
 
-/* f32, the steps of a line neighbours, lines `distance` bytes apart; by line. */
-static void tile_split_lines(const char *data, int64_t distance, char *tile)
+/* f32, the steps of a line neighbours, lines `distance` bytes apart; by line. Past `last`: that one again. */
+static void tile_split_lines(const char *data, int64_t distance, int64_t last, char *tile)
 {
     for (int i = 0; i < TILE_LINES; i++) {
-        vector_f32 first = tile_load(data + i * distance);
-        vector_f32 second = tile_load(data + i * distance + 64);
+        const char *line = data + cpu_min(i, last) * distance;
+        vector_f32 first = tile_load(line);
+        vector_f32 second = tile_load(line + 64);
         vector_f32 even = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22,
                                                   24, 26, 28, 30);
         vector_f32 odd = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
@@ -80,11 +78,11 @@ static void tile_split_lines(const char *data, int64_t distance, char *tile)
 }
 
 /* The same, by pair. */
-static void tile_split_lines_by_pair(const char *data, int64_t distance, char *tile)
+static void tile_split_lines_by_pair(const char *data, int64_t distance, int64_t last, char *tile)
 {
     for (int half = 0; half < 2; half++) {
         vector_u32 step[VECTOR_LANES];
-        vector_load_transposed(data + half * 64, distance, TILE_LINES - 1, step);
+        vector_load_transposed(data + half * 64, distance, last, step);
         UNROLL
         for (int j = 0; j < VECTOR_LANES; j += 2) {
             tile_store_split((vector_f32)step[j], (vector_f32)step[j + 1], (half * VECTOR_LANES + j) / 2, tile);
@@ -112,37 +110,45 @@ static void tile_split_steps_by_line(const char *data, int64_t distance, char *t
     }
 }
 
-/* bf16, either layout and order: only moved. */
-static void tile_move(const char *data, int64_t distance, bool lines, enum tile_order order, char *tile)
+/* bf16, the steps of a line neighbours: only moved. */
+static void tile_move_lines(const char *data, int64_t distance, int64_t last, enum tile_order order, char *tile)
 {
-    vector_u32 row[VECTOR_LANES];
-    if (lines && order == TILE_BY_LINE) {
-        for (int i = 0; i < TILE_LINES; i++) memcpy(tile + i * 64, data + i * distance, 64);
+    if (order == TILE_BY_LINE) {
+        for (int i = 0; i < TILE_LINES; i++) memcpy(tile + i * 64, data + cpu_min(i, last) * distance, 64);
         return;
     }
-    if (lines) {
-        vector_load_transposed(data, distance, TILE_LINES - 1, row);
-    } else {
-        for (int j = 0; j < VECTOR_LANES; j++) {
-            vector_u16 even = *(const memory_u16 *)(const void *)(data + (2 * j) * distance);
-            vector_u16 odd = *(const memory_u16 *)(const void *)(data + (2 * j + 1) * distance);
-            row[j] = __builtin_convertvector(even, vector_u32) | __builtin_convertvector(odd, vector_u32) << 16;
-        }
-        if (order == TILE_BY_LINE) vector_transpose(row);
-    }
-    memcpy(tile, row, sizeof row);
+    vector_u32 pair[VECTOR_LANES];
+    vector_load_transposed(data, distance, last, pair);
+    memcpy(tile, pair, sizeof pair);
 }
 
-/* One whole tile and all its parts. */
-static void tile_pack_whole(const struct pack_source *source, enum tile_order order, char *tile)
+/* bf16, the lines of a step neighbours. */
+static void tile_move_steps(const char *data, int64_t distance, enum tile_order order, char *tile)
 {
-    bool lines = source->step == 1;
-    int64_t distance = (lines ? source->line : source->step) * (int64_t)mt_dtype_bytes(source->dtype);
+    vector_u32 pair[VECTOR_LANES];
+    for (int j = 0; j < VECTOR_LANES; j++) {
+        vector_u16 even = *(const memory_u16 *)(const void *)(data + (2 * j) * distance);
+        vector_u16 odd = *(const memory_u16 *)(const void *)(data + (2 * j + 1) * distance);
+        pair[j] = __builtin_convertvector(even, vector_u32) | __builtin_convertvector(odd, vector_u32) << 16;
+    }
+    if (order == TILE_BY_LINE) vector_transpose(pair);
+    memcpy(tile, pair, sizeof pair);
+}
+
+/*
+ * One tile and all its parts: 32 steps of `lines` lines. Lines past the last are filled with it: nobody
+ * looks at what comes of them. Where the lines of a step are neighbours there must be 16.
+ */
+static void tile_pack_lines(const struct pack_source *source, int64_t lines, enum tile_order order, char *tile)
+{
+    bool along_steps = source->step == 1;
+    int64_t distance = (along_steps ? source->line : source->step) * (int64_t)mt_dtype_bytes(source->dtype);
     if (source->dtype == MT_BF16) {
-        tile_move(source->data, distance, lines, order, tile);
-    } else if (lines) {
-        if (order == TILE_BY_LINE) tile_split_lines(source->data, distance, tile);
-        if (order == TILE_BY_PAIR) tile_split_lines_by_pair(source->data, distance, tile);
+        if (along_steps) tile_move_lines(source->data, distance, lines - 1, order, tile);
+        if (!along_steps) tile_move_steps(source->data, distance, order, tile);
+    } else if (along_steps) {
+        if (order == TILE_BY_LINE) tile_split_lines(source->data, distance, lines - 1, tile);
+        if (order == TILE_BY_PAIR) tile_split_lines_by_pair(source->data, distance, lines - 1, tile);
     } else {
         if (order == TILE_BY_LINE) tile_split_steps_by_line(source->data, distance, tile);
         if (order == TILE_BY_PAIR) tile_split_steps(source->data, distance, tile);
@@ -165,28 +171,37 @@ static void tile_pack_edge(const struct pack_source *source, int64_t lines, int6
                (size_t)(run * bytes));
     }
     struct pack_source whole = {copy, source->dtype, along_steps ? run_room : 1, along_steps ? 1 : run_room};
-    tile_pack_whole(&whole, order, tile);
+    tile_pack_lines(&whole, TILE_LINES, order, tile);
+}
+
+/* Bytes of two lines of packed tiles. */
+static inline int64_t tile_pair_bytes(int64_t k, enum mt_dtype dtype)
+{
+    return (k + TILE_STEPS - 1) / TILE_STEPS * tile_parts(dtype) * PART_BYTES;
 }
 
 /*
- * `lines` lines of k steps as tiles: [lines/16][k/32][parts], both rounded up, zeros where there is
- * nothing.
+ * `lines` lines of k steps as tiles: [lines/32][k/32][parts][2], rounded up, with zeros for steps
+ * past the last. Of the last two lines of tiles the second is left alone when it would hold nothing.
  */
 static void tile_pack(const struct pack_source *source, int64_t lines, int64_t k, enum tile_order order,
                       char *packed)
 {
     int64_t bytes = (int64_t)mt_dtype_bytes(source->dtype);
-    int64_t tile_bytes = tile_parts(source->dtype) * TILE_BYTES;
+    int64_t step_bytes = tile_parts(source->dtype) * PART_BYTES;
     for (int64_t i = 0; i < lines; i += TILE_LINES) {
+        char *tile = packed + i / (2 * TILE_LINES) * tile_pair_bytes(k, source->dtype) +
+                     i / TILE_LINES % 2 * TILE_BYTES;
         for (int64_t p = 0; p < k; p += TILE_STEPS) {
             struct pack_source at = *source;
             at.data = (const char *)source->data + (i * source->line + p * source->step) * bytes;
-            if (lines - i >= TILE_LINES && k - p >= TILE_STEPS) {
-                tile_pack_whole(&at, order, packed);
+            bool fills = lines - i >= TILE_LINES || source->step == 1;
+            if (fills && k - p >= TILE_STEPS) {
+                tile_pack_lines(&at, cpu_min(TILE_LINES, lines - i), order, tile);
             } else {
-                tile_pack_edge(&at, cpu_min(TILE_LINES, lines - i), cpu_min(TILE_STEPS, k - p), order, packed);
+                tile_pack_edge(&at, cpu_min(TILE_LINES, lines - i), cpu_min(TILE_STEPS, k - p), order, tile);
             }
-            packed += tile_bytes;
+            tile += step_bytes;
         }
     }
 }
