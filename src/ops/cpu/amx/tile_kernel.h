@@ -3,8 +3,8 @@
  *
  *     sum[i][j] = Σ over the steps of A_i · B_j
  *
- * Of two f32 operands six of the nine products of parts are made. What is left out of a term is under 2^-21
- * of it, of either sign, and commonly about 2^-25: no more than rounding costs an f32 sum. What a sum adds, and in which order, depends on the steps
+ * Of two f32 operands six of the nine products of parts are made. What is left out of a term is at most
+ * 2^-23 of it, of either sign: what rounding costs an f32 sum. What a sum adds, and in which order, depends on the steps
  * alone: not on how many tiles are side by side, nor on which operand is A.
  *
  * The compilers offer the unit as intrinsics only. Tiles 0 to 3 are the sums, 4 and 5 A's, 6 and 7 B's.

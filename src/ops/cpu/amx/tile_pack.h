@@ -6,9 +6,8 @@
  *     by pair   [16 pairs][16 lines]: what it wants of B
  *
  * A bf16 operand is one such tile. An f32 number is split into three bf16 numbers whose sum it is: 8 bits
- * each, all 24 of its own. The first is cut off (rounding could make inf of the largest floats), the second
- * rounded, so that the third has either sign: what the kernel leaves out then does not add up. Parts below
- * the normal range count as zero in the unit: an error below 2^-126.
+ * each, all 24 of its own. Each part is rounded to nearest, so that the next is at most 2^-8 of it and of
+ * either sign. Parts below the normal range count as zero in the unit: an error below 2^-126.
  */
 #ifndef MT_OPS_CPU_AMX_TILE_PACK_H
 #define MT_OPS_CPU_AMX_TILE_PACK_H
@@ -34,10 +33,15 @@ static inline int tile_parts(enum mt_dtype dtype)
     return dtype == MT_F32 ? MOST_PARTS : 1;
 }
 
-/* The parts of 16 floats, largest first, each in the high half of its lane. inf and NaN stay what they are. */
+/*
+ * The parts of 16 floats, largest first, each in the high half of its lane. inf and NaN stay what they are;
+ * the largest floats are cut off instead of rounded, which would make them inf.
+ */
 VECTOR_INLINE void tile_split(vector_f32 x, vector_u32 part[MOST_PARTS])
 {
-    part[0] = (vector_u32)x & HIGH_HALVES;
+    vector_u32 bits = (vector_u32)x;
+    vector_u32 rounds = (vector_u32)((bits & 0x7FFFFFFFu) < 0x7F7F8000u);
+    part[0] = (bits + (rounds & 0x8000u)) & HIGH_HALVES;
     vector_u32 differs = (vector_u32)(x != (vector_f32)part[0]); // inf - inf would be NaN
     vector_f32 rest = (vector_f32)((vector_u32)(x - (vector_f32)part[0]) & differs);
     part[1] = ((vector_u32)rest + 0x8000u) & HIGH_HALVES;
