@@ -20,6 +20,7 @@
 #define ROW_BLOCK     448
 #define STEP_BLOCK    512
 #define GROUP_COLUMNS 64 // of B, packed together
+#define SUM_ROW       (2 * TILE_LINES) // of the sums kept at a time
 #define FEW_ROWS      16 // up to so many the roles are swapped
 #define LEAST_STEPS   32 // below, the unit would mostly multiply zeros
 
@@ -70,7 +71,7 @@ static void merge_tile(const float *sum, const struct target *target, int64_t ro
                        int64_t rows, int64_t columns)
 {
     vector_u32 line[VECTOR_LANES];
-    memcpy(line, sum, sizeof line);
+    for (int i = 0; i < TILE_LINES; i++) line[i] = (vector_u32)vector_load(sum + i * SUM_ROW);
     float *c = target->c + row * target->row + column;
     if (target->swapped) {
         vector_transpose(line);
@@ -85,29 +86,37 @@ static void merge_tile(const float *sum, const struct target *target, int64_t ro
     }
 }
 
+/* Up to two by two tiles of sums into C. */
+static void merge_tiles(const float *sum, const struct target *target, int64_t row, int64_t column,
+                        int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < cpu_min(rows, SUM_ROW); i += TILE_LINES) {
+        for (int64_t j = 0; j < cpu_min(columns, SUM_ROW); j += TILE_LINES) {
+            merge_tile(sum + i * SUM_ROW + j, target, row + i, column + j, rows - i, columns - j);
+        }
+    }
+}
+
 /* Packed A times one packed group of B, whose first column is `first_column` of C. */
 static void multiply_group(int64_t rows, int64_t columns, int64_t first_column, int64_t k, const char *packed_a,
                            enum mt_dtype a_type, const char *packed_b, enum mt_dtype b_type,
                            const struct target *target)
 {
-    _Alignas(64) float sum[4 * TILE_LINES * TILE_LINES];
+    _Alignas(64) float sum[SUM_ROW * SUM_ROW];
     int64_t steps = (k + TILE_STEPS - 1) / TILE_STEPS;
-    // Two lines of B's tiles stay in the first-level cache while A passes by.
-    for (int64_t j = 0; j < columns; j += 2 * TILE_LINES) {
-        const char *b = packed_b + j / (2 * TILE_LINES) * tile_pair_bytes(k, b_type);
+    bool plain = target->alpha == 1.0f && target->beta == 0.0f && !target->swapped; // the sums are C
+    // Two lines of B's tiles are met by all of A.
+    for (int64_t j = 0; j < columns; j += SUM_ROW) {
+        const char *b = packed_b + j / SUM_ROW * tile_pair_bytes(k, b_type);
         int b_tiles = columns - j > TILE_LINES ? 2 : 1;
-        for (int64_t i = 0; i < rows; i += 2 * TILE_LINES) {
-            const char *a = packed_a + i / (2 * TILE_LINES) * tile_pair_bytes(k, a_type);
+        for (int64_t i = 0; i < rows; i += SUM_ROW) {
+            const char *a = packed_a + i / SUM_ROW * tile_pair_bytes(k, a_type);
             int a_tiles = rows - i > TILE_LINES ? 2 : 1;
+            bool direct = plain && rows - i >= SUM_ROW && columns - j >= SUM_ROW;
+            float *out = direct ? target->c + i * target->row + first_column + j : sum;
             tile_multiply(a_tiles, b_tiles, tile_parts(a_type), tile_parts(b_type), target->swapped, steps, a,
-                          b, sum);
-            for (int tile = 0; tile < 4; tile++) {
-                int64_t row = i + tile / 2 * TILE_LINES;
-                int64_t column = j + tile % 2 * TILE_LINES;
-                if (row >= rows || column >= columns) continue;
-                merge_tile(sum + tile * TILE_LINES * TILE_LINES, target, row, first_column + column, rows - row,
-                           columns - column);
-            }
+                          b, out, direct ? target->row : SUM_ROW);
+            if (!direct) merge_tiles(sum, target, i, first_column + j, rows - i, columns - j);
         }
     }
 }

@@ -113,8 +113,8 @@ VECTOR_INLINE void multiply_one_split(const struct tile_product *t, const char *
     }
 }
 
-/* `steps` tiles of steps. sum: [4][16][16], in the order of the tiles' numbers. */
-VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const char *a, const char *b, float *sum)
+/* `steps` tiles of steps; the sums go to out[32,32], rows `out_row` floats apart. */
+VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const char *a, const char *b, float *out, int64_t out_row)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -129,52 +129,54 @@ VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const ch
         a += t.a_parts * PART_BYTES;
         b += t.b_parts * PART_BYTES;
     }
-    _tile_stored(0, sum, 64);
-    if (t.b_tiles > 1) _tile_stored(1, sum + 256, 64);
-    if (t.a_tiles > 1) _tile_stored(2, sum + 512, 64);
-    if (t.a_tiles > 1 && t.b_tiles > 1) _tile_stored(3, sum + 768, 64);
+    int64_t distance = out_row * (int64_t)sizeof(float);
+    float *below = out + TILE_LINES * out_row;
+    _tile_stored(0, out, distance);
+    if (t.b_tiles > 1) _tile_stored(1, out + TILE_LINES, distance);
+    if (t.a_tiles > 1) _tile_stored(2, below, distance);
+    if (t.a_tiles > 1 && t.b_tiles > 1) _tile_stored(3, below + TILE_LINES, distance);
 }
 
-VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tiles, int64_t steps, const char *a, const char *b, float *sum)
+VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tiles, int64_t steps, const char *a, const char *b, float *out, int64_t out_row)
 {
     if (a_tiles > 1 && b_tiles > 1) {
         t.a_tiles = t.b_tiles = 2;
-        multiply_steps(t, steps, a, b, sum);
+        multiply_steps(t, steps, a, b, out, out_row);
     } else if (a_tiles > 1) {
         t.a_tiles = 2;
         t.b_tiles = 1;
-        multiply_steps(t, steps, a, b, sum);
+        multiply_steps(t, steps, a, b, out, out_row);
     } else if (b_tiles > 1) {
         t.a_tiles = 1;
         t.b_tiles = 2;
-        multiply_steps(t, steps, a, b, sum);
+        multiply_steps(t, steps, a, b, out, out_row);
     } else {
         t.a_tiles = t.b_tiles = 1;
-        multiply_steps(t, steps, a, b, sum);
+        multiply_steps(t, steps, a, b, out, out_row);
     }
 }
 
 /* One or two tiles of A by one or two of B; swapped: A is the product's right operand. */
 static void tile_multiply(int a_tiles, int b_tiles, int a_parts, int b_parts, bool swapped, int64_t steps,
-                          const char *a, const char *b, float *sum)
+                          const char *a, const char *b, float *out, int64_t out_row)
 {
     struct tile_product t = {.a_parts = 1, .b_parts = 1};
     if (a_parts > 1 && b_parts > 1) {
         t.a_parts = t.b_parts = MOST_PARTS;
         if (swapped) {
             t.swapped = true;
-            multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
+            multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
         } else {
-            multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
+            multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
         }
     } else if (a_parts > 1) {
         t.a_parts = MOST_PARTS;
-        multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
+        multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
     } else if (b_parts > 1) {
         t.b_parts = MOST_PARTS;
-        multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
+        multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
     } else {
-        multiply_sized(t, a_tiles, b_tiles, steps, a, b, sum);
+        multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
     }
 }
 
