@@ -19,8 +19,8 @@ struct gemm_tiles {
 #define GEMM_TILE_ROWS    448 // as many as gemm_block packs at a time on the widest level
 #define GEMM_TILE_COLUMNS 704
 #if defined(__AMX_TILE__)
-#define GEMM_ROW_GRAIN    32
-#define GEMM_THIN         16 // packing so few columns for the tile unit costs more than it gains
+#define GEMM_ROW_GRAIN 32
+#define GEMM_THIN      16 // packing so few columns for the tile unit costs more than it gains
 #else
 #define GEMM_ROW_GRAIN 14
 #endif

@@ -16,13 +16,14 @@
 #include "ops/cpu/gemm_block.h"
 
 #include "ops/cpu/amx/tile_kernel.h"
+#include "ops/cpu/amx/tile_rows.h"
 
 #define ROW_BLOCK     448
 #define STEP_BLOCK    512
-#define GROUP_COLUMNS 64 // of B, packed together
+#define GROUP_COLUMNS 64               // of B, packed together
 #define SUM_ROW       (2 * TILE_LINES) // of the sums kept at a time
-#define FEW_ROWS      16 // up to so many the roles are swapped
-#define LEAST_STEPS   32 // below, the unit would mostly multiply zeros
+#define FEW_ROWS      16               // up to so many the roles are swapped
+#define LEAST_STEPS   32               // below, the unit would mostly multiply zeros
 
 _Static_assert(ROW_BLOCK % (2 * TILE_LINES) == 0 && GROUP_COLUMNS % (2 * TILE_LINES) == 0 &&
                    STEP_BLOCK % TILE_STEPS == 0,
@@ -67,11 +68,11 @@ static void merge_row(vector_f32 sum, int64_t count, float alpha, float beta, fl
 }
 
 /* A tile of sums into C at (row, column) of the unit's product; rows and columns: what exists of it. */
-static void merge_tile(const float *sum, const struct target *target, int64_t row, int64_t column,
-                       int64_t rows, int64_t columns)
+static void merge_tile(const float *sum, int64_t sum_row, const struct target *target, int64_t row,
+                       int64_t column, int64_t rows, int64_t columns)
 {
     vector_u32 line[VECTOR_LANES];
-    for (int i = 0; i < TILE_LINES; i++) line[i] = (vector_u32)vector_load(sum + i * SUM_ROW);
+    for (int i = 0; i < TILE_LINES; i++) line[i] = (vector_u32)vector_load(sum + i * sum_row);
     float *c = target->c + row * target->row + column;
     if (target->swapped) {
         vector_transpose(line);
@@ -92,15 +93,15 @@ static void merge_tiles(const float *sum, const struct target *target, int64_t r
 {
     for (int64_t i = 0; i < cpu_min(rows, SUM_ROW); i += TILE_LINES) {
         for (int64_t j = 0; j < cpu_min(columns, SUM_ROW); j += TILE_LINES) {
-            merge_tile(sum + i * SUM_ROW + j, target, row + i, column + j, rows - i, columns - j);
+            merge_tile(sum + i * SUM_ROW + j, SUM_ROW, target, row + i, column + j, rows - i, columns - j);
         }
     }
 }
 
 /* Packed A times one packed group of B, whose first column is `first_column` of C. */
-static void multiply_group(int64_t rows, int64_t columns, int64_t first_column, int64_t k, const char *packed_a,
-                           enum mt_dtype a_type, const char *packed_b, enum mt_dtype b_type,
-                           const struct target *target)
+static void multiply_group(int64_t rows, int64_t columns, int64_t first_column, int64_t k,
+                           const char *packed_a, enum mt_dtype a_type, const char *packed_b,
+                           enum mt_dtype b_type, const struct target *target)
 {
     _Alignas(64) float sum[SUM_ROW * SUM_ROW];
     int64_t steps = (k + TILE_STEPS - 1) / TILE_STEPS;
@@ -138,6 +139,45 @@ static void multiply_block(int64_t rows, int64_t n, int64_t k, struct gemm_opera
     }
 }
 
+/* Steps a block has when they are shared out evenly: no thin last block. */
+static int64_t block_steps(int64_t k)
+{
+    int64_t blocks = (k + STEP_BLOCK - 1) / STEP_BLOCK;
+    return ((k + blocks - 1) / blocks + TILE_STEPS - 1) / TILE_STEPS * TILE_STEPS;
+}
+
+/*
+ * Few rows against whole tiles of a weight's lines, where they are. Returns how many of the n lines that
+ * was; the rest, and what does not fit, goes the common way, to the same bits.
+ */
+static int64_t multiply_few_rows(int64_t m, int64_t n, int64_t k, struct gemm_operand a,
+                                 struct gemm_operand b, float beta, struct target target, char *packed)
+{
+    _Alignas(64) float sums[ROWS_LINES * TILE_LINES];
+    bool fits = a.dtype == MT_F32 && a.column == 1 && b.dtype == MT_BF16 && k % TILE_STEPS == 0 &&
+                tile_pair_bytes(k, a.dtype) <= PACKED_A_BYTES;
+    if (!fits) return 0;
+    struct pack_source rows = {a.data, a.dtype, a.row, a.column};
+    tile_pack(&rows, m, k, TILE_BY_PAIR, packed);
+    // To the compiler the unit's loads read no memory: what was packed must be there.
+    __asm__ volatile("" ::: "memory");
+    int64_t distance = b.column * (int64_t)sizeof(uint16_t);
+    int64_t steps = block_steps(k);
+    int64_t whole = n / ROWS_LINES * ROWS_LINES;
+    for (int64_t line = 0; line < whole; line += ROWS_LINES) {
+        for (int64_t p = 0; p < k; p += steps) {
+            target.beta = p == 0 ? beta : 1.0f;
+            tile_multiply_lines(gemm_operand_at(b, p, line).data, distance,
+                                packed + p / TILE_STEPS * MOST_PARTS * PART_BYTES,
+                                cpu_min(steps, k - p) / TILE_STEPS, (k - p) / TILE_STEPS, sums);
+            for (int64_t i = 0; i < ROWS_LINES; i += TILE_LINES) {
+                merge_tile(sums + i * TILE_LINES, TILE_LINES, &target, line + i, 0, TILE_LINES, m);
+            }
+        }
+    }
+    return whole;
+}
+
 static struct gemm_operand transposed(struct gemm_operand operand)
 {
     return (struct gemm_operand){operand.data, operand.dtype, operand.column, operand.row};
@@ -158,18 +198,19 @@ void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gem
         return;
     }
     struct target target = {.c = c, .row = c_row, .alpha = alpha};
+    int64_t steps = block_steps(k);
+    tile_begin();
     if (m <= FEW_ROWS && b.row == 1) {
+        target.swapped = true;
+        int64_t done = multiply_few_rows(m, n, k, a, b, beta, target, workspace);
+        c += done;
         struct gemm_operand left = a;
-        a = transposed(b);
+        a = transposed(gemm_operand_at(b, 0, done));
         b = transposed(left);
         int64_t rows = m;
-        m = n;
+        m = n - done;
         n = rows;
-        target.swapped = true;
     }
-    tile_begin();
-    int64_t step_blocks = (k + STEP_BLOCK - 1) / STEP_BLOCK;
-    int64_t steps = ((k + step_blocks - 1) / step_blocks + TILE_STEPS - 1) / TILE_STEPS * TILE_STEPS;
     for (int64_t i = 0; i < m; i += ROW_BLOCK) {
         target.c = c + i * (target.swapped ? 1 : c_row);
         for (int64_t p = 0; p < k; p += steps) {

@@ -4,8 +4,8 @@
  *     sum[i][j] = Σ over the steps of A_i · B_j
  *
  * Of two f32 operands six of the nine products of parts are made. What is left out of a term is at most
- * 2^-23 of it, of either sign: what rounding costs an f32 sum. What a sum adds, and in which order, depends on the steps
- * alone: not on how many tiles are side by side, nor on which operand is A.
+ * 2^-23 of it, of either sign: what rounding costs an f32 sum. What a sum adds, and in which order, depends
+ * on the steps alone: not on how many tiles are side by side, nor on which operand is A.
  *
  * The compilers offer the unit as intrinsics only. Tiles 0 to 3 are the sums, 4 and 5 A's, 6 and 7 B's.
  */
@@ -114,7 +114,8 @@ VECTOR_INLINE void multiply_one_split(const struct tile_product *t, const char *
 }
 
 /* `steps` tiles of steps; the sums go to out[32,32], rows `out_row` floats apart. */
-VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const char *a, const char *b, float *out, int64_t out_row)
+VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const char *a, const char *b,
+                                  float *out, int64_t out_row)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -137,7 +138,8 @@ VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const ch
     if (t.a_tiles > 1 && t.b_tiles > 1) _tile_stored(3, below + TILE_LINES, distance);
 }
 
-VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tiles, int64_t steps, const char *a, const char *b, float *out, int64_t out_row)
+VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tiles, int64_t steps,
+                                  const char *a, const char *b, float *out, int64_t out_row)
 {
     if (a_tiles > 1 && b_tiles > 1) {
         t.a_tiles = t.b_tiles = 2;

@@ -73,10 +73,10 @@ static void tile_split_lines(const char *data, int64_t distance, int64_t last, c
         const char *line = data + cpu_min(i, last) * distance;
         vector_f32 first = tile_load(line);
         vector_f32 second = tile_load(line + 64);
-        vector_f32 even = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22,
-                                                  24, 26, 28, 30);
-        vector_f32 odd = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
-                                                 27, 29, 31);
+        vector_f32 even =
+            __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        vector_f32 odd =
+            __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
         tile_store_split(even, odd, i, tile);
     }
 }
@@ -89,7 +89,8 @@ static void tile_split_lines_by_pair(const char *data, int64_t distance, int64_t
         vector_load_transposed(data + half * 64, distance, last, step);
         UNROLL
         for (int j = 0; j < VECTOR_LANES; j += 2) {
-            tile_store_split((vector_f32)step[j], (vector_f32)step[j + 1], (half * VECTOR_LANES + j) / 2, tile);
+            tile_store_split((vector_f32)step[j], (vector_f32)step[j + 1], (half * VECTOR_LANES + j) / 2,
+                             tile);
         }
     }
 }
@@ -115,7 +116,8 @@ static void tile_split_steps_by_line(const char *data, int64_t distance, char *t
 }
 
 /* bf16, the steps of a line neighbours: only moved. */
-static void tile_move_lines(const char *data, int64_t distance, int64_t last, enum tile_order order, char *tile)
+static void tile_move_lines(const char *data, int64_t distance, int64_t last, enum tile_order order,
+                            char *tile)
 {
     if (order == TILE_BY_LINE) {
         for (int i = 0; i < TILE_LINES; i++) memcpy(tile + i * 64, data + cpu_min(i, last) * distance, 64);
@@ -143,7 +145,8 @@ static void tile_move_steps(const char *data, int64_t distance, enum tile_order 
  * One tile and all its parts: 32 steps of `lines` lines. Lines past the last are filled with it: nobody
  * looks at what comes of them. Where the lines of a step are neighbours there must be 16.
  */
-static void tile_pack_lines(const struct pack_source *source, int64_t lines, enum tile_order order, char *tile)
+static void tile_pack_lines(const struct pack_source *source, int64_t lines, enum tile_order order,
+                            char *tile)
 {
     bool along_steps = source->step == 1;
     int64_t distance = (along_steps ? source->line : source->step) * (int64_t)mt_dtype_bytes(source->dtype);
