@@ -18,7 +18,7 @@ struct gemm_tiles {
 
 #define GEMM_TILE_ROWS    448 // as many as gemm_block packs at a time on the widest level
 #define GEMM_TILE_COLUMNS 704
-#if defined(__AMX_TILE__)
+#if defined(MT_CPU_TILE_UNIT)
 #define GEMM_ROW_GRAIN 32
 #define GEMM_THIN      16 // packing so few columns for the tile unit costs more than it gains
 #else
@@ -110,7 +110,7 @@ static inline void gemm_tile(const struct gemm_tiles *tiles, int64_t index, int6
     float *target = c + row * c_row + column;
     a = gemm_operand_at(a, row, 0);
     b = gemm_operand_at(b, 0, column);
-#if defined(__AMX_TILE__)
+#if defined(MT_CPU_TILE_UNIT)
     // With A transposed (a weight's gradient) rows are features, too; elsewhere they must not matter.
     if (n <= GEMM_THIN || (a.column != 1 && m <= GEMM_THIN)) {
         mt_cpu_v4_gemm_block(rows, columns, k, alpha, a, b, beta, target, c_row, workspace);

@@ -72,7 +72,7 @@ static void merge_tile(const float *sum, int64_t sum_row, const struct target *t
                        int64_t column, int64_t rows, int64_t columns)
 {
     vector_u32 line[VECTOR_LANES];
-    for (int i = 0; i < TILE_LINES; i++) line[i] = (vector_u32)vector_load(sum + i * sum_row);
+    for (int i = 0; i < VECTOR_LANES; i++) line[i] = (vector_u32)vector_load(sum + i * sum_row);
     float *c = target->c + row * target->row + column;
     if (target->swapped) {
         vector_transpose(line);
@@ -81,7 +81,7 @@ static void merge_tile(const float *sum, int64_t sum_row, const struct target *t
         rows = columns;
         columns = swap;
     }
-    for (int64_t i = 0; i < cpu_min(rows, TILE_LINES); i++) {
+    for (int64_t i = 0; i < cpu_min(rows, VECTOR_LANES); i++) {
         merge_row((vector_f32)line[i], cpu_min(columns, TILE_LINES), target->alpha, target->beta,
                   c + i * target->row);
     }

@@ -110,7 +110,7 @@ static void tile_split_steps_by_line(const char *data, int64_t distance, char *t
     for (int half = 0; half < 2; half++) {
         vector_load_transposed(data + half * distance, 2 * distance, VECTOR_LANES - 1, line[half]);
     }
-    for (int i = 0; i < TILE_LINES; i++) {
+    for (int i = 0; i < VECTOR_LANES; i++) {
         tile_store_split((vector_f32)line[0][i], (vector_f32)line[1][i], i, tile);
     }
 }
