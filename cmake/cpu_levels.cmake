@@ -1,8 +1,7 @@
 # The kernels in src/ops/cpu are compiled once per instruction-set level; cpu.c picks one at run time.
 
+# Compiles the files named by the variable `kernels` for a level, with the flags that follow.
 function(metier_add_cpu_level target level)
-    file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/*.c)
-    list(REMOVE_ITEM kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/cpu.c)
     set(objects metier_cpu_${level})
     add_library(${objects} OBJECT ${kernels})
     target_include_directories(${objects} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
@@ -17,10 +16,19 @@ function(metier_add_cpu_level target level)
 endfunction()
 
 function(metier_add_cpu_levels target)
+    file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/*.c)
+    list(REMOVE_ITEM kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/cpu.c)
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
         metier_add_cpu_level(${target} v1 -march=x86-64)
         metier_add_cpu_level(${target} v3 -march=x86-64-v3)
         metier_add_cpu_level(${target} v4 -march=x86-64-v4 -mprefer-vector-width=512)
+        # Of the level above v4 only what multiplies matrices differs.
+        file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/amx/*.c)
+        foreach(name gemm grouped_gemm attention cross_entropy)
+            list(APPEND kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/${name}.c)
+        endforeach()
+        metier_add_cpu_level(${target} amx -march=x86-64-v4 -mprefer-vector-width=512 -mamx-tile -mamx-bf16
+            -DMT_CPU_TILE_UNIT)
     else()
         metier_add_cpu_level(${target} base)
     endif()

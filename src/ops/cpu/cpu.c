@@ -2,12 +2,19 @@
  * The cpu device: picks the instruction-set level and fills the table. Compiled once; the kernels
  * beside it are compiled once per level.
  */
+#define _DEFAULT_SOURCE // syscall
 #include "ops/cpu/cpu.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "ops/ref/ref.h"
 
@@ -16,6 +23,7 @@ struct cpu_level {
     const char *description;
     bool (*available)(void);
     const struct mt_op_impl *(*table)(void);
+    const struct mt_op_impl *(*below)(void); // what it lacks; NULL: ref's
 };
 
 #if defined(__x86_64__)
@@ -23,6 +31,7 @@ struct cpu_level {
 const struct mt_op_impl *mt_cpu_v1_table(void);
 const struct mt_op_impl *mt_cpu_v3_table(void);
 const struct mt_op_impl *mt_cpu_v4_table(void);
+const struct mt_op_impl *mt_cpu_amx_table(void);
 
 static bool always(void)
 {
@@ -41,11 +50,34 @@ static bool has_v4(void)
            __builtin_cpu_supports("avx512cd");
 }
 
+/*
+ * The tile unit: the processor has it, and Linux grants it. A process must ask (its threads save 8 KiB more
+ * once they use it), and asking again does no harm; a kernel that does not know the unit refuses.
+ */
+static bool has_amx(void)
+{
+#if defined(__linux__)
+    const unsigned bf16_and_tile = 1u << 22 | 1u << 24;
+    const long request_permission = 0x1023; // ARCH_REQ_XCOMP_PERM
+    const long tile_data = 18;              // XFEATURE_XTILEDATA
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    if (!has_v4() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+    if ((edx & bf16_and_tile) != bf16_and_tile) return false;
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return false;
+#endif
+}
+
 // Best first.
 static const struct cpu_level levels[] = {
-    {"v4", "x86-64-v4 (AVX-512)", has_v4, mt_cpu_v4_table},
-    {"v3", "x86-64-v3 (AVX2)", has_v3, mt_cpu_v3_table},
-    {"v1", "x86-64 (SSE2)", always, mt_cpu_v1_table},
+    {"amx", "x86-64-v4 and AMX", has_amx, mt_cpu_amx_table, mt_cpu_v4_table},
+    {"v4", "x86-64-v4 (AVX-512)", has_v4, mt_cpu_v4_table, NULL},
+    {"v3", "x86-64-v3 (AVX2)", has_v3, mt_cpu_v3_table, NULL},
+    {"v1", "x86-64 (SSE2)", always, mt_cpu_v1_table, NULL},
 };
 
 #else
@@ -58,7 +90,7 @@ static bool always(void)
 }
 
 static const struct cpu_level levels[] = {
-    {"base", "portable", always, mt_cpu_base_table},
+    {"base", "portable", always, mt_cpu_base_table, NULL},
 };
 
 #endif
@@ -85,9 +117,11 @@ enum mt_status mt_cpu_init(struct mt_device *device, int threads)
     status = mt_ref_init(device, 1);
     if (status != MT_OK) return status;
     const struct mt_op_impl *table = level->table();
+    const struct mt_op_impl *below = level->below == NULL ? table : level->below();
     for (int op = 0; op < MT_OP_COUNT; op++) {
-        device->own[op] = table[op].run != NULL;
-        if (device->own[op]) device->impl[op] = table[op];
+        const struct mt_op_impl *impl = table[op].run != NULL ? &table[op] : &below[op];
+        device->own[op] = impl->run != NULL;
+        if (device->own[op]) device->impl[op] = *impl;
     }
     device->threads = threads > 0 ? threads : omp_get_num_procs();
     (void)snprintf(device->description, sizeof device->description, "cpu, %s, %d thread%s",

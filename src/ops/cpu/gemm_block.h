@@ -34,4 +34,11 @@ size_t MT_CPU(gemm_block_workspace)(void);
 void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
                         struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace);
 
+#if defined(MT_CPU_TILE_UNIT) // set for the level amx
+/* The level below, for products that the tile unit does not gain from. */
+size_t mt_cpu_v4_gemm_block_workspace(void);
+void mt_cpu_v4_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
+                          struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace);
+#endif
+
 #endif

@@ -18,6 +18,12 @@ struct gemm_tiles {
 
 #define GEMM_TILE_ROWS    448 // as many as gemm_block packs at a time on the widest level
 #define GEMM_TILE_COLUMNS 704
+#if defined(MT_CPU_TILE_UNIT)
+#define GEMM_ROW_GRAIN 32
+#define GEMM_THIN      16 // packing so few columns for the tile unit costs more than it gains
+#else
+#define GEMM_ROW_GRAIN 14
+#endif
 #define GEMM_ENOUGH_TILES 32        // no need to cut finer for the sake of threads
 #define GEMM_SMALL_TILE   (1 << 20) // multiplications: what is not worth cutting
 
@@ -40,7 +46,7 @@ static inline struct gemm_tiles gemm_cut(int64_t m, int64_t n, int64_t k, int64_
     int64_t most_rows = GEMM_TILE_ROWS;
     int64_t most_columns = GEMM_TILE_COLUMNS;
     for (;;) {
-        tiles.tile_rows = gemm_even_piece(m, most_rows, 14);
+        tiles.tile_rows = gemm_even_piece(m, most_rows, GEMM_ROW_GRAIN);
         tiles.tile_columns = gemm_even_piece(n, most_columns, 64);
         tiles.row_tiles = (m + tiles.tile_rows - 1) / tiles.tile_rows;
         tiles.column_tiles = (n + tiles.tile_columns - 1) / tiles.tile_columns;
@@ -99,10 +105,19 @@ static inline void gemm_tile(const struct gemm_tiles *tiles, int64_t index, int6
 {
     int64_t row = index / tiles->column_tiles * tiles->tile_rows;
     int64_t column = index % tiles->column_tiles * tiles->tile_columns;
-    MT_CPU(gemm_block)
-    (cpu_min(tiles->tile_rows, m - row), cpu_min(tiles->tile_columns, n - column), k, alpha,
-     gemm_operand_at(a, row, 0), gemm_operand_at(b, 0, column), beta, c + row * c_row + column, c_row,
-     workspace);
+    int64_t rows = cpu_min(tiles->tile_rows, m - row);
+    int64_t columns = cpu_min(tiles->tile_columns, n - column);
+    float *target = c + row * c_row + column;
+    a = gemm_operand_at(a, row, 0);
+    b = gemm_operand_at(b, 0, column);
+#if defined(MT_CPU_TILE_UNIT)
+    // With A transposed (a weight's gradient) rows are features, too; elsewhere they must not matter.
+    if (n <= GEMM_THIN || (a.column != 1 && m <= GEMM_THIN)) {
+        mt_cpu_v4_gemm_block(rows, columns, k, alpha, a, b, beta, target, c_row, workspace);
+        return;
+    }
+#endif
+    MT_CPU(gemm_block)(rows, columns, k, alpha, a, b, beta, target, c_row, workspace);
 }
 
 #endif

@@ -42,17 +42,9 @@ VECTOR_INLINE vector_f32 vector_from_f16(vector_u32 half)
     return (vector_f32)(sign | (special & is_special) | (finite & ~is_special));
 }
 
-/*
- * Loads a square of 32-bit lanes, transposed: lane i of column[j] is lane j of row i, rows `distance` bytes
- * apart. Rows past `last` are read as that one.
- */
-VECTOR_INLINE void vector_load_transposed(const char *data, int64_t distance, int64_t last,
-                                          vector_u32 column[VECTOR_LANES])
+/* Transposes a square of 32-bit lanes: lane i of column[j] becomes lane j of column[i]. */
+VECTOR_INLINE void vector_transpose(vector_u32 column[VECTOR_LANES])
 {
-    UNROLL
-    for (int i = 0; i < VECTOR_LANES; i++) {
-        column[i] = *(const memory_u32 *)(data + (i < last ? i : last) * distance);
-    }
     // Every four rows, within each 128-bit part.
     UNROLL
     for (int i = 0; i < VECTOR_LANES; i += 4) {
@@ -86,6 +78,20 @@ VECTOR_INLINE void vector_load_transposed(const char *data, int64_t distance, in
         column[i] = even;
     }
 #endif
+}
+
+/*
+ * Loads a square of 32-bit lanes, transposed: lane i of column[j] is lane j of row i, rows `distance` bytes
+ * apart. Rows past `last` are read as that one.
+ */
+VECTOR_INLINE void vector_load_transposed(const char *data, int64_t distance, int64_t last,
+                                          vector_u32 column[VECTOR_LANES])
+{
+    UNROLL
+    for (int i = 0; i < VECTOR_LANES; i++) {
+        column[i] = *(const memory_u32 *)(data + (i < last ? i : last) * distance);
+    }
+    vector_transpose(column);
 }
 
 #endif
