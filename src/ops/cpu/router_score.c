@@ -146,7 +146,7 @@ enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void
 }
 
 /* dz = p (g - <p,g>), or added to what dz holds. */
-static void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts, bool accumulate)
+VECTOR_INLINE void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts, bool accumulate)
 {
     // In double: where gradients nearly cancel (a balance loss near balance), its error would be what is
     // left.
@@ -174,23 +174,42 @@ static void sigmoid_row_backward(const float *p, const float *g, float *dz, int6
     }
 }
 
+/* Rows of a softmax; the number of experts is a constant wherever this is inlined for a usual one. */
+VECTOR_INLINE void softmax_backward(const struct mt_router_score_backward_args *a, int64_t experts,
+                                    int threads)
+{
+    int64_t tokens = a->probs.dim[0];
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < tokens; i++) {
+        softmax_row_backward(cpu_row(&a->probs, i), cpu_row(&a->dprobs, i), cpu_row(&a->dlogits, i), experts,
+                             a->accumulate);
+    }
+}
+
+static void sigmoid_backward(const struct mt_router_score_backward_args *a, int threads)
+{
+    int64_t tokens = a->probs.dim[0];
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < tokens; i++) {
+        sigmoid_row_backward(cpu_row(&a->probs, i), cpu_row(&a->dprobs, i), cpu_row(&a->dlogits, i),
+                             a->probs.dim[1], a->accumulate);
+    }
+}
+
 enum mt_status MT_CPU(router_score_backward)(struct mt_device *device, const void *args)
 {
     const struct mt_router_score_backward_args *a = args;
     bool fast = cpu_is_f32(&a->probs) && cpu_is_f32(&a->dprobs) && cpu_is_f32(&a->dlogits);
     if (!fast) return mt_ref_router_score_backward(device, args);
-    int64_t tokens = a->probs.dim[0];
-    int64_t experts = a->probs.dim[1];
-#pragma omp parallel for num_threads(cpu_threads(device, tokens *experts)) schedule(static)
-    for (int64_t i = 0; i < tokens; i++) {
-        const float *p = cpu_row(&a->probs, i);
-        const float *g = cpu_row(&a->dprobs, i);
-        float *dz = cpu_row(&a->dlogits, i);
-        if (a->kind == MT_SCORE_SOFTMAX) {
-            softmax_row_backward(p, g, dz, experts, a->accumulate);
-        } else {
-            sigmoid_row_backward(p, g, dz, experts, a->accumulate);
-        }
+    int threads = cpu_threads(device, mt_tensor_count(&a->probs));
+    if (a->kind != MT_SCORE_SOFTMAX) {
+        sigmoid_backward(a, threads);
+        return MT_OK;
+    }
+    switch (a->probs.dim[1]) {
+    case 64: softmax_backward(a, 64, threads); break;
+    case 128: softmax_backward(a, 128, threads); break;
+    default: softmax_backward(a, a->probs.dim[1], threads); break;
     }
     return MT_OK;
 }
