@@ -254,18 +254,6 @@ class Model:
             scales.append(aux)
         return losses, scales
 
-    def dependence(self, tensors, run, settings):
-        """The smallest singular value of any group of expert outputs L_o compares, each at length 1."""
-        smallest = 1.0
-        for layer, captured in run.routers.items():
-            routing = self.routing(tensors, run, layer, settings)
-            outputs = self.expert_outputs(tensors, layer, captured.inputs, routing.expert.clamp(min=0))
-            every = torch.ones(outputs.shape[0], dtype=torch.bool)
-            groups = objective.ortho_groups(outputs.detach().double(), routing, every, settings)
-            groups = F.normalize(groups, dim=-1)
-            smallest = min(smallest, float(torch.linalg.svdvals(groups)[:, -1].min()))
-        return smallest
-
     def term_weights(self, term, losses, scales, settings, tensors, first_layer):
         """A term's weight in each layer, on the first batch: a constant of the gradient."""
         values = [float(parts[term].detach()) for parts in losses]
