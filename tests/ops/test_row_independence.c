@@ -360,7 +360,7 @@ static void check_level(struct mt_device *device)
 #define TOKENS    450
 
 /* One call over sequences given by their ends; the arrays start at the first of them. */
-static void attend(struct mt_device *device, float *q, float *kv, const int32_t *offsets, int64_t sequences,
+static void attend(struct mt_device *device, float *q, float *kv, int32_t *offsets, int64_t sequences,
                    float *out)
 {
     int64_t tokens = offsets[sequences];
@@ -368,8 +368,8 @@ static void attend(struct mt_device *device, float *q, float *kv, const int32_t 
         .q = mt_tensor_3d(q, MT_F32, tokens, HEADS, HEAD),
         .k = mt_tensor_3d(kv, MT_F32, tokens, KEY_HEADS, HEAD),
         .v = mt_tensor_3d(kv, MT_F32, tokens, KEY_HEADS, HEAD),
-        .q_offsets = mt_tensor_1d((void *)(uintptr_t)offsets, MT_I32, sequences + 1),
-        .k_offsets = mt_tensor_1d((void *)(uintptr_t)offsets, MT_I32, sequences + 1),
+        .q_offsets = mt_tensor_1d(offsets, MT_I32, sequences + 1),
+        .k_offsets = mt_tensor_1d(offsets, MT_I32, sequences + 1),
         .out = mt_tensor_3d(out, MT_F32, tokens, HEADS, HEAD),
         .scale = 0.2f,
     };
@@ -378,7 +378,7 @@ static void attend(struct mt_device *device, float *q, float *kv, const int32_t 
 
 static void check_sequences(struct mt_device *device)
 {
-    static const int32_t offsets[SEQUENCES + 1] = {0, 1, 4, 150, TOKENS};
+    int32_t offsets[SEQUENCES + 1] = {0, 1, 4, 150, TOKENS};
     size_t count = (size_t)TOKENS * HEADS * HEAD;
     float *q = floats(count);
     float *kv = floats(count);

@@ -146,7 +146,8 @@ enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void
 }
 
 /* dz = p (g - <p,g>), or added to what dz holds. */
-VECTOR_INLINE void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts, bool accumulate)
+VECTOR_INLINE void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts,
+                                        bool accumulate)
 {
     // In double: where gradients nearly cancel (a balance loss near balance), its error would be what is
     // left.
