@@ -46,6 +46,9 @@ struct mt_run_length {
 enum mt_status mt_corpus_length(const struct mt_corpus *corpus, const struct mt_train_settings *settings,
                                 bool survey, struct mt_run_length *length);
 
+/* Bytes of all files that are trained on, unpacked. */
+uint64_t mt_corpus_bytes(const struct mt_corpus *corpus, const struct mt_train_settings *settings);
+
 /* Sequences a micro-batch has at the most: an example has two tokens at least. */
 int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings);
 

@@ -28,6 +28,9 @@ struct mt_run_numbers {
     uint64_t evaluations;   // done
     uint64_t fruitless;     // evaluations since the best
     uint64_t metrics_bytes; // length of metrics.jsonl at this step: a resumed run cuts it there
+    uint64_t steps;         // of the whole run
+    uint64_t epoch_draws;   // rows an epoch draws
+    uint64_t data_bytes;    // of the files trained on, unpacked
     bool finished;          // the run ended here
 };
 
