@@ -76,7 +76,8 @@ static int report(const struct arguments *arguments, const struct mt_run_outcome
     }
     if (outcome->end == MT_RUN_FINISHED_BEFORE)
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
-    printf("%s: as trained, %" PRIu64 " steps\n", outcome->result, outcome->step);
+    printf("%s: as trained, %" PRIu64 " step%s\n", outcome->result, outcome->step,
+           outcome->step == 1 ? "" : "s");
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
                outcome->best_step, outcome->best_loss);

@@ -102,7 +102,8 @@ static struct mt_batch_options batch_options(const struct mt_corpus *corpus,
     return (struct mt_batch_options){.example = {.tokenizer = corpus->tokenizer,
                                                  .template = corpus->template,
                                                  .special = corpus->special,
-                                                 .max_length = settings->max_length},
+                                                 .max_length = settings->max_length,
+                                                 .vocabulary = corpus->vocabulary},
                                      .layout = settings->batching,
                                      .examples = settings->examples,
                                      .tokens = settings->tokens,
@@ -192,7 +193,7 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
                               const struct mt_log *log, struct mt_corpus *corpus)
 {
     const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
-    *corpus = (struct mt_corpus){.ctx = ctx};
+    *corpus = (struct mt_corpus){.ctx = ctx, .vocabulary = config->vocab_size};
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
     if (status == MT_OK) status = find_special(corpus, tokenizer, config);
     if (status == MT_OK)

@@ -16,6 +16,7 @@ struct mt_corpus {
     struct mt_tokenizer *tokenizer;
     struct mt_chat_template *template;
     struct mt_special_ids special;
+    int64_t vocabulary;           // tokens of the model
     struct mt_dataset **datasets; // of the sources, then of the held-out ones
     size_t dataset_count;
     struct mt_batches *training;

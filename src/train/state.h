@@ -79,6 +79,9 @@ const struct mt_run_numbers *mt_state_numbers(const struct mt_state_reader *read
 enum mt_status mt_state_load(struct mt_device *device, const struct mt_state_reader *reader,
                              const struct mt_run_tensors *tensors);
 
+/* Removes temporary folders left by killed runs. */
+enum mt_status mt_state_sweep(struct mt_context *ctx, const char *folder);
+
 /*
  * Removes checkpoints but for the newest `keep` (at least 1) and that of best_step (0: none), and temporary
  * folders left by killed runs.

@@ -68,7 +68,11 @@ static enum mt_status open_folder(struct mt_trainer *trainer, struct mt_state_re
     enum mt_status status =
         mt_run_folder_name(trainer->ctx, trainer->settings->out, trains_lora(trainer) ? "adapter" : "model",
                            &trainer->arena, folder);
-    if (status == MT_OK && !trainer->options.plan_only) status = mt_run_folder_open(folder);
+    if (status == MT_OK && !trainer->options.plan_only) {
+        status = mt_run_folder_open(folder);
+        // A run that has finished saves, and so prunes, no more.
+        if (status == MT_OK) status = mt_state_sweep(trainer->ctx, folder->checkpoints);
+    }
     if (status != MT_OK) return status;
     status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
     if (status != MT_OK) return status;

@@ -49,6 +49,16 @@ expect 2 "lora.rank" train "$config" lora.rnak=3
 expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
 expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
 
+# A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
+sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"
+"$metier" init --config "$place/narrow.json" --dtype f32 --out "$place/narrow" >/dev/null 2>&1
+cp "$place/model/tokenizer.json" "$place/narrow"
+expect 2 "is this its tokenizer?" train "$config" model="$place/narrow" out="$place/deep/down/none" --dry-run
+mkdir "$place/mine"
+cp "$config" "$place/mine/config.yaml"
+expect 2 "nor the folder of a run" train "$place/mine/config.yaml" out="$place/mine"
+same run.yaml mine/config.yaml
+
 expect 0 "what learns" train "$config" --dry-run
 grep -q "in all" "$place/text" && grep -q "live: the router learns in 2" "$place/text" && grep -q "120 examples" "$place/text"
 result $? "the dry run says less than it should"
