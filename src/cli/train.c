@@ -46,11 +46,23 @@ static enum mt_status collect_words(struct mt_context *ctx, const struct cli_arg
     return mt_fail(ctx, MT_ERR_USAGE, "--device is '%.64s...'", arguments->device);
 }
 
+/* A word as a shell reads it: in quotes unless every character is harmless. */
+static void print_word(const char *word)
+{
+    static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    bool plain = word[0] != '\0' && strspn(word, harmless) == strlen(word);
+    (void)fputs(plain ? " " : " '", stderr);
+    for (const char *c = word; *c != '\0'; c++)
+        (void)fputs(*c == '\'' ? "'\\''" : (char[]){*c, '\0'}, stderr);
+    if (!plain) (void)fputc('\'', stderr);
+}
+
 /* The command that goes on with a run, in the words it was started with. */
 static void say_how_to_resume(const struct arguments *arguments)
 {
-    (void)fprintf(stderr, "metier train: to go on: metier train %s", arguments->config);
-    for (size_t i = 0; i < arguments->word_count; i++) (void)fprintf(stderr, " %s", arguments->words[i]);
+    (void)fprintf(stderr, "metier train: to go on: metier train");
+    print_word(arguments->config);
+    for (size_t i = 0; i < arguments->word_count; i++) print_word(arguments->words[i]);
     (void)fprintf(stderr, "\n");
 }
 
@@ -64,7 +76,8 @@ static int report(const struct arguments *arguments, const struct mt_run_outcome
     }
     if (outcome->end == MT_RUN_FINISHED_BEFORE)
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
-    printf("%s: as trained, %" PRIu64 " steps\n", outcome->result, outcome->step);
+    printf("%s: as trained, %" PRIu64 " step%s\n", outcome->result, outcome->step,
+           outcome->step == 1 ? "" : "s");
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
                outcome->best_step, outcome->best_loss);

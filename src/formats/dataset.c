@@ -245,6 +245,11 @@ uint64_t mt_dataset_rows(const struct mt_dataset *dataset)
     return dataset->rows;
 }
 
+uint64_t mt_dataset_bytes(const struct mt_dataset *dataset)
+{
+    return dataset->mapping.bytes;
+}
+
 // ------------------------------------------------------------------ lines and plain text
 
 struct mt_row_span mt_walk_line(struct mt_row_walk *walk)

@@ -98,6 +98,7 @@ enum mt_status mt_dataset_open_memory(struct mt_context *ctx, const char *name, 
 const char *mt_dataset_path(const struct mt_dataset *dataset);
 enum mt_dataset_format mt_dataset_format(const struct mt_dataset *dataset);
 uint64_t mt_dataset_rows(const struct mt_dataset *dataset);
+uint64_t mt_dataset_bytes(const struct mt_dataset *dataset); // of the text, unpacked
 
 /* "jsonl", ...; what a configuration calls a format. MT_DATASET_FORMATS for an unknown name. */
 const char *mt_dataset_format_name(enum mt_dataset_format format);

@@ -48,6 +48,7 @@ struct mt_batches {
     struct mt_batch_position position;
     struct mt_batch_counts counts;
     uint64_t barren; // draws since the last example
+    bool surveyed;   // an epoch was gone through: its bad rows have been named
     // The step at hand.
     struct mt_id_list ids;
     struct mt_id_list labels;
@@ -197,6 +198,8 @@ static enum mt_status bad_row(struct mt_batches *b, enum mt_status status)
 {
     b->counts.bad_rows++;
     if (b->options.stop_at_bad_row) return status;
+    // Other epochs would name the same rows again, and so does what follows a survey.
+    if (b->position.epoch > 0 || b->surveyed) return MT_OK;
     if (b->counts.bad_rows <= MOST_BAD_ROWS_NAMED)
         mt_log_warning(b->options.log, "%s; skipped", b->ctx->message);
     if (b->counts.bad_rows == MOST_BAD_ROWS_NAMED) {
@@ -280,7 +283,7 @@ static enum mt_status find_step(struct mt_batches *b)
         if (b->barren >= b->draws) {
             return mt_fail(b->ctx, MT_ERR_FORMAT,
                            "no row of the data gives an example (%llu bad, %llu without an answer within "
-                           "max_length)",
+                           "data.max_length)",
                            (unsigned long long)b->counts.bad_rows,
                            (unsigned long long)b->counts.without_answer);
         }
@@ -393,8 +396,6 @@ enum mt_status mt_batches_survey(struct mt_batches *b, uint64_t epoch, struct mt
 {
     const struct mt_batch_position before = b->position;
     const struct mt_batch_counts counted = b->counts;
-    const struct mt_log *log = b->options.log;
-    if (epoch > 0) b->options.log = NULL; // the first epoch has named the bad rows
     b->counts = (struct mt_batch_counts){0};
     b->position = (struct mt_batch_position){.epoch = epoch};
     enum mt_status status = MT_OK;
@@ -405,7 +406,7 @@ enum mt_status mt_batches_survey(struct mt_batches *b, uint64_t epoch, struct mt
     }
     *counts = b->counts;
     b->counts = counted;
-    b->options.log = log;
+    b->surveyed = true;
     b->position = before;
     b->barren = 0;
     b->window_ready = false;

@@ -102,7 +102,8 @@ static struct mt_batch_options batch_options(const struct mt_corpus *corpus,
     return (struct mt_batch_options){.example = {.tokenizer = corpus->tokenizer,
                                                  .template = corpus->template,
                                                  .special = corpus->special,
-                                                 .max_length = settings->max_length},
+                                                 .max_length = settings->max_length,
+                                                 .vocabulary = corpus->vocabulary},
                                      .layout = settings->batching,
                                      .examples = settings->examples,
                                      .tokens = settings->tokens,
@@ -126,7 +127,9 @@ static enum mt_status make_training(struct mt_corpus *corpus, const struct mt_tr
         sources[i] = batch_source(corpus, settings, i);
         sources[i].first = parts.held;
         sources[i].count = parts.trained;
-        if (parts.trained == 0) {
+        if (parts.held + parts.trained == 0) {
+            status = mt_fail(corpus->ctx, MT_ERR_FORMAT, "%s: has no rows", settings->sources[i].path);
+        } else if (parts.trained == 0) {
             status = mt_fail(corpus->ctx, MT_ERR_USAGE, "%s: evaluation.split leaves no row to train on",
                              settings->sources[i].path);
         }
@@ -190,7 +193,7 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
                               const struct mt_log *log, struct mt_corpus *corpus)
 {
     const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
-    *corpus = (struct mt_corpus){.ctx = ctx};
+    *corpus = (struct mt_corpus){.ctx = ctx, .vocabulary = config->vocab_size};
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
     if (status == MT_OK) status = find_special(corpus, tokenizer, config);
     if (status == MT_OK)
@@ -227,15 +230,23 @@ enum mt_status mt_corpus_length(const struct mt_corpus *corpus, const struct mt_
         if (status != MT_OK) return status;
         if (epoch == 0) length->epoch = counts;
         double part = fmin(1.0, epochs - (double)epoch);
-        length->steps += (uint64_t)ceil(part * (double)counts.steps);
+        // 0.07 of 100 steps are 7, though the product is a little above.
+        length->steps += (uint64_t)ceil(part * (double)counts.steps - 1e-6);
     }
     length->epoch_steps = length->epoch.steps;
     if (given) length->steps = (uint64_t)settings->steps;
     if (length->steps > 0) return MT_OK;
-    return mt_fail(corpus->ctx, MT_ERR_FORMAT,
-                   "no row of the data gives an example (%llu bad, %llu without an answer within max_length)",
-                   (unsigned long long)length->epoch.bad_rows,
-                   (unsigned long long)length->epoch.without_answer);
+    return mt_fail(
+        corpus->ctx, MT_ERR_FORMAT,
+        "no row of the data gives an example (%llu bad, %llu without an answer within data.max_length)",
+        (unsigned long long)length->epoch.bad_rows, (unsigned long long)length->epoch.without_answer);
+}
+
+uint64_t mt_corpus_bytes(const struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < settings->source_count; i++) bytes += mt_dataset_bytes(corpus->datasets[i]);
+    return bytes;
 }
 
 int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings)

@@ -16,6 +16,7 @@ struct mt_corpus {
     struct mt_tokenizer *tokenizer;
     struct mt_chat_template *template;
     struct mt_special_ids special;
+    int64_t vocabulary;           // tokens of the model
     struct mt_dataset **datasets; // of the sources, then of the held-out ones
     size_t dataset_count;
     struct mt_batches *training;
@@ -45,6 +46,9 @@ struct mt_run_length {
  */
 enum mt_status mt_corpus_length(const struct mt_corpus *corpus, const struct mt_train_settings *settings,
                                 bool survey, struct mt_run_length *length);
+
+/* Bytes of all files that are trained on, unpacked. */
+uint64_t mt_corpus_bytes(const struct mt_corpus *corpus, const struct mt_train_settings *settings);
 
 /* Sequences a micro-batch has at the most: an example has two tokens at least. */
 int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings);

@@ -156,6 +156,22 @@ static enum mt_status encode_pieces(struct mt_example_maker *maker, struct mt_ex
     return status;
 }
 
+/* A token the model does not know cannot be trained on, and rarely comes alone: the tokenizer is another's.
+ */
+static enum mt_status check_ids(const struct mt_example_maker *maker, const struct mt_row *row,
+                                const struct mt_example *example)
+{
+    int64_t vocabulary = maker->options.vocabulary;
+    for (size_t i = 0; vocabulary > 0 && i < example->ids.count; i++) {
+        if (example->ids.data[i] < vocabulary) continue;
+        return mt_fail(
+            maker->ctx, MT_ERR_USAGE,
+            "%s:%llu: becomes token %ld, but the model has tokens 0 to %lld only: is this its tokenizer?",
+            row->file, (unsigned long long)row->line, (long)example->ids.data[i], (long long)vocabulary - 1);
+    }
+    return MT_OK;
+}
+
 /* Cuts the end off and counts what is lost. */
 static void truncate_example(struct mt_example *example, int64_t max_length)
 {
@@ -204,6 +220,7 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
         }
     }
     if (status == MT_OK) status = encode_pieces(maker, example);
+    if (status == MT_OK) status = check_ids(maker, row, example);
     if (status != MT_OK) return status;
     truncate_example(example, maker->options.max_length);
     shift_labels(example);

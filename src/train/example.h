@@ -43,6 +43,7 @@ struct mt_example_options {
     const struct mt_chat_template *template; // borrowed
     struct mt_special_ids special;
     int64_t max_length; // tokens; what is longer loses its end. 0: no limit
+    int64_t vocabulary; // tokens the model has: a row that becomes another is refused. 0: any
 };
 
 /* How the rows of one file are read. */

@@ -1,39 +1,83 @@
-/* Signals that wait until they are asked for. */
+/* A thread that waits for signals. */
 #include "train/interrupt.h"
 
-#include <time.h>
+#include <unistd.h>
 
-static sigset_t both(void)
+static const int asked[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Those that the process does not ignore; false when it ignores them all. */
+static bool find_signals(sigset_t *signals)
 {
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
-    return signals;
+    bool any = false;
+    (void)sigemptyset(signals);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        struct sigaction action;
+        if (sigaction(asked[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+        (void)sigaddset(signals, asked[i]);
+        any = true;
+    }
+    return any;
 }
 
-void mt_interrupt_begin(struct mt_interrupt *interrupt)
+/* A person should know that it was heard: a step may take minutes. */
+static void answer(FILE *terminal)
 {
-    const sigset_t signals = both();
-    *interrupt = (struct mt_interrupt){0};
-    interrupt->begun = pthread_sigmask(SIG_BLOCK, &signals, &interrupt->before) == 0;
+    if (terminal == NULL) return;
+    (void)fprintf(terminal, "%sstopping: the step at hand is finished and saved; once more ends at once\n",
+                  isatty(fileno(terminal)) ? "\r\033[K" : "");
+    (void)fflush(terminal);
 }
 
-int mt_interrupt_seen(struct mt_interrupt *interrupt)
+static void *wait_for_signals(void *self)
 {
-    if (!interrupt->begun || interrupt->seen != 0) return interrupt->seen;
-    const sigset_t signals = both();
-    const struct timespec now = {0};
-    int signal = sigtimedwait(&signals, NULL, &now);
-    if (signal <= 0) return 0;
-    interrupt->seen = signal;
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL); // whoever asks twice wants out
-    return signal;
+    struct mt_interrupt *interrupt = self;
+    for (;;) {
+        int signal = 0;
+        if (sigwait(&interrupt->signals, &signal) != 0) continue;
+        if (atomic_load(&interrupt->over)) return NULL;
+        if (atomic_load(&interrupt->seen) == 0) {
+            atomic_store(&interrupt->seen, signal);
+            answer(interrupt->terminal);
+            continue;
+        }
+        (void)pthread_sigmask(SIG_UNBLOCK, &interrupt->signals, NULL);
+        (void)pthread_kill(pthread_self(), signal);
+    }
+}
+
+void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal)
+{
+    interrupt->begun = false;
+    interrupt->terminal = terminal;
+    atomic_init(&interrupt->seen, 0);
+    atomic_init(&interrupt->over, false);
+    if (!find_signals(&interrupt->signals)) return;
+    if (pthread_sigmask(SIG_BLOCK, &interrupt->signals, &interrupt->before) != 0) return;
+    interrupt->begun = pthread_create(&interrupt->waiter, NULL, wait_for_signals, interrupt) == 0;
+    if (!interrupt->begun) (void)pthread_sigmask(SIG_SETMASK, &interrupt->before, NULL);
+}
+
+int mt_interrupt_seen(const struct mt_interrupt *interrupt)
+{
+    return interrupt->begun ? atomic_load(&interrupt->seen) : 0;
+}
+
+/* One of the signals that are waited for, for the waiter alone. */
+static void wake(const struct mt_interrupt *interrupt)
+{
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (sigismember(&interrupt->signals, asked[i]) != 1) continue;
+        (void)pthread_kill(interrupt->waiter, asked[i]);
+        return;
+    }
 }
 
 void mt_interrupt_end(struct mt_interrupt *interrupt)
 {
     if (!interrupt->begun) return;
+    atomic_store(&interrupt->over, true);
+    wake(interrupt);
+    (void)pthread_join(interrupt->waiter, NULL);
     (void)pthread_sigmask(SIG_SETMASK, &interrupt->before, NULL);
     interrupt->begun = false;
 }

@@ -1,26 +1,37 @@
 /*
- * SIGINT and SIGTERM as questions instead of interruptions: from begin to end both are blocked, and the loop
- * asks between two steps whether one came. Once one was seen, the next ends the process as usual.
+ * Signals as questions instead of interruptions: from begin to end SIGINT, SIGTERM and SIGHUP are blocked, a
+ * thread waits for them, and the loop asks between two steps whether one came. A second one ends the process
+ * as usual, whatever the loop is doing. Signals the process ignored (nohup, jobs in the background) stay so.
  *
  * Threads inherit what is blocked: begin before the first one is made.
  */
 #ifndef MT_TRAIN_INTERRUPT_H
 #define MT_TRAIN_INTERRUPT_H
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 struct mt_interrupt {
     bool begun;
-    int seen; // the signal; 0: none
-    sigset_t before;
+    atomic_int seen;  // the first signal; 0: none
+    atomic_bool over; // nobody asks any more
+    sigset_t signals; // that are waited for
+    sigset_t before;  // what was blocked at the beginning
+    FILE *terminal;   // borrowed; where the first signal is answered. NULL: nowhere
+    pthread_t waiter;
 };
 
-/* Starts asking instead of dying, in a caller-owned struct. */
-void mt_interrupt_begin(struct mt_interrupt *interrupt);
+/*
+ * Starts asking instead of dying, in a caller-owned struct that stays where it is until the end. Where no
+ * thread can be had, signals end the process as before.
+ */
+void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal);
 
-/* SIGINT or SIGTERM if one came since the beginning, else 0. Always 0 when not begun. */
-int mt_interrupt_seen(struct mt_interrupt *interrupt);
+/* The signal that came since the beginning, else 0. Always 0 when not begun. */
+int mt_interrupt_seen(const struct mt_interrupt *interrupt);
 
 /* Puts things back as they were; a zeroed struct is allowed. */
 void mt_interrupt_end(struct mt_interrupt *interrupt);

@@ -45,6 +45,7 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
     copy[length] = '\0';
     folder->path = copy;
     status = join(arena, copy, CONFIG_NAME, "", &folder->config);
+    if (status == MT_OK) status = join(arena, copy, LOCK_NAME, "", &folder->lock_path);
     if (status == MT_OK) status = join(arena, copy, "checkpoints", "", &folder->checkpoints);
     if (status == MT_OK) status = join(arena, copy, result, "", &folder->result);
     if (status == MT_OK) status = join(arena, copy, result, "-best", &folder->best);
@@ -64,9 +65,10 @@ static bool is_ours(const char *name)
            strncmp(name, CONFIG_NAME ".tmp.", sizeof CONFIG_NAME ".tmp." - 1) == 0;
 }
 
+/* A run makes its lock first. A config.yaml alone may be anybody's, and must not be written over. */
 static enum mt_status check_content(const struct mt_run_folder *folder)
 {
-    if (mt_run_folder_has(folder->config)) return MT_OK;
+    if (mt_run_folder_has(folder->lock_path) && mt_run_folder_has(folder->config)) return MT_OK;
     DIR *listing = opendir(folder->path);
     if (listing == NULL)
         return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be read: %s", folder->path, strerror(errno));
@@ -79,8 +81,8 @@ static enum mt_status check_content(const struct mt_run_folder *folder)
     (void)closedir(listing);
     if (stranger[0] == '\0') return MT_OK;
     return mt_fail(folder->ctx, MT_ERR_USAGE,
-                   "%s: is not the folder of a run (it has no " CONFIG_NAME
-                   ") and not empty (it has %s); choose another one as out",
+                   "%s: is neither empty (it has %s) nor the folder of a run (" CONFIG_NAME " and " LOCK_NAME
+                   "); choose another one as out",
                    folder->path, stranger);
 }
 
@@ -92,29 +94,35 @@ static long holder(int descriptor)
     return count > 0 ? strtol(text, NULL, 10) : 0;
 }
 
+/* True when the locked file is still the one of that name: whoever gave up may have removed it meanwhile. */
+static bool is_still_there(const struct mt_run_folder *folder)
+{
+    struct stat held;
+    struct stat named;
+    return fstat(folder->lock, &held) == 0 && stat(folder->lock_path, &named) == 0 &&
+           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+static enum mt_status fail_lock(struct mt_run_folder *folder, const char *doing, int error)
+{
+    return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be %s: %s", folder->lock_path, doing, strerror(error));
+}
+
 static enum mt_status take_lock(struct mt_run_folder *folder)
 {
-    char path[4096];
     char text[32];
-    int length = snprintf(path, sizeof path, "%s/" LOCK_NAME, folder->path);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return mt_fail(folder->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", folder->path);
-    folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (folder->lock < 0)
-        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
-    if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0) {
-        int error = errno;
+    folder->lock = open(folder->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (folder->lock < 0) return fail_lock(folder, "made", errno);
+    int error = flock(folder->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (error != 0 && error != EWOULDBLOCK) return fail_lock(folder, "locked", error);
+    if (error != 0 || !is_still_there(folder)) {
         long process = holder(folder->lock);
-        (void)close(folder->lock);
-        folder->lock = -1;
-        if (error != EWOULDBLOCK)
-            return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be locked: %s", path, strerror(error));
+        folder->made = false; // somebody else's now
         return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: process %ld is training there", folder->path, process);
     }
-    length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
     bool written = ftruncate(folder->lock, 0) == 0 && pwrite(folder->lock, text, (size_t)length, 0) == length;
-    if (written) return MT_OK;
-    return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return written ? MT_OK : fail_lock(folder, "written", errno);
 }
 
 /* True for the temporary name of something this run writes, whole or not at all. */
@@ -149,22 +157,47 @@ static enum mt_status sweep(const struct mt_run_folder *folder)
     return status;
 }
 
+/* Makes the folder and those above it. */
+static enum mt_status make(struct mt_run_folder *folder, char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        enum mt_status status = MT_OK;
+        *slash = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            status = mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+        *slash = '/';
+        if (status != MT_OK) return status;
+    }
+    folder->made = mkdir(path, 0777) == 0;
+    if (folder->made || errno == EEXIST) return MT_OK;
+    return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+}
+
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
 {
     struct stat entry;
-    if (mkdir(folder->path, 0777) != 0 && errno != EEXIST)
-        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", folder->path, strerror(errno));
+    char *path = NULL;
+    enum mt_status status = mt_path_join(folder->ctx, "", folder->path, &path); // a copy
+    if (status == MT_OK) status = make(folder, path);
+    mt_path_release(folder->ctx, path);
+    if (status != MT_OK) return status;
     if (stat(folder->path, &entry) != 0 || !S_ISDIR(entry.st_mode))
         return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: is not a folder", folder->path);
-    enum mt_status status = check_content(folder);
+    status = check_content(folder);
     if (status == MT_OK) status = take_lock(folder);
     if (status == MT_OK) status = sweep(folder);
-    if (status != MT_OK) mt_run_folder_close(folder);
     return status;
 }
 
 void mt_run_folder_close(struct mt_run_folder *folder)
 {
-    if (folder->ctx != NULL && folder->lock >= 0) (void)close(folder->lock);
+    if (folder->ctx == NULL) return;
+    // A run that never began leaves nothing. The lock is held until its name is gone.
+    if (folder->made && !mt_run_folder_has(folder->config)) {
+        (void)unlink(folder->lock_path);
+        (void)rmdir(folder->path);
+    }
+    if (folder->lock >= 0) (void)close(folder->lock);
     folder->lock = -1;
+    folder->made = false;
 }

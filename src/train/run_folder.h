@@ -21,7 +21,9 @@ struct mt_run_folder {
     const char *checkpoints;
     const char *result; // RUN/adapter or RUN/model
     const char *best;   // RUN/adapter-best or RUN/model-best
-    int lock;           // descriptor; -1: not locked
+    const char *lock_path;
+    int lock;  // descriptor; -1: not locked
+    bool made; // by this process
 };
 
 /* The paths of a run, nothing on disk touched. `result` is "adapter" or "model". */
@@ -29,9 +31,9 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
                                   struct mt_arena *arena, struct mt_run_folder *folder);
 
 /*
- * Makes the folder (its parent must exist) or accepts one that is empty or already a run's, and locks it.
- * What a killed run left half-written is removed. Refused: a folder with other things in it, and one where
- * another process trains. The caller closes.
+ * Makes the folder, with those above it, or accepts one that is empty or already a run's, and locks it. What
+ * a killed run left half-written is removed. Refused: a folder with other things in it, and one where another
+ * process trains. The caller closes, also after a failure: a folder made for a run that never began goes.
  */
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder);
 void mt_run_folder_close(struct mt_run_folder *folder); // a zeroed struct is allowed

@@ -163,7 +163,8 @@ enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const cha
     struct mt_json_text line = new_line(log);
     mt_records_event_line(&line, step, kind, text);
     enum mt_status status = write_line(log, &line);
-    mt_terminal_view_event(&log->view, step, kind, text);
+    // A failure is told by whoever is handed it.
+    if (strcmp(kind, "failed") != 0) mt_terminal_view_event(&log->view, step, kind, text);
     return status;
 }
 
@@ -175,9 +176,14 @@ enum mt_status mt_run_log_sync(struct mt_run_log *log, uint64_t *metrics_bytes)
     return mt_log_file_sync(&log->board.file);
 }
 
+void mt_run_log_summary(struct mt_run_log *log)
+{
+    if (log != NULL) mt_terminal_view_finish(&log->view, log->metrics.path, log->board_directory);
+}
+
 void mt_run_log_close(struct mt_run_log *log)
 {
     if (log == NULL) return;
-    mt_terminal_view_finish(&log->view, log->metrics.path, log->board_directory);
+    mt_run_log_summary(log);
     free_log(log);
 }

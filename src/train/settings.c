@@ -30,16 +30,19 @@ static enum mt_status store_entries(const struct mt_settings_reader *reader)
     return status;
 }
 
-/* Without LoRA its keys are as if nobody had set them. */
+/* Without LoRA its keys are as if nobody had set them, and so are those that an adapter decides. */
 static enum mt_status reset_lora(const struct mt_settings_reader *reader)
 {
     enum mt_status status = MT_OK;
-    if (reader->settings->train == MT_TRAIN_LORA) return MT_OK;
+    bool lora = reader->settings->train == MT_TRAIN_LORA;
+    if (lora && reader->settings->adapter == NULL) return MT_OK;
     for (int i = 0; mt_settings_row(i) != NULL && status == MT_OK; i++) {
         const struct mt_settings_row *row = mt_settings_row(i);
-        if (strncmp(row->name, "lora.", 5) != 0) continue;
+        bool void_now = lora ? mt_settings_are_the_adapters(row->name) : strncmp(row->name, "lora.", 5) == 0;
+        if (!void_now) continue;
         status = mt_settings_store_standard(reader, row, reader->settings);
     }
+    if (lora) reader->settings->targets = NULL;
     return status;
 }
 

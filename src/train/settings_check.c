@@ -33,6 +33,25 @@ static enum mt_status check_required(const struct mt_settings_reader *reader)
     return MT_OK;
 }
 
+bool mt_settings_are_the_adapters(const char *name)
+{
+    return strcmp(name, "targets") == 0 || strcmp(name, "lora.rank") == 0 || strcmp(name, "lora.alpha") == 0;
+}
+
+/* What the adapter decides is not asked for. A word adapter=... over a file makes void what that says. */
+static enum mt_status check_adapter(const struct mt_settings_reader *reader)
+{
+    const struct mt_settings_entry *adapter = mt_settings_given(reader, "adapter");
+    if (reader->settings->adapter == NULL) return MT_OK;
+    for (const struct mt_settings_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        if (!mt_settings_are_the_adapters(entry->name)) continue;
+        if (adapter->word != NULL && entry->word == NULL) continue;
+        return mt_settings_fail(reader, entry, "%s is what the adapter in %s says; leave it out", entry->name,
+                                mt_printable(reader->settings->adapter).text);
+    }
+    return MT_OK;
+}
+
 static enum mt_status check_learning(const struct mt_settings_reader *reader)
 {
     const struct mt_train_settings *settings = reader->settings;
@@ -40,7 +59,7 @@ static enum mt_status check_learning(const struct mt_settings_reader *reader)
         return mt_settings_fail(reader, mt_settings_given(reader, "targets"),
                                 "targets is empty: nothing would learn");
     }
-    if (settings->train == MT_TRAIN_LORA) return MT_OK;
+    if (settings->train == MT_TRAIN_LORA) return check_adapter(reader);
     // A word train=full over a file for LoRA is meant: what the file says about LoRA is then void.
     const struct mt_settings_entry *train = mt_settings_given(reader, "train");
     for (const struct mt_settings_entry *entry = reader->entries; entry != NULL; entry = entry->next) {

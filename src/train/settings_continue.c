@@ -14,31 +14,33 @@ struct comparison {
 static enum mt_status append_value(const struct mt_settings_row *row,
                                    const struct mt_train_settings *settings, struct mt_byte_list *text)
 {
-    if (row->kind == MT_SETTING_SOURCES) {
-        return mt_settings_append_sources(settings->sources, settings->source_count, 0, text);
+    if (row->kind != MT_SETTING_SOURCES) return mt_settings_append_value(row, settings, text);
+    enum mt_status status = mt_settings_append_sources(settings->sources, settings->source_count, 0, text);
+    // A message is one line.
+    while (text->count > 0 && text->data[text->count - 1] == '\n') text->count--;
+    for (size_t i = 0; i < text->count; i++) {
+        if (text->data[i] == '\n') text->data[i] = ' ';
     }
-    return mt_settings_append_value(row, settings, text);
+    return status;
 }
 
-static enum mt_status compare_texts(struct mt_context *ctx, const char *name, const char *before,
+/* A key of paths may name the same files elsewhere. */
+static enum mt_status compare_texts(struct mt_context *ctx, const char *name, bool paths, const char *before,
                                     const char *now)
 {
     if (strcmp(before, now) == 0) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "%s was %s when this run began and is %s now: set it back to go on, or begin another run "
-                   "in another folder (out)",
-                   name, mt_printable(before).text, mt_printable(now).text);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s was %s when this run began and is %s now: set it back to go on%s, or begin another run "
+        "in another folder (out)",
+        name, mt_printable(before).text, mt_printable(now).text,
+        paths ? " (where the files have only moved, with a link at the old place)" : "");
 }
 
-/* Lists of files are too long to show. */
-static enum mt_status compare_sources(struct mt_context *ctx, const char *name, const char *before,
-                                      const char *now)
+static bool is_of_paths(const struct mt_settings_row *row)
 {
-    if (strcmp(before, now) == 0) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "%s is not what it was when this run began (%s; now %s): set it back to go on, or begin "
-                   "another run in another folder (out)",
-                   name, mt_printable(before).text, mt_printable(now).text);
+    return row->kind == MT_SETTING_SOURCES || strstr(row->values, "FOLDER") != NULL ||
+           strstr(row->values, "FILE") != NULL;
 }
 
 static enum mt_status compare_row(struct mt_context *ctx, const struct mt_settings_row *row,
@@ -54,8 +56,7 @@ static enum mt_status compare_row(struct mt_context *ctx, const struct mt_settin
     if (status != MT_OK) return status;
     const char *was = (const char *)texts->before.data;
     const char *is = (const char *)texts->now.data;
-    return row->kind == MT_SETTING_SOURCES ? compare_sources(ctx, row->name, was, is)
-                                           : compare_texts(ctx, row->name, was, is);
+    return compare_texts(ctx, row->name, is_of_paths(row), was, is);
 }
 
 static enum mt_status compare_objectives(struct mt_context *ctx, const struct mt_objective_config *before,
@@ -71,7 +72,7 @@ static enum mt_status compare_objectives(struct mt_context *ctx, const struct mt
         (void)snprintf(name, sizeof name, "objective.%s", key.name);
         mt_objective_key_value(before, i, was, sizeof was);
         mt_objective_key_value(now, i, is, sizeof is);
-        status = compare_texts(ctx, name, was, is);
+        status = compare_texts(ctx, name, false, was, is);
     }
     return status;
 }

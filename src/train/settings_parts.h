@@ -104,6 +104,9 @@ enum mt_status mt_settings_take_file(struct mt_settings_reader *reader, const st
 enum mt_status mt_settings_take_word(struct mt_settings_reader *reader, const char *word);
 
 /* The entry of a key, or NULL where it was not given. */
+/* True for keys whose values an adapter brings along. */
+bool mt_settings_are_the_adapters(const char *name);
+
 const struct mt_settings_entry *mt_settings_given(const struct mt_settings_reader *reader, const char *name);
 
 /* Records "FILE:LINE: ..." or "KEY=VALUE: ..." as MT_ERR_USAGE. An entry of NULL: "FILE: ...". */

@@ -106,6 +106,7 @@ static enum mt_status append_objective(struct writer *writer)
 static bool is_left_out(const struct mt_train_settings *settings, const struct mt_settings_row *row)
 {
     if (row->kind == MT_SETTING_SOURCE) return true;
+    if (settings->adapter != NULL && mt_settings_are_the_adapters(row->name)) return true;
     if (strncmp(row->name, "lora.", 5) == 0) return settings->train != MT_TRAIN_LORA;
     if (strcmp(row->name, "evaluation.sources") == 0) return settings->held_out_count == 0;
     if (strcmp(row->name, "evaluation.split") == 0) return settings->held_out_count > 0;

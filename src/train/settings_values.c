@@ -102,8 +102,9 @@ static bool in_range(const struct mt_settings_row *row, double number)
 /* A number within the values a row names, but beyond what makes sense. */
 static enum mt_status refuse_size(const struct value *value)
 {
-    return mt_settings_fail_at(value->reader, value->entry, value->node, "%s is %s, expected %g at the most",
-                               value->name, mt_printable(value->node->text).text, value->row->high);
+    return mt_settings_fail_at(value->reader, value->entry, value->node,
+                               "%s is %s, expected %.15g at the most", value->name,
+                               mt_printable(value->node->text).text, value->row->high);
 }
 
 static enum mt_status store_number(const struct value *value)

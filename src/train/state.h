@@ -28,6 +28,9 @@ struct mt_run_numbers {
     uint64_t evaluations;   // done
     uint64_t fruitless;     // evaluations since the best
     uint64_t metrics_bytes; // length of metrics.jsonl at this step: a resumed run cuts it there
+    uint64_t steps;         // of the whole run
+    uint64_t epoch_draws;   // rows an epoch draws
+    uint64_t data_bytes;    // of the files trained on, unpacked
     bool finished;          // the run ended here
 };
 
@@ -75,6 +78,9 @@ const struct mt_run_numbers *mt_state_numbers(const struct mt_state_reader *read
  */
 enum mt_status mt_state_load(struct mt_device *device, const struct mt_state_reader *reader,
                              const struct mt_run_tensors *tensors);
+
+/* Removes temporary folders left by killed runs. */
+enum mt_status mt_state_sweep(struct mt_context *ctx, const char *folder);
 
 /*
  * Removes checkpoints but for the newest `keep` (at least 1) and that of best_step (0: none), and temporary

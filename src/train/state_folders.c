@@ -151,6 +151,14 @@ static enum mt_status remove_a_temporary(struct mt_context *ctx, const char *fol
     return *found ? remove_named(ctx, folder, name) : MT_OK;
 }
 
+enum mt_status mt_state_sweep(struct mt_context *ctx, const char *folder)
+{
+    bool found = true;
+    enum mt_status status = MT_OK;
+    while (found && status == MT_OK) status = remove_a_temporary(ctx, folder, &found);
+    return status;
+}
+
 enum mt_status mt_state_prune(struct mt_context *ctx, const char *folder, int64_t keep, uint64_t best_step)
 {
     uint64_t below = UINT64_MAX;
@@ -167,7 +175,5 @@ enum mt_status mt_state_prune(struct mt_context *ctx, const char *folder, int64_
         mt_state_folder_name(step, name);
         status = remove_named(ctx, folder, name);
     }
-    found = true;
-    while (found && status == MT_OK) status = remove_a_temporary(ctx, folder, &found);
-    return status;
+    return status == MT_OK ? mt_state_sweep(ctx, folder) : status;
 }

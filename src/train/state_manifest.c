@@ -45,6 +45,9 @@ static const struct field whole_numbers[] = {
     {"evaluations", FIELD(evaluations)},
     {"fruitless", FIELD(fruitless)},
     {"metrics_bytes", FIELD(metrics_bytes)},
+    {"steps", FIELD(steps)},
+    {"epoch_draws", FIELD(epoch_draws)},
+    {"data_bytes", FIELD(data_bytes)},
 };
 
 static const struct field real_numbers[] = {

@@ -183,13 +183,10 @@ static void print_change(const struct mt_terminal_view *view, const char *name, 
     (void)fprintf(view->stream, "  %-12s %10s %s %s\n", name, from, view->progress.utf8 ? "→" : "->", to);
 }
 
-void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board)
+static void print_summary(const struct mt_terminal_view *view, const char *metrics, const char *board)
 {
-    if (view->stream == NULL) return;
     const struct mt_step_record *first = &view->first;
     const struct mt_step_record *last = &view->last;
-    if (view->progress.terminal) mt_progress_finish(&view->progress);
-    if (view->seen == 0) return;
     char tokens[32];
     char duration[32];
     char rate[48];
@@ -210,4 +207,12 @@ void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics,
     (void)fprintf(view->stream, "  %-12s %s\n", "metrics", metrics);
     if (board != NULL) (void)fprintf(view->stream, "  %-12s %s\n", "tensorboard", board);
     (void)fflush(view->stream);
+}
+
+void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board)
+{
+    if (view->stream == NULL) return;
+    if (view->progress.terminal) mt_progress_finish(&view->progress);
+    if (view->seen > 0) print_summary(view, metrics, board);
+    view->stream = NULL;
 }

@@ -32,7 +32,7 @@ void mt_terminal_view_row(struct mt_terminal_view *view, const struct mt_step_re
 void mt_terminal_view_evaluation(struct mt_terminal_view *view, const struct mt_evaluation_record *record);
 void mt_terminal_view_event(struct mt_terminal_view *view, uint64_t step, const char *kind, const char *text);
 
-/* The last state and the summary; board NULL: there is none. Nothing when no step was seen. */
+/* The last state and the summary, once; board NULL: there is none. Nothing when no step was seen. */
 void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board);
 
 #endif

@@ -68,7 +68,11 @@ static enum mt_status open_folder(struct mt_trainer *trainer, struct mt_state_re
     enum mt_status status =
         mt_run_folder_name(trainer->ctx, trainer->settings->out, trains_lora(trainer) ? "adapter" : "model",
                            &trainer->arena, folder);
-    if (status == MT_OK && !trainer->options.plan_only) status = mt_run_folder_open(folder);
+    if (status == MT_OK && !trainer->options.plan_only) {
+        status = mt_run_folder_open(folder);
+        // A run that has finished saves, and so prunes, no more.
+        if (status == MT_OK) status = mt_state_sweep(trainer->ctx, folder->checkpoints);
+    }
     if (status != MT_OK) return status;
     status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
     if (status != MT_OK) return status;
@@ -101,6 +105,31 @@ static enum mt_status write_config(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ data
 
+/*
+ * The data decides order and length of a run: other data under the same names would let it go on as something
+ * that no single run would have been.
+ */
+static enum mt_status check_data(struct mt_trainer *trainer)
+{
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    uint64_t draws = mt_batches_draws(trainer->corpus.training);
+    uint64_t bytes = mt_corpus_bytes(&trainer->corpus, trainer->settings);
+    bool same = numbers->epoch_draws == draws && numbers->data_bytes == bytes &&
+                numbers->steps == trainer->length.steps;
+    if (numbers->step > 0 && !same) {
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "%s: the data is not what it was when this run began: %" PRIu64 " bytes and %" PRIu64
+                       " rows an epoch, %" PRIu64 " steps in all; now %" PRIu64 ", %" PRIu64 " and %" PRIu64
+                       ": put it back to go on, or begin another run in another folder (out)",
+                       trainer->folder.path, numbers->data_bytes, numbers->epoch_draws, numbers->steps, bytes,
+                       draws, trainer->length.steps);
+    }
+    numbers->epoch_draws = draws;
+    numbers->data_bytes = bytes;
+    numbers->steps = trainer->length.steps;
+    return MT_OK;
+}
+
 static enum mt_status open_data(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
@@ -111,6 +140,7 @@ static enum mt_status open_data(struct mt_trainer *trainer)
     bool evaluates = trainer->corpus.held_out != NULL;
     bool survey = trainer->options.plan_only || (evaluates && settings->evaluate_every == 0);
     status = mt_corpus_length(&trainer->corpus, settings, survey, &trainer->length);
+    if (status == MT_OK) status = check_data(trainer);
     if (status != MT_OK || !evaluates) return status;
     trainer->evaluate_every =
         settings->evaluate_every > 0 ? (uint64_t)settings->evaluate_every : trainer->length.epoch_steps;
@@ -215,12 +245,28 @@ static bool loses_bias(const struct mt_trainer *trainer)
            !trainer->desc.correction_bias;
 }
 
+/* What nobody may have meant. */
+static enum mt_status warn(struct mt_trainer *trainer)
+{
+    enum mt_status status = MT_OK;
+    if (trainer->numbers.step == 0 && trainer->schedule.warmup >= trainer->length.steps) {
+        status = mt_run_log_event(trainer->run_log, 0, "warning",
+                                  "every step is warm-up, the first with a learning rate of 0: set "
+                                  "optimizer.warmup to 0, or train longer");
+    }
+    if (status != MT_OK || !loses_bias(trainer)) return status;
+    return mt_run_log_event(
+        trainer->run_log, trainer->numbers.step, "warning",
+        "the method moves a bias of each router, for which this architecture has no place "
+        "on disk: it acts in training and is not written out");
+}
+
 static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_state_reader *reader)
 {
     enum mt_status status = open_data(trainer);
     if (status != MT_OK) return status;
     // From here on there are threads.
-    if (trainer->options.signals) mt_interrupt_begin(&trainer->interrupt);
+    if (trainer->options.signals) mt_interrupt_begin(&trainer->interrupt, trainer->options.terminal);
     status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
     if (status == MT_OK) status = open_optimizer(trainer);
@@ -228,11 +274,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (reader != NULL) status = go_on(trainer, reader);
     if (status == MT_OK) status = write_config(trainer);
     if (status == MT_OK) status = open_log(trainer);
-    if (status != MT_OK || !loses_bias(trainer)) return status;
-    return mt_run_log_event(
-        trainer->run_log, trainer->numbers.step, "warning",
-        "the method moves a bias of each router, for which this architecture has no place "
-        "on disk: it acts in training and is not written out");
+    return status == MT_OK ? warn(trainer) : status;
 }
 
 enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_options *options,

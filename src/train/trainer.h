@@ -23,7 +23,7 @@ struct mt_trainer_options {
     const struct mt_log *log;                 // warnings and notes; borrowed; NULL: silent
     FILE *terminal;                           // progress; borrowed; NULL: none
     bool plan_only;                           // for mt_trainer_outline: nothing on disk is touched
-    bool signals;                             // SIGINT and SIGTERM end the run after the step at hand
+    bool signals;                             // SIGINT, SIGTERM, SIGHUP end the run after the step at hand
     uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
 };
 

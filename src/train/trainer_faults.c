@@ -1,10 +1,20 @@
 /* When a number is none: which step, which layer, which term or which parameter. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "train/trainer_parts.h"
 
-#define NO_LAYER INT64_MAX
+#define NO_LAYER   INT64_MAX
+#define NAME_BYTES 320
+
+/* A parameter's name, and its layer where it has one. */
+static const char *name_of(const struct mt_param *param, char text[NAME_BYTES])
+{
+    if (param->layer < 0) return param->name;
+    (void)snprintf(text, NAME_BYTES, "%s (layer %" PRId64 ")", param->name, param->layer);
+    return text;
+}
 
 /* The first layer whose output is not finite; -1: what enters the first. */
 static enum mt_status find_bad_layer(struct mt_trainer *trainer, int64_t *layer)
@@ -52,6 +62,7 @@ enum mt_status mt_trainer_fail_loss(struct mt_trainer *trainer, const struct mt_
     double value = 0.0;
     int64_t layer = NO_LAYER;
     const struct mt_param *param = NULL;
+    char name[NAME_BYTES];
     mt_context_forbid_allocation(ctx, NULL); // the run is over: looking around may cost something
     enum mt_status status = mt_optimizer_check(&trainer->optimizer, &param);
     if (status == MT_OK) status = find_bad_layer(trainer, &layer);
@@ -59,8 +70,8 @@ enum mt_status mt_trainer_fail_loss(struct mt_trainer *trainer, const struct mt_
     int64_t term_layer = find_bad_term(trainer, &term, &value);
     if (param != NULL) {
         return mt_fail(ctx, MT_ERR_NUMERIC,
-                       "step %" PRIu64 ": the loss is %g; %s holds a number that is not finite", step,
-                       loss->task, param->name);
+                       "step %" PRIu64 ": the loss L is %g; %s holds a number that is not finite", step,
+                       loss->task + loss->terms, name_of(param, name));
     }
     if (term_layer != NO_LAYER && (layer == NO_LAYER || term_layer <= layer)) {
         return mt_fail(ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": term %s of layer %" PRId64 " is %g", step,
@@ -82,6 +93,7 @@ enum mt_status mt_trainer_fail_loss(struct mt_trainer *trainer, const struct mt_
 enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
 {
     const struct mt_param *param = NULL;
+    char name[NAME_BYTES];
     mt_context_forbid_allocation(trainer->ctx, NULL);
     enum mt_status status = mt_optimizer_find_bad_gradient(&trainer->optimizer, &param);
     if (status != MT_OK) return status;
@@ -89,18 +101,18 @@ enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
         return mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the norm of the gradients is %g",
                        trainer->record.step, norm);
     }
-    return mt_fail(trainer->ctx, MT_ERR_NUMERIC,
-                   "step %" PRIu64 ": the gradient of %s (layer %" PRId64 ") is not finite",
-                   trainer->record.step, param->name, param->layer);
+    return mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the gradient of %s is not finite",
+                   trainer->record.step, name_of(param, name));
 }
 
 enum mt_status mt_trainer_check_values(struct mt_trainer *trainer)
 {
     const struct mt_param *param = NULL;
+    char name[NAME_BYTES];
     enum mt_status status = mt_optimizer_check(&trainer->optimizer, &param);
     if (status != MT_OK || param == NULL) return status;
     return mt_fail(trainer->ctx, MT_ERR_NUMERIC,
-                   "step %" PRIu64 ": %s (layer %" PRId64
-                   ") or a moment of it holds a number that is not finite; it is not saved",
-                   trainer->numbers.step, param->name, param->layer);
+                   "step %" PRIu64
+                   ": %s or a moment of it holds a number that is not finite; it is not saved",
+                   trainer->numbers.step, name_of(param, name));
 }

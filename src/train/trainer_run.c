@@ -99,6 +99,19 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     return due || better || numbers->finished ? save(trainer) : MT_OK;
 }
 
+/* Rows that were drawn and not learned from, or not wholly: nobody should find that out by accident. */
+static enum mt_status tell_losses(struct mt_trainer *trainer)
+{
+    const struct mt_batch_counts *counts = &trainer->numbers.counts;
+    char text[256];
+    if (counts->bad_rows == 0 && counts->without_answer == 0 && counts->truncated == 0) return MT_OK;
+    (void)snprintf(text, sizeof text,
+                   "of %" PRIu64 " rows drawn %" PRIu64 " were bad and %" PRIu64
+                   " had no answer within data.max_length; %" PRIu64 " were longer and lost their end",
+                   counts->draws, counts->bad_rows, counts->without_answer, counts->truncated);
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "data", text);
+}
+
 /* Leaves between two steps; *signal is what asked for it. */
 static bool is_interrupted(struct mt_trainer *trainer, int *signal)
 {
@@ -142,6 +155,8 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
         if (leave) end = MT_RUN_INTERRUPTED;
     }
     if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
+    if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
+    mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
     if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);
     bool has_best = numbers->best_step > 0 && numbers->finished;
     *outcome = (struct mt_run_outcome){.end = end,

@@ -49,6 +49,16 @@ expect 2 "lora.rank" train "$config" lora.rnak=3
 expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
 expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
 
+# A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
+sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"
+"$metier" init --config "$place/narrow.json" --dtype f32 --out "$place/narrow" >/dev/null 2>&1
+cp "$place/model/tokenizer.json" "$place/narrow"
+expect 2 "is this its tokenizer?" train "$config" model="$place/narrow" out="$place/deep/down/none" --dry-run
+mkdir "$place/mine"
+cp "$config" "$place/mine/config.yaml"
+expect 2 "nor the folder of a run" train "$place/mine/config.yaml" out="$place/mine"
+same run.yaml mine/config.yaml
+
 expect 0 "what learns" train "$config" --dry-run
 grep -q "in all" "$place/text" && grep -q "live: the router learns in 2" "$place/text" && grep -q "120 examples" "$place/text"
 result $? "the dry run says less than it should"
@@ -59,7 +69,7 @@ expect 0 "as trained, 30 steps" train "$config" out="$place/one" --threads 1
 expect 0 "this run has finished" train "$config" out="$place/one"
 expect 0 "" train "$config" out="$place/two" --threads 2 --quiet
 same one/$weights two/$weights
-expect 2 "is not the folder of a run" train "$config" out="$place"
+expect 2 "nor the folder of a run" train "$config" out="$place"
 expect 2 "optimizer.lr" train "$config" out="$place/one" optimizer.lr=1
 
 # Killed at random points and started again, until it ends by itself.
@@ -98,6 +108,21 @@ for signal in TERM INT; do
     ls "$out"/checkpoints/step-* >/dev/null 2>&1
     result $? "SIG$signal: nothing is saved"
 done
+
+# A second signal does not wait for the step, which would take minutes here; nothing of it is saved.
+out=$place/impatient
+"$metier" train "$config" out="$out" "data.sources=[{path: $place/data.jsonl, weight: 5000}]" batch.examples=600000 evaluation.split=0 --quiet >"$place/text" 2>&1 &
+process=$!
+while [ ! -s "$out/config.yaml" ] && kill -0 $process 2>/dev/null; do sleep 0.05; done
+kill -TERM $process
+sleep 0.2
+kill -0 $process
+result $? "the first SIGTERM ended a step"
+kill -TERM $process
+began=$SECONDS
+wait $process
+[ $? -eq 143 ] && [ $((SECONDS - began)) -lt 10 ] && [ ! -e "$out/checkpoints" ]
+result $? "the second SIGTERM did not end the run at once"
 
 # A damaged newest checkpoint: the one before is taken, with a warning, and the end is the same.
 "$metier" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4 --quiet >/dev/null 2>&1

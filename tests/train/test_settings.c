@@ -97,7 +97,6 @@ static const char everything[] =
     "targets: [attention, \"*.gate\"]\n"
     "freeze: router, norms\n"
     "experts: e.json\n"
-    "adapter: ad\n"
     "lora: {rank: 8, alpha: 16.5, dropout: 0, layout: fused}\n"
     "method: metier\n"
     "objective:\n"
@@ -213,6 +212,12 @@ static void words_over_a_file(void **state)
     assert_int_equal(s->train, MT_TRAIN_FULL);
     assert_int_equal(s->lora_rank, 32);
     assert_string_equal(s->targets[0], "*");
+    // Likewise what an adapter decides.
+    const char *const adapter[] = {"adapter=a"};
+    read_text(&fixture, LEAST "lora: {rank: 4, dropout: 0.3}\ntargets: router\n", adapter, 1);
+    assert_int_equal(s->lora_rank, 32);
+    assert_true(s->lora_dropout == 0.3);
+    assert_string_equal(s->targets[0], "model.layers.*");
     end(&fixture);
 }
 
@@ -311,8 +316,10 @@ static void going_on(void **state)
         {"objective.beta=1", "objective.beta was 0.001 when this run began and is 1 now: set it back to go "
                              "on, or begin another run in another folder (out)"},
         {"data.path=e.jsonl",
-         "data.sources is not what it was when this run began (- path: d.jsonl?; now - path: e.jsonl?): set "
-         "it back to go on, or begin another run in another folder (out)"},
+         "data.sources was - path: d.jsonl when this run began and is - path: e.jsonl now: set it back to go "
+         "on (where the files have only moved, with a link at the old place), or begin another run in "
+         "another "
+         "folder (out)"},
         {"targets=router", "targets was [model.layers.*] when this run began and is [router] now: set it "
                            "back to go on, or begin another run in another folder (out)"},
         {"train=full", "train was lora when this run began and is full now: set it back to go on, or begin "

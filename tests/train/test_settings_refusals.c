@@ -151,6 +151,8 @@ static void impossible_combinations(void **state)
         {"train: full\nadapter: a\n",
          "t:5: an adapter cannot start train: full; put it into the model first (metier merge) or set train: "
          "lora"},
+        {"adapter: a\nlora.rank: 3\n", "t:5: lora.rank is what the adapter in a says; leave it out"},
+        {"targets: router\nadapter: a\n", "t:4: targets is what the adapter in a says; leave it out"},
         {"targets: []\n", "t:4: targets is empty: nothing would learn"},
         {"batch.tokens: 100\n",
          "t:4: batch.tokens is 100, less than one example may have (data.max_length is 512)"},

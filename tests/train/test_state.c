@@ -179,6 +179,9 @@ static struct mt_run_numbers numbers_at(uint64_t step)
     numbers.evaluations = 11;
     numbers.fruitless = 12;
     numbers.metrics_bytes = 13;
+    numbers.steps = 14;
+    numbers.epoch_draws = 15;
+    numbers.data_bytes = 16;
     numbers.finished = step == 300;
     return numbers;
 }
@@ -207,6 +210,7 @@ static uint64_t resume(struct bench *b, const struct mt_log *log)
     assert_memory_equal(&got.counts, &want.counts, sizeof got.counts);
     assert_true(got.tokens == want.tokens && got.seconds == want.seconds && got.best_step == want.best_step);
     assert_true(got.evaluations == 11 && got.fruitless == 12 && got.metrics_bytes == 13);
+    assert_true(got.steps == 14 && got.epoch_draws == 15 && got.data_bytes == 16);
     assert_true(got.finished == want.finished);
     assert_string_equal(mt_state_settings(reader), settings);
     draw(b, 999);

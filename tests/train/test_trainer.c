@@ -2,10 +2,12 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
@@ -223,8 +225,14 @@ static void folders_are_refused(void **state)
     const struct workplace *place = *state;
     struct training_run run = {.options = {.stop_after = 2}};
     struct training_run other = {0};
+    char path[256];
     make(state, MT_HF_OLMOE);
-    must_fail(training_run_all(&run, place, ".", ""), MT_ERR_USAGE, &run, "is not the folder of a run");
+    must_fail(training_run_all(&run, place, ".", ""), MT_ERR_USAGE, &run, "nor the folder of a run");
+    // Somebody's config.yaml makes no run's folder, and is not written over.
+    must(training_run_all(&run, place, "lent", ""), &run);
+    assert_int_equal(unlink(workplace_path(place, "lent/lock", path, sizeof path)), 0);
+    must_fail(training_run_all(&run, place, "lent", ""), MT_ERR_USAGE, &run, "nor the folder of a run");
+    training_bench_remove(place, "lent");
     must(training_run_open(&run, place, "run", ""), &run);
     must_fail(training_run_open(&other, place, "run", ""), MT_ERR_USAGE, &other, "is training there");
     training_run_close(&other);
@@ -235,6 +243,35 @@ static void folders_are_refused(void **state)
               "checkpoint.resume is false");
 }
 
+/* The folders above are made, too; a run that cannot begin leaves none of its own. */
+static void folders_come_and_go(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {.options = {.stop_after = 1}};
+    make(state, MT_HF_OLMOE);
+    must_fail(training_run_all(&run, place, "a/b/c", "targets=nothing"), MT_ERR_USAGE, &run, "nothing");
+    assert_true(training_bench_has(place, "a/b"));
+    assert_false(training_bench_has(place, "a/b/c"));
+    must(training_run_all(&run, place, "a/b/c", ""), &run);
+    assert_true(training_bench_has(place, "a/b/c/config.yaml"));
+    training_bench_remove(place, "a");
+}
+
+/* A run does not go on with data that has become another. */
+static void changed_data_is_refused(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run run = {.options = {.stop_after = 2}};
+    char path[256];
+    make(state, MT_HF_OLMOE);
+    must(training_run_all(&run, place, "run", ""), &run);
+    FILE *data = fopen(workplace_path(place, "data.jsonl", path, sizeof path), "a");
+    assert_non_null(data);
+    assert_true(fputs("{\"prompt\": \"1\", \"completion\": \"2\"}\n", data) >= 0);
+    assert_int_equal(fclose(data), 0);
+    must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run, "the data is not what it was");
+}
+
 /* SIGTERM that arrives while opening or in a step: the step is finished and saved. */
 static void a_signal_ends_after_the_step(void **state)
 {
@@ -242,7 +279,8 @@ static void a_signal_ends_after_the_step(void **state)
     struct training_run run = {.options = {.signals = true}};
     make(state, MT_HF_OLMOE);
     must(training_run_open(&run, place, "run", "steps=1000 checkpoint.every=0"), &run);
-    assert_int_equal(raise(SIGTERM), 0);
+    assert_int_equal(kill(getpid(), SIGTERM), 0);
+    while (mt_interrupt_seen(&run.trainer->interrupt) == 0) (void)sched_yield();
     must(mt_trainer_run(run.trainer, &run.outcome), &run);
     training_run_close(&run);
     assert_int_equal(run.outcome.end, MT_RUN_INTERRUPTED);
@@ -335,6 +373,8 @@ int main(void)
         IN_PLACE(bad_values_are_not_saved),
         IN_PLACE(biases_move_unless_frozen),
         IN_PLACE(folders_are_refused),
+        IN_PLACE(folders_come_and_go),
+        IN_PLACE(changed_data_is_refused),
         IN_PLACE(a_signal_ends_after_the_step),
         IN_PLACE(experts_are_chosen_by_file),
         IN_PLACE(an_adapter_is_gone_on_from),
