@@ -211,7 +211,7 @@ static long reported(const struct mt_sandbox *sandbox, const char *key)
 /* Why bubblewrap could not do it is the first line of what it says; what helps depends on it. */
 static enum mt_status cannot_start(struct mt_sandbox *sandbox)
 {
-    const char *reason = sandbox->result.tail;
+    const char *reason = sandbox->result.tail[0] != '\0' ? sandbox->result.tail : "it said nothing";
     const char *cure =
         "let plain users make user namespaces: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
         "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces above 0; in a "
@@ -224,7 +224,7 @@ static enum mt_status cannot_start(struct mt_sandbox *sandbox)
     return mt_fail(
         sandbox->ctx, MT_ERR_UNSUPPORTED, "the sandbox for programs cannot start (%s): %.*s; what helps: %s",
         sandbox->options.without_sandbox ? sandbox->options.interpreter : sandbox->options.launcher,
-        (int)strcspn(reason, "\n"), reason[0] == '\0' ? "it said nothing" : reason, cure);
+        (int)strcspn(reason, "\n"), reason, cure);
 }
 
 /* The last line of standard error is where Python names the exception. */

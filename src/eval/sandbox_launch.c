@@ -325,6 +325,16 @@ static bool arrange_descriptors(const struct launch *launch)
     return syscall(CALL_CLOSE_RANGE, (unsigned)MT_CHANNEL_END, ~0u, 0u) == 0;
 }
 
+/* When memory runs out on the machine, these go first. Not being able to say so is no reason not to run. */
+static void die_first(void)
+{
+    static const char most[] = "1000";
+    int descriptor = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    (void)!write(descriptor, most, sizeof most - 1);
+    (void)close(descriptor);
+}
+
 /* The rest of the child's life before exec; the message goes where the program's errors would. */
 __attribute__((noreturn)) static void become(const struct launch *launch,
                                              const struct mt_sandbox_options *options)
@@ -338,6 +348,7 @@ __attribute__((noreturn)) static void become(const struct launch *launch,
     const char *problem = NULL;
     if (!arrange_descriptors(launch)) problem = "cannot arrange the descriptors (Linux 5.9 is needed)\n";
     if (problem == NULL && (setsid() < 0 || chdir("/") != 0)) problem = "cannot start a session\n";
+    die_first();
     if (problem == NULL && launch->drop_root && !drop_root()) problem = "cannot give up being root\n";
     if (problem == NULL && !set_limits(options)) problem = "cannot set the limits\n";
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
