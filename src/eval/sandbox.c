@@ -19,11 +19,12 @@
 #include "base/clock.h"
 #include "eval/sandbox_parts.h"
 
-#define SETUP_SECONDS      30    // until bubblewrap has the sandbox ready
-#define DEATH_MILLISECONDS 10000 // until a killed sandbox is gone
-#define MAX_FILES          20000 // in /tmp and /dev/shm; an empty file costs no byte there, but kernel memory
-#define MOST_PROCESSES     4096
-#define SIGNAL_BASE        128 // how shells and bubblewrap report a signal
+#define SETUP_SECONDS       30    // until bubblewrap has the sandbox ready
+#define DEATH_MILLISECONDS  10000 // until a killed sandbox is gone
+#define BURIAL_MILLISECONDS 1000  // until bubblewrap has noticed
+#define MAX_FILES           20000 // in /tmp and /dev/shm; an empty file costs no byte there, but kernel memory
+#define MOST_PROCESSES      4096
+#define SIGNAL_BASE         128 // how shells and bubblewrap report a signal
 
 const char *mt_sandbox_outcome_name(enum mt_sandbox_outcome outcome)
 {
@@ -103,18 +104,28 @@ static void close_all(struct mt_sandbox *sandbox)
     close_one(&sandbox->proof);
 }
 
+/* Waits for the end of a process; false: it does not end in time. */
+static bool wait_for_end(int handle, int milliseconds)
+{
+    struct pollfd wait = {.fd = handle, .events = POLLIN};
+    int ready = poll(&wait, 1, milliseconds);
+    while (ready < 0 && errno == EINTR) ready = poll(&wait, 1, milliseconds);
+    return ready > 0;
+}
+
 /* With its process 1 a process namespace dies whole; this waits for that. False: it does not die. */
 static bool end_sandbox(struct mt_sandbox *sandbox)
 {
     if (sandbox->first_handle < 0) return true;
     (void)syscall(SYS_pidfd_send_signal, sandbox->first_handle, SIGKILL, NULL, 0);
-    struct pollfd wait = {.fd = sandbox->first_handle, .events = POLLIN};
-    int ready = poll(&wait, 1, DEATH_MILLISECONDS);
-    while (ready < 0 && errno == EINTR) ready = poll(&wait, 1, DEATH_MILLISECONDS);
-    // Its parent is gone: where orphans come to us, as they do to a container's first process, bury it.
+    bool gone = wait_for_end(sandbox->first_handle, DEATH_MILLISECONDS);
+    // Bubblewrap, if it is still there, buries its child and leaves; to be killed now would leave that to
+    // init.
+    if (gone) (void)wait_for_end(sandbox->launcher_handle, BURIAL_MILLISECONDS);
+    // If it left first: where orphans come to us, as they do to a container's first process, bury it.
     siginfo_t info;
     (void)waitid((idtype_t)P_PIDFD, (id_t)sandbox->first_handle, &info, WEXITED | WNOHANG);
-    return ready > 0;
+    return gone;
 }
 
 /* Kills whatever is left, and reaps. *wait_status is the launcher's; 0 when somebody else reaped it. */
@@ -217,6 +228,8 @@ static enum mt_status cannot_start(struct mt_sandbox *sandbox)
         "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces above 0; in a "
         "container, one whose seccomp and AppArmor profiles allow them";
     if (strstr(reason, "not found") != NULL) cure = "install it (Debian: bubblewrap, python3)";
+    if (strstr(reason, "being root") != NULL)
+        cure = "run as a plain user, or as a root that may become user 65534 (CAP_SETUID, CAP_SETGID)";
     if (strstr(reason, "execvp") != NULL)
         cure = "install python3, or name an interpreter under /usr: the sandbox has nothing else";
     if (strstr(reason, "nknown option") != NULL) cure = "bubblewrap 0.8 or newer is needed";

@@ -156,111 +156,102 @@ static void add_arguments(struct launch *launch, const char *const *arguments)
     }
 }
 
-/* The order matters: places are made before the root becomes read-only. */
+// What bubblewrap is asked for. The numbers are those of enum mt_sandbox_channel.
+static const char *const isolation[] = {"--unshare-user",
+                                        "--unshare-ipc",
+                                        "--unshare-pid",
+                                        "--unshare-net",
+                                        "--unshare-uts",
+                                        "--unshare-cgroup-try",
+                                        "--uid",
+                                        "65534",
+                                        "--gid",
+                                        "65534",
+                                        "--hostname",
+                                        "sandbox",
+                                        "--die-with-parent",
+                                        "--new-session",
+                                        "--cap-drop",
+                                        "ALL",
+                                        "--seccomp",
+                                        "4",
+                                        "--json-status-fd",
+                                        "5",
+                                        "--block-fd",
+                                        "6",
+                                        NULL};
+static_assert(MT_CHANNEL_PROGRAM == 3 && MT_CHANNEL_FILTER == 4 && MT_CHANNEL_STATUS == 5 &&
+                  MT_CHANNEL_GATE == 6,
+              "the numbers in the arguments");
+
+// The same hash of a text in every run: a program that depends on the order of a set ends the same way.
+static const char *const environment[] = {"--clearenv",
+                                          "--setenv",
+                                          "PATH",
+                                          "/usr/bin:/bin",
+                                          "--setenv",
+                                          "HOME",
+                                          "/home",
+                                          "--setenv",
+                                          "TMPDIR",
+                                          "/tmp",
+                                          "--setenv",
+                                          "LANG",
+                                          "C.UTF-8",
+                                          "--setenv",
+                                          "PYTHONHASHSEED",
+                                          "0",
+                                          "--setenv",
+                                          "OMP_NUM_THREADS",
+                                          "1",
+                                          "--setenv",
+                                          "OPENBLAS_NUM_THREADS",
+                                          "1",
+                                          NULL};
+
+static const char *const system_places[] = {"--ro-bind",
+                                            "/usr",
+                                            "/usr",
+                                            "--ro-bind-try",
+                                            "/bin",
+                                            "/bin",
+                                            "--ro-bind-try",
+                                            "/lib",
+                                            "/lib",
+                                            "--ro-bind-try",
+                                            "/lib32",
+                                            "/lib32",
+                                            "--ro-bind-try",
+                                            "/lib64",
+                                            "/lib64",
+                                            "--ro-bind-try",
+                                            "/etc/alternatives",
+                                            "/etc/alternatives",
+                                            "--ro-bind-try",
+                                            "/etc/ld.so.cache",
+                                            "/etc/ld.so.cache",
+                                            "--proc",
+                                            "/proc",
+                                            "--dev",
+                                            "/dev",
+                                            NULL};
+
+/* The order matters: places are made before what holds them becomes read-only. */
 static void add_sandbox(struct launch *launch, const struct mt_sandbox_options *options)
 {
-    const char *const isolation[] = {options->launcher,
-                                     "--unshare-user",
-                                     "--unshare-ipc",
-                                     "--unshare-pid",
-                                     "--unshare-net",
-                                     "--unshare-uts",
-                                     "--unshare-cgroup-try",
-                                     "--uid",
-                                     "65534",
-                                     "--gid",
-                                     "65534",
-                                     "--hostname",
-                                     "sandbox",
-                                     "--die-with-parent",
-                                     "--new-session",
-                                     "--cap-drop",
-                                     "ALL",
-                                     "--seccomp",
-                                     "4",
-                                     "--json-status-fd",
-                                     "5",
-                                     "--block-fd",
-                                     "6",
-                                     NULL};
-    // The same hash of a text in every run: a program that depends on the order of a set ends the same way.
-    static const char *const environment[] = {"--clearenv",
-                                              "--setenv",
-                                              "PATH",
-                                              "/usr/bin:/bin",
-                                              "--setenv",
-                                              "HOME",
-                                              "/home",
-                                              "--setenv",
-                                              "TMPDIR",
-                                              "/tmp",
-                                              "--setenv",
-                                              "LANG",
-                                              "C.UTF-8",
-                                              "--setenv",
-                                              "PYTHONHASHSEED",
-                                              "0",
-                                              "--setenv",
-                                              "OMP_NUM_THREADS",
-                                              "1",
-                                              "--setenv",
-                                              "OPENBLAS_NUM_THREADS",
-                                              "1",
-                                              NULL};
-    static const char *const system[] = {"--ro-bind",
-                                         "/usr",
-                                         "/usr",
-                                         "--ro-bind-try",
-                                         "/bin",
-                                         "/bin",
-                                         "--ro-bind-try",
-                                         "/lib",
-                                         "/lib",
-                                         "--ro-bind-try",
-                                         "/lib32",
-                                         "/lib32",
-                                         "--ro-bind-try",
-                                         "/lib64",
-                                         "/lib64",
-                                         "--ro-bind-try",
-                                         "/etc/alternatives",
-                                         "/etc/alternatives",
-                                         "--ro-bind-try",
-                                         "/etc/ld.so.cache",
-                                         "/etc/ld.so.cache",
-                                         "--proc",
-                                         "/proc",
-                                         "--dev",
-                                         "/dev",
-                                         NULL};
-    const char *const places[] = {"--size",
-                                  launch->files,
-                                  "--tmpfs",
-                                  "/dev/shm",
-                                  "--remount-ro",
-                                  "/dev",
-                                  "--size",
-                                  launch->files,
-                                  "--tmpfs",
-                                  "/tmp",
-                                  "--dir",
-                                  "/home",
-                                  "--ro-bind-data",
-                                  "3",
-                                  "/program.py",
-                                  "--remount-ro",
-                                  "/",
-                                  "--chdir",
-                                  "/tmp",
-                                  "--",
-                                  NULL};
-    static_assert(MT_CHANNEL_PROGRAM == 3 && MT_CHANNEL_FILTER == 4 && MT_CHANNEL_STATUS == 5 &&
-                      MT_CHANNEL_GATE == 6,
-                  "the numbers in the arguments");
+    const char *const launcher[] = {options->launcher, NULL};
+    const char *const shared[] = {"--size",       launch->files, "--tmpfs", "/dev/shm",
+                                  "--remount-ro", "/dev",        NULL};
+    const char *const own[] = {"--size", launch->files, "--tmpfs", "/tmp", "--dir", "/home", NULL};
+    static const char *const program[] = {
+        "--ro-bind-data", "3", "/program.py", "--remount-ro", "/", "--chdir", "/tmp", "--", NULL};
+    add_arguments(launch, launcher);
     add_arguments(launch, isolation);
     add_arguments(launch, environment);
-    add_arguments(launch, system);
-    add_arguments(launch, places);
+    add_arguments(launch, system_places);
+    add_arguments(launch, shared);
+    add_arguments(launch, own);
+    add_arguments(launch, program);
 }
 
 static void build_arguments(struct launch *launch, const struct mt_sandbox_options *options)
