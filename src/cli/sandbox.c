@@ -234,6 +234,7 @@ int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK) status = check_arguments(ctx, &settings, &arguments);
+    mt_sandbox_adopt_orphans();
     if (status == MT_OK && settings.check)
         status = run_check(ctx, &settings);
     else if (status == MT_OK)

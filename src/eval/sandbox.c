@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -55,6 +56,11 @@ struct mt_sandbox_options mt_sandbox_defaults(void)
     };
 }
 
+void mt_sandbox_adopt_orphans(void)
+{
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); // where it fails, init buries them
+}
+
 static enum mt_status check(struct mt_context *ctx, const struct mt_sandbox_options *options, size_t bytes)
 {
     if (!(options->seconds > 0 && options->seconds <= 86400))
@@ -85,7 +91,7 @@ static enum mt_status check(struct mt_context *ctx, const struct mt_sandbox_opti
     return MT_OK;
 }
 
-// ------------------------------------------------------------------ ending
+// ------------------------------------------------------------------ what it writes
 
 static void close_one(int *descriptor)
 {
@@ -103,57 +109,6 @@ static void close_all(struct mt_sandbox *sandbox)
     close_one(&sandbox->gate);
     close_one(&sandbox->proof);
 }
-
-/* Waits for the end of a process; false: it does not end in time. */
-static bool wait_for_end(int handle, int milliseconds)
-{
-    struct pollfd wait = {.fd = handle, .events = POLLIN};
-    int ready = poll(&wait, 1, milliseconds);
-    while (ready < 0 && errno == EINTR) ready = poll(&wait, 1, milliseconds);
-    return ready > 0;
-}
-
-/* With its process 1 a process namespace dies whole; this waits for that. False: it does not die. */
-static bool end_sandbox(struct mt_sandbox *sandbox)
-{
-    if (sandbox->first_handle < 0) return true;
-    (void)syscall(SYS_pidfd_send_signal, sandbox->first_handle, SIGKILL, NULL, 0);
-    bool gone = wait_for_end(sandbox->first_handle, DEATH_MILLISECONDS);
-    // Bubblewrap, if it is still there, buries its child and leaves; to be killed now would leave that to
-    // init.
-    if (gone) (void)wait_for_end(sandbox->launcher_handle, BURIAL_MILLISECONDS);
-    // If it left first: where orphans come to us, as they do to a container's first process, bury it.
-    siginfo_t info;
-    (void)waitid((idtype_t)P_PIDFD, (id_t)sandbox->first_handle, &info, WEXITED | WNOHANG);
-    return gone;
-}
-
-/* Kills whatever is left, and reaps. *wait_status is the launcher's; 0 when somebody else reaped it. */
-static bool end_all(struct mt_sandbox *sandbox, int *wait_status)
-{
-    *wait_status = 0;
-    if (sandbox->launcher <= 0) return true;
-    bool gone = end_sandbox(sandbox);
-    // Its own session and group; without a sandbox that is all we can name.
-    if (sandbox->options.without_sandbox) (void)kill(-sandbox->launcher, SIGKILL);
-    (void)kill(sandbox->launcher, SIGKILL);
-    pid_t reaped = waitpid(sandbox->launcher, wait_status, 0);
-    while (reaped < 0 && errno == EINTR) reaped = waitpid(sandbox->launcher, wait_status, 0);
-    if (reaped < 0) *wait_status = 0;
-    sandbox->launcher = 0;
-    return gone;
-}
-
-void mt_sandbox_stop(struct mt_sandbox *sandbox)
-{
-    if (!sandbox->running) return;
-    int wait_status = 0;
-    (void)end_all(sandbox, &wait_status);
-    close_all(sandbox);
-    sandbox->running = false;
-}
-
-// ------------------------------------------------------------------ what it writes
 
 static void keep_tail(struct mt_sandbox *sandbox, const char *data, size_t bytes)
 {
@@ -215,6 +170,79 @@ static long reported(const struct mt_sandbox *sandbox, const char *key)
     const char *at = strstr(sandbox->status_text, key);
     if (at == NULL || strchr(at, '\n') == NULL) return -1;
     return strtol(at + strlen(key), NULL, 10);
+}
+
+// ------------------------------------------------------------------ ending
+
+/* Waits for the end of a process; false: it does not end in time. */
+static bool wait_for_end(int handle, int milliseconds)
+{
+    struct pollfd wait = {.fd = handle, .events = POLLIN};
+    int ready = poll(&wait, 1, milliseconds);
+    while (ready < 0 && errno == EINTR) ready = poll(&wait, 1, milliseconds);
+    return ready > 0;
+}
+
+/* Names process 1 of the sandbox, as soon as bubblewrap has told its number. */
+static void name_first(struct mt_sandbox *sandbox)
+{
+    long first = reported(sandbox, "\"child-pid\":");
+    if (first <= 0 || sandbox->first_handle >= 0) return;
+    sandbox->first = (pid_t)first;
+    sandbox->first_handle = (int)syscall(SYS_pidfd_open, sandbox->first, 0);
+}
+
+/* One that is ended while it is being set up: bubblewrap tells the number within a moment, or ends. */
+static void await_first(struct mt_sandbox *sandbox)
+{
+    if (sandbox->first == 0 && sandbox->status >= 0 && sandbox->launcher_handle >= 0) {
+        struct pollfd waits[2] = {{.fd = sandbox->status, .events = POLLIN},
+                                  {.fd = sandbox->launcher_handle, .events = POLLIN}};
+        (void)poll(waits, 2, BURIAL_MILLISECONDS);
+        read_all(sandbox);
+        name_first(sandbox);
+    }
+}
+
+/* With its process 1 a process namespace dies whole; this waits for that. False: it does not die. */
+static bool end_sandbox(struct mt_sandbox *sandbox)
+{
+    await_first(sandbox);
+    if (sandbox->first_handle < 0) return true;
+    (void)syscall(SYS_pidfd_send_signal, sandbox->first_handle, SIGKILL, NULL, 0);
+    bool gone = wait_for_end(sandbox->first_handle, DEATH_MILLISECONDS);
+    // Bubblewrap, if it is still there, buries its child and leaves; to be killed now would leave that to
+    // init.
+    if (gone) (void)wait_for_end(sandbox->launcher_handle, BURIAL_MILLISECONDS);
+    // If it left first: where orphans come to us, bury it; elsewhere init does.
+    siginfo_t info;
+    (void)waitid((idtype_t)P_PIDFD, (id_t)sandbox->first_handle, &info, WEXITED | WNOHANG);
+    return gone;
+}
+
+/* Kills whatever is left, and reaps. *wait_status is the launcher's; 0 when somebody else reaped it. */
+static bool end_all(struct mt_sandbox *sandbox, int *wait_status)
+{
+    *wait_status = 0;
+    if (sandbox->launcher <= 0) return true;
+    bool gone = end_sandbox(sandbox);
+    // Its own session and group; without a sandbox that is all we can name.
+    if (sandbox->options.without_sandbox) (void)kill(-sandbox->launcher, SIGKILL);
+    (void)kill(sandbox->launcher, SIGKILL);
+    pid_t reaped = waitpid(sandbox->launcher, wait_status, 0);
+    while (reaped < 0 && errno == EINTR) reaped = waitpid(sandbox->launcher, wait_status, 0);
+    if (reaped < 0) *wait_status = 0;
+    sandbox->launcher = 0;
+    return gone;
+}
+
+void mt_sandbox_stop(struct mt_sandbox *sandbox)
+{
+    if (!sandbox->running) return;
+    int wait_status = 0;
+    (void)end_all(sandbox, &wait_status);
+    close_all(sandbox);
+    sandbox->running = false;
 }
 
 // ------------------------------------------------------------------ how it went
@@ -323,11 +351,8 @@ enum mt_status mt_sandbox_start(struct mt_context *ctx, const struct mt_sandbox_
 /* Once the sandbox is ready, its process 1 waits at the gate: name it, limit it, let it go. */
 static enum mt_status let_begin(struct mt_sandbox *sandbox)
 {
-    long first = reported(sandbox, "\"child-pid\":");
-    if (first <= 0) return MT_OK;
-    sandbox->first = (pid_t)first;
-    sandbox->first_handle = (int)syscall(SYS_pidfd_open, sandbox->first, 0);
-    if (sandbox->first_handle < 0) return MT_OK; // it died in the meantime: bubblewrap will say why
+    name_first(sandbox);
+    if (sandbox->first_handle < 0) return MT_OK; // not there yet, or dead already: bubblewrap will say why
     int error = mt_sandbox_limit_processes(sandbox->first, sandbox->options.processes);
     if (error != 0 && error != ESRCH)
         return mt_fail(sandbox->ctx, MT_ERR_IO, "cannot limit the processes of a sandbox: %s",

@@ -97,6 +97,12 @@ const char *mt_sandbox_outcome_name(enum mt_sandbox_outcome outcome);
 struct mt_sandbox_options mt_sandbox_defaults(void);
 
 /*
+ * For a program's main, once: orphans below this process come to it and not to init, so that a sandbox's dead
+ * process 1, which bubblewrap leaves behind when a program ends by itself, is buried here and at once.
+ */
+void mt_sandbox_adopt_orphans(void);
+
+/*
  * Runs one program to its end. A sandbox that cannot be set up is MT_ERR_UNSUPPORTED, with the reason and the
  * cure, and the outcome says so; a program that fails is a result, not an error.
  */
