@@ -96,6 +96,21 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_objective,
     },
     {
+        .name = "sandbox",
+        .summary = "run a Python program nobody trusts, contained and limited; --check: does it hold here?",
+        .arguments = "PROGRAM.py | --check",
+        .details =
+            "The program runs under bubblewrap: no network, a read-only system, a private /tmp, no home, no\n"
+            "other process in sight, few system calls. It has passed when it reached its last line and left\n"
+            "with status 0; then the exit status is 0, else 1. --check runs a suite of hostile programs "
+            "(fork\n"
+            "and memory bombs, endless output, network, files, ptrace, signals, links, ...) and lists how\n"
+            "each was stopped; exit status 1 when one was not. docs/sandbox.md says what this protects from.",
+        .examples = "  metier sandbox --check\n"
+                    "  metier sandbox solution.py --seconds 3 --memory 512",
+        .run = cli_sandbox,
+    },
+    {
         .name = "tokenize",
         .summary = "text to token ids, and back",
         .arguments = "DIR",

@@ -1,0 +1,244 @@
+/* metier sandbox: whether the sandbox holds here, shown by hostile programs; or one program of the user's. */
+#define _XOPEN_SOURCE 700 // mkdtemp
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "eval/sandbox_hostile.h"
+
+#define MEBIBYTE      (1 << 20)
+#define PATH_BYTES    1024
+#define CANARY_TEXT   "nobody may read or change this\n"
+#define MAX_SOURCE    MT_SANDBOX_MAX_PROGRAM
+#define CHECK_AT_ONCE 4
+
+struct settings {
+    bool check;
+    double seconds;
+    int64_t cpu_seconds, memory, processes, output, files; // memory, output, files: MiB
+    int64_t at_once;
+    const char *interpreter;
+    const char *launcher;
+};
+
+// ------------------------------------------------------------------ the hostile suite
+
+struct check_run {
+    struct mt_context *ctx;
+    const struct mt_hostile_case *cases;
+    size_t count;
+    struct mt_hostile_setting setting;
+    struct mt_sandbox_options options;
+    struct mt_sandbox_result *results; // [count]
+    char folder[PATH_BYTES];
+    char canary[PATH_BYTES + 16];
+};
+
+static enum mt_status give_program(void *self, size_t index, struct mt_byte_list *text,
+                                   struct mt_sandbox_options *options)
+{
+    const struct check_run *run = self;
+    if (run->cases[index].seconds > 0) options->seconds = run->cases[index].seconds;
+    return mt_hostile_program(&run->cases[index], &run->setting, text);
+}
+
+static enum mt_status keep_result(void *self, size_t index, const struct mt_sandbox_result *result)
+{
+    struct check_run *run = self;
+    run->results[index] = *result;
+    return MT_OK;
+}
+
+/* A folder with a file in it that nothing may touch. */
+static enum mt_status place_canary(struct check_run *run)
+{
+    const char *above = getenv("TMPDIR");
+    if (above == NULL || above[0] != '/') above = "/tmp";
+    int length = snprintf(run->folder, sizeof run->folder, "%s/metier-sandbox-XXXXXX", above);
+    if (length < 0 || (size_t)length >= sizeof run->folder || mkdtemp(run->folder) == NULL)
+        return mt_fail(run->ctx, MT_ERR_IO, "cannot make a folder in %s: %s", above, strerror(errno));
+    (void)snprintf(run->canary, sizeof run->canary, "%s/canary", run->folder);
+    const char *home = getenv("HOME");
+    run->setting = (struct mt_hostile_setting){.canary = run->canary, .home = home != NULL ? home : "/root"};
+    return mt_file_write_all(run->ctx, run->canary, CANARY_TEXT, strlen(CANARY_TEXT));
+}
+
+/* Removes the folder; true when the canary is as it was and alone. */
+static bool remove_canary(struct check_run *run)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_file_read_all(run->ctx, run->canary, PATH_BYTES, &data, &bytes);
+    bool unharmed = status == MT_OK && bytes == strlen(CANARY_TEXT) && memcmp(data, CANARY_TEXT, bytes) == 0;
+    mt_release(run->ctx, data, bytes);
+    if (run->canary[0] != '\0') (void)unlink(run->canary);
+    return rmdir(run->folder) == 0 && unharmed;
+}
+
+static enum mt_status print_results(const struct check_run *run, size_t *escaped)
+{
+    static const struct cli_column columns[] = {{"program", false}, {"outcome", false}, {"seconds", true},
+                                                {"MiB", true},      {"", false},        {"", false}};
+    struct cli_table table;
+    cli_table_init(&table, run->ctx, columns, 6);
+    enum mt_status status = MT_OK;
+    *escaped = 0;
+    for (size_t i = 0; i < run->count && status == MT_OK; i++) {
+        const struct mt_sandbox_result *result = &run->results[i];
+        bool contained = mt_hostile_contained(&run->cases[i], &run->options, result);
+        if (!contained) (*escaped)++;
+        // The last line of standard error says most.
+        char last[CLI_CELL_BYTES] = "";
+        size_t end = strlen(result->tail);
+        while (end > 0 && result->tail[end - 1] == '\n') end--;
+        size_t start = end;
+        while (start > 0 && result->tail[start - 1] != '\n') start--;
+        (void)snprintf(last, sizeof last, "%.*s", (int)(end - start < 60 ? end - start : 60),
+                       result->tail + start);
+        char seconds[32];
+        char memory[32];
+        (void)snprintf(seconds, sizeof seconds, "%.2f", result->seconds);
+        (void)snprintf(memory, sizeof memory, "%.0f", (double)result->peak_memory / MEBIBYTE);
+        const char *const cells[] = {run->cases[i].name,
+                                     mt_sandbox_outcome_name(result->outcome),
+                                     seconds,
+                                     memory,
+                                     contained ? "contained" : "NOT CONTAINED",
+                                     last};
+        status = cli_table_row(&table, cells);
+    }
+    if (status == MT_OK) cli_table_print(&table, stdout);
+    cli_table_free(&table);
+    return status;
+}
+
+static enum mt_status run_check(struct mt_context *ctx, const struct settings *settings)
+{
+    struct check_run run = {.ctx = ctx, .options = mt_hostile_options()};
+    run.options.interpreter = settings->interpreter;
+    run.options.launcher = settings->launcher;
+    run.cases = mt_hostile_cases(&run.count);
+    const struct mt_sandbox_batch batch = {
+        .count = run.count,
+        .at_once = settings->at_once > 0 ? (int)settings->at_once : CHECK_AT_ONCE,
+        .self = &run,
+        .program = give_program,
+        .done = keep_result,
+    };
+    void *block = NULL;
+    enum mt_status status = mt_allocate_array(ctx, run.count, sizeof *run.results, &block);
+    if (status != MT_OK) return status;
+    run.results = block;
+    double began = mt_clock_seconds();
+    status = place_canary(&run);
+    if (status == MT_OK) status = mt_sandbox_run_many(ctx, &run.options, &batch);
+    bool unharmed = run.folder[0] != '\0' && remove_canary(&run);
+    size_t escaped = 0;
+    if (status == MT_OK) status = print_results(&run, &escaped);
+    if (status == MT_OK) {
+        printf("%zu programs, %zu not contained, in %.1f s; files outside %s\n", run.count, escaped,
+               mt_clock_seconds() - began, unharmed ? "unharmed" : "CHANGED");
+        if (escaped > 0 || !unharmed)
+            status = mt_fail(ctx, MT_ERR_INTERNAL,
+                             "the sandbox does not hold on this machine: do not run code "
+                             "that a model wrote here");
+    }
+    mt_release(ctx, run.results, run.count * sizeof *run.results);
+    return status;
+}
+
+// ------------------------------------------------------------------ one program
+
+static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings, const char *path,
+                                  bool *passed)
+{
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    options.seconds = settings->seconds;
+    options.cpu_seconds = settings->cpu_seconds;
+    options.memory = (uint64_t)settings->memory * MEBIBYTE;
+    options.processes = settings->processes;
+    options.output = (uint64_t)settings->output * MEBIBYTE;
+    options.files = (uint64_t)settings->files * MEBIBYTE;
+    options.interpreter = settings->interpreter;
+    options.launcher = settings->launcher;
+    void *source = NULL;
+    size_t bytes = 0;
+    struct mt_sandbox_result result;
+    enum mt_status status = mt_file_read_all(ctx, path, MAX_SOURCE, &source, &bytes);
+    if (status == MT_OK) status = mt_sandbox_run(ctx, &options, source, bytes, &result);
+    mt_release(ctx, source, bytes);
+    if (status != MT_OK) return status;
+    (void)fputs(result.tail, stderr);
+    printf("%s: %s, exit status %d, %.2f s, %.0f MiB\n", path, mt_sandbox_outcome_name(result.outcome),
+           result.exit_status, result.seconds, (double)result.peak_memory / MEBIBYTE);
+    *passed = result.outcome == MT_SANDBOX_PASSED;
+    return MT_OK;
+}
+
+static enum mt_status check_arguments(struct mt_context *ctx, const struct settings *settings,
+                                      const struct cli_arguments *arguments)
+{
+    if (settings->check && arguments->positional_count > 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "--check runs its own programs, not '%s'",
+                       arguments->positional[0]);
+    if (!settings->check && arguments->positional_count == 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "a program is missing, or --check");
+    if (arguments->positional_count > 1)
+        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
+    const int64_t sizes[] = {settings->memory, settings->output, settings->files};
+    for (int i = 0; i < 3; i++) {
+        if (sizes[i] < 1 || sizes[i] > MEBIBYTE)
+            return mt_fail(ctx, MT_ERR_USAGE, "a size is %" PRId64 " MiB, expected 1 to %d", sizes[i],
+                           MEBIBYTE);
+    }
+    if (settings->at_once < 0 || settings->at_once > MT_SANDBOX_MOST_AT_ONCE)
+        return mt_fail(ctx, MT_ERR_USAGE, "--at-once is %" PRId64 ", expected 0 to %d", settings->at_once,
+                       MT_SANDBOX_MOST_AT_ONCE);
+    return MT_OK;
+}
+
+int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct mt_sandbox_options defaults = mt_sandbox_defaults();
+    struct settings settings = {.seconds = defaults.seconds,
+                                .cpu_seconds = defaults.cpu_seconds,
+                                .memory = (int64_t)(defaults.memory / MEBIBYTE),
+                                .processes = defaults.processes,
+                                .output = (int64_t)(defaults.output / MEBIBYTE),
+                                .files = (int64_t)(defaults.files / MEBIBYTE),
+                                .interpreter = defaults.interpreter,
+                                .launcher = defaults.launcher};
+    const struct cli_option options[] = {
+        {"--check", CLI_FLAG, &settings.check, NULL,
+         "run programs that try to get out, and say whether they did"},
+        {"--seconds", CLI_REAL, &settings.seconds, "S", "from start to end (10)"},
+        {"--cpu-seconds", CLI_INTEGER, &settings.cpu_seconds, "S", "processor time of each process (10)"},
+        {"--memory", CLI_INTEGER, &settings.memory, "MIB", "of each process, and of all together (1024)"},
+        {"--processes", CLI_INTEGER, &settings.processes, "N", "and threads, at the same time (32)"},
+        {"--output", CLI_INTEGER, &settings.output, "MIB", "standard output and error together (1)"},
+        {"--files", CLI_INTEGER, &settings.files, "MIB", "in /tmp, and in /dev/shm (64)"},
+        {"--interpreter", CLI_TEXT, &settings.interpreter, "PATH", "python3, or a path under /usr"},
+        {"--bwrap", CLI_TEXT, &settings.launcher, "PATH", "bubblewrap (bwrap)"},
+        {"--at-once", CLI_INTEGER, &settings.at_once, "N", "programs of --check at a time (4)"},
+    };
+    struct cli_arguments arguments;
+    bool passed = true;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
+    if (status == MT_OK && arguments.help_shown) return 0;
+    if (status == MT_OK) status = check_arguments(ctx, &settings, &arguments);
+    mt_sandbox_adopt_orphans();
+    if (status == MT_OK && settings.check)
+        status = run_check(ctx, &settings);
+    else if (status == MT_OK)
+        status = run_program(ctx, &settings, arguments.positional[0], &passed);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    return passed ? 0 : 1;
+}

@@ -1,0 +1,36 @@
+/* What the files of the sandbox share: launching, the system call filter, looking at memory. */
+#ifndef MT_EVAL_SANDBOX_PARTS_H
+#define MT_EVAL_SANDBOX_PARTS_H
+
+#include "eval/sandbox.h"
+
+/* Fixed descriptors of the launched process, after standard input, output and error. */
+enum mt_sandbox_channel {
+    MT_CHANNEL_PROGRAM = 3, // its text
+    MT_CHANNEL_FILTER,      // system calls
+    MT_CHANNEL_STATUS,      // bubblewrap writes
+    MT_CHANNEL_GATE,        // bubblewrap waits
+    MT_CHANNEL_PROOF,       // the program's last line writes; the only one the program has
+    MT_CHANNEL_END
+};
+
+/* Opens what is needed and starts bubblewrap, or the interpreter without it. The caller closes what is open.
+ */
+enum mt_status mt_sandbox_launch(struct mt_sandbox *sandbox, const char *program, size_t bytes);
+
+/* Limits what process 1 of a sandbox and all after it may start. 0, or the error number. */
+int mt_sandbox_limit_processes(pid_t first, int64_t processes);
+
+/* Writes the system call filter, as bubblewrap wants it, into a file. 0, or the error number. */
+int mt_sandbox_write_filter(int descriptor);
+
+/* Writes all of it. 0, or the error number. */
+int mt_sandbox_write_whole(int descriptor, const void *data, size_t bytes);
+
+/* Bytes of memory that a process and all below it have to themselves; `most` processes are looked at. */
+uint64_t mt_sandbox_memory_below(pid_t first, int64_t most);
+
+/* Files in the program's /tmp and /dev/shm; 0 when that cannot be seen. */
+uint64_t mt_sandbox_files_below(pid_t first);
+
+#endif

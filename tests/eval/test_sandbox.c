@@ -1,0 +1,515 @@
+/*
+ * The sandbox: hostile programs are contained and everything of theirs is gone afterwards; limits, proofs,
+ * refusals; many at a time; every allocation failing. Skipped, with the reason, where there can be no
+ * sandbox.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "eval/sandbox_hostile.h"
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+#include "support/workplace.h"
+
+#define CANARY_TEXT "a canary\n"
+#define MANY        24
+
+static struct mt_sandbox_result run(const struct mt_sandbox_options *options, const char *program)
+{
+    struct mt_context ctx;
+    struct mt_sandbox_result result;
+    mt_context_init(&ctx, NULL);
+    enum mt_status status = mt_sandbox_run(&ctx, options, program, strlen(program), &result);
+    if (status != MT_OK) print_error("%s\n", ctx.message);
+    assert_int_equal(status, MT_OK);
+    assert_int_equal(ctx.live_bytes, 0);
+    return result;
+}
+
+static void nap(double seconds)
+{
+    struct timespec time = {.tv_sec = 0, .tv_nsec = (long)(seconds * 1e9)};
+    (void)nanosleep(&time, NULL);
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *listing = opendir("/proc/self/fd");
+    assert_non_null(listing);
+    for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) count++;
+    (void)closedir(listing);
+    return count;
+}
+
+/* The process namespace of a process, as text; "" when it is gone. */
+static void namespace_of(const char *process, char text[64])
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "/proc/%s/ns/pid", process);
+    ssize_t length = readlink(path, text, 63);
+    text[length > 0 ? length : 0] = '\0';
+}
+
+/* Processes of a namespace. */
+static int members(const char *space)
+{
+    int count = 0;
+    DIR *listing = opendir("/proc");
+    assert_non_null(listing);
+    for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        char text[64];
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
+        namespace_of(entry->d_name, text);
+        if (strcmp(text, space) == 0) count++;
+    }
+    (void)closedir(listing);
+    return count;
+}
+
+// ------------------------------------------------------------------ the hostile suite
+
+struct suite {
+    const struct mt_hostile_case *cases;
+    size_t count;
+    struct mt_hostile_setting setting;
+    struct mt_sandbox_options options;
+    int contained;
+    int escaped;
+};
+
+static enum mt_status suite_program(void *self, size_t index, struct mt_byte_list *text,
+                                    struct mt_sandbox_options *options)
+{
+    const struct suite *suite = self;
+    if (suite->cases[index].seconds > 0) options->seconds = suite->cases[index].seconds;
+    return mt_hostile_program(&suite->cases[index], &suite->setting, text);
+}
+
+static enum mt_status suite_done(void *self, size_t index, const struct mt_sandbox_result *result)
+{
+    struct suite *suite = self;
+    bool contained = mt_hostile_contained(&suite->cases[index], &suite->options, result);
+    if (contained) suite->contained++;
+    if (!contained) {
+        suite->escaped++;
+        print_error("%s: %s, exit status %d, after %.2f s\n%s\n", suite->cases[index].name,
+                    mt_sandbox_outcome_name(result->outcome), result->exit_status, result->seconds,
+                    result->tail);
+    }
+    return MT_OK;
+}
+
+/* A door of ours on the loopback device; the programs do not know its number but are free to try. */
+static int open_door(void)
+{
+    int door = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0); // deliberately not close-on-exec
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_true(door >= 0);
+    assert_int_equal(bind(door, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(door, 4), 0);
+    return door;
+}
+
+static void test_hostile_suite(void **state)
+{
+    const struct workplace *place = *state;
+    char canary[300];
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(workplace_write(place, "canary", CANARY_TEXT, strlen(CANARY_TEXT)), 0);
+    (void)workplace_path(place, "canary", canary, sizeof canary);
+    assert_int_equal(chmod(place->directory, 0777), 0); // the sandbox must protect it, not its permissions
+    assert_int_equal(chmod(canary, 0666), 0);
+    assert_int_equal(setenv("METIER_SECRET", "a secret", 1), 0);
+    int door = open_door();
+    int descriptors = open_descriptors();
+    struct suite suite = {.options = mt_hostile_options(),
+                          .setting = {.canary = canary, .home = place->directory}};
+    suite.cases = mt_hostile_cases(&suite.count);
+    const struct mt_sandbox_batch batch = {
+        .count = suite.count, .at_once = 8, .self = &suite, .program = suite_program, .done = suite_done};
+    assert_int_equal(mt_sandbox_run_many(&ctx, &suite.options, &batch), MT_OK);
+    assert_int_equal(suite.escaped, 0);
+    assert_int_equal(suite.contained, suite.count);
+
+    assert_int_equal(ctx.live_bytes, 0);
+    assert_int_equal(open_descriptors(), descriptors);
+    assert_int_equal(workplace_entries(place), 1);
+    char text[64] = "";
+    FILE *file = fopen(canary, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    (void)fclose(file);
+    assert_string_equal(text, CANARY_TEXT);
+    assert_int_equal(accept(door, NULL, NULL), -1);
+    (void)close(door);
+    // No child of ours is left, not even a dead one.
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+// ------------------------------------------------------------------ nothing left
+
+static const char many_processes[] = "import os, time\n"
+                                     "for i in range(3): os.fork()\n"
+                                     "os.setsid() if os.getpid() > 3 else None\n"
+                                     "time.sleep(1000)\n";
+
+/* Steps until the sandbox has so many processes. */
+static void grow(struct mt_sandbox *sandbox, int processes, char space[64])
+{
+    double began = mt_clock_seconds();
+    int count = 0;
+    while (sandbox->running && count < processes && mt_clock_seconds() - began < 20) {
+        assert_int_equal(mt_sandbox_step(sandbox), MT_OK);
+        if (sandbox->first == 0) continue;
+        char process[32];
+        (void)snprintf(process, sizeof process, "%ld", (long)sandbox->first);
+        namespace_of(process, space);
+        count = space[0] == '\0' ? 0 : members(space);
+        nap(0.01);
+    }
+    assert_true(sandbox->running);
+    assert_true(count >= processes);
+}
+
+static void test_time_limit_leaves_nothing(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_sandbox sandbox;
+    char space[64] = "";
+    mt_context_init(&ctx, NULL);
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    assert_int_equal(mt_sandbox_start(&ctx, &options, many_processes, strlen(many_processes), &sandbox),
+                     MT_OK);
+    grow(&sandbox, 9, space);
+    sandbox.options.seconds = 1e-9;
+    assert_int_equal(mt_sandbox_step(&sandbox), MT_OK);
+    assert_false(sandbox.running);
+    assert_int_equal(sandbox.result.outcome, MT_SANDBOX_TIMED_OUT);
+    assert_int_equal(members(space), 0);
+}
+
+static void test_stop_leaves_nothing(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_sandbox sandbox = {0};
+    char space[64] = "";
+    mt_context_init(&ctx, NULL);
+    mt_sandbox_stop(&sandbox);
+    int descriptors = open_descriptors();
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    assert_int_equal(mt_sandbox_start(&ctx, &options, many_processes, strlen(many_processes), &sandbox),
+                     MT_OK);
+    grow(&sandbox, 9, space);
+    mt_sandbox_stop(&sandbox);
+    mt_sandbox_stop(&sandbox);
+    assert_false(sandbox.running);
+    assert_int_equal(members(space), 0);
+    assert_int_equal(open_descriptors(), descriptors);
+}
+
+/* A program that ends by itself, too; its process 1 is an orphan then. */
+static void test_normal_end_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char program[] = "import os, time\n"
+                                  "for i in range(4):\n"
+                                  "    if os.fork() == 0: time.sleep(1000)\n"
+                                  "time.sleep(0.5)\n";
+    struct mt_context ctx;
+    struct mt_sandbox sandbox;
+    char space[64] = "";
+    mt_context_init(&ctx, NULL);
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    assert_int_equal(mt_sandbox_start(&ctx, &options, program, strlen(program), &sandbox), MT_OK);
+    grow(&sandbox, 6, space);
+    while (sandbox.running) assert_int_equal(mt_sandbox_step(&sandbox), MT_OK);
+    assert_int_equal(sandbox.result.outcome, MT_SANDBOX_PASSED);
+    assert_int_equal(members(space), 0); // the dead count, too
+}
+
+/* A metier that dies takes its programs along. */
+static void test_death_of_the_parent(void **state)
+{
+    (void)state;
+    int channel[2];
+    char space[64] = "";
+    assert_int_equal(pipe(channel), 0);
+    pid_t middle = fork();
+    assert_true(middle >= 0);
+    if (middle == 0) {
+        struct mt_context ctx;
+        struct mt_sandbox sandbox;
+        mt_context_init(&ctx, NULL);
+        struct mt_sandbox_options options = mt_sandbox_defaults();
+        if (mt_sandbox_start(&ctx, &options, many_processes, strlen(many_processes), &sandbox) != MT_OK)
+            _exit(1);
+        grow(&sandbox, 9, space);
+        bool told = write(channel[1], space, sizeof space) == (ssize_t)sizeof space;
+        _exit(told ? 0 : 1);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(middle, &status, 0), middle);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(channel[0], space, sizeof space), sizeof space);
+    (void)close(channel[0]);
+    (void)close(channel[1]);
+    double began = mt_clock_seconds();
+    while (members(space) > 0 && mt_clock_seconds() - began < 10) {
+        (void)waitpid(-1, NULL, WNOHANG); // orphans of the one that died are ours now
+        nap(0.02);
+    }
+    while (waitpid(-1, NULL, 0) > 0) continue;
+    assert_int_equal(members(space), 0);
+}
+
+// ------------------------------------------------------------------ results and limits
+
+static void test_results(void **state)
+{
+    (void)state;
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    struct mt_sandbox_result result = run(&options, "");
+    assert_int_equal(result.outcome, MT_SANDBOX_PASSED);
+    assert_int_equal(result.exit_status, 0);
+    assert_true(result.seconds > 0 && result.seconds < options.seconds);
+    assert_string_equal(result.tail, "");
+    result = run(&options, "raise SystemExit(5)");
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    assert_int_equal(result.exit_status, 5);
+    result = run(&options, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)");
+    assert_int_equal(result.outcome, MT_SANDBOX_KILLED);
+    assert_int_equal(result.exit_status, 128 + SIGSEGV);
+    // The last bytes are kept, not the first.
+    result =
+        run(&options, "import sys\nfor i in range(5000): print(i, file=sys.stderr)\nraise ValueError('end')");
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    assert_int_equal(strlen(result.tail), MT_SANDBOX_TAIL_BYTES - 1);
+    assert_non_null(strstr(result.tail, "4999\n"));
+    assert_null(strstr(result.tail, "\n1000\n"));
+    assert_non_null(strstr(result.tail, "ValueError: end\n"));
+    // A text that is open at the end does not swallow the last line and pass.
+    result = run(&options, "x = '''\n");
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    result = run(&options, "x = 1 \\");
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    // Sets of texts have the same order every time.
+    result =
+        run(&options,
+            "assert hash('metier') == hash('metier') and __import__('sys').flags.hash_randomization == 0");
+    assert_int_equal(result.outcome, MT_SANDBOX_PASSED);
+}
+
+static void test_limits_are_those_given(void **state)
+{
+    (void)state;
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    options.output = 1000;
+    struct mt_sandbox_result result = run(&options, "print('x' * 999)");
+    assert_int_equal(result.outcome, MT_SANDBOX_PASSED);
+    result = run(&options, "print('x' * 1000)"); // and the end of the line
+    assert_int_equal(result.outcome, MT_SANDBOX_TOO_MUCH_OUTPUT);
+    options = mt_sandbox_defaults();
+    options.memory = 256 << 20;
+    result = run(&options, "import time\nx = bytearray(100 << 20)\ntime.sleep(0.2)");
+    assert_int_equal(result.outcome, MT_SANDBOX_PASSED);
+    assert_true(result.peak_memory > (100 << 20) && result.peak_memory < (130 << 20));
+    result = run(&options, "x = bytearray(260 << 20)");
+    assert_int_equal(result.outcome, MT_SANDBOX_OUT_OF_MEMORY);
+    options = mt_sandbox_defaults();
+    options.processes = 4; // one is process 1 of the sandbox, one the program
+    result = run(&options, "import os, time\nfor i in range(2):\n    if os.fork() == 0: time.sleep(100)");
+    assert_int_equal(result.outcome, MT_SANDBOX_PASSED);
+    result = run(&options, "import os, time\nfor i in range(3):\n    if os.fork() == 0: time.sleep(100)");
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    options = mt_sandbox_defaults();
+    options.files = 1 << 20;
+    result = run(&options, "open('/tmp/x', 'wb').write(bytes(900 << 10))");
+    assert_int_equal(result.outcome, MT_SANDBOX_PASSED);
+    result = run(&options, "open('/tmp/x', 'wb').write(bytes(1100 << 10))");
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    options = mt_sandbox_defaults();
+    options.seconds = 0.3;
+    result = run(&options, "import time\ntime.sleep(100)");
+    assert_int_equal(result.outcome, MT_SANDBOX_TIMED_OUT);
+    assert_int_equal(result.exit_status, -1);
+    assert_true(result.seconds >= 0.3 && result.seconds < 3);
+}
+
+static void refuse(struct mt_sandbox_options options, enum mt_status expected, const char *words)
+{
+    struct mt_context ctx;
+    struct mt_sandbox_result result;
+    mt_context_init(&ctx, NULL);
+    int descriptors = open_descriptors();
+    assert_int_equal(mt_sandbox_run(&ctx, &options, "", 0, &result), expected);
+    assert_int_equal(result.outcome, MT_SANDBOX_COULD_NOT_START);
+    if (strstr(ctx.message, words) == NULL) print_error("'%s' lacks '%s'\n", ctx.message, words);
+    assert_non_null(strstr(ctx.message, words));
+    assert_int_equal(open_descriptors(), descriptors);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const struct mt_sandbox_options good = mt_sandbox_defaults();
+    struct mt_sandbox_options bad = good;
+    bad.seconds = 0;
+    refuse(bad, MT_ERR_USAGE, "seconds");
+    bad = good;
+    bad.cpu_seconds = 0;
+    refuse(bad, MT_ERR_USAGE, "processor seconds");
+    bad = good;
+    bad.memory = 0;
+    refuse(bad, MT_ERR_USAGE, "memory");
+    bad = good;
+    bad.processes = 1;
+    refuse(bad, MT_ERR_USAGE, "processes");
+    bad = good;
+    bad.output = 0;
+    refuse(bad, MT_ERR_USAGE, "output");
+    bad = good;
+    bad.files = 0;
+    refuse(bad, MT_ERR_USAGE, "files");
+    bad = good;
+    bad.interpreter = NULL;
+    refuse(bad, MT_ERR_USAGE, "no name");
+    bad = good;
+    bad.launcher = "/nonexistent/bwrap";
+    refuse(bad, MT_ERR_UNSUPPORTED, "install it");
+    bad = good;
+    bad.launcher = "/bin/false";
+    refuse(bad, MT_ERR_UNSUPPORTED, "it said nothing");
+    bad = good;
+    bad.interpreter = "python-of-nobody";
+    refuse(bad, MT_ERR_UNSUPPORTED, "an interpreter under /usr");
+}
+
+static void test_without_sandbox_only_by_name(void **state)
+{
+    (void)state;
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    options.launcher = "/nonexistent/bwrap";
+    options.without_sandbox = true;
+    assert_int_equal(run(&options, "assert True").outcome, MT_SANDBOX_PASSED);
+    assert_int_equal(run(&options, "assert False").outcome, MT_SANDBOX_FAILED);
+    assert_int_equal(run(&options, "import os\nos._exit(0)").outcome, MT_SANDBOX_FAILED);
+    assert_int_equal(run(&options, "x = bytearray(1 << 31)").outcome, MT_SANDBOX_OUT_OF_MEMORY);
+    options.seconds = 0.3;
+    assert_int_equal(run(&options, "import os\nos.fork()\nwhile True: pass").outcome, MT_SANDBOX_TIMED_OUT);
+    while (waitpid(-1, NULL, 0) > 0) continue; // nobody buries its child without a sandbox but we
+    options.interpreter = "/nonexistent/python3";
+    refuse(options, MT_ERR_UNSUPPORTED, "install it");
+}
+
+// ------------------------------------------------------------------ many
+
+struct many {
+    size_t count;
+    size_t stop_at; // this result is a failure of the caller's
+    size_t ended;
+    bool seen[MANY];
+};
+
+static enum mt_status many_program(void *self, size_t index, struct mt_byte_list *text,
+                                   struct mt_sandbox_options *options)
+{
+    (void)self;
+    (void)options;
+    char program[64];
+    (void)snprintf(program, sizeof program, "raise SystemExit(%zu)", index);
+    return mt_byte_list_append_text(text, program);
+}
+
+static enum mt_status many_done(void *self, size_t index, const struct mt_sandbox_result *result)
+{
+    struct many *many = self;
+    assert_true(index < MANY && !many->seen[index]);
+    assert_int_equal(result->exit_status, index);
+    many->seen[index] = true;
+    many->ended++;
+    return index == many->stop_at ? MT_ERR_INTERNAL : MT_OK;
+}
+
+static enum mt_status run_some(struct mt_context *ctx, const void *self)
+{
+    struct many many = *(const struct many *)self;
+    const struct mt_sandbox_options options = mt_sandbox_defaults();
+    const struct mt_sandbox_batch batch = {
+        .count = many.count, .at_once = 8, .self = &many, .program = many_program, .done = many_done};
+    enum mt_status status = mt_sandbox_run_many(ctx, &options, &batch);
+    if (status == MT_OK) assert_int_equal(many.ended, many.count);
+    return status;
+}
+
+static void test_many_at_a_time(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    int descriptors = open_descriptors();
+    struct many many = {.count = MANY, .stop_at = MANY};
+    assert_int_equal(run_some(&ctx, &many), MT_OK);
+    many.count = 0;
+    assert_int_equal(run_some(&ctx, &many), MT_OK);
+    // A caller that gives up ends those that are on their way.
+    many = (struct many){.count = MANY, .stop_at = 2};
+    assert_int_equal(run_some(&ctx, &many), MT_ERR_INTERNAL);
+    assert_int_equal(ctx.live_bytes, 0);
+    assert_int_equal(open_descriptors(), descriptors);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void test_every_allocation_failing(void **state)
+{
+    (void)state;
+    const struct many many = {.count = 2, .stop_at = MANY};
+    struct failing_report report = fail_each_allocation(run_some, &many);
+    if (!report.ok) print_error("%s\n", report.problem);
+    assert_true(report.ok);
+    assert_true(report.allocations >= 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_hostile_suite, workplace_open, workplace_close),
+        cmocka_unit_test(test_time_limit_leaves_nothing),
+        cmocka_unit_test(test_stop_leaves_nothing),
+        cmocka_unit_test(test_normal_end_leaves_nothing),
+        cmocka_unit_test(test_death_of_the_parent),
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_limits_are_those_given),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_without_sandbox_only_by_name),
+        cmocka_unit_test(test_many_at_a_time),
+        cmocka_unit_test(test_every_allocation_failing),
+    };
+    struct mt_context ctx;
+    struct mt_sandbox_result result;
+    mt_context_init(&ctx, NULL);
+    mt_sandbox_adopt_orphans();
+    const struct mt_sandbox_options options = mt_sandbox_defaults();
+    if (mt_sandbox_run(&ctx, &options, "", 0, &result) == MT_ERR_UNSUPPORTED) {
+        (void)printf("skipped: %s\n", ctx.message);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
