@@ -5,6 +5,7 @@
 
 #include "base/nearest.h"
 #include "cli/cli.h"
+#include "cli/patience.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"
@@ -40,6 +41,7 @@ static int unknown_verb(const char *word)
 
 int main(int argc, char **argv)
 {
+    cli_shorten_waiting(argv);
     // How text is encoded, for what goes to the terminal; numbers stay as C writes them.
     (void)setlocale(LC_CTYPE, "");
     if (argc < 2) {

@@ -62,10 +62,12 @@ static inline struct gemm_tiles gemm_cut(int64_t m, int64_t n, int64_t k, int64_
     }
 }
 
+#define GEMM_WORTH_WAKING 2e6 // multiplications; see CPU_WORTH_WAKING
+
 /* Threads worth waking for m·n·k multiplications. */
 static inline int gemm_threads(const struct mt_device *device, double multiplications)
 {
-    return multiplications < 65536.0 ? 1 : device->threads;
+    return multiplications < GEMM_WORTH_WAKING ? 1 : device->threads;
 }
 
 /* Scratch: one workspace per thread. */

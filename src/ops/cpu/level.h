@@ -32,10 +32,14 @@ const struct mt_op_impl *MT_CPU(table)(void);
 MT_OP_LIST(MT_CPU_DECLARE)
 #undef MT_CPU_DECLARE
 
+// Elements, about 20 µs of one thread's work, below which no other is woken. Less would pay on an idle machine
+// (5 µs), but where other programs run, whoever waits for a thread that has no processor waits milliseconds.
+#define CPU_WORTH_WAKING 131072
+
 /* Threads worth waking for `elements` of element-wise work. */
 static inline int cpu_threads(const struct mt_device *device, int64_t elements)
 {
-    return elements < 16384 ? 1 : device->threads;
+    return elements < CPU_WORTH_WAKING ? 1 : device->threads;
 }
 
 /* True when every row of the tensor can be used as a float array. */
