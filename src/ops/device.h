@@ -34,6 +34,8 @@ struct mt_device {
     enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
     enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
     enum mt_status (*synchronise)(struct mt_device *device);
+    // Whether memory is the device's own; where it is set, operands that are not are refused.
+    bool (*holds)(const struct mt_device *device, const void *data, size_t bytes);
     void (*destroy_state)(struct mt_device *device);
 
     // What src/ops keeps.
