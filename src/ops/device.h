@@ -42,6 +42,7 @@ struct mt_device {
     struct mt_context *ctx;   // borrowed
     struct mt_buffer scratch; // grown by mt_op_run
     bool planning;
+    struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 };
 
 /* Fills name, description, impl, memory, threads, and the optional hooks. One line each in registry.c. */
