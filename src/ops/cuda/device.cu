@@ -76,7 +76,7 @@ static const struct {
     {MT_OP_rope, {mt_cuda_rope, NULL}},
     {MT_OP_mla_key_forward, {mt_cuda_mla_key_forward, NULL}},
     {MT_OP_mla_key_backward, {mt_cuda_mla_key_backward, NULL}},
-    {MT_OP_attention_forward, {mt_cuda_attention_forward, NULL}},
+    {MT_OP_attention_forward, {mt_cuda_attention_forward, mt_cuda_attention_forward_scratch}},
     {MT_OP_attention_backward, {mt_cuda_attention_backward, mt_cuda_attention_backward_scratch}},
     {MT_OP_swiglu_forward, {mt_cuda_swiglu_forward, NULL}},
     {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
