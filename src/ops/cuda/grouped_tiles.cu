@@ -93,6 +93,7 @@ static void launch_rows(cudaStream_t stream, const struct matrices &matrices, co
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
+    if (mt_tensor_count(&g->y) == 0) return MT_OK;
     struct rows_call call = {};
     call.x = tile_operand_of(&g->x);
     call.weight = tile_operand_of(weight);
@@ -158,6 +159,7 @@ static void launch_gradient(cudaStream_t stream, const struct matrices &matrices
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
     const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
+    if (mt_tensor_count(dweight) == 0) return MT_OK;
     struct gradient_call call = {};
     call.dy = tile_operand_of(&g->dy);
     call.x = tile_operand_of(&g->x);
