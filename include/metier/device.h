@@ -54,6 +54,19 @@ enum mt_status mt_device_synchronise(struct mt_device *device);
  */
 void mt_device_set_planning(struct mt_device *device, bool planning);
 
+/* Where an op's time goes. */
+struct mt_op_time {
+    double seconds;
+    long long calls;
+};
+
+/*
+ * From now on every op is waited for, and its time added to times[op]: an array with an entry for every op
+ * (metier/ops.h), the caller's, which must outlive the timing. NULL ends it. Waiting slows a device down that
+ * works on its own: shares are what to read.
+ */
+void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times);
+
 /* Scratch now held, in bytes. */
 size_t mt_device_scratch_bytes(const struct mt_device *device);
 

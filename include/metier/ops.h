@@ -39,6 +39,7 @@ struct mt_gemm_args {
     struct mt_tensor c; // [M,N]
     bool transpose_a;
     bool transpose_b;
+    bool exact;  // f32 operands count as they are, even on a device that may round them to bf16
     float alpha; // 0 is refused: a forgotten alpha would silently give zeros
     float beta;
 };

@@ -270,7 +270,7 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "as in training: jitter, sampling, dropped slots"},
         {"--recompute", CLI_TEXT, &settings->recompute, "WHAT",
          "none, moe or full: memory against time (none)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "cpu or ref (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
         {"--json", CLI_FLAG, &settings->json, NULL, "the summary as JSON"},
     };

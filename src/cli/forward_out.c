@@ -6,18 +6,25 @@
 #include "cli/forward.h"
 #include "formats/safetensors_writer.h"
 
-#define NAME_BYTES 256
+#define NAME_BYTES  256
+#define PIECE_BYTES ((size_t)1 << 20) // on their way from the device to the file
+
+/* Where the values of a tensor are. */
+struct source {
+    const void *data;
+    bool on_device;
+};
 
 /* The tensors of the file, in order; the arena owns names, and values made here. */
 struct listing {
     struct mt_arena arena;
     struct mt_safetensors_spec *specs;
-    const void **data;
+    struct source *sources;
     size_t count, capacity;
 };
 
 static enum mt_status add(struct listing *list, const char *name, enum mt_safetensors_dtype dtype, int rank,
-                          const int64_t *dims, const void *data)
+                          const int64_t *dims, struct source source)
 {
     struct mt_context *ctx = list->arena.ctx;
     if (list->count == list->capacity)
@@ -28,18 +35,19 @@ static enum mt_status add(struct listing *list, const char *name, enum mt_safete
     struct mt_safetensors_spec *spec = &list->specs[list->count];
     *spec = (struct mt_safetensors_spec){.name = copy, .dtype = dtype, .rank = rank};
     for (int axis = 0; axis < rank; axis++) spec->dim[axis] = dims[axis];
-    list->data[list->count++] = data;
+    list->sources[list->count++] = source;
     return MT_OK;
 }
 
-/* A contiguous tensor, f32 or i32. */
+/* A contiguous tensor of the device, f32 or i32. */
 static enum mt_status add_tensor(struct listing *list, const char *prefix, const char *rest,
                                  const struct mt_tensor *tensor)
 {
     char name[NAME_BYTES];
     (void)snprintf(name, sizeof name, "%s%s", prefix, rest);
     enum mt_safetensors_dtype dtype = tensor->dtype == MT_I32 ? MT_SAFETENSORS_I32 : MT_SAFETENSORS_F32;
-    return add(list, name, dtype, tensor->rank, tensor->dim, tensor->data);
+    return add(list, name, dtype, tensor->rank, tensor->dim,
+               (struct source){.data = tensor->data, .on_device = true});
 }
 
 /* f64 values: one without a dimension, or one per MoE layer. */
@@ -52,7 +60,7 @@ static enum mt_status add_values(struct listing *list, const char *prefix, const
     enum mt_status status = mt_arena_allocate(&list->arena, (size_t)count * sizeof(double), &memory);
     if (status != MT_OK) return status;
     *values = memory;
-    return add(list, name, MT_SAFETENSORS_F64, rank, &count, memory);
+    return add(list, name, MT_SAFETENSORS_F64, rank, &count, (struct source){.data = memory});
 }
 
 static enum mt_status add_value(struct listing *list, const char *prefix, const char *rest, double value)
@@ -126,17 +134,35 @@ static enum mt_status add_params(struct listing *list, const struct mt_params *p
     return status;
 }
 
-static enum mt_status write_file(const struct listing *list, const char *path)
+static enum mt_status write_source(struct mt_device *device, const struct source *source, size_t bytes,
+                                   void *piece, struct mt_safetensors_writer *writer)
+{
+    const char *data = source->data;
+    if (!source->on_device) return mt_safetensors_writer_write(writer, data, bytes);
+    enum mt_status status = MT_OK;
+    for (size_t first = 0; first < bytes && status == MT_OK; first += PIECE_BYTES) {
+        size_t count = bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES;
+        status = mt_device_download(device, piece, data + first, count);
+        if (status == MT_OK) status = mt_safetensors_writer_write(writer, piece, count);
+    }
+    return status;
+}
+
+static enum mt_status write_file(struct mt_device *device, const struct listing *list, const char *path)
 {
     struct mt_safetensors_writer writer;
     struct mt_context *ctx = list->arena.ctx;
-    enum mt_status status = mt_safetensors_writer_open(ctx, path, list->specs, list->count, NULL, 0, &writer);
+    void *piece = NULL;
+    enum mt_status status = mt_allocate(ctx, PIECE_BYTES, &piece);
+    if (status != MT_OK) return status;
+    status = mt_safetensors_writer_open(ctx, path, list->specs, list->count, NULL, 0, &writer);
     for (size_t i = 0; status == MT_OK && i < list->count; i++) {
         const struct mt_safetensors_spec *spec = &list->specs[i];
-        size_t bytes = spec->dtype == MT_SAFETENSORS_F64 ? 8 : 4;
+        size_t bytes = mt_safetensors_dtype_bytes(spec->dtype);
         for (int axis = 0; axis < spec->rank; axis++) bytes *= (size_t)spec->dim[axis];
-        status = mt_safetensors_writer_write(&writer, list->data[i], bytes);
+        status = write_source(device, &list->sources[i], bytes, piece, &writer);
     }
+    mt_release(ctx, piece, PIECE_BYTES);
     return status == MT_OK ? mt_safetensors_writer_finish(&writer) : status;
 }
 
@@ -148,7 +174,8 @@ static enum mt_status list_and_write(struct listing *list, const struct forward_
     if (status == MT_OK) status = add_tensor(list, "logits", "", logits);
     if (status == MT_OK) status = add_layers(list, results);
     if (status == MT_OK && settings->grads) status = add_params(list, mt_model_params(results->model));
-    return status == MT_OK ? write_file(list, settings->out) : status;
+    if (status != MT_OK) return status;
+    return write_file(mt_model_params(results->model)->device, list, settings->out);
 }
 
 enum mt_status forward_write(struct mt_context *ctx, const struct forward_settings *settings,
@@ -162,21 +189,22 @@ enum mt_status forward_write(struct mt_context *ctx, const struct forward_settin
     int64_t tokens = (int64_t)ids->ids.count;
     size_t logit_bytes = (size_t)tokens * (size_t)desc->vocabulary * sizeof(float);
     void *memory = NULL;
-    void *logit_memory = NULL;
+    struct mt_buffer logit_memory = {0};
     enum mt_status status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.specs, &memory);
     list.specs = memory;
-    if (status == MT_OK) status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.data, &memory);
-    list.data = memory;
+    if (status == MT_OK)
+        status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.sources, &memory);
+    list.sources = memory;
     if (status == MT_OK) {
-        status = mt_allocate(ctx, logit_bytes, &logit_memory);
+        status = mt_device_buffer_create(mt_model_params(results->model)->device, logit_bytes, &logit_memory);
         if (status != MT_OK) status = mt_fail_within(ctx, status, "logits");
     }
     if (status == MT_OK) {
-        struct mt_tensor logits = mt_tensor_2d(logit_memory, MT_F32, tokens, desc->vocabulary);
+        struct mt_tensor logits = mt_tensor_2d(logit_memory.data, MT_F32, tokens, desc->vocabulary);
         status = mt_model_logits(results->model, &logits);
         if (status == MT_OK) status = list_and_write(&list, settings, results, &logits);
     }
-    mt_release(ctx, logit_memory, logit_bytes);
+    mt_buffer_release(&logit_memory);
     mt_arena_free(&list.arena);
     return status;
 }

@@ -7,17 +7,41 @@
 
 #include "cli/forward.h"
 
-/* (largest load - mean) / mean of one layer's served slots; 0 when nothing was served. */
-static double max_violation(const struct mt_routing *routing)
+/* (largest load - mean) / mean of a layer's served slots; 0 when nothing was served. offsets [experts+1] */
+static double max_violation(const int32_t *offsets, int experts)
 {
-    const int32_t *offsets = routing->offsets.data;
     int32_t largest = 0;
-    for (int e = 0; e < routing->experts; e++) {
+    for (int e = 0; e < experts; e++) {
         int32_t load = offsets[e + 1] - offsets[e];
         if (load > largest) largest = load;
     }
-    double mean = (double)offsets[routing->experts] / routing->experts;
+    double mean = (double)offsets[experts] / experts;
     return mean > 0.0 ? ((double)largest - mean) / mean : 0.0;
+}
+
+/* MaxVio of every MoE layer, in order: [moe_layers] in the arena. */
+static enum mt_status find_violations(struct mt_arena *arena, const struct forward_results *results,
+                                      double **violations)
+{
+    const struct mt_model_desc *desc = mt_model_description(results->model);
+    struct mt_device *device = mt_model_params(results->model)->device;
+    size_t bytes = ((size_t)desc->experts + 1) * sizeof(int32_t);
+    void *memory = NULL;
+    void *offsets = NULL;
+    enum mt_status status =
+        mt_arena_allocate(arena, (size_t)results->moe_layers * sizeof **violations, &memory);
+    if (status == MT_OK) status = mt_arena_allocate(arena, bytes, &offsets);
+    if (status != MT_OK) return status;
+    *violations = memory;
+    int found = 0;
+    for (int64_t layer = 0; layer < desc->layers; layer++) {
+        const struct mt_routing *routing = mt_model_routing(results->model, layer);
+        if (routing == NULL) continue;
+        status = mt_device_download(device, offsets, routing->offsets.data, bytes);
+        if (status != MT_OK) return status;
+        (*violations)[found++] = max_violation(offsets, desc->experts);
+    }
+    return MT_OK;
 }
 
 /* A term's value summed over layers, and its mean weight; false for a term that is off. */
@@ -50,7 +74,7 @@ static void print_losses(const struct forward_results *results)
 }
 
 static void print_text(const struct forward_settings *settings, const struct forward_ids *ids,
-                       const struct forward_results *results)
+                       const struct forward_results *results, const double *violations)
 {
     const struct mt_model_desc *desc = mt_model_description(results->model);
     const struct mt_params *params = mt_model_params(results->model);
@@ -64,9 +88,8 @@ static void print_text(const struct forward_settings *settings, const struct for
         print_losses(results);
     }
     for (int64_t layer = 0; layer < desc->layers; layer++) {
-        const struct mt_routing *routing = mt_model_routing(results->model, layer);
-        if (routing == NULL) continue;
-        printf("%-14s %.4f   layer %" PRId64 "\n", "MaxVio", max_violation(routing), layer);
+        if (!mt_model_layer_is_moe(desc, layer)) continue;
+        printf("%-14s %.4f   layer %" PRId64 "\n", "MaxVio", *violations++, layer);
     }
 }
 
@@ -83,26 +106,26 @@ static json_t *terms_json(const struct forward_results *results)
     return object;
 }
 
-static json_t *violations_json(const struct forward_results *results)
+static json_t *violations_json(const struct forward_results *results, const double *violations)
 {
     json_t *list = json_array();
-    int64_t layers = mt_model_description(results->model)->layers;
-    for (int64_t layer = 0; layer < layers; layer++) {
-        const struct mt_routing *routing = mt_model_routing(results->model, layer);
-        if (routing == NULL) continue;
-        (void)json_array_append_new(list, json_pack("{s:I, s:f}", "layer", (json_int_t)layer, "max_violation",
-                                                    max_violation(routing)));
+    const struct mt_model_desc *desc = mt_model_description(results->model);
+    for (int64_t layer = 0; layer < desc->layers; layer++) {
+        if (!mt_model_layer_is_moe(desc, layer)) continue;
+        (void)json_array_append_new(
+            list, json_pack("{s:I, s:f}", "layer", (json_int_t)layer, "max_violation", *violations++));
     }
     return list;
 }
 
 static enum mt_status print_json(struct mt_context *ctx, const struct forward_settings *settings,
-                                 const struct forward_ids *ids, const struct forward_results *results)
+                                 const struct forward_ids *ids, const struct forward_results *results,
+                                 const double *violations)
 {
     const struct mt_params *params = mt_model_params(results->model);
     json_t *root = json_pack("{s:I, s:I, s:f, s:o}", "tokens", (json_int_t)ids->ids.count, "sequences",
                              (json_int_t)(ids->offsets.count - 1), "seconds", results->seconds, "layers",
-                             violations_json(results));
+                             violations_json(results, violations));
     if (root != NULL && settings->grads) {
         json_t *losses =
             json_pack("{s:f, s:f, s:I, s:o, s:I, s:I}", "loss", results->loss.task + results->loss.terms,
@@ -122,12 +145,13 @@ static enum mt_status print_json(struct mt_context *ctx, const struct forward_se
 enum mt_status forward_report(struct mt_context *ctx, const struct forward_settings *settings,
                               const struct forward_ids *ids, const struct forward_results *results)
 {
-    enum mt_status status = MT_OK;
-    if (settings->json) {
-        status = print_json(ctx, settings, ids, results);
-    } else {
-        print_text(settings, ids, results);
-    }
+    struct mt_arena arena;
+    double *violations = NULL;
+    mt_arena_init(&arena, ctx, 4096);
+    enum mt_status status = find_violations(&arena, results, &violations);
+    if (status == MT_OK && settings->json) status = print_json(ctx, settings, ids, results, violations);
+    if (status == MT_OK && !settings->json) print_text(settings, ids, results, violations);
+    mt_arena_free(&arena);
     if (status != MT_OK) return status;
     if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));

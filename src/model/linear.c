@@ -63,14 +63,18 @@ static enum mt_status lora_forward(const struct mt_pass *pass, const struct mt_l
     struct mt_tensor dropped;
     enum mt_status status = mt_linear_drop(pass, linear, x, &dropped);
     if (status != MT_OK) return status;
-    status = mt_gemm(
-        pass->device,
-        &(struct mt_gemm_args){.a = dropped, .b = linear->a, .c = *low, .transpose_b = true, .alpha = 1.0f});
+    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = dropped,
+                                                          .b = linear->a,
+                                                          .c = *low,
+                                                          .transpose_b = true,
+                                                          .exact = linear->exact,
+                                                          .alpha = 1.0f});
     if (status != MT_OK) return status;
     return mt_gemm(pass->device, &(struct mt_gemm_args){.a = *low,
                                                         .b = linear->b,
                                                         .c = *y,
                                                         .transpose_b = true,
+                                                        .exact = linear->exact,
                                                         .alpha = linear->lora_scale,
                                                         .beta = 1.0f});
 }
@@ -84,6 +88,7 @@ enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_lin
                                                                    .b = linear->weight,
                                                                    .c = *y,
                                                                    .transpose_b = true,
+                                                                   .exact = linear->exact,
                                                                    .alpha = 1.0f,
                                                                    .beta = add ? 1.0f : 0.0f});
     if (status != MT_OK) return status;

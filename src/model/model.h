@@ -81,14 +81,14 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
 enum mt_status mt_model_backward(struct mt_model *model);
 
 /*
- * After forward: views valid until the next, host devices only for now. They need backward or keep_hidden. Of
- * a record, rows and gram last only where they are kept for backward, and only until it.
+ * After forward: views of the device's memory, valid until the next. They need backward or keep_hidden. Of a
+ * record, rows and gram last only where they are kept for backward, and only until it.
  */
 const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
                                         int64_t layer); // [T,d] leaving the layer
 const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t layer); // NULL: a dense layer
 
-/* logits f32 [T,V] of the last forward, in the caller's memory. */
+/* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. */
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
 
 #endif

@@ -111,6 +111,7 @@ static enum mt_status prepare_layers(struct loader *loader)
         struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_MAPS;
         layer->moe = mt_model_layer_is_moe(desc, i);
         if (!layer->moe) continue;
+        layer->router.exact = true;
         status = prepare_experts(loader, &layer_views[0], &layer->gate, desc->names.gate, i);
         if (status == MT_OK) {
             status = prepare_experts(loader, &layer_views[1], &layer->up, desc->names.up, i);

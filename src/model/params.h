@@ -49,6 +49,7 @@ struct mt_linear {
     struct mt_tensor da, db;
     float lora_scale;
     float dropout;
+    bool exact;      // never in less than f32: the router, whose order of experts would change
     uint64_t stream; // of its dropout; the step is added by the caller
 };
 

@@ -103,6 +103,11 @@ void mt_device_set_planning(struct mt_device *device, bool planning)
     device->planning = planning;
 }
 
+void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times)
+{
+    device->times = times;
+}
+
 size_t mt_device_scratch_bytes(const struct mt_device *device)
 {
     return device->scratch.bytes;

@@ -34,12 +34,15 @@ struct mt_device {
     enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
     enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
     enum mt_status (*synchronise)(struct mt_device *device);
+    // Whether memory is the device's own; where it is set, operands that are not are refused.
+    bool (*holds)(const struct mt_device *device, const void *data, size_t bytes);
     void (*destroy_state)(struct mt_device *device);
 
     // What src/ops keeps.
     struct mt_context *ctx;   // borrowed
     struct mt_buffer scratch; // grown by mt_op_run
     bool planning;
+    struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 };
 
 /* Fills name, description, impl, memory, threads, and the optional hooks. One line each in registry.c. */

@@ -3,6 +3,7 @@
  */
 #include "metier/ops.h"
 
+#include "base/clock.h"
 #include "ops/check/check.h"
 #include "ops/device.h"
 
@@ -27,6 +28,19 @@ static enum mt_status grow_scratch(struct mt_device *device, enum mt_op op, size
     return MT_OK;
 }
 
+/* Runs it with nothing else under way, and notes how long it took. */
+static enum mt_status run_timed(struct mt_device *device, enum mt_op op, const void *args)
+{
+    enum mt_status status = mt_device_synchronise(device);
+    if (status != MT_OK) return status;
+    double start = mt_clock_seconds();
+    status = device->impl[op].run(device, args);
+    if (status == MT_OK) status = mt_device_synchronise(device);
+    device->times[op].seconds += mt_clock_seconds() - start;
+    device->times[op].calls++;
+    return status;
+}
+
 enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *args)
 {
     const struct mt_op_impl *impl = &device->impl[op];
@@ -38,5 +52,5 @@ enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *ar
     size_t bytes = impl->scratch != NULL ? impl->scratch(device, args) : 0;
     status = grow_scratch(device, op, bytes);
     if (status != MT_OK || device->planning) return status;
-    return impl->run(device, args);
+    return device->times != NULL ? run_timed(device, op, args) : impl->run(device, args);
 }

@@ -11,6 +11,7 @@ const struct mt_device_kind mt_device_kinds[] = {
     {"cpu", mt_cpu_init},
 #ifdef METIER_CUDA
     {"cuda", mt_cuda_init},
+    {"cuda-bf16", mt_cuda_bf16_init},
 #endif
     {0},
 };

@@ -233,6 +233,18 @@ static void add_small(struct case_list *list, bool transpose)
                                     .beta = 1.0f});
     add(list, (struct grouped_case){
                   .rows = 500, .n = 40, .k = 400, .experts = 2, .load = LOAD_EVEN, .transpose = transpose});
+    // Large enough for what a device keeps for large experts; and the middle of a LoRA pair.
+    add(list, (struct grouped_case){.rows = 600,
+                                    .n = 264,
+                                    .k = 320,
+                                    .experts = 5,
+                                    .load = LOAD_UNEVEN,
+                                    .transpose = transpose,
+                                    .weight_type = MT_BF16,
+                                    .beta = 0.5f,
+                                    .absent = ABSENT_SOME});
+    add(list, (struct grouped_case){
+                  .rows = 300, .n = 32, .k = 264, .experts = 3, .load = LOAD_UNEVEN, .transpose = transpose});
 }
 
 /* Gradients are accumulated throughout: what is not wanted must stay as it was. */

@@ -58,6 +58,7 @@ static void compare_slot(struct compare_state *s, int index)
     double rms = count > 0 ? sqrt(squares / (double)count) : 0.0;
     double tolerance = slot->tolerance != 0.0 ? slot->tolerance : s->c->tolerance;
     if (s->own_rounding && tolerance > EXACT_AT_MOST) tolerance = fmax(tolerance, last_place(slot->dtype));
+    if (tolerance > EXACT_AT_MOST) tolerance = fmax(tolerance, s->options->least_tolerance);
     for (int64_t i = 0; i < span; i++) {
         double expected = mt_load(slot->dtype, ref->data, i);
         double value = mt_load(slot->dtype, got->data, i);

@@ -128,6 +128,8 @@ struct mode_options {
     const char *device; // "cpu"
     const char *filter; // substring of "op label"; NULL: all
     const char *level;  // for messages
+    double
+        least_tolerance; // compare: of every result that need not be exact; for devices that round operands
     bool verbose;
     bool markdown;
 };

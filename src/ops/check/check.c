@@ -25,8 +25,19 @@ static const char *type_text(enum mt_check_type type)
     return "?";
 }
 
-static enum mt_status check_memory(struct mt_context *ctx, const char *name, const struct mt_tensor *tensor)
+/* True when every element lies in the device's memory, or nobody can tell. */
+static bool is_held(const struct mt_device *device, const struct mt_tensor *tensor)
 {
+    if (device->holds == NULL || device->planning || mt_tensor_count(tensor) == 0) return true;
+    int64_t last = 0;
+    for (int axis = 0; axis < tensor->rank; axis++) last += (tensor->dim[axis] - 1) * tensor->stride[axis];
+    return device->holds(device, tensor->data, (size_t)(last + 1) * mt_dtype_bytes(tensor->dtype));
+}
+
+static enum mt_status check_memory(const struct mt_device *device, const char *name,
+                                   const struct mt_tensor *tensor)
+{
+    struct mt_context *ctx = device->ctx;
     char text[96];
     if (tensor->data == NULL && mt_tensor_count(tensor) > 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "%s, %s, has no memory", name,
@@ -45,6 +56,10 @@ static enum mt_status check_memory(struct mt_context *ctx, const char *name, con
                            " elements inside it",
                            name, axis, tensor->stride[axis], inner);
         }
+    }
+    if (!is_held(device, tensor)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "%s, %s, is not in the memory of device %s", name,
+                       mt_tensor_describe(tensor, text, sizeof text), device->name);
     }
     return MT_OK;
 }
@@ -74,7 +89,7 @@ static enum mt_status check_tensor(const struct mt_device *device, const char *n
                        mt_tensor_describe(tensor, found, sizeof found),
                        mt_tensor_describe(&expected, wanted, sizeof wanted));
     }
-    return check_memory(ctx, name, tensor);
+    return check_memory(device, name, tensor);
 }
 
 enum mt_status mt_check_1d(const struct mt_device *device, const char *name, const struct mt_tensor *tensor,

@@ -5,6 +5,7 @@
  * sums dk and dv over the heads of its group and the queries, in order. Nothing is added from two blocks, so
  * no atomics.
  */
+#include "ops/cuda/attention_bf16.cuh"
 #include "ops/cuda/attention_tiles.cuh"
 
 // ------------------------------------------------------------------ what both kernels have in shared memory
@@ -228,23 +229,39 @@ static enum mt_status launch_dkv(struct mt_device *device, const struct mt_atten
     return cuda_launched(device, "attention's gradient of keys");
 }
 
+static bool is_large(const struct mt_device *device, const struct mt_attention_backward_args *a)
+{
+    bool floats =
+        a->dout.dtype == MT_F32 && a->dq.dtype == MT_F32 && a->dk.dtype == MT_F32 && a->dv.dtype == MT_F32;
+    return floats && cuda_attention_is_large(device, &a->q, &a->k, &a->v, &a->q_offsets);
+}
+
+void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_backward_args *a,
+                           float *deltas)
+{
+    int64_t pairs = a->q.dim[0] * a->q.dim[1];
+    if (pairs == 0) return;
+    delta_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, deltas);
+}
+
 size_t mt_cuda_attention_backward_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
     const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
+    if (is_large(device, a)) return cuda_attention_backward_bytes(a);
     return cuda_floats(a->q.dim[0] * a->q.dim[1]);
 }
 
 enum mt_status mt_cuda_attention_backward(struct mt_device *device, const void *args)
 {
     const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
-    float *deltas = static_cast<float *>(device->scratch.data);
-    int64_t pairs = a->q.dim[0] * a->q.dim[1];
-    if (pairs > 0) {
-        delta_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, deltas);
-        enum mt_status status = cuda_launched(device, "attention's deltas");
-        if (status != MT_OK) return status;
+    if (is_large(device, a)) {
+        bool done = false;
+        enum mt_status made = cuda_attention_backward_bf16(device, a, &done);
+        if (made != MT_OK || done) return made;
     }
-    enum mt_status status = launch_dq(device, a, deltas);
+    float *deltas = static_cast<float *>(device->scratch.data);
+    cuda_attention_deltas(device, a, deltas);
+    enum mt_status status = cuda_launched(device, "attention's deltas");
+    if (status == MT_OK) status = launch_dq(device, a, deltas);
     return status != MT_OK ? status : launch_dkv(device, a, deltas);
 }

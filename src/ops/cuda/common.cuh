@@ -17,15 +17,27 @@
 #define CUDA_THREADS 256 // of a block, unless a file says otherwise
 #define CUDA_WARPS   (CUDA_THREADS / 32)
 #define CUDA_EVERY   0xffffffffu // all lanes of a warp
+#define CUDA_LANES   4           // streams beside the first, for products that do not fill the device alone
 
 struct cublasContext; // cublas_v2.h is for those who multiply
 
+/* A stream and a cuBLAS that works on it. */
+struct cuda_lane_state {
+    cudaStream_t stream;
+    cudaEvent_t done;
+    struct cublasContext *blas; // NULL before the first product
+    void *blas_workspace;       // given to blas, so that it allocates nothing itself
+};
+
 struct cuda_state {
     cudaStream_t stream;
+    bool bf16; // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
     int multiprocessors;
     size_t shared_bytes;        // shared memory a block may ask for
     struct cublasContext *blas; // NULL before the first product
     void *blas_workspace;       // given to blas, so that it allocates nothing itself
+    cudaEvent_t fork;           // what the lanes wait for; NULL before their first use
+    struct cuda_lane_state lane[CUDA_LANES];
 };
 
 static inline struct cuda_state *cuda_state_of(const struct mt_device *device)
@@ -237,6 +249,12 @@ static inline unsigned cuda_warp_blocks(int64_t rows)
 static inline dim3 cuda_grid(int64_t rows, int64_t width)
 {
     return dim3((unsigned)((width + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)(rows < 8192 ? rows : 8192));
+}
+
+/* Bytes of `count` numbers of 16 bits, rounded up likewise. */
+static inline size_t cuda_halves(int64_t count)
+{
+    return ((size_t)count * 2 + 255) / 256 * 256;
 }
 
 /* Bytes of `count` doubles or floats, rounded up so that the next piece of scratch is aligned. */

@@ -157,25 +157,25 @@ struct layout {
     size_t end;
 };
 
-static size_t products_bytes(const struct mt_gemm_args *list, int count)
+static size_t products_bytes(const struct mt_device *device, const struct mt_gemm_args *list, int count)
 {
     size_t most = 0;
     for (int i = 0; i < count; i++) {
-        size_t bytes = cuda_gemm_bytes(&list[i]);
+        size_t bytes = cuda_gemm_bytes(device, &list[i]);
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
-static struct layout layout_of(const struct mt_cross_entropy_args *a)
+static struct layout layout_of(const struct mt_device *device, const struct mt_cross_entropy_args *a)
 {
     int64_t rows = chunk_rows_of(a);
     int64_t vocabulary = a->weight.dim[0];
     struct mt_cross_entropy_args chunk = chunk_of(a, 0, rows);
     struct mt_tensor logits = mt_tensor_2d(NULL, MT_F32, rows, vocabulary);
     struct mt_gemm_args list[MOST_PRODUCTS];
-    size_t before = products_bytes(list, logit_products(&chunk, logits, list));
-    size_t after = products_bytes(list, gradient_products(&chunk, logits, list));
+    size_t before = products_bytes(device, list, logit_products(&chunk, logits, list));
+    size_t after = products_bytes(device, list, gradient_products(&chunk, logits, list));
     struct layout layout = {};
     layout.lses = cuda_floats(rows * vocabulary);
     layout.partials = layout.lses + cuda_doubles(rows);
@@ -187,8 +187,7 @@ static struct layout layout_of(const struct mt_cross_entropy_args *a)
 
 size_t mt_cuda_cross_entropy_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
-    return layout_of(static_cast<const struct mt_cross_entropy_args *>(args)).end;
+    return layout_of(device, static_cast<const struct mt_cross_entropy_args *>(args)).end;
 }
 
 // ------------------------------------------------------------------ the op
@@ -225,7 +224,7 @@ static enum mt_status run_chunk(struct mt_device *device, const struct mt_cross_
 enum mt_status mt_cuda_cross_entropy(struct mt_device *device, const void *args)
 {
     const struct mt_cross_entropy_args *a = static_cast<const struct mt_cross_entropy_args *>(args);
-    struct layout layout = layout_of(a);
+    struct layout layout = layout_of(device, a);
     int64_t at_once = chunk_rows_of(a);
     for (int64_t start = 0; start < a->hidden.dim[0]; start += at_once) {
         int64_t left = a->hidden.dim[0] - start;

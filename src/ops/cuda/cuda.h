@@ -1,7 +1,7 @@
 /*
- * The CUDA device. Only mt_cuda_init leaves this folder; the rest is for its .cu files, which include
- * this header alone. Ops the table does not list are refused with a sentence: there is no silent
- * fallback, because ref cannot read device memory.
+ * The CUDA device. Only mt_cuda_init and mt_cuda_bf16_init leave this folder; the rest is for its .cu files,
+ * which include this header alone. Ops the table does not list are refused with a sentence: there is no
+ * silent fallback, because ref cannot read device memory.
  */
 #ifndef MT_OPS_CUDA_H
 #define MT_OPS_CUDA_H
@@ -13,6 +13,9 @@ extern "C" {
 #include "ops/device.h"
 
 enum mt_status mt_cuda_init(struct mt_device *device, int threads);
+
+/* The same device, whose products round f32 operands to bf16 and run on the tensor cores; sums stay f32. */
+enum mt_status mt_cuda_bf16_init(struct mt_device *device, int threads);
 
 // One function per op, each in the file of its op, listed in device.cu. A scratch function exists where
 // listed.

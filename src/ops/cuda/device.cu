@@ -1,10 +1,8 @@
 /* The CUDA device: memory, copies, and the table of what it has. */
-#include <cublas_v2.h>
-
 #include <cstdio>
 #include <cstring>
 
-#include "ops/cuda/common.cuh"
+#include "ops/cuda/gemm.cuh"
 
 static void release_device_memory(struct mt_buffer *buffer)
 {
@@ -55,8 +53,7 @@ static void destroy_state(struct mt_device *device)
 {
     struct cuda_state *state = static_cast<struct cuda_state *>(device->state);
     if (state == NULL) return;
-    if (state->blas != NULL) (void)cublasDestroy(state->blas);
-    if (state->blas_workspace != NULL) (void)cudaFree(state->blas_workspace);
+    cuda_products_end(state);
     if (state->stream != NULL) (void)cudaStreamDestroy(state->stream);
     mt_release(device->ctx, state, sizeof *state);
     device->state = NULL;
@@ -79,7 +76,7 @@ static const struct {
     {MT_OP_rope, {mt_cuda_rope, NULL}},
     {MT_OP_mla_key_forward, {mt_cuda_mla_key_forward, NULL}},
     {MT_OP_mla_key_backward, {mt_cuda_mla_key_backward, NULL}},
-    {MT_OP_attention_forward, {mt_cuda_attention_forward, NULL}},
+    {MT_OP_attention_forward, {mt_cuda_attention_forward, mt_cuda_attention_forward_scratch}},
     {MT_OP_attention_backward, {mt_cuda_attention_backward, mt_cuda_attention_backward_scratch}},
     {MT_OP_swiglu_forward, {mt_cuda_swiglu_forward, NULL}},
     {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
@@ -127,9 +124,8 @@ static void fill_table(struct mt_device *device)
     }
 }
 
-extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int threads)
+static enum mt_status init(struct mt_device *device, bool bf16)
 {
-    (void)threads; // host threads do not matter here
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "no usable NVIDIA GPU or driver on this machine");
@@ -140,6 +136,7 @@ extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int threads)
     device->state = memory;
     device->destroy_state = destroy_state;
     struct cuda_state *state = static_cast<struct cuda_state *>(memory);
+    state->bf16 = bf16;
     status = cuda_status(device, cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
                          "creating a stream");
     if (status != MT_OK) return status;
@@ -155,7 +152,19 @@ extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int threads)
     device->download = download;
     device->synchronise = synchronise;
     fill_table(device);
-    (void)snprintf(device->description, sizeof device->description, "cuda, %.60s, sm_%d%d", properties.name,
-                   properties.major, properties.minor);
+    (void)snprintf(device->description, sizeof device->description, "%s, %.50s, sm_%d%d, products in %s",
+                   device->name, properties.name, properties.major, properties.minor, bf16 ? "bf16" : "f32");
     return MT_OK;
+}
+
+// Host threads do not matter here.
+
+extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int)
+{
+    return init(device, false);
+}
+
+extern "C" enum mt_status mt_cuda_bf16_init(struct mt_device *device, int)
+{
+    return init(device, true);
 }

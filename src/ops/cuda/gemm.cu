@@ -1,7 +1,8 @@
 /*
  * gemm through cuBLAS, f32 accumulation, never TF32. Operands of one 16-bit type go to the tensor cores as
  * they are. Otherwise what is not f32 is converted into scratch first: a as a whole, b and c by tiles of c's
- * columns, so that a large weight never exists a second time.
+ * columns, so that a large weight never exists a second time. On cuda-bf16 it is the other way round: what is
+ * not bf16 is rounded to it, unless the caller asks for an exact product.
  *
  * cuBLAS thinks in columns: a row-major matrix is its transpose there, and c = a·b is computed as cᵀ = bᵀ·aᵀ.
  */
@@ -26,13 +27,12 @@ static enum mt_status blas_status(const struct mt_device *device, cublasStatus_t
  * With a workspace of its own, one stream and no reduced-precision sums, the same inputs give the same bits
  * every time.
  */
-static enum mt_status configure(const struct mt_device *device, cublasHandle_t handle)
+static enum mt_status configure(const struct mt_device *device, cublasHandle_t handle, cudaStream_t stream,
+                                void *workspace)
 {
-    const struct cuda_state *state = cuda_state_of(device);
-    enum mt_status status =
-        blas_status(device, cublasSetStream(handle, state->stream), "giving cuBLAS its stream");
+    enum mt_status status = blas_status(device, cublasSetStream(handle, stream), "giving cuBLAS its stream");
     if (status != MT_OK) return status;
-    status = blas_status(device, cublasSetWorkspace(handle, state->blas_workspace, WORKSPACE_BYTES),
+    status = blas_status(device, cublasSetWorkspace(handle, workspace, WORKSPACE_BYTES),
                          "giving cuBLAS its workspace");
     if (status != MT_OK) return status;
     int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
@@ -40,29 +40,102 @@ static enum mt_status configure(const struct mt_device *device, cublasHandle_t h
                        "setting cuBLAS's precision");
 }
 
-/* The handle, made by the first product: a device that multiplies nothing should not wait for it. */
-static enum mt_status blas_handle(struct mt_device *device, cublasHandle_t *handle)
+/* A handle on a stream, made by its first product: a device that multiplies nothing should not wait for it.
+ */
+static enum mt_status make_handle(const struct mt_device *device, cudaStream_t stream, void **workspace,
+                                  cublasHandle_t *handle)
 {
-    struct cuda_state *state = cuda_state_of(device);
-    *handle = state->blas;
-    if (state->blas != NULL) return MT_OK;
+    if (*handle != NULL) return MT_OK;
     enum mt_status status = MT_OK;
-    if (state->blas_workspace == NULL) {
-        cudaError_t error = cudaMalloc(&state->blas_workspace, WORKSPACE_BYTES);
-        status = cuda_status(device, error, "allocating cuBLAS's workspace");
+    if (*workspace == NULL) {
+        status = cuda_status(device, cudaMalloc(workspace, WORKSPACE_BYTES), "allocating cuBLAS's workspace");
         if (status != MT_OK) return status;
     }
     cublasHandle_t made = NULL;
     status = blas_status(device, cublasCreate(&made), "starting cuBLAS");
     if (status != MT_OK) return status;
-    status = configure(device, made);
+    status = configure(device, made, stream, *workspace);
     if (status != MT_OK) {
         (void)cublasDestroy(made);
         return status;
     }
-    state->blas = made;
     *handle = made;
     return MT_OK;
+}
+
+/* The handle of a lane, or with -1 of the device's own stream. */
+static enum mt_status blas_handle(struct mt_device *device, int lane, cublasHandle_t *handle)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    struct cuda_lane_state *place = lane >= 0 ? &state->lane[lane] : NULL;
+    enum mt_status status = place != NULL
+                                ? make_handle(device, place->stream, &place->blas_workspace, &place->blas)
+                                : make_handle(device, state->stream, &state->blas_workspace, &state->blas);
+    *handle = place != NULL ? place->blas : state->blas;
+    return status;
+}
+
+// ------------------------------------------------------------------ lanes
+
+static enum mt_status make_lanes(struct mt_device *device)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < CUDA_LANES && status == MT_OK; i++) {
+        struct cuda_lane_state *lane = &state->lane[i];
+        if (lane->stream == NULL) {
+            cudaError_t error = cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking);
+            status = cuda_status(device, error, "creating a stream");
+        }
+        if (status == MT_OK && lane->done == NULL) {
+            cudaError_t error = cudaEventCreateWithFlags(&lane->done, cudaEventDisableTiming);
+            status = cuda_status(device, error, "creating an event");
+        }
+    }
+    if (status != MT_OK) return status;
+    return cuda_status(device, cudaEventCreateWithFlags(&state->fork, cudaEventDisableTiming),
+                       "creating an event");
+}
+
+enum mt_status cuda_lanes_begin(struct mt_device *device)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    enum mt_status status = state->fork == NULL ? make_lanes(device) : MT_OK;
+    if (status != MT_OK) return status;
+    cudaError_t error = cudaEventRecord(state->fork, state->stream);
+    for (int i = 0; i < CUDA_LANES && error == cudaSuccess; i++) {
+        error = cudaStreamWaitEvent(state->lane[i].stream, state->fork, 0);
+    }
+    return cuda_status(device, error, "starting the lanes");
+}
+
+enum mt_status cuda_lanes_end(struct mt_device *device)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < CUDA_LANES && error == cudaSuccess; i++) {
+        error = cudaEventRecord(state->lane[i].done, state->lane[i].stream);
+        if (error == cudaSuccess) error = cudaStreamWaitEvent(state->stream, state->lane[i].done, 0);
+    }
+    return cuda_status(device, error, "waiting for the lanes");
+}
+
+static void end_handle(cublasHandle_t handle, void *workspace)
+{
+    if (handle != NULL) (void)cublasDestroy(handle);
+    if (workspace != NULL) (void)cudaFree(workspace);
+}
+
+void cuda_products_end(struct cuda_state *state)
+{
+    end_handle(state->blas, state->blas_workspace);
+    for (int i = 0; i < CUDA_LANES; i++) {
+        struct cuda_lane_state *lane = &state->lane[i];
+        end_handle(lane->blas, lane->blas_workspace);
+        if (lane->done != NULL) (void)cudaEventDestroy(lane->done);
+        if (lane->stream != NULL) (void)cudaStreamDestroy(lane->stream);
+    }
+    if (state->fork != NULL) (void)cudaEventDestroy(state->fork);
 }
 
 // ------------------------------------------------------------------ conversion
@@ -82,6 +155,41 @@ static void convert(struct mt_device *device, const struct mt_tensor *from, cons
 {
     if (mt_tensor_count(to) == 0) return;
     convert_kernel<<<cuda_grid(to->dim[0], to->dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*from, *to);
+}
+
+/* Four numbers a thread: rows of f32 whose parts are aligned to 16 bytes, contiguous bf16. */
+__global__ static void round_kernel(const float *from, int64_t stride, int64_t rows, int64_t quarters,
+                                    uint2 *to)
+{
+    for (int64_t i = cuda_thread(); i < rows * quarters; i += cuda_thread_count()) {
+        int64_t row = i / quarters;
+        const float4 *source = reinterpret_cast<const float4 *>(from + row * stride);
+        float4 value = source[i - row * quarters];
+        __nv_bfloat162 low = __floats2bfloat162_rn(value.x, value.y);
+        __nv_bfloat162 high = __floats2bfloat162_rn(value.z, value.w);
+        uint2 both;
+        both.x = *reinterpret_cast<unsigned *>(&low);
+        both.y = *reinterpret_cast<unsigned *>(&high);
+        to[i] = both;
+    }
+}
+
+void cuda_round(struct mt_device *device, const struct mt_tensor *from, void *to)
+{
+    int64_t rows = from->dim[0];
+    int64_t columns = from->dim[1];
+    int64_t stride = rows > 1 ? from->stride[0] : columns;
+    bool wide = from->dtype == MT_F32 && columns % 4 == 0 && stride % 4 == 0 &&
+                reinterpret_cast<uintptr_t>(from->data) % 16 == 0;
+    if (rows == 0 || columns == 0) return;
+    if (!wide) {
+        struct mt_tensor target = mt_tensor_2d(to, MT_BF16, rows, columns);
+        convert(device, from, &target);
+        return;
+    }
+    int64_t quarters = columns / 4;
+    round_kernel<<<cuda_blocks(rows * quarters), CUDA_THREADS, 0, cuda_stream(device)>>>(
+        static_cast<const float *>(from->data), stride, rows, quarters, static_cast<uint2 *>(to));
 }
 
 __global__ static void scale_kernel(struct mt_tensor y, float beta)
@@ -104,17 +212,30 @@ enum mt_status cuda_scale(struct mt_device *device, const struct mt_tensor *y, f
 
 /* What of the operands must be converted, and how many columns of c are made at a time. */
 struct plan {
+    bool rounds; // a and b become bf16 where they are not, as a whole; else what is not f32 becomes f32
     bool convert_a, convert_b, convert_c;
     int64_t tile; // columns
 };
 
-static struct plan plan_of(const struct mt_gemm_args *g)
+static bool rounds(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    return cuda_state_of(device)->bf16 && !g->exact && g->a.dtype != MT_F16 && g->b.dtype != MT_F16 &&
+           (g->c.dtype == MT_F32 || g->c.dtype == MT_BF16);
+}
+
+static struct plan plan_of(const struct mt_device *device, const struct mt_gemm_args *g)
 {
     bool narrow = g->a.dtype == g->b.dtype && (g->a.dtype == MT_BF16 || g->a.dtype == MT_F16) &&
                   (g->c.dtype == MT_F32 || g->c.dtype == g->a.dtype);
     struct plan plan = {};
     plan.tile = g->c.dim[1];
     if (narrow) return plan;
+    if (rounds(device, g)) {
+        plan.rounds = true;
+        plan.convert_a = g->a.dtype != MT_BF16;
+        plan.convert_b = g->b.dtype != MT_BF16;
+        return plan;
+    }
     plan.convert_a = g->a.dtype != MT_F32;
     plan.convert_b = g->b.dtype != MT_F32;
     plan.convert_c = g->c.dtype != MT_F32;
@@ -126,11 +247,16 @@ static struct plan plan_of(const struct mt_gemm_args *g)
     return plan;
 }
 
-size_t cuda_gemm_bytes(const struct mt_gemm_args *g)
+size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args *g)
 {
-    struct plan plan = plan_of(g);
+    struct plan plan = plan_of(device, g);
     int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
     size_t bytes = 0;
+    if (plan.rounds) {
+        if (plan.convert_a) bytes += cuda_halves(mt_tensor_count(&g->a));
+        if (plan.convert_b) bytes += cuda_halves(mt_tensor_count(&g->b));
+        return bytes;
+    }
     if (plan.convert_a) bytes += cuda_floats(mt_tensor_count(&g->a));
     // Not inner · tile, which may fall while inner rises.
     int64_t most = TILE_ELEMENTS > inner * LEAST_TILE ? TILE_ELEMENTS : inner * LEAST_TILE;
@@ -157,7 +283,7 @@ static int64_t leading(const struct mt_tensor *t)
 static enum mt_status multiply(struct mt_device *device, const struct mt_gemm_args *g)
 {
     cublasHandle_t handle = NULL;
-    enum mt_status status = blas_handle(device, &handle);
+    enum mt_status status = blas_handle(device, -1, &handle);
     if (status != MT_OK) return status;
     int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
     cublasStatus_t result = cublasGemmEx_64(
@@ -165,6 +291,21 @@ static enum mt_status multiply(struct mt_device *device, const struct mt_gemm_ar
         g->c.dim[1], g->c.dim[0], inner, &g->alpha, g->b.data, blas_type(g->b.dtype), leading(&g->b),
         g->a.data, blas_type(g->a.dtype), leading(&g->a), &g->beta, g->c.data, blas_type(g->c.dtype),
         leading(&g->c), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    return blas_status(device, result, "multiplying matrices");
+}
+
+enum mt_status cuda_multiply_bf16(struct mt_device *device, int lane, const struct mt_gemm_args *g,
+                                  const struct cuda_batch *batch)
+{
+    cublasHandle_t handle = NULL;
+    enum mt_status status = blas_handle(device, lane, &handle);
+    if (status != MT_OK) return status;
+    int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
+    cublasStatus_t result = cublasGemmStridedBatchedEx_64(
+        handle, g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+        g->c.dim[1], g->c.dim[0], inner, &g->alpha, g->b.data, CUDA_R_16BF, leading(&g->b), batch->b,
+        g->a.data, CUDA_R_16BF, leading(&g->a), batch->a, &g->beta, g->c.data, blas_type(g->c.dtype),
+        leading(&g->c), batch->c, batch->count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     return blas_status(device, result, "multiplying matrices");
 }
 
@@ -193,6 +334,24 @@ static enum mt_status multiply_tile(struct mt_device *device, const struct mt_ge
     return cuda_launched(device, "converting operands");
 }
 
+/* A product of bf16 roundings, made in scratch where they are not stored. */
+static enum mt_status multiply_rounded(struct mt_device *device, const struct mt_gemm_args *g,
+                                       const struct plan *plan, char *scratch)
+{
+    struct mt_gemm_args ready = *g;
+    if (plan->convert_a) {
+        ready.a = mt_tensor_2d(scratch, MT_BF16, g->a.dim[0], g->a.dim[1]);
+        cuda_round(device, &g->a, scratch);
+        scratch += cuda_halves(mt_tensor_count(&g->a));
+    }
+    if (plan->convert_b) {
+        ready.b = mt_tensor_2d(scratch, MT_BF16, g->b.dim[0], g->b.dim[1]);
+        cuda_round(device, &g->b, scratch);
+    }
+    enum mt_status status = cuda_launched(device, "rounding operands");
+    return status != MT_OK ? status : multiply(device, &ready);
+}
+
 enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
 {
     if (g->a.dtype == MT_F64 || g->b.dtype == MT_F64 || g->c.dtype == MT_F64) {
@@ -200,9 +359,10 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
     }
     if (mt_tensor_count(&g->c) == 0) return MT_OK;
     if (mt_tensor_count(&g->a) == 0) return cuda_scale(device, &g->c, g->beta);
-    struct plan plan = plan_of(g);
+    struct plan plan = plan_of(device, g);
     struct mt_gemm_args ready = *g;
     char *pieces = static_cast<char *>(scratch);
+    if (plan.rounds) return multiply_rounded(device, g, &plan, pieces);
     if (plan.convert_a) {
         ready.a = mt_tensor_2d(pieces, MT_F32, g->a.dim[0], g->a.dim[1]);
         convert(device, &g->a, &ready.a);
@@ -221,8 +381,7 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
 
 size_t mt_cuda_gemm_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
-    return cuda_gemm_bytes(static_cast<const struct mt_gemm_args *>(args));
+    return cuda_gemm_bytes(device, static_cast<const struct mt_gemm_args *>(args));
 }
 
 enum mt_status mt_cuda_gemm(struct mt_device *device, const void *args)

@@ -1,10 +1,12 @@
 /*
- * grouped_gemm and grouped_gemm_dw: the offsets are read back, then one product per expert. Reading them back
- * waits for the device; what it costs is measured before it is replaced.
+ * grouped_gemm and grouped_gemm_dw: the offsets are read back, then one product per expert. On cuda-bf16
+ * large products of bf16 weights are spread over the lanes, because one expert's alone does not fill the
+ * device, and the others are made by our own tiles (grouped_tiles.cu), which need no offsets on the host.
  */
-#include "ops/cuda/gemm.cuh"
+#include "ops/cuda/grouped.cuh"
 
-#define AT_ONCE 256 // experts whose offsets are on the stack at a time
+#define AT_ONCE     CUDA_EXPERTS_AT_ONCE // experts whose offsets are on the stack at a time
+#define LEAST_LARGE 256                  // both dimensions of a weight that is worth cuBLAS
 
 /* Offsets of experts [first, first + count), one more than there are experts; checked, as the host would. */
 static enum mt_status read_offsets(struct mt_device *device, const struct mt_tensor *offsets, int first,
@@ -41,24 +43,86 @@ static struct mt_gemm_args product_of(const struct mt_grouped_gemm_args *g, int 
     return one;
 }
 
+enum way {
+    EACH,  // cuda_gemm per expert
+    LANES, // bf16 products on the lanes
+    TILES, // bf16 tiles
+};
+
+static bool is_float_or_bf16(const struct mt_tensor *t)
+{
+    return t->dtype == MT_F32 || t->dtype == MT_BF16;
+}
+
+static enum way way_of(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    if (!cuda_state_of(device)->bf16 || g->y.dtype != MT_F32 || !is_float_or_bf16(&g->x)) return EACH;
+    const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
+    if (weight == NULL) return EACH;
+    bool large = weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE;
+    return large && weight->dtype == MT_BF16 ? LANES : TILES;
+}
+
 size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
+    enum way way = way_of(device, g);
+    if (way == TILES) return 0;
+    if (way == LANES) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
     size_t most = 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->weight[e])) continue;
         struct mt_gemm_args one = product_of(g, e, 0, g->x.dim[0]); // all rows: the worst load
-        size_t bytes = cuda_gemm_bytes(&one);
+        size_t bytes = cuda_gemm_bytes(device, &one);
         if (bytes > most) most = bytes;
     }
     return most;
+}
+
+/* The products of a batch of experts, in turn on the lanes. */
+static enum mt_status multiply_on_lanes(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                        int first, int count, const int32_t *offsets)
+{
+    static const struct cuda_batch single = {1, 0, 0, 0};
+    enum mt_status status = cuda_lanes_begin(device);
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        int64_t rows = offsets[i + 1] - offsets[i];
+        struct mt_gemm_args one = product_of(g, first + i, offsets[i], rows);
+        if (rows > 0 && mt_tensor_present(&one.b))
+            status = cuda_multiply_bf16(device, i % CUDA_LANES, &one, &single);
+    }
+    if (status == MT_OK) status = cuda_lanes_end(device);
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        struct mt_tensor y = mt_tensor_rows(&g->y, offsets[i], offsets[i + 1] - offsets[i]);
+        if (!mt_tensor_present(&g->weight[first + i])) status = cuda_scale(device, &y, g->beta);
+    }
+    return status;
+}
+
+static enum mt_status grouped_on_lanes(struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    int32_t offsets[AT_ONCE + 1];
+    struct mt_grouped_gemm_args ready = *g;
+    if (g->x.dtype != MT_BF16) {
+        ready.x = mt_tensor_2d(device->scratch.data, MT_BF16, g->x.dim[0], g->x.dim[1]);
+        cuda_round(device, &g->x, device->scratch.data);
+    }
+    enum mt_status status = cuda_launched(device, "rounding the experts' rows");
+    for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
+        int count = batch_of(g->experts, first);
+        status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
+        if (status == MT_OK) status = multiply_on_lanes(device, &ready, first, count, offsets);
+    }
+    return status;
 }
 
 enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     int32_t offsets[AT_ONCE + 1];
+    enum way way = way_of(device, g);
+    if (way == TILES) return cuda_grouped_tiles(device, g);
+    if (way == LANES) return grouped_on_lanes(device, g);
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
@@ -90,15 +154,22 @@ static struct mt_gemm_args gradient_of(const struct mt_grouped_gemm_dw_args *g, 
     return one;
 }
 
+static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
+{
+    if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->x) || !is_float_or_bf16(&g->dy)) return false;
+    const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
+    return dweight != NULL && dweight->dtype == MT_F32;
+}
+
 size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     size_t most = 0;
+    if (dw_by_tiles(device, g)) return 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
         struct mt_gemm_args one = gradient_of(g, e, 0, g->x.dim[0]);
-        size_t bytes = cuda_gemm_bytes(&one);
+        size_t bytes = cuda_gemm_bytes(device, &one);
         if (bytes > most) most = bytes;
     }
     return most;
@@ -108,6 +179,7 @@ enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *arg
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     int32_t offsets[AT_ONCE + 1];
+    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g);
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);

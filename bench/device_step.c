@@ -1,0 +1,291 @@
+/*
+ * How long a LoRA training step of a full-size model takes on a device, without its weights: a file with
+ * holes stands in for them, and what the device keeps of it is overwritten with small random numbers.
+ *
+ *     device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] [recompute 0|1|2]
+ *
+ * FOLDER exists and may be empty. LoRA as in share/configs/deepseek-v2-lite.yaml, method "paper", loss on
+ * every token, AdamW. Prints seconds per step, memory, and each op's share of a step in which ops are waited
+ * for. scripts/gpu-speed runs it. On a device that computes on host memory the weights stay zero.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "metier/ops.h"
+#include "model/model.h"
+#include "tensor/dtype.h"
+#include "train/optimizer.h"
+
+enum { MOST_ROUNDS = 64, PATH_BYTES = 4096, PIECE = 1 << 22 };
+
+struct setting {
+    const char *device, *config, *folder;
+    int64_t tokens, length;
+    int rank, rounds;
+    enum mt_recompute recompute;
+};
+
+struct bench {
+    struct mt_context *ctx;
+    struct mt_device *device;
+    struct mt_model *model;
+    struct mt_optimizer optimizer;
+    int32_t *ids;     // [2,T]: ids, then labels
+    int32_t *offsets; // [B+1]
+    struct mt_batch batch;
+};
+
+// ------------------------------------------------------------------ a model of holes
+
+static enum mt_status copy_config(struct mt_context *ctx, const struct setting *setting)
+{
+    char path[PATH_BYTES];
+    char piece[65536];
+    (void)snprintf(path, sizeof path, "%s/config.json", setting->folder);
+    FILE *from = fopen(setting->config, "rb");
+    FILE *to = fopen(path, "wb");
+    size_t count = from != NULL && to != NULL ? fread(piece, 1, sizeof piece, from) : 0;
+    bool whole = count > 0 && count < sizeof piece && fwrite(piece, 1, count, to) == count;
+    if (from != NULL) (void)fclose(from);
+    if (to != NULL && fclose(to) != 0) whole = false;
+    return whole ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot copy %s to %s", setting->config, path);
+}
+
+/* The header's JSON text into `file`, after room for its length; returns the bytes of all tensors. */
+static int64_t print_header(FILE *file, const struct mt_hf_config *config)
+{
+    struct mt_model_tensors walk = mt_model_tensors_begin(config);
+    struct mt_model_tensor tensor;
+    int64_t offset = 0;
+    const char *comma = "";
+    (void)fprintf(file, "{");
+    while (mt_model_tensors_next(&walk, &tensor)) {
+        int64_t bytes = 2 * mt_model_tensor_count(&tensor);
+        (void)fprintf(file, "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%" PRId64, comma, tensor.name,
+                      tensor.dim[0]);
+        if (tensor.rank == 2) (void)fprintf(file, ",%" PRId64, tensor.dim[1]);
+        (void)fprintf(file, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", offset, offset + bytes);
+        offset += bytes;
+        comma = ",";
+    }
+    (void)fprintf(file, "}");
+    return offset;
+}
+
+static enum mt_status make_model(struct mt_context *ctx, const struct setting *setting)
+{
+    struct mt_hf_config config;
+    char path[PATH_BYTES];
+    enum mt_status status = copy_config(ctx, setting);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, setting->config, &config);
+    if (status != MT_OK) return status;
+    (void)snprintf(path, sizeof path, "%s/model.safetensors", setting->folder);
+    FILE *file = fopen(path, "wb");
+    bool whole = file != NULL;
+    if (whole) {
+        uint64_t length = 0;
+        whole = fwrite(&length, sizeof length, 1, file) == 1; // its place
+        int64_t data = print_header(file, &config);
+        while (ftell(file) % 8 != 0) (void)fputc(' ', file);
+        int64_t end = ftell(file);
+        length = (uint64_t)end - sizeof length;
+        whole = whole && fseek(file, 0, SEEK_SET) == 0 && fwrite(&length, sizeof length, 1, file) == 1;
+        whole = whole && fflush(file) == 0 && ftruncate(fileno(file), end + data) == 0;
+        whole = fclose(file) == 0 && whole;
+    }
+    mt_hf_config_free(&config);
+    return whole ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot write %s", path);
+}
+
+/* The device's own copies of frozen weights, bf16 all of them: one drawn piece after the other. */
+static enum mt_status fill_weights(struct bench *bench)
+{
+    const struct mt_buffer *copies = &mt_model_params(bench->model)->copies;
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(bench->ctx, PIECE, sizeof(uint16_t), &memory);
+    if (status != MT_OK) return status;
+    uint16_t *piece = memory;
+    for (uint64_t i = 0; i < PIECE; i++) piece[i] = mt_float_to_bf16(0.02f * mt_rng_normal(1, 2, i));
+    for (size_t first = 0; first < copies->bytes && status == MT_OK; first += PIECE * sizeof *piece) {
+        size_t left = copies->bytes - first;
+        size_t bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
+        status = mt_device_upload(bench->device, (char *)copies->data + first, piece, bytes);
+    }
+    mt_release(bench->ctx, memory, PIECE * sizeof *piece);
+    return status;
+}
+
+// ------------------------------------------------------------------ a step
+
+static enum mt_status open_model(struct bench *bench, const struct setting *setting)
+{
+    static const char *const adapted[] = {"router", "routed_experts", "shared_experts", NULL};
+    struct mt_objective_config method;
+    struct mt_model_options options = {.tokens = setting->tokens,
+                                       .sequences = setting->tokens / setting->length,
+                                       .positions = setting->length,
+                                       .backward = true,
+                                       .recompute = setting->recompute,
+                                       .objective = &method};
+    options.selection.lora = adapted;
+    options.selection.lora_rank = setting->rank;
+    options.selection.lora_alpha = 4.0 * setting->rank;
+    options.selection.lora_dropout = 0.1;
+    options.selection.seed = 1;
+    enum mt_status status = mt_objective_config_method(bench->ctx, "paper", &method);
+    if (status == MT_OK) status = mt_device_create(bench->ctx, setting->device, 0, &bench->device);
+    if (status == MT_OK) status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
+    if (status == MT_OK) status = fill_weights(bench);
+    if (status != MT_OK) return status;
+    struct mt_optimizer_options adamw = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0};
+    return mt_optimizer_create(mt_model_params(bench->model), &adamw, &bench->optimizer);
+}
+
+static enum mt_status fill_batch(struct bench *bench, const struct setting *setting)
+{
+    int64_t tokens = setting->tokens;
+    int64_t sequences = tokens / setting->length;
+    uint64_t vocabulary = (uint64_t)mt_model_description(bench->model)->vocabulary;
+    bench->ids = calloc(2 * (size_t)tokens, sizeof *bench->ids);
+    bench->offsets = calloc((size_t)sequences + 1, sizeof *bench->offsets);
+    if (bench->ids == NULL || bench->offsets == NULL)
+        return mt_fail(bench->ctx, MT_ERR_MEMORY, "no memory for the batch");
+    for (int64_t i = 0; i < 2 * tokens; i++) {
+        bench->ids[i] = (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary);
+    }
+    for (int64_t b = 0; b <= sequences; b++) bench->offsets[b] = (int32_t)(b * setting->length);
+    bench->batch = (struct mt_batch){.tokens = tokens,
+                                     .sequences = sequences,
+                                     .ids = bench->ids,
+                                     .labels = bench->ids + tokens,
+                                     .offsets = bench->offsets,
+                                     .training = true,
+                                     .progress = 1.0};
+    return MT_OK;
+}
+
+static enum mt_status one_step(struct bench *bench, struct mt_model_loss *loss)
+{
+    double norm = 0.0;
+    bool clipped = false;
+    bench->batch.step++;
+    enum mt_status status = mt_params_zero_gradients(mt_model_params(bench->model));
+    if (status == MT_OK) status = mt_model_forward(bench->model, &bench->batch, loss);
+    if (status == MT_OK) status = mt_model_backward(bench->model);
+    if (status == MT_OK) status = mt_optimizer_norm(&bench->optimizer, &norm);
+    if (status == MT_OK)
+        status = mt_optimizer_step(&bench->optimizer, bench->batch.step, 1e-5, norm, &clipped);
+    return status == MT_OK ? mt_device_synchronise(bench->device) : status;
+}
+
+// ------------------------------------------------------------------ reports
+
+static int compare_seconds(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static enum mt_status time_steps(struct bench *bench, const struct setting *setting)
+{
+    double seconds[MOST_ROUNDS];
+    struct mt_model_loss loss = {0};
+    enum mt_status status = one_step(bench, &loss); // warms up: libraries start, memory is touched
+    for (int round = 0; status == MT_OK && round < setting->rounds; round++) {
+        double start = mt_clock_seconds();
+        status = one_step(bench, &loss);
+        seconds[round] = mt_clock_seconds() - start;
+    }
+    if (status != MT_OK) return status;
+    qsort(seconds, (size_t)setting->rounds, sizeof seconds[0], compare_seconds);
+    double median = seconds[setting->rounds / 2];
+    printf("%s\n", mt_device_description(bench->device));
+    printf("seconds per step %.4f (fastest %.4f), %" PRId64 " tokens, %.0f tokens/s, loss %.4f, terms %.6f\n",
+           median, seconds[0], setting->tokens, (double)setting->tokens / median, loss.task, loss.terms);
+    return MT_OK;
+}
+
+static void print_memory(struct bench *bench)
+{
+    struct mt_model_bytes bytes = mt_model_bytes(bench->model);
+    const struct mt_params *params = mt_model_params(bench->model);
+    size_t moments = bench->optimizer.memory.bytes;
+    size_t all =
+        params->copies.bytes + bytes.masters + bytes.gradients + moments + bytes.activations + bytes.work;
+    printf("memory, GB: %.2f = weights %.2f, trained %.2f, gradients %.2f, moments %.2f, activations %.2f, "
+           "work and scratch %.2f\n",
+           (double)all / 1e9, (double)params->copies.bytes / 1e9, (double)bytes.masters / 1e9,
+           (double)bytes.gradients / 1e9, (double)moments / 1e9, (double)bytes.activations / 1e9,
+           (double)bytes.work / 1e9);
+}
+
+/* A step with every op waited for, the longest first. */
+static enum mt_status print_shares(struct bench *bench)
+{
+    struct mt_op_time times[MT_OP_COUNT] = {{0}};
+    struct mt_model_loss loss;
+    mt_device_set_timing(bench->device, times);
+    double start = mt_clock_seconds();
+    enum mt_status status = one_step(bench, &loss);
+    double whole = mt_clock_seconds() - start;
+    mt_device_set_timing(bench->device, NULL);
+    printf("a step with every op waited for: %.4f s\n%-24s %8s %7s %6s\n", whole, "op", "ms", "calls",
+           "share");
+    for (int printed = 0; status == MT_OK && printed < MT_OP_COUNT; printed++) {
+        int longest = 0;
+        for (int op = 1; op < MT_OP_COUNT; op++) {
+            if (times[op].seconds > times[longest].seconds) longest = op;
+        }
+        if (times[longest].calls == 0) break;
+        printf("%-24s %8.2f %7lld %5.1f%%\n", mt_op_name((enum mt_op)longest), 1e3 * times[longest].seconds,
+               times[longest].calls, 100.0 * times[longest].seconds / whole);
+        times[longest] = (struct mt_op_time){0};
+    }
+    return status;
+}
+
+static int64_t number_at(int argc, char **argv, int place, int64_t otherwise)
+{
+    return argc > place ? strtoll(argv[place], NULL, 10) : otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    struct mt_context ctx;
+    struct bench bench = {.ctx = &ctx};
+    if (argc < 4) {
+        (void)fprintf(stderr,
+                      "usage: device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] "
+                      "[recompute 0|1|2]\n");
+        return 2;
+    }
+    struct setting setting = {.device = argv[1],
+                              .config = argv[2],
+                              .folder = argv[3],
+                              .tokens = number_at(argc, argv, 4, 16384),
+                              .length = number_at(argc, argv, 5, 512),
+                              .rank = (int)number_at(argc, argv, 6, 32),
+                              .rounds = (int)number_at(argc, argv, 7, 5),
+                              .recompute = (enum mt_recompute)number_at(argc, argv, 8, 0)};
+    if (setting.rounds < 1 || setting.rounds > MOST_ROUNDS || setting.length < 1) return 2;
+    mt_context_init(&ctx, NULL);
+    enum mt_status status = make_model(&ctx, &setting);
+    if (status == MT_OK) status = open_model(&bench, &setting);
+    if (status == MT_OK) status = fill_batch(&bench, &setting);
+    if (status == MT_OK) print_memory(&bench);
+    if (status == MT_OK) status = time_steps(&bench, &setting);
+    if (status == MT_OK) status = print_shares(&bench);
+    if (status != MT_OK) (void)fprintf(stderr, "device_step: %s\n", ctx.message);
+    mt_optimizer_free(&bench.optimizer);
+    mt_model_close(bench.model);
+    mt_device_destroy(bench.device);
+    free(bench.ids);
+    free(bench.offsets);
+    return status == MT_OK ? 0 : 1;
+}

@@ -1,0 +1,165 @@
+/* The fence: every buffer is mapped by itself, without access until an op or a copy opens all of them. */
+#define _DEFAULT_SOURCE // for MAP_ANONYMOUS
+#include "fenced/fenced.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ops/cpu/cpu.h"
+
+#define MOST_REGIONS 64
+
+struct region {
+    char *data;
+    size_t bytes; // as asked for; the mapping has whole pages
+};
+
+struct fence {
+    struct mt_op_impl inner[MT_OP_COUNT]; // the cpu's
+    struct region region[MOST_REGIONS];
+    int regions;
+};
+
+static struct fence *fence_of(const struct mt_device *device)
+{
+    return device->state;
+}
+
+static enum mt_status set_access(struct mt_device *device, int access)
+{
+    const struct fence *fence = fence_of(device);
+    for (int i = 0; i < fence->regions; i++) {
+        if (mprotect(fence->region[i].data, fence->region[i].bytes, access) == 0) continue;
+        return mt_fail(device->ctx, MT_ERR_INTERNAL, "the fence cannot be moved");
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ memory
+
+static void release_region(struct mt_buffer *buffer)
+{
+    struct fence *fence = fence_of(buffer->owner);
+    int place = 0;
+    while (fence->region[place].data != buffer->data) place++;
+    (void)munmap(buffer->data, fence->region[place].bytes);
+    fence->region[place] = fence->region[--fence->regions];
+}
+
+static enum mt_status buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    struct fence *fence = fence_of(device);
+    size_t mapped = bytes > 0 ? bytes : 1;
+    *buffer = (struct mt_buffer){0};
+    if (fence->regions == MOST_REGIONS) {
+        return mt_fail(device->ctx, MT_ERR_INTERNAL, "more than %d buffers at a time", MOST_REGIONS);
+    }
+    void *data = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return mt_fail(device->ctx, MT_ERR_MEMORY, "%zu bytes behind the fence", bytes);
+    memset(data, 0xff, mapped); // NaN in every float type, -1 in i32: nobody counts on zeros
+    (void)mprotect(data, mapped, PROT_NONE);
+    fence->region[fence->regions++] = (struct region){.data = data, .bytes = mapped};
+    *buffer = (struct mt_buffer){.data = data,
+                                 .bytes = bytes,
+                                 .kind = MT_MEMORY_DEVICE,
+                                 .owned = true,
+                                 .owner = device,
+                                 .release = release_region};
+    return MT_OK;
+}
+
+static bool holds(const struct mt_device *device, const void *data, size_t bytes)
+{
+    const struct fence *fence = fence_of(device);
+    const char *first = data;
+    for (int i = 0; i < fence->regions; i++) {
+        const struct region *region = &fence->region[i];
+        if (first >= region->data && first + bytes <= region->data + region->bytes) return true;
+    }
+    return false;
+}
+
+static enum mt_status check_copy(struct mt_device *device, const void *inside, const void *outside,
+                                 size_t bytes)
+{
+    if (!holds(device, inside, bytes)) {
+        return mt_fail(device->ctx, MT_ERR_USAGE,
+                       "a copy of %zu bytes from or to host memory as the device's", bytes);
+    }
+    if (holds(device, outside, 1)) {
+        return mt_fail(device->ctx, MT_ERR_USAGE,
+                       "a copy of %zu bytes from or to device memory as the host's", bytes);
+    }
+    return set_access(device, PROT_READ | PROT_WRITE);
+}
+
+static enum mt_status upload(struct mt_device *device, void *target, const void *host, size_t bytes)
+{
+    enum mt_status status = check_copy(device, target, host, bytes);
+    if (status != MT_OK) return status;
+    memcpy(target, host, bytes);
+    return set_access(device, PROT_NONE);
+}
+
+static enum mt_status download(struct mt_device *device, void *host, const void *source, size_t bytes)
+{
+    enum mt_status status = check_copy(device, source, host, bytes);
+    if (status != MT_OK) return status;
+    memcpy(host, source, bytes);
+    return set_access(device, PROT_NONE);
+}
+
+// ------------------------------------------------------------------ ops
+
+static enum mt_status run_inside(struct mt_device *device, enum mt_op op, const void *args)
+{
+    enum mt_status status = set_access(device, PROT_READ | PROT_WRITE);
+    if (status != MT_OK) return status;
+    status = fence_of(device)->inner[op].run(device, args);
+    enum mt_status closed = set_access(device, PROT_NONE);
+    return status != MT_OK ? status : closed;
+}
+
+#define FENCED_RUN(name)                                                                                     \
+    static enum mt_status run_##name(struct mt_device *device, const void *args)                             \
+    {                                                                                                        \
+        return run_inside(device, MT_OP_##name, args);                                                       \
+    }
+MT_OP_LIST(FENCED_RUN)
+#undef FENCED_RUN
+
+static void destroy_state(struct mt_device *device)
+{
+    mt_release(device->ctx, device->state, sizeof(struct fence));
+    device->state = NULL;
+}
+
+enum mt_status fenced_init(struct mt_device *device, int threads)
+{
+    static const mt_op_run_fn table[MT_OP_COUNT] = {
+#define FENCED_ENTRY(name) [MT_OP_##name] = run_##name,
+        MT_OP_LIST(FENCED_ENTRY)
+#undef FENCED_ENTRY
+    };
+    void *memory = NULL;
+    enum mt_status status = mt_cpu_init(device, threads);
+    if (status == MT_OK) status = mt_allocate_array(device->ctx, 1, sizeof(struct fence), &memory);
+    if (status != MT_OK) return status;
+    struct fence *fence = memory;
+    device->state = fence;
+    device->destroy_state = destroy_state;
+    memcpy(fence->inner, device->impl, sizeof fence->inner);
+    for (int op = 0; op < MT_OP_COUNT; op++) {
+        device->impl[op].run = table[op];
+        device->own[op] = true;
+    }
+    device->memory = MT_MEMORY_DEVICE;
+    device->buffer_create = buffer_create;
+    device->upload = upload;
+    device->download = download;
+    device->holds = holds;
+    (void)snprintf(device->description, sizeof device->description, "fenced, the cpu's ops, %d threads",
+                   device->threads);
+    return MT_OK;
+}
