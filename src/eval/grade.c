@@ -145,8 +145,8 @@ static enum mt_status compare(const struct mt_grader *grader, struct mt_byte_lis
     const struct mt_task *task = grader->task;
     enum mt_status status = MT_OK;
     bool right = false;
-    mt_normalize(one, task->normalize, task->normalize_count);
-    mt_normalize(gold, task->normalize, task->normalize_count);
+    mt_normalize_text(one, task->normalize, task->normalize_count);
+    mt_normalize_text(gold, task->normalize, task->normalize_count);
     switch (task->compare) {
     case MT_COMPARE_MATH:
         status = mt_math_compare(grader->ctx, (const char *)one->data, one->count, (const char *)gold->data,

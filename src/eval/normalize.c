@@ -104,7 +104,7 @@ static void lower(struct mt_byte_list *text)
     for (size_t i = 0; i < text->count; i++) text->data[i] = (uint8_t)tolower(text->data[i]);
 }
 
-void mt_normalize(struct mt_byte_list *text, const enum mt_normalize_step *steps, size_t count)
+void mt_normalize_text(struct mt_byte_list *text, const enum mt_normalize_step *steps, size_t count)
 {
     for (size_t i = 0; i < count && text->count > 0; i++) {
         switch (steps[i]) {

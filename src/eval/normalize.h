@@ -22,6 +22,6 @@ const char *mt_normalize_name(enum mt_normalize_step step);
 enum mt_normalize_step mt_normalize_named(const char *name);
 
 /* Applies the steps, one after the other, to the text in place: it only shrinks. */
-void mt_normalize(struct mt_byte_list *text, const enum mt_normalize_step *steps, size_t count);
+void mt_normalize_text(struct mt_byte_list *text, const enum mt_normalize_step *steps, size_t count);
 
 #endif

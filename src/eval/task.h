@@ -42,6 +42,7 @@ enum mt_task_compare {
 struct mt_task {
     const char *name; // of the file; a subtask's is NAME_SUBTASK
     const char *family; // the file's own name
+    const char *asked;  // the name it was resolved from
     const char *title;
     enum mt_task_domain domain;
     int64_t version;

@@ -240,7 +240,7 @@ static void test_normalize(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mt_byte_list text = {.ctx = &ctx};
         assert_int_equal(mt_byte_list_append_text(&text, rows[i][0]), MT_OK);
-        mt_normalize(&text, steps, sizeof steps / sizeof steps[0]);
+        mt_normalize_text(&text, steps, sizeof steps / sizeof steps[0]);
         assert_int_equal(text.count, strlen(rows[i][1]));
         if (text.count > 0) assert_memory_equal(text.data, rows[i][1], text.count);
         mt_byte_list_free(&text);
