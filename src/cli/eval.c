@@ -33,7 +33,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static enum mt_status print_task(struct mt_context *ctx, const char *folder, const char *file, struct mt_arena *arena)
+static enum mt_status print_task(struct mt_context *ctx, const char *folder, const char *file,
+                                 struct mt_arena *arena)
 {
     char path[4096];
     struct mt_task task;
@@ -44,7 +45,8 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     const char *const *names = task.members != NULL ? task.members : task.subtasks;
     while (names != NULL && names[parts] != NULL) parts++;
     char note[64] = "";
-    if (parts > 0) (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
+    if (parts > 0)
+        (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
     printf("%-22s %-10s %s%s\n", task.name, mt_domain_name(task.domain), task.title, note);
     return MT_OK;
 }
@@ -155,7 +157,8 @@ static void print_results(const struct mt_task_result *results, size_t count)
     }
 }
 
-static enum mt_status judge(struct mt_context *ctx, const struct arguments *arguments, const struct mt_task_list *list)
+static enum mt_status judge(struct mt_context *ctx, const struct arguments *arguments,
+                            const struct mt_task_list *list)
 {
     struct mt_recorded *recorded = NULL;
     void *memory = NULL;
@@ -163,8 +166,7 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = mt_recorded_open(ctx, arguments->answers, &recorded);
     if (status == MT_OK) status = mt_folder_make(ctx, arguments->out);
-    if (status == MT_OK)
-        status = mt_allocate_array(ctx, list->count, sizeof(struct mt_task_result), &memory);
+    if (status == MT_OK) status = mt_allocate_array(ctx, list->count, sizeof(struct mt_task_result), &memory);
     if (status == MT_OK) {
         struct mt_answerer answerer = mt_recorded_answerer(recorded);
         const struct mt_eval_options options = {.tasks = list->tasks,
@@ -184,8 +186,8 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
     return status;
 }
 
-static enum mt_status run(struct mt_context *ctx, struct arguments *arguments, const struct cli_arguments *given,
-                          struct mt_arena *arena)
+static enum mt_status run(struct mt_context *ctx, struct arguments *arguments,
+                          const struct cli_arguments *given, struct mt_arena *arena)
 {
     const char *folder = NULL;
     struct mt_task_list list = {0};
@@ -193,7 +195,8 @@ static enum mt_status run(struct mt_context *ctx, struct arguments *arguments, c
     if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "tasks");
     if (status != MT_OK) return status;
     if (arguments->list) return print_list(ctx, folder, arena);
-    if (given->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "a task is missing; --list names them");
+    if (given->positional_count == 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "a task is missing; --list names them");
     bool answers = arguments->answers != NULL;
     if (answers == (arguments->questions != NULL))
         return mt_fail(ctx, MT_ERR_USAGE, "either --answers FILE or --questions FILE is expected");
@@ -201,13 +204,15 @@ static enum mt_status run(struct mt_context *ctx, struct arguments *arguments, c
     if (arguments->limit < 0 || arguments->shots < -1 || arguments->shots > 1000)
         return mt_fail(ctx, MT_ERR_USAGE, "--limit and --shots may not be negative");
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
-    if (arguments->data == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
+    if (arguments->data == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
     for (int i = 0; i < given->positional_count && status == MT_OK; i++)
         status = mt_task_resolve(ctx, folder, given->positional[i], arena, &list);
     for (size_t i = 0; i < list.count && status == MT_OK && arguments->shots >= 0; i++) {
         list.tasks[i].few_shot = arguments->shots;
         if (arguments->shots > 0 && list.tasks[i].few_shot_data == NULL)
-            status = mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots", list.tasks[i].name);
+            status = mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots",
+                             list.tasks[i].name);
     }
     if (status != MT_OK) return status;
     return answers ? judge(ctx, arguments, &list) : write_questions(ctx, arguments, &list);
@@ -221,11 +226,14 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
         {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
         {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},
-        {"--questions", CLI_TEXT, &arguments.questions, "FILE", "write the questions instead, JSONL; - is standard output"},
+        {"--questions", CLI_TEXT, &arguments.questions, "FILE",
+         "write the questions instead, JSONL; - is standard output"},
         {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go"},
         {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},
-        {"--shots", CLI_INTEGER, &arguments.shots, "N", "examples before each question; default as the task says, none"},
-        {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL, "leave out tasks whose data is not there"},
+        {"--shots", CLI_INTEGER, &arguments.shots, "N",
+         "examples before each question; default as the task says, none"},
+        {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
+         "leave out tasks whose data is not there"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
     };
     struct cli_arguments given;

@@ -5,8 +5,8 @@
 #include "base/arena.h"
 
 /*
- * The folder `part` of the program's files: below $METIER_SHARE, share/metier beside the program's bin, or the source
- * tree's share, whichever has it first. The text lives in the arena; NULL: nowhere.
+ * The folder `part` of the program's files: below $METIER_SHARE, share/metier beside the program's bin, or
+ * the source tree's share, whichever has it first. The text lives in the arena; NULL: nowhere.
  */
 enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char **folder);
 

@@ -228,8 +228,8 @@ static void gather(struct elements *list, const struct mt_math_node *node, bool 
 static struct elements elements_of(const struct mt_math_node *node)
 {
     struct elements list = {.count = 0};
-    bool spread = node->kind == MT_MATH_UNION ||
-                  (node->kind == MT_MATH_GROUP && (is_bare(node) || node->open == '{'));
+    bool spread =
+        node->kind == MT_MATH_UNION || (node->kind == MT_MATH_GROUP && (is_bare(node) || node->open == '{'));
     gather(&list, node, spread);
     return list;
 }
@@ -243,7 +243,7 @@ static bool same_element(struct comparison *all, const struct element *a, const 
     return same_single(all, a->node, b->node, a->sign, b->sign);
 }
 
-/* Every element has a partner of its own on the other side. Equality is transitive, so the first will do. */
+/* Every element has a partner of its own on the other side; the first that fits is taken. */
 static bool same_unordered(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
 {
     struct elements one = elements_of(a);
@@ -367,10 +367,10 @@ static const struct mt_math_node *interval_of(struct comparison *all, const stru
 static bool same_equation(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
 {
     struct mt_exact exact = {.arena = all->arena, .sign = 1};
-    struct mt_exact_form left = mt_exact_subtract(&exact, mt_exact_of(&exact, a->first),
-                                                  mt_exact_of(&exact, a->first->next));
-    struct mt_exact_form right = mt_exact_subtract(&exact, mt_exact_of(&exact, b->first),
-                                                   mt_exact_of(&exact, b->first->next));
+    struct mt_exact_form left =
+        mt_exact_subtract(&exact, mt_exact_of(&exact, a->first), mt_exact_of(&exact, a->first->next));
+    struct mt_exact_form right =
+        mt_exact_subtract(&exact, mt_exact_of(&exact, b->first), mt_exact_of(&exact, b->first->next));
     bool same = !exact.failed && mt_exact_same_zeros(&exact, left, right);
     if (exact.status != MT_OK) all->status = exact.status;
     return same;
@@ -446,8 +446,8 @@ static bool same_answer(struct comparison *all, const struct mt_math_node *a, co
         same = list ? same_unordered(all, a, b) : same_with_relation(all, a, b);
     } else if (groups && !(is_unordered(a) && is_unordered(b))) {
         bool set = a->open == '{' || b->open == '{';
-        same = set && (is_bare(a) || is_bare(b)) ? same_unordered(all, a, b)
-                                                 : !set && same_ordered(all, a, b);
+        same =
+            set && (is_bare(a) || is_bare(b)) ? same_unordered(all, a, b) : !set && same_ordered(all, a, b);
     } else if (is_unordered(a) || is_unordered(b)) {
         same = same_unordered(all, a, b);
     } else {

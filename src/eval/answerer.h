@@ -1,5 +1,6 @@
 /*
- * Whatever answers questions: a model, a file of answers, a script in a test. The runner knows nothing more of it.
+ * Whatever answers questions: a model, a file of answers, a script in a test. The runner knows nothing more
+ * of it.
  */
 #ifndef MT_EVAL_ANSWERER_H
 #define MT_EVAL_ANSWERER_H
@@ -32,8 +33,8 @@ struct mt_answerer {
     const char *name; // of the model, for the summary
     size_t batch;     // questions it likes to get at once; at least 1
     /*
-     * Appends the answers to answers[question · samples + sample], lists that are empty and have a context. NULL:
-     * it cannot write.
+     * Appends the answers to answers[question · samples + sample], lists that are empty and have a context.
+     * NULL: it cannot write.
      */
     enum mt_status (*generate)(void *self, const struct mt_question *questions, size_t count,
                                const struct mt_answer_options *options, struct mt_byte_list *answers);

@@ -18,10 +18,10 @@ struct mt_extractor {
 };
 
 static const char *const names[MT_EXTRACT_KINDS] = {
-    [MT_EXTRACT_REGEX] = "regex",           [MT_EXTRACT_LAST_NUMBER] = "last_number",
-    [MT_EXTRACT_BOXED] = "boxed",           [MT_EXTRACT_LETTER] = "letter",
-    [MT_EXTRACT_WORDS] = "words",           [MT_EXTRACT_FIRST_LINE] = "first_line",
-    [MT_EXTRACT_LAST_LINE] = "last_line",   [MT_EXTRACT_CODE_BLOCK] = "code_block",
+    [MT_EXTRACT_REGEX] = "regex",         [MT_EXTRACT_LAST_NUMBER] = "last_number",
+    [MT_EXTRACT_BOXED] = "boxed",         [MT_EXTRACT_LETTER] = "letter",
+    [MT_EXTRACT_WORDS] = "words",         [MT_EXTRACT_FIRST_LINE] = "first_line",
+    [MT_EXTRACT_LAST_LINE] = "last_line", [MT_EXTRACT_CODE_BLOCK] = "code_block",
     [MT_EXTRACT_WHOLE] = "whole",
 };
 
@@ -89,17 +89,15 @@ static bool apply(const struct compiled_step *compiled, const char *text, size_t
     struct mt_pattern_match match;
     switch (compiled->step.kind) {
     case MT_EXTRACT_REGEX: {
-        bool found = compiled->step.first
-                         ? mt_pattern_find(compiled->patterns[0], text, bytes, 0, &match)
-                         : mt_pattern_find_last(compiled->patterns[0], text, bytes, &match);
+        bool found = compiled->step.first ? mt_pattern_find(compiled->patterns[0], text, bytes, 0, &match)
+                                          : mt_pattern_find_last(compiled->patterns[0], text, bytes, &match);
         if (found) *span = (struct mt_way_span){.text = text + match.start, .bytes = match.end - match.start};
         return found;
     }
     case MT_EXTRACT_LAST_NUMBER: return mt_way_last_number(text, bytes, span);
     case MT_EXTRACT_BOXED: return mt_way_boxed(text, bytes, span);
     case MT_EXTRACT_LETTER: return mt_way_letter(compiled->patterns, text, bytes, choices, span);
-    case MT_EXTRACT_WORDS:
-        return mt_way_words(compiled->patterns, compiled->step.words, text, bytes, span);
+    case MT_EXTRACT_WORDS: return mt_way_words(compiled->patterns, compiled->step.words, text, bytes, span);
     case MT_EXTRACT_FIRST_LINE: return mt_way_line(text, bytes, false, span);
     case MT_EXTRACT_LAST_LINE: return mt_way_line(text, bytes, true, span);
     case MT_EXTRACT_CODE_BLOCK: return mt_way_code(text, bytes, span);
@@ -118,7 +116,8 @@ enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text
         struct mt_way_span span = {0};
         const char *whole = valid.count > 0 ? (const char *)valid.data : "";
         bool applied = apply(&extractor->steps[i], whole, valid.count, choices, &span);
-        for (int k = 0; k < MT_WAY_PATTERNS && extractor->steps[i].patterns[k] != NULL && status == MT_OK; k++)
+        for (int k = 0; k < MT_WAY_PATTERNS && extractor->steps[i].patterns[k] != NULL && status == MT_OK;
+             k++)
             status = mt_pattern_status(extractor->steps[i].patterns[k]);
         if (!applied || status != MT_OK) continue;
         bool code = extractor->steps[i].step.kind == MT_EXTRACT_CODE_BLOCK; // where indentation counts

@@ -48,8 +48,8 @@ enum mt_status mt_extractor_create(struct mt_context *ctx, const struct mt_extra
 void mt_extractor_free(struct mt_extractor *extractor); // NULL is allowed
 
 /*
- * Replaces `out` by the answer; *found is false, and `out` empty, when no way found one. `choices` is how many
- * letters there are (0: 26).
+ * Replaces `out` by the answer; *found is false, and `out` empty, when no way found one. `choices` is how
+ * many letters there are (0: 26).
  */
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found);

@@ -33,7 +33,8 @@ static size_t number_end(const char *text, size_t bytes, size_t at)
     size_t lead = end - at;
     bool grouped = lead >= 1 && lead <= 3;
     while (grouped && end < bytes && text[end] == ',' && is_digit(text, bytes, end + 1) &&
-           is_digit(text, bytes, end + 2) && is_digit(text, bytes, end + 3) && !is_digit(text, bytes, end + 4)) {
+           is_digit(text, bytes, end + 2) && is_digit(text, bytes, end + 3) &&
+           !is_digit(text, bytes, end + 4)) {
         end += 4;
     }
     if (end < bytes && text[end] == '.' && is_digit(text, bytes, end + 1)) {
@@ -116,7 +117,8 @@ static bool box_at(const char *text, size_t bytes, size_t at, struct mt_way_span
         if (start == bytes) return false;
         if (text[start] != '{') { // \boxed 5
             size_t end = start;
-            while (end < bytes && !isspace((unsigned char)text[end]) && strchr("$.,", text[end]) == NULL) end++;
+            while (end < bytes && !isspace((unsigned char)text[end]) && strchr("$.,", text[end]) == NULL)
+                end++;
             *span = (struct mt_way_span){.text = text + start, .bytes = end - start};
             return end > start && start > at + length;
         }
@@ -188,20 +190,24 @@ bool mt_way_code(const char *text, size_t bytes, struct mt_way_span *span)
 
 /* How an answer is announced, and what may stand between that and the answer. */
 #define ANNOUNCED                                                                                            \
-    "(?i:\\b(?:answer|choice|option|conclusion)s?\\b(?:[ \\t]+(?:to|for)[^.:\\n]{0,80}?)?"                 \
-    "(?:[ \\t]*\\*\\*)?(?:[ \\t]+(?:is|are|would be|must be|should be|has to be|therefore is))?"            \
+    "(?i:\\b(?:answer|choice|option|conclusion)s?\\b(?:[ \\t]+(?:to|for)[^.:\\n]{0,80}?)?"                   \
+    "(?:[ \\t]*\\*\\*)?(?:[ \\t]+(?:is|are|would be|must be|should be|has to be|therefore is))?"             \
     "(?:[ \\t]+(?:indeed|then|thus|clearly|therefore|option|choice|letter|simply))?[ \\t]*[:=]?)"
-#define OPENING "(?:\\s|\\*\\*|\\*|_|\\$|\\\\boxed\\{|\\\\text\\{|\\\\textbf\\{|\\\\mathrm\\{|\\(|\\[|\"|'|`|(?i:option|choice|letter)[ ])*"
+#define OPENING                                                                                              \
+    "(?:\\s|\\*\\*|\\*|_|\\$|\\\\boxed\\{|\\\\text\\{|\\\\textbf\\{|\\\\mathrm\\{|\\(|\\[|\"|'|`|(?i:"       \
+    "option|choice|letter)[ ])*"
 
 enum mt_status mt_way_letter_patterns(struct mt_context *ctx, struct mt_pattern **patterns)
 {
     static const char *const texts[] = {
         // "The answer is (C)", "Answer: **C**", "correct option is C"
-        ANNOUNCED OPENING "([A-Z])(?![A-Za-z0-9])(?!'[a-z])(?! (?:think|believe|guess|would|am|bit|few|lot)\\b)",
+        ANNOUNCED OPENING
+        "([A-Z])(?![A-Za-z0-9])(?!'[a-z])(?! (?:think|believe|guess|would|am|bit|few|lot)\\b)",
         // "\boxed{\text{C}}"
         "\\\\boxed\\{[^A-Za-z{}]*(?:\\\\[a-z]+\\{)?[^A-Za-z{}]*([A-Z])(?![A-Za-z])",
         // "C is correct", "(C) is the best choice"
-        "(?<![A-Za-z'])([A-Z])\\)?(?:\\*\\*)? (?:is|would be|must be) (?:the )?(?i:correct|right|best|true|answer)",
+        "(?<![A-Za-z'])([A-Z])\\)?(?:\\*\\*)? (?:is|would be|must be) (?:the "
+        ")?(?i:correct|right|best|true|answer)",
         // a line of its own: "C", "(C)", "**C**."
         "(?m)^[^A-Za-z0-9\\n]*([A-Z])[^A-Za-z0-9\\n]*$",
         // the beginning: "C. Paris", "(C) Paris", "C) Paris", "C: Paris"
@@ -280,8 +286,8 @@ enum mt_status mt_way_word_patterns(struct mt_context *ctx, const char *const *w
     return status;
 }
 
-bool mt_way_words(struct mt_pattern *const *patterns, const char *const *words, const char *text, size_t bytes,
-                  struct mt_way_span *span)
+bool mt_way_words(struct mt_pattern *const *patterns, const char *const *words, const char *text,
+                  size_t bytes, struct mt_way_span *span)
 {
     for (int i = 0; i < MT_WAY_PATTERNS && patterns[i] != NULL; i++) {
         struct mt_pattern_match match;

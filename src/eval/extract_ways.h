@@ -27,7 +27,7 @@ bool mt_way_letter(struct mt_pattern *const *patterns, const char *text, size_t 
 /* The same for words; the span is the word as the list spells it. */
 enum mt_status mt_way_word_patterns(struct mt_context *ctx, const char *const *words,
                                     struct mt_pattern **patterns);
-bool mt_way_words(struct mt_pattern *const *patterns, const char *const *words, const char *text, size_t bytes,
-                  struct mt_way_span *span);
+bool mt_way_words(struct mt_pattern *const *patterns, const char *const *words, const char *text,
+                  size_t bytes, struct mt_way_span *span);
 
 #endif

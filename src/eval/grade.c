@@ -14,7 +14,8 @@ enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task
 {
     *grader = (struct mt_grader){.ctx = ctx, .task = task, .judge = judge};
     if (task->compare == MT_COMPARE_CODE && judge == NULL) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and nothing here may run them", task->name);
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and nothing here may run them",
+                       task->name);
     }
     return mt_extractor_create(ctx, task->extract, task->extract_count, &grader->extractor);
 }
@@ -139,8 +140,8 @@ static enum mt_status grade_program(const struct mt_grader *grader, const struct
 }
 
 /* Compares two texts after normalising; both are changed. */
-static enum mt_status compare(const struct mt_grader *grader, struct mt_byte_list *one, struct mt_byte_list *gold,
-                              struct mt_outcome *outcome)
+static enum mt_status compare(const struct mt_grader *grader, struct mt_byte_list *one,
+                              struct mt_byte_list *gold, struct mt_outcome *outcome)
 {
     const struct mt_task *task = grader->task;
     enum mt_status status = MT_OK;

@@ -72,17 +72,20 @@ static const struct replacement commands[] = {
 
 /* Other texts. Longer ones first where one begins another. */
 static const struct replacement signs[] = {
-    {"\\\\", "\\\\"},  {"\\%", "%"},       {"\\$", ""},       {"\\&", "&"},       {"\\#", "#"},
-    {"\\!", ""},       {"\\;", " "},       {"\\:", " "},      {"\\ ", " "},       {"\\(", ""},
-    {"\\)", ""},       {"\\[", ""},        {"\\]", ""},       {"$", ""},          {"~", " "},
-    {"**", "^"},       {"−", "-"},         {"–", "-"},        {"×", "*"},         {"·", "*"},
-    {"⋅", "*"},        {"÷", "/"},         {"∕", "/"},        {"⁄", "/"},         {"π", "\\pi "},
-    {"√", "\\sqrt "},  {"²", "^2"},        {"³", "^3"},       {"½", "\\frac12 "}, {"¼", "\\frac14 "},
-    {"¾", "\\frac34 "}, {"⅓", "\\frac13 "}, {"⅔", "\\frac23 "}, {"∞", "\\infty "},  {"≤", "\\le "},
-    {"≥", "\\ge "},    {"≠", "\\ne "},     {"±", "\\pm "},    {"∓", "\\mp "},     {"°", "\\deg "},
-    {"∪", "\\cup "},   {"∈", "\\in "},     {"θ", "\\theta "}, {"∅", "\\text{empty}"}, {"\xC2\xA0", " "},
-    {"€", ""},         {"£", ""},          {"<=", "\\le "},   {">=", "\\ge "},    {"!=", "\\ne "},
-    {"≈", "="},        {"\\approx", "="},  {"’", "'"},        {"“", "\""},        {"”", "\""},
+    {"\\\\", "\\\\"},   {"\\%", "%"},       {"\\$", ""},        {"\\&", "&"},
+    {"\\#", "#"},       {"\\!", ""},        {"\\;", " "},       {"\\:", " "},
+    {"\\ ", " "},       {"\\(", ""},        {"\\)", ""},        {"\\[", ""},
+    {"\\]", ""},        {"$", ""},          {"~", " "},         {"**", "^"},
+    {"−", "-"},         {"–", "-"},         {"×", "*"},         {"·", "*"},
+    {"⋅", "*"},         {"÷", "/"},         {"∕", "/"},         {"⁄", "/"},
+    {"π", "\\pi "},     {"√", "\\sqrt "},   {"²", "^2"},        {"³", "^3"},
+    {"½", "\\frac12 "}, {"¼", "\\frac14 "}, {"¾", "\\frac34 "}, {"⅓", "\\frac13 "},
+    {"⅔", "\\frac23 "}, {"∞", "\\infty "},  {"≤", "\\le "},     {"≥", "\\ge "},
+    {"≠", "\\ne "},     {"±", "\\pm "},     {"∓", "\\mp "},     {"°", "\\deg "},
+    {"∪", "\\cup "},    {"∈", "\\in "},     {"θ", "\\theta "},  {"∅", "\\text{empty}"},
+    {"\xC2\xA0", " "},  {"€", ""},          {"£", ""},          {"<=", "\\le "},
+    {">=", "\\ge "},    {"!=", "\\ne "},    {"≈", "="},         {"\\approx", "="},
+    {"’", "'"},         {"“", "\""},        {"”", "\""},
 };
 
 static enum mt_status append(struct mt_byte_list *out, const char *text)
@@ -176,7 +179,8 @@ enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list 
         size_t skip = 0;
         for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0] && skip == 0; i++) {
             size_t length = strlen(wrappers[i]);
-            if (at + length <= clean.count && memcmp(clean.data + at, wrappers[i], length) == 0) skip = length;
+            if (at + length <= clean.count && memcmp(clean.data + at, wrappers[i], length) == 0)
+                skip = length;
         }
         if (skip == 0) {
             uint8_t byte = (uint8_t)tolower(clean.data[at]);

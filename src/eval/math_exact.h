@@ -5,8 +5,8 @@
  *
  * Different terms of this kind are linearly independent over the rationals (roots of different products of
  * primes are; π, e and the variables are taken to be), so two values are equal exactly when cross-multiplying
- * leaves the same terms on both sides. What does not fit (functions, sums under a root, numbers too large, too
- * many terms) is "not exact", and the caller compares numbers instead.
+ * leaves the same terms on both sides. What does not fit (functions, sums under a root, numbers too large,
+ * too many terms) is "not exact", and the caller compares numbers instead.
  */
 #ifndef MT_EVAL_MATH_EXACT_H
 #define MT_EVAL_MATH_EXACT_H
@@ -21,7 +21,7 @@ struct mt_exact_factor {
 };
 
 struct mt_exact_term {
-    struct mt_rational scale; // not 0
+    struct mt_rational scale;                         // not 0
     struct mt_exact_factor factors[MT_EXACT_FACTORS]; // by key
     int count;
 };
@@ -53,15 +53,18 @@ bool mt_exact_equal(struct mt_exact *exact, struct mt_exact_form a, struct mt_ex
 /* True when a = c·b for a rational c that is not 0, both as polynomials: the same equation a = 0. */
 bool mt_exact_same_zeros(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
 
-struct mt_exact_form mt_exact_subtract(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
-struct mt_exact_form mt_exact_multiply(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
+struct mt_exact_form mt_exact_subtract(struct mt_exact *exact, struct mt_exact_form a,
+                                       struct mt_exact_form b);
+struct mt_exact_form mt_exact_multiply(struct mt_exact *exact, struct mt_exact_form a,
+                                       struct mt_exact_form b);
 struct mt_exact_form mt_exact_add(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
 struct mt_exact_form mt_exact_divide(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
 struct mt_exact_form mt_exact_rational(struct mt_exact *exact, struct mt_rational value);
 struct mt_exact_form mt_exact_symbol(struct mt_exact *exact, int symbol);
 
 /* base^power; a power that is no whole number only for rationals and single symbols. */
-struct mt_exact_form mt_exact_power(struct mt_exact *exact, struct mt_exact_form base, struct mt_rational power);
+struct mt_exact_form mt_exact_power(struct mt_exact *exact, struct mt_exact_form base,
+                                    struct mt_rational power);
 
 /* True when the form is one rational number. */
 bool mt_exact_is_rational(struct mt_exact_form form, struct mt_rational *value);

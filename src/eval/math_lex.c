@@ -9,26 +9,26 @@
 
 /* Greek letters and other names of symbols; the place gives the symbol's number after MT_SYMBOL_PI. */
 static const char *const symbol_names[] = {
-    "pi",  "alpha", "beta",  "gamma", "delta", "epsilon", "varepsilon", "zeta",  "eta",   "theta", "iota",
-    "kappa", "lambda", "mu", "nu",    "xi",    "rho",     "sigma",      "tau",   "phi",   "varphi", "chi",
-    "psi", "omega", "Gamma", "Delta", "Theta", "Lambda",  "Sigma",      "Phi",   "Psi",   "Omega", "ell",
+    "pi",    "alpha",  "beta",  "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta",  "iota",
+    "kappa", "lambda", "mu",    "nu",    "xi",    "rho",     "sigma",      "tau",  "phi", "varphi", "chi",
+    "psi",   "omega",  "Gamma", "Delta", "Theta", "Lambda",  "Sigma",      "Phi",  "Psi", "Omega",  "ell",
 };
 
 /* Words that are functions or signs even without a backslash. */
-static const char *const plain_commands[] = {"sqrt", "sin", "cos", "tan",    "cot",    "sec",    "csc", "log",
-                                             "ln",   "exp", "abs", "arcsin", "arccos", "arctan", "or",  "and",
-                                             "infty", "infinity", "floor", "ceil"};
+static const char *const plain_commands[] = {"sqrt", "sin", "cos",   "tan",      "cot",    "sec",    "csc",
+                                             "log",  "ln",  "exp",   "abs",      "arcsin", "arccos", "arctan",
+                                             "or",   "and", "infty", "infinity", "floor",  "ceil"};
 
 /* Singular forms; an s may follow. */
 static const char *const units[] = {
-    "inch",   "inche",  "foot",   "feet",   "yard",   "mile",    "meter",  "metre",   "centimeter",
-    "kilometer", "millimeter", "gram", "kilogram", "pound", "ounce", "ton", "liter",  "litre",
-    "second", "minute", "hour",   "day",    "week",   "month",   "year",   "dollar",  "cent",
-    "euro",   "degree", "radian", "unit",   "point",  "percent", "mph",    "kph",     "cm",
-    "mm",     "km",     "kg",     "mg",     "ml",     "mL",      "ft",     "hr",      "min",
-    "sec",    "sq",     "square", "cubic",  "people", "person",  "student", "time",   "way",
-    "coin",   "ball",   "book",   "card",   "page",   "step",    "game",   "integer", "solution",
-    "per",    "USD",    "Hz",     "kHz",    "rad",    "lb",      "oz",     "gallon",  "side",
+    "inch",      "inche",      "foot",   "feet",     "yard",   "mile",    "meter",   "metre",   "centimeter",
+    "kilometer", "millimeter", "gram",   "kilogram", "pound",  "ounce",   "ton",     "liter",   "litre",
+    "second",    "minute",     "hour",   "day",      "week",   "month",   "year",    "dollar",  "cent",
+    "euro",      "degree",     "radian", "unit",     "point",  "percent", "mph",     "kph",     "cm",
+    "mm",        "km",         "kg",     "mg",       "ml",     "mL",      "ft",      "hr",      "min",
+    "sec",       "sq",         "square", "cubic",    "people", "person",  "student", "time",    "way",
+    "coin",      "ball",       "book",   "card",     "page",   "step",    "game",    "integer", "solution",
+    "per",       "USD",        "Hz",     "kHz",      "rad",    "lb",      "oz",      "gallon",  "side",
 };
 
 static bool same(const char *word, size_t bytes, const char *name)

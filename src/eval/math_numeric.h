@@ -9,8 +9,9 @@
 #define MT_NUMERIC_POINTS 5
 
 /*
- * The value with every variable set to a number of its own, different for each `point`; ± means `sign`. False:
- * the tree has no value (a list, words), or none at this point. `varies` is set when a variable was met.
+ * The value with every variable set to a number of its own, different for each `point`; ± means `sign`.
+ * False: the tree has no value (a list, words), or none at this point. `varies` is set when a variable was
+ * met.
  */
 bool mt_numeric_of(const struct mt_math_node *node, int point, int sign, bool *varies, double complex *value);
 

@@ -41,7 +41,8 @@ struct mt_math_node *mt_math_fail(struct mt_math_parser *parser)
 
 bool mt_math_begins_factor(const struct mt_math_parser *parser)
 {
-    static const char *const not_factors[] = {"le", "ge", "ne", "in", "pm", "mp", "cup", "end", "or", "and", "deg"};
+    static const char *const not_factors[] = {"le",  "ge",  "ne", "in",  "pm", "mp",
+                                              "cup", "end", "or", "and", "deg"};
     switch (parser->token.kind) {
     case MT_TOKEN_NUMBER:
     case MT_TOKEN_SYMBOL: return true;
@@ -70,7 +71,8 @@ static bool is_unit_token(const struct mt_math_parser *parser)
     return !joins;
 }
 
-/* The units after a value: "cm", "square feet", "km/h", "\text{ m}^2". The texts run from one token to the last. */
+/* The units after a value: "cm", "square feet", "km/h", "\text{ m}^2". The texts run from one token to the
+ * last. */
 static struct mt_math_node *take_unit(struct mt_math_parser *parser, struct mt_math_node *value)
 {
     struct mt_math_node *unit = mt_math_node(parser, MT_MATH_UNIT);
@@ -157,7 +159,8 @@ static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_mat
 {
     bool number = parser->token.kind == MT_TOKEN_NUMBER;
     bool after_number = left != NULL && left->kind == MT_MATH_NUMBER;
-    if (number && after_number) return plain_mixed(parser, left); // two numbers side by side mean nothing else
+    if (number && after_number)
+        return plain_mixed(parser, left); // two numbers side by side mean nothing else
     bool fraction = mt_math_is_command(parser, "frac");
     struct mt_math_node *right = mt_math_factor(parser);
     bool mixed = fraction && is_mixed(left, right);
@@ -208,8 +211,7 @@ struct mt_math_node *mt_math_sum(struct mt_math_parser *parser)
         if (sign) mt_math_advance(parser);
         struct mt_math_node *term = product(parser);
         if (minus || either || other) {
-            struct mt_math_node *marked =
-                mt_math_node(parser, minus ? MT_MATH_NEGATIVE : MT_MATH_EITHER);
+            struct mt_math_node *marked = mt_math_node(parser, minus ? MT_MATH_NEGATIVE : MT_MATH_EITHER);
             if (marked != NULL) marked->flag = other;
             mt_math_adopt(marked, term);
             term = marked;

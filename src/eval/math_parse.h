@@ -85,7 +85,8 @@ enum mt_status mt_math_parse(struct mt_arena *arena, const char *text, size_t by
 /* Appends the text in the one spelling the lexer knows. */
 enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list *out);
 
-/* Appends what two texts are compared by when nothing else helps: no spaces, punctuation at the ends, case. */
+/* Appends what two texts are compared by when nothing else helps: no spaces, punctuation at the ends, case.
+ */
 enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list *out);
 
 #endif

@@ -9,12 +9,10 @@ struct named_call {
 };
 
 static const struct named_call calls[] = {
-    {"sin", MT_CALL_SIN},       {"cos", MT_CALL_COS},       {"tan", MT_CALL_TAN},
-    {"cot", MT_CALL_COT},       {"sec", MT_CALL_SEC},       {"csc", MT_CALL_CSC},
-    {"arcsin", MT_CALL_ARCSIN}, {"arccos", MT_CALL_ARCCOS}, {"arctan", MT_CALL_ARCTAN},
-    {"log", MT_CALL_LOG},       {"ln", MT_CALL_LOG},        {"lg", MT_CALL_LOG},
-    {"exp", MT_CALL_EXP},       {"abs", MT_CALL_ABS},       {"floor", MT_CALL_FLOOR},
-    {"ceil", MT_CALL_CEIL},
+    {"sin", MT_CALL_SIN},       {"cos", MT_CALL_COS}, {"tan", MT_CALL_TAN},       {"cot", MT_CALL_COT},
+    {"sec", MT_CALL_SEC},       {"csc", MT_CALL_CSC}, {"arcsin", MT_CALL_ARCSIN}, {"arccos", MT_CALL_ARCCOS},
+    {"arctan", MT_CALL_ARCTAN}, {"log", MT_CALL_LOG}, {"ln", MT_CALL_LOG},        {"lg", MT_CALL_LOG},
+    {"exp", MT_CALL_EXP},       {"abs", MT_CALL_ABS}, {"floor", MT_CALL_FLOOR},   {"ceil", MT_CALL_CEIL},
 };
 
 /* {...}, or the one token TeX takes without braces. */
@@ -98,8 +96,8 @@ static struct mt_math_node *matrix(struct mt_math_parser *parser)
     const char *brace = parser->at;
     while (brace < parser->end && *brace != '}') brace++;
     if (!mt_math_is_sign(parser, '{') || brace == parser->end) return mt_math_fail(parser);
-    bool array = memcmp(parser->at, "array", (size_t)(brace - parser->at) < 5 ? 0 : 5) == 0 &&
-                 brace - parser->at == 5;
+    bool array =
+        memcmp(parser->at, "array", (size_t)(brace - parser->at) < 5 ? 0 : 5) == 0 && brace - parser->at == 5;
     parser->at = brace + 1;
     mt_math_advance(parser);
     if (array && mt_math_is_sign(parser, '{')) { // how columns are set

@@ -88,8 +88,8 @@ static struct mt_exact_term *allocate_terms(struct mt_exact *exact, int count)
         exact->failed = true;
         return NULL;
     }
-    enum mt_status status =
-        mt_arena_allocate(exact->arena, (size_t)(count > 0 ? count : 1) * sizeof(struct mt_exact_term), &memory);
+    enum mt_status status = mt_arena_allocate(
+        exact->arena, (size_t)(count > 0 ? count : 1) * sizeof(struct mt_exact_term), &memory);
     if (status == MT_OK) return memory;
     exact->status = status;
     exact->failed = true;
@@ -278,7 +278,8 @@ static struct mt_exact_form rational_root(struct mt_exact *exact, struct mt_rati
     return (struct mt_exact_form){.over = single(exact, &term), .under = one.under};
 }
 
-struct mt_exact_form mt_exact_power(struct mt_exact *exact, struct mt_exact_form base, struct mt_rational power)
+struct mt_exact_form mt_exact_power(struct mt_exact *exact, struct mt_exact_form base,
+                                    struct mt_rational power)
 {
     struct mt_rational value;
     if (power.over > 1000 || power.over < -1000 || power.under > 100) return not_exact(exact);

@@ -14,9 +14,9 @@
 #define NORMAL_95      1.959963984540054 // two-sided 95 %
 
 static const char *const names[MT_METRIC_KINDS] = {
-    [MT_METRIC_ACCURACY] = "acc",      [MT_METRIC_EXACT_MATCH] = "exact_match", [MT_METRIC_MEAN] = "score",
-    [MT_METRIC_F1] = "f1",             [MT_METRIC_MACRO_F1] = "macro_f1",       [MT_METRIC_MATTHEWS] = "mcc",
-    [MT_METRIC_PEARSON] = "pearson",   [MT_METRIC_SPEARMAN] = "spearman",       [MT_METRIC_PASS] = "pass",
+    [MT_METRIC_ACCURACY] = "acc",    [MT_METRIC_EXACT_MATCH] = "exact_match", [MT_METRIC_MEAN] = "score",
+    [MT_METRIC_F1] = "f1",           [MT_METRIC_MACRO_F1] = "macro_f1",       [MT_METRIC_MATTHEWS] = "mcc",
+    [MT_METRIC_PEARSON] = "pearson", [MT_METRIC_SPEARMAN] = "spearman",       [MT_METRIC_PASS] = "pass",
 };
 
 const char *mt_metric_name(enum mt_metric_kind kind)
@@ -43,8 +43,8 @@ double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
 /* The samples a figure is computed of: all of them in order, or a draw. */
 struct view {
     const struct mt_outcome *outcomes;
-    const size_t *drawn;  // NULL: in order
-    const double *ranks;  // [2][count of all]: predicted, gold; only for Spearman
+    const size_t *drawn; // NULL: in order
+    const double *ranks; // [2][count of all]: predicted, gold; only for Spearman
     size_t all;
     size_t count;
 };
@@ -99,7 +99,7 @@ static double macro_f1_of(const struct view *view)
 {
     double sum = 0;
     int classes = 0;
-    for (int class = 0; class < MOST_CLASSES; class++) {
+    for (int class = 0; class < MOST_CLASSES; class ++) {
         struct confusion c = confusion_of(view, class);
         if (c.hit + c.extra + c.missed == 0) continue;
         sum += 2 * c.hit / (2 * c.hit + c.extra + c.missed);

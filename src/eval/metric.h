@@ -44,8 +44,8 @@ const char *mt_metric_name(enum mt_metric_kind kind);
 enum mt_metric_kind mt_metric_named(const char *name); // MT_METRIC_KINDS: unknown
 
 /*
- * A figure of `count` samples; k is pass@k's. No samples, or a correlation of constants, gives NaN. Memory only
- * for ranks and resampling.
+ * A figure of `count` samples; k is pass@k's. No samples, or a correlation of constants, gives NaN. Memory
+ * only for ranks and resampling.
  */
 enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
                                  const struct mt_outcome *outcomes, size_t count,

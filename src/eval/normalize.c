@@ -87,7 +87,8 @@ static void articles(struct mt_byte_list *text)
         bool article = false;
         for (size_t i = 0; i < 3; i++) {
             size_t length = strlen(words[i]);
-            article |= length == end - at && strncasecmp((const char *)text->data + at, words[i], length) == 0;
+            article |=
+                length == end - at && strncasecmp((const char *)text->data + at, words[i], length) == 0;
         }
         while (end < text->count && isspace(text->data[end])) end++;
         if (!article) {

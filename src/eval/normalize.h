@@ -1,4 +1,5 @@
-/* Steps that make two spellings of an answer one, applied to the model's answer and to the right one alike. */
+/* Steps that make two spellings of an answer one, applied to the model's answer and to the right one alike.
+ */
 #ifndef MT_EVAL_NORMALIZE_H
 #define MT_EVAL_NORMALIZE_H
 

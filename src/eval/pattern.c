@@ -43,9 +43,9 @@ static enum mt_status compile(struct mt_pattern *pattern, const char *text)
     pcre2_compile_context *options = pcre2_compile_context_create(pattern->general);
     if (options == NULL) return mt_fail(pattern->ctx, MT_ERR_MEMORY, "out of memory for a pattern");
     (void)pcre2_set_max_pattern_length(options, 65536);
-    pattern->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-                                  PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C, &problem, &place,
-                                  options);
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
+                      PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C, &problem, &place, options);
     pcre2_compile_context_free(options);
     if (pattern->code != NULL) return MT_OK;
     char sentence[200] = "";
@@ -110,8 +110,8 @@ bool mt_pattern_find(struct mt_pattern *pattern, const char *text, size_t bytes,
     if (groups < 1) return false;
     const PCRE2_SIZE *places = pcre2_get_ovector_pointer(pattern->data);
     if (places[0] > places[1]) return false; // \K in a lookahead
-    *match = (struct mt_pattern_match){
-        .start = places[0], .end = places[1], .from = places[0], .to = places[1]};
+    *match =
+        (struct mt_pattern_match){.start = places[0], .end = places[1], .from = places[0], .to = places[1]};
     for (size_t group = 1; group < (size_t)groups; group++) {
         if (places[2 * group] == PCRE2_UNSET) continue;
         match->start = places[2 * group];

@@ -18,7 +18,8 @@ struct field {
     int count;
 };
 
-static const char *const filters[] = {"trim", "lower", "upper", "words", "boxed", "join", "paren", "after:", "before:"};
+static const char *const filters[] = {"trim", "lower", "upper",  "words",  "boxed",
+                                      "join", "paren", "after:", "before:"};
 
 static bool is_filter(const char *part)
 {
@@ -32,7 +33,8 @@ static bool is_filter(const char *part)
     return false;
 }
 
-/* Reads a field whose brace was just passed; returns where it ends, NULL: it is none, and `problem` says why. */
+/* Reads a field whose brace was just passed; returns where it ends, NULL: it is none, and `problem` says why.
+ */
 static const char *read_field(const char *at, struct field *field, const char **problem)
 {
     const char *end = strchr(at, '}');
@@ -57,7 +59,8 @@ static const char *read_field(const char *at, struct field *field, const char **
 }
 
 /* The next piece: plain text up to a brace, then perhaps a field. *field_count 0: no field. */
-static const char *next_piece(const char *at, struct mt_text *plain, struct field *field, const char **problem)
+static const char *next_piece(const char *at, struct mt_text *plain, struct field *field,
+                              const char **problem)
 {
     size_t length = strcspn(at, "{}");
     *plain = (struct mt_text){.text = at, .bytes = length};
@@ -88,7 +91,8 @@ enum mt_status mt_prompt_check(struct mt_context *ctx, const char *template)
 
 // ------------------------------------------------------------------ values
 
-static enum mt_status append_choices(const struct mt_prompt_names *names, bool paren, struct mt_byte_list *out)
+static enum mt_status append_choices(const struct mt_prompt_names *names, bool paren,
+                                     struct mt_byte_list *out)
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < names->choice_count && status == MT_OK; i++) {
@@ -96,7 +100,8 @@ static enum mt_status append_choices(const struct mt_prompt_names *names, bool p
         char letter = (char)('A' + i);
         (void)snprintf(head, sizeof head, paren ? "%s(%c) " : "%s%c. ", i > 0 ? "\n" : "", letter);
         status = mt_byte_list_append_text(out, head);
-        if (status == MT_OK) status = mt_byte_list_append(out, names->choices[i].text, names->choices[i].bytes);
+        if (status == MT_OK)
+            status = mt_byte_list_append(out, names->choices[i].text, names->choices[i].bytes);
     }
     return status;
 }
@@ -133,7 +138,8 @@ static enum mt_status append_of_row(const struct field *field, const struct mt_r
 {
     const char *name = field->parts[0];
     const struct mt_row_field *value = mt_row_field(row, name);
-    if (value != NULL && value->kind == MT_FIELD_TEXT) return mt_byte_list_append(out, value->text, value->bytes);
+    if (value != NULL && value->kind == MT_FIELD_TEXT)
+        return mt_byte_list_append(out, value->text, value->bytes);
     const char *dot = strrchr(name, '.');
     if (value == NULL && dot != NULL && isdigit((unsigned char)dot[1])) {
         char list[MOST_NAME];
@@ -145,8 +151,9 @@ static enum mt_status append_of_row(const struct field *field, const struct mt_r
     }
     bool join = field->count > 1 && strcmp(field->parts[1], "join") == 0;
     if (value != NULL && join) return append_items(row, name, out);
-    return mt_row_fail(row, value == NULL ? "there is no field '%s'" : "the field '%s' is no text (a list: %s.0 or |join)",
-                       mt_printable(name).text, mt_printable(name).text);
+    return mt_row_fail(
+        row, value == NULL ? "there is no field '%s'" : "the field '%s' is no text (a list: %s.0 or |join)",
+        mt_printable(name).text, mt_printable(name).text);
 }
 
 static enum mt_status append_value(const struct field *field, const struct mt_row *row,
@@ -156,7 +163,8 @@ static enum mt_status append_value(const struct field *field, const struct mt_ro
     if (names->choices != NULL && strcmp(name, "choices") == 0)
         return append_choices(names, field->count > 1 && strcmp(field->parts[1], "paren") == 0, out);
     if (names->choices != NULL && strcmp(name, "letters") == 0) return append_letters(names, out);
-    if (names->subtask != NULL && strcmp(name, "subtask") == 0) return mt_byte_list_append_text(out, names->subtask);
+    if (names->subtask != NULL && strcmp(name, "subtask") == 0)
+        return mt_byte_list_append_text(out, names->subtask);
     if (names->completion != NULL && strcmp(name, "completion") == 0)
         return mt_byte_list_append(out, names->completion->text, names->completion->bytes);
     if (names->choices != NULL && names->choice >= 0 && strcmp(name, "letter") == 0) {
@@ -164,7 +172,8 @@ static enum mt_status append_value(const struct field *field, const struct mt_ro
         return mt_byte_list_append(out, &letter, 1);
     }
     if (names->choices != NULL && names->choice >= 0 && strcmp(name, "choice") == 0)
-        return mt_byte_list_append(out, names->choices[names->choice].text, names->choices[names->choice].bytes);
+        return mt_byte_list_append(out, names->choices[names->choice].text,
+                                   names->choices[names->choice].bytes);
     return append_of_row(field, row, out);
 }
 

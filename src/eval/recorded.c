@@ -50,10 +50,11 @@ static enum mt_status index_rows(struct mt_recorded *recorded)
         if (status != MT_OK) break;
         const struct mt_row_field *task = mt_row_field(&recorded->row, "task");
         const struct mt_row_field *id = mt_row_field(&recorded->row, "id");
-        if (id == NULL || id->kind != MT_FIELD_TEXT) return mt_row_fail(&recorded->row, "the key 'id' is missing");
+        if (id == NULL || id->kind != MT_FIELD_TEXT)
+            return mt_row_fail(&recorded->row, "the key 'id' is missing");
         bool told = task != NULL && task->kind == MT_FIELD_TEXT;
-        recorded->entries[i] =
-            (struct entry){.key = key_of(told ? task->text : "", told ? task->bytes : 0, id->text, id->bytes), .row = i};
+        recorded->entries[i] = (struct entry){
+            .key = key_of(told ? task->text : "", told ? task->bytes : 0, id->text, id->bytes), .row = i};
     }
     if (status == MT_OK && recorded->count > 0)
         qsort(recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
@@ -99,7 +100,8 @@ void mt_recorded_close(struct mt_recorded *recorded)
 
 static const struct entry *find(const struct mt_recorded *recorded, const struct mt_question *question)
 {
-    struct entry wanted = {.key = key_of(question->task, strlen(question->task), question->id, strlen(question->id))};
+    struct entry wanted = {
+        .key = key_of(question->task, strlen(question->task), question->id, strlen(question->id))};
     if (recorded->count == 0) return NULL;
     const struct entry *found =
         bsearch(&wanted, recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
@@ -108,8 +110,8 @@ static const struct entry *find(const struct mt_recorded *recorded, const struct
     return bsearch(&wanted, recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
 }
 
-static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_question *question, size_t samples,
-                                 struct mt_byte_list *answers)
+static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_question *question,
+                                 size_t samples, struct mt_byte_list *answers)
 {
     const struct entry *entry = find(recorded, question);
     if (entry == NULL) {
@@ -125,7 +127,8 @@ static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_q
         const char *text = NULL;
         size_t bytes = 0;
         if (!mt_row_item(&recorded->row, "answers", i, &text, &bytes))
-            return mt_row_fail(&recorded->row, "%zu answers are wanted, as \"answer\" or \"answers\"", samples);
+            return mt_row_fail(&recorded->row, "%zu answers are wanted, as \"answer\" or \"answers\"",
+                               samples);
         status = mt_byte_list_append(&answers[i], text, bytes);
     }
     return status;

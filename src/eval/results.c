@@ -54,7 +54,8 @@ static uint64_t key_of_digits(const char *id, const char *digits)
 static struct slot *slot_of(const struct mt_results *results, uint64_t key)
 {
     size_t at = (size_t)key & (results->capacity - 1);
-    while (results->slots[at].key != 0 && results->slots[at].key != key) at = (at + 1) & (results->capacity - 1);
+    while (results->slots[at].key != 0 && results->slots[at].key != key)
+        at = (at + 1) & (results->capacity - 1);
     return &results->slots[at];
 }
 
@@ -102,7 +103,8 @@ static double number_in(const struct mt_json_node *root, const char *key)
 
 static enum mt_status read_line(struct mt_results *results, const char *text, size_t bytes, size_t number)
 {
-    const struct mt_json_limits limits = {.max_bytes = (size_t)256 << 20, .max_values = 1000000, .max_depth = 16};
+    const struct mt_json_limits limits = {
+        .max_bytes = (size_t)256 << 20, .max_values = 1000000, .max_depth = 16};
     char where[512];
     struct mt_json json = {0};
     const char *id = NULL;
@@ -170,7 +172,8 @@ enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct 
         if (made->descriptor < 0) status = fail_io(made, "open it");
     }
     if (status == MT_OK) status = read_lines(made, &kept);
-    if (status == MT_OK && ftruncate(made->descriptor, (off_t)kept) != 0) status = fail_io(made, "cut a torn line off");
+    if (status == MT_OK && ftruncate(made->descriptor, (off_t)kept) != 0)
+        status = fail_io(made, "cut a torn line off");
     if (status != MT_OK) {
         (void)mt_results_close(made);
         return status;
@@ -301,6 +304,7 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     if (status == MT_OK) status = append_texts(line, ", \"filtered_resps\": [", record->found, record->count);
     if (status == MT_OK) status = append_outcome(line, &record->outcome);
     if (status == MT_OK) status = write_line(results);
-    if (status == MT_OK) status = remember(results, key_of_digits(record->id, digest.digits), &record->outcome);
+    if (status == MT_OK)
+        status = remember(results, key_of_digits(record->id, digest.digits), &record->outcome);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
- * What came out of each sample, one JSON object a line, appended as samples are done. A file that is there already
- * is continued: samples in it with the same id and the same prompt are not asked again. A last line without its end,
- * as a killed process leaves it, is cut off.
+ * What came out of each sample, one JSON object a line, appended as samples are done. A file that is there
+ * already is continued: samples in it with the same id and the same prompt are not asked again. A last line
+ * without its end, as a killed process leaves it, is cut off.
  */
 #ifndef MT_EVAL_RESULTS_H
 #define MT_EVAL_RESULTS_H

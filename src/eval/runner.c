@@ -10,9 +10,9 @@
 #include "eval/grade.h"
 #include "eval/results.h"
 
-#define PATH_BYTES    4096
-#define MOST_BATCH    4096
-#define MOST_ANSWERS  1000000 // of one batch
+#define PATH_BYTES   4096
+#define MOST_BATCH   4096
+#define MOST_ANSWERS 1000000 // of one batch
 
 /* One task in progress. */
 struct run {
@@ -103,7 +103,8 @@ static enum mt_status ask_to_write(struct run *run)
     }
     for (size_t i = 0; i < run->answer_count; i++) run->answers[i].count = 0;
     const struct mt_answerer *answerer = run->options->answerer;
-    enum mt_status status = answerer->generate(answerer->self, run->questions, run->waiting, &options, run->answers);
+    enum mt_status status =
+        answerer->generate(answerer->self, run->questions, run->waiting, &options, run->answers);
     for (size_t i = 0; i < run->waiting && status == MT_OK; i++) status = judge_written(run, i);
     return status;
 }
@@ -153,8 +154,9 @@ static enum mt_status ask(struct run *run)
     } else if (answerer->generate != NULL) {
         status = ask_to_write(run);
     } else {
-        status = mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s wants answers in writing, which %s cannot give",
-                         run->task->name, answerer->name);
+        status =
+            mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s wants answers in writing, which %s cannot give",
+                    run->task->name, answerer->name);
     }
     run->waiting = 0;
     mt_progress_update(&run->progress, (int64_t)run->outcome_count);

@@ -1,6 +1,6 @@
 /*
- * Going through tasks with an answerer: questions in batches, answers judged and written as they come, figures at
- * the end. A run that was killed goes on where it was.
+ * Going through tasks with an answerer: questions in batches, answers judged and written as they come,
+ * figures at the end. A run that was killed goes on where it was.
  */
 #ifndef MT_EVAL_RUNNER_H
 #define MT_EVAL_RUNNER_H
@@ -14,8 +14,8 @@
 struct mt_eval_options {
     const struct mt_task *tasks;
     size_t task_count;
-    const char *data;  // folder of data
-    const char *out;   // folder for samples_TASK.jsonl and results.json; must exist
+    const char *data; // folder of data
+    const char *out;  // folder for samples_TASK.jsonl and results.json; must exist
     const struct mt_answerer *answerer;
     const struct mt_code_judge *judge; // NULL: tasks of programs are refused
     int64_t limit;                     // samples of a task at most; 0: all
@@ -44,7 +44,8 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
 /* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
 const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);
 
-/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left out. */
+/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left
+ * out. */
 double mt_eval_mean(const struct mt_task_result *results, size_t count,
                     bool (*belongs)(const struct mt_task *task, const void *self), const void *self);
 

@@ -49,7 +49,8 @@ double mt_eval_mean(const struct mt_task_result *results, size_t count,
     double weight = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_task_result *one = &results[i];
-        if (one->skipped || one->done == 0 || isnan(one->metrics[0].value) || !belongs(one->task, self)) continue;
+        if (one->skipped || one->done == 0 || isnan(one->metrics[0].value) || !belongs(one->task, self))
+            continue;
         sum += one->metrics[0].value * (double)one->done;
         weight += (double)one->done;
     }
@@ -99,7 +100,8 @@ static void put_config(struct writer *writer, const struct mt_task *task)
     put_string(writer, task->answer);
     put(writer, ", \"output_type\": ");
     put_string(writer, task->kind == MT_TASK_CHOOSE ? "multiple_choice" : "generate_until");
-    (void)snprintf(numbers, sizeof numbers, ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
+    (void)snprintf(numbers, sizeof numbers,
+                   ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
                    (long long)task->few_shot, (long long)task->samples, (long long)task->max_tokens);
     put(writer, numbers);
 }
@@ -115,7 +117,8 @@ static void put_member(struct writer *writer, enum section section, const struct
     case VERSIONS: (void)snprintf(text, sizeof text, "%lld", (long long)result->task->version); break;
     case SHOTS: (void)snprintf(text, sizeof text, "%lld", (long long)result->task->few_shot); break;
     case COUNTS:
-        (void)snprintf(text, sizeof text, "{\"original\": %zu, \"effective\": %zu}", result->total, result->done);
+        (void)snprintf(text, sizeof text, "{\"original\": %zu, \"effective\": %zu}", result->total,
+                       result->done);
         break;
     }
     put(writer, text);
@@ -147,7 +150,8 @@ static bool of_domain(const struct mt_task *task, const void *self)
     return (int)task->domain == *(const int *)self;
 }
 
-/* Means over what was asked for by one name, and over domains: the first metric, each sample weighing the same. */
+/* Means over what was asked for by one name, and over domains: the first metric, each sample weighing the
+ * same. */
 static void put_means(struct writer *writer, const struct mt_task_result *results, size_t count)
 {
     bool first = true;
@@ -203,7 +207,8 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
     int written = snprintf(path, sizeof path, "%s/results.json", options->out);
     if (written < 0 || (size_t)written >= sizeof path)
         writer.status = mt_fail(ctx, MT_ERR_USAGE, "the path of the results is too long");
-    if (writer.status == MT_OK) writer.status = mt_file_write_all(ctx, path, writer.text.data, writer.text.count);
+    if (writer.status == MT_OK)
+        writer.status = mt_file_write_all(ctx, path, writer.text.data, writer.text.count);
     mt_byte_list_free(&writer.text);
     return writer.status;
 }

@@ -2,8 +2,8 @@
  * A task: where questions come from, how they are put, and how answers are found and judged. A task is a YAML
  * file of share/tasks (docs/evaluation.md lists the keys); nothing about a task is in code.
  *
- * A file describes one task, a family (`subtasks`: the same description for many files, "{subtask}" standing for
- * the name in `data`, `few_shot_data` and templates), or a group (`members`: names of other files).
+ * A file describes one task, a family (`subtasks`: the same description for many files, "{subtask}" standing
+ * for the name in `data`, `few_shot_data` and templates), or a group (`members`: names of other files).
  */
 #ifndef MT_EVAL_TASK_H
 #define MT_EVAL_TASK_H
@@ -40,7 +40,7 @@ enum mt_task_compare {
 
 /* All texts live in the arena the task was read with. The key of a field is its name. */
 struct mt_task {
-    const char *name; // of the file; a subtask's is NAME_SUBTASK
+    const char *name;   // of the file; a subtask's is NAME_SUBTASK
     const char *family; // the file's own name
     const char *asked;  // the name it was resolved from
     const char *title;
@@ -82,7 +82,8 @@ struct mt_task {
     uint64_t seed;
 };
 
-/* Reads a task file. Unknown, doubled and missing keys are refused as "FILE:LINE: ..." with the nearest key. */
+/* Reads a task file. Unknown, doubled and missing keys are refused as "FILE:LINE: ..." with the nearest key.
+ */
 enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
                             struct mt_task *task);
 

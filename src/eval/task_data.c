@@ -31,11 +31,13 @@ static bool path_of(const struct mt_task *task, const char *folder, const char *
 {
     char name[PATH_BYTES];
     const char *mark = strstr(data, "{subtask}");
-    int written = mark == NULL || task->subtask == NULL
-                      ? snprintf(name, sizeof name, "%s", data)
-                      : snprintf(name, sizeof name, "%.*s%s%s", (int)(mark - data), data, task->subtask, mark + 9);
+    int written =
+        mark == NULL || task->subtask == NULL
+            ? snprintf(name, sizeof name, "%s", data)
+            : snprintf(name, sizeof name, "%.*s%s%s", (int)(mark - data), data, task->subtask, mark + 9);
     if (written < 0 || (size_t)written >= sizeof name) return false;
-    written = name[0] == '/' ? snprintf(path, PATH_BYTES, "%s", name) : snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    written = name[0] == '/' ? snprintf(path, PATH_BYTES, "%s", name)
+                             : snprintf(path, PATH_BYTES, "%s/%s", folder, name);
     if (written < 0 || written >= PATH_BYTES - 4) return false;
     if (access(path, R_OK) == 0) return true;
     memcpy(path + written, ".gz", 4);
@@ -56,7 +58,8 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *ta
     char path[PATH_BYTES];
     struct mt_dataset_options options = {.format = task->format, .columns = task->columns};
     if (!path_of(task, folder, data, path)) {
-        return mt_fail(ctx, MT_ERR_USAGE, "task %s: %s (or .gz) is not there; docs/evaluation.md says where data comes from",
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "task %s: %s (or .gz) is not there; docs/evaluation.md says where data comes from",
                        task->name, path);
     }
     return mt_dataset_open(ctx, path, &options, dataset);
@@ -136,7 +139,8 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_sample 
     enum mt_status status = MT_OK;
     for (size_t i = 0; task->choices != NULL && task->choices[i] != NULL && status == MT_OK; i++)
         status = add_choice(sample, task->choices[i], strlen(task->choices[i]));
-    for (size_t i = 0; task->choice_fields != NULL && task->choice_fields[i] != NULL && status == MT_OK; i++) {
+    for (size_t i = 0; task->choice_fields != NULL && task->choice_fields[i] != NULL && status == MT_OK;
+         i++) {
         const struct mt_row_field *field = mt_row_field(&sample->row, task->choice_fields[i]);
         if (field == NULL || field->kind != MT_FIELD_TEXT)
             return mt_row_fail(&sample->row, "there is no field '%s' with a choice", task->choice_fields[i]);
@@ -202,7 +206,8 @@ static enum mt_status make_answer(const struct mt_task *task, uint64_t row, stru
     }
     sample->answer.count = 0;
     if (task->choice_labels != NULL)
-        return mt_byte_list_append(&sample->answer, sample->choices[sample->gold].text, sample->choices[sample->gold].bytes);
+        return mt_byte_list_append(&sample->answer, sample->choices[sample->gold].text,
+                                   sample->choices[sample->gold].bytes);
     char letter = (char)('A' + sample->gold);
     return mt_byte_list_append(&sample->answer, &letter, 1);
 }
@@ -214,8 +219,8 @@ static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct m
         return MT_OK;
     }
     const struct mt_row_field *field = mt_row_field(&sample->row, task->id);
-    if (field == NULL || field->kind != MT_FIELD_TEXT || field->bytes == 0 || field->bytes >= sizeof sample->id ||
-        memchr(field->text, '\0', field->bytes) != NULL)
+    if (field == NULL || field->kind != MT_FIELD_TEXT || field->bytes == 0 ||
+        field->bytes >= sizeof sample->id || memchr(field->text, '\0', field->bytes) != NULL)
         return mt_row_fail(&sample->row, "the field '%s' does not name the row", task->id);
     memcpy(sample->id, field->text, field->bytes);
     sample->id[field->bytes] = '\0';
@@ -255,7 +260,8 @@ static enum mt_status append_example(struct mt_task_data *data, struct mt_sample
     enum mt_status status = mt_prompt_render(template, &sample->row, &names, &data->examples);
     if (status == MT_OK && task->few_shot_example == NULL) {
         status = mt_byte_list_append_text(&data->examples, " ");
-        if (status == MT_OK) status = mt_byte_list_append(&data->examples, sample->answer.data, sample->answer.count);
+        if (status == MT_OK)
+            status = mt_byte_list_append(&data->examples, sample->answer.data, sample->answer.count);
     }
     return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
 }
@@ -272,10 +278,11 @@ static enum mt_status draw_examples(struct mt_task_data *data, const char *folde
     if (task->few_shot == 0) return MT_OK;
     mt_sample_init(data->ctx, &sample);
     enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
-    if (status == MT_OK) status = list_rows(data->ctx, dataset, task->few_shot_rows, &rows, &count, &capacity);
+    if (status == MT_OK)
+        status = list_rows(data->ctx, dataset, task->few_shot_rows, &rows, &count, &capacity);
     if (status == MT_OK && (uint64_t)task->few_shot > count) {
-        status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %lld examples are wanted, %s has %zu rows", task->name,
-                         (long long)task->few_shot, mt_dataset_path(dataset), count);
+        status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %lld examples are wanted, %s has %zu rows",
+                         task->name, (long long)task->few_shot, mt_dataset_path(dataset), count);
     }
     for (size_t i = 0; status == MT_OK && i < (size_t)task->few_shot; i++) {
         size_t other = i + (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, count - i);
@@ -303,9 +310,11 @@ enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *t
     made->task = task;
     made->examples.ctx = ctx;
     status = open_file(ctx, task, folder, task->data, &made->dataset);
-    if (status == MT_OK) status = list_rows(ctx, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
+    if (status == MT_OK)
+        status = list_rows(ctx, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
     if (status == MT_OK && made->count == 0)
-        status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name, mt_dataset_path(made->dataset));
+        status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
+                         mt_dataset_path(made->dataset));
     if (status == MT_OK) status = draw_examples(made, folder);
     if (status != MT_OK) {
         mt_task_data_close(made);

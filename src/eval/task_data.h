@@ -24,7 +24,8 @@ struct mt_sample {
 /* True when the task's file is there. */
 bool mt_task_data_exists(const struct mt_task *task, const char *folder);
 
-/* Opens the file, `folder`/data or with .gz, and draws the examples. The task is borrowed. The caller closes. */
+/* Opens the file, `folder`/data or with .gz, and draws the examples. The task is borrowed. The caller closes.
+ */
 enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
                                  struct mt_task_data **data);
 void mt_task_data_close(struct mt_task_data *data); // NULL is allowed

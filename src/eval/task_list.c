@@ -97,7 +97,8 @@ static enum mt_status refuse(struct mt_context *ctx, const char *folder, const c
          entry = readdir(directory)) {
         char candidate[256];
         size_t length = strlen(entry->d_name);
-        if (length < 6 || length >= sizeof candidate || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
+        if (length < 6 || length >= sizeof candidate || strcmp(entry->d_name + length - 5, ".yaml") != 0)
+            continue;
         (void)snprintf(candidate, sizeof candidate, "%.*s", (int)(length - 5), entry->d_name);
         if (mt_nearer(name, candidate, &distance)) memcpy(best, candidate, sizeof best);
     }
@@ -128,7 +129,8 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
         status = mt_task_subtask(ctx, &task, i, arena, &one);
         if (status == MT_OK) status = append(ctx, arena, list, &one);
     }
-    if (status == MT_OK && task.members == NULL && task.subtasks == NULL) status = append(ctx, arena, list, &task);
+    if (status == MT_OK && task.members == NULL && task.subtasks == NULL)
+        status = append(ctx, arena, list, &task);
     return status;
 }
 

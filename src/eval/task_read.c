@@ -26,10 +26,13 @@ struct key_row {
 
 static const struct key_row keys[] = {
     {"title", TEXT, AT(title), "TEXT", "required", "what it is, in a line"},
-    {"domain", WORD, AT(domain), "language|reasoning|science|math|code", "required", "the group its figure counts in"},
+    {"domain", WORD, AT(domain), "language|reasoning|science|math|code", "required",
+     "the group its figure counts in"},
     {"version", WHOLE, AT(version), "WHOLE NUMBER", "1", "raised when figures change with the file"},
-    {"members", LIST, AT(members), "LIST OF NAMES", "none", "of a group: other tasks; no other key but title and domain"},
-    {"subtasks", LIST, AT(subtasks), "LIST OF NAMES", "none", "of a family: one task each, {subtask} in data and templates"},
+    {"members", LIST, AT(members), "LIST OF NAMES", "none",
+     "of a group: other tasks; no other key but title and domain"},
+    {"subtasks", LIST, AT(subtasks), "LIST OF NAMES", "none",
+     "of a family: one task each, {subtask} in data and templates"},
     {"data", TEMPLATE, AT(data), "PATH", "required", "the file below the folder of data; .gz may follow"},
     {"format", FORMAT, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", "of that file"},
     {"columns", TEXT, AT(columns), "a,b,c", "none", "of a table without a line of names"},
@@ -40,23 +43,30 @@ static const struct key_row keys[] = {
     {"choices", LIST, AT(choices), "LIST OF TEXTS", "none", "the same choices for every row"},
     {"choice_fields", LIST, AT(choice_fields), "LIST OF FIELDS", "none", "fields that hold the choices"},
     {"choice_list", TEXT, AT(choice_list), "FIELD", "none", "a field that holds a list of choices"},
-    {"choice_labels", LIST, AT(choice_labels), "LIST OF TEXTS", "A, B, ...", "what `answer` says for each choice"},
-    {"shuffle", FLAG, AT(shuffle), "true|false", "false", "mix the choices by seed and row; the first is right before"},
-    {"kind", WORD, AT(kind), "generate|choose", "generate", "the model writes, or choices get log-likelihoods"},
+    {"choice_labels", LIST, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
+     "what `answer` says for each choice"},
+    {"shuffle", FLAG, AT(shuffle), "true|false", "false",
+     "mix the choices by seed and row; the first is right before"},
+    {"kind", WORD, AT(kind), "generate|choose", "generate",
+     "the model writes, or choices get log-likelihoods"},
     {"continuation", TEMPLATE, AT(continuation), "TEMPLATE", "\" {letter}\"", "of choose: what is scored"},
     {"max_tokens", WHOLE, AT(max_tokens), "WHOLE NUMBER", "512", "new tokens at most"},
     {"stop", LIST, AT(stop), "LIST OF TEXTS", "none", "what ends an answer"},
     {"samples", WHOLE, AT(samples), "WHOLE NUMBER", "1", "answers per question"},
-    {"extract", EXTRACT, 0, "LIST OF WAYS", "whole", "how the answer is found; the first that finds one counts"},
+    {"extract", EXTRACT, 0, "LIST OF WAYS", "whole",
+     "how the answer is found; the first that finds one counts"},
     {"normalize", NORMALIZE, 0, "LIST OF STEPS", "trim", "done to both answers before texts are compared"},
     {"compare", WORD, AT(compare), "text|math|code|list|numbers", "text", "when an answer is right"},
-    {"program", TEMPLATE, AT(program), "TEMPLATE", "none", "of compare: code; the program that must run through"},
-    {"metrics", METRICS, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc", "figures to report"},
+    {"program", TEMPLATE, AT(program), "TEMPLATE", "none",
+     "of compare: code; the program that must run through"},
+    {"metrics", METRICS, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
+     "figures to report"},
     {"pass_k", WHOLE, AT(pass_k), "WHOLE NUMBER", "1", "k of pass@k"},
     {"few_shot", WHOLE, AT(few_shot), "WHOLE NUMBER", "0", "examples before the question"},
     {"few_shot_data", TEMPLATE, AT(few_shot_data), "PATH", "none", "the file they come from"},
     {"few_shot_rows", TEXT, AT(few_shot_rows), "FIELD LOW-HIGH", "all", "as rows, of that file"},
-    {"few_shot_example", TEMPLATE, AT(few_shot_example), "TEMPLATE", "prompt and answer", "one example, with its answer"},
+    {"few_shot_example", TEMPLATE, AT(few_shot_example), "TEMPLATE", "prompt and answer",
+     "one example, with its answer"},
     {"seed", WHOLE, AT(seed), "WHOLE NUMBER", "1234", "of shuffled choices and drawn examples"},
 };
 
@@ -124,14 +134,16 @@ static enum mt_status store_list(const struct reader *reader, const struct mt_ya
     const char **texts = memory;
     size_t count = 0;
     for (const struct mt_yaml_node *item = node->first; item != NULL && status == MT_OK; item = item->next) {
-        if (item->kind != MT_YAML_SCALAR) return fail_at(reader, item->line, "a text is expected in", node->key);
+        if (item->kind != MT_YAML_SCALAR)
+            return fail_at(reader, item->line, "a text is expected in", node->key);
         status = copy_text(reader, item->text, &texts[count++]);
     }
     *list = texts;
     return status;
 }
 
-static enum mt_status store_whole(const struct reader *reader, const struct mt_yaml_node *node, int64_t *value)
+static enum mt_status store_whole(const struct reader *reader, const struct mt_yaml_node *node,
+                                  int64_t *value)
 {
     char *end = NULL;
     errno = 0;
@@ -182,7 +194,8 @@ static enum mt_status store_way(const struct reader *reader, const struct mt_yam
         value = node->first;
         name = value->key;
     } else if (node->kind != MT_YAML_SCALAR) {
-        return fail_at(reader, node->line, "expected the name of a way, or one with its value, in", "extract");
+        return fail_at(reader, node->line, "expected the name of a way, or one with its value, in",
+                       "extract");
     }
     step->first = strcmp(name, "first_regex") == 0;
     step->kind = step->first ? MT_EXTRACT_REGEX : mt_extract_named(name);
@@ -193,7 +206,8 @@ static enum mt_status store_way(const struct reader *reader, const struct mt_yam
     }
     if (step->kind == MT_EXTRACT_WORDS) return store_list(reader, value, &step->words);
     if (step->kind != MT_EXTRACT_REGEX) return MT_OK;
-    if (value->kind != MT_YAML_SCALAR) return fail_at(reader, value->line, "a pattern is expected after", name);
+    if (value->kind != MT_YAML_SCALAR)
+        return fail_at(reader, value->line, "a pattern is expected after", name);
     struct mt_extractor *trial = NULL;
     enum mt_status status = copy_text(reader, value->text, &step->pattern);
     if (status == MT_OK) status = mt_extractor_create(reader->ctx, step, 1, &trial);
@@ -206,7 +220,8 @@ static enum mt_status store_ways(const struct reader *reader, const struct mt_ya
     void *memory = NULL;
     if (node->kind != MT_YAML_LIST || node->count == 0)
         return fail_at(reader, node->line, "a list is expected for", node->key);
-    enum mt_status status = mt_arena_allocate(reader->arena, node->count * sizeof(struct mt_extract_step), &memory);
+    enum mt_status status =
+        mt_arena_allocate(reader->arena, node->count * sizeof(struct mt_extract_step), &memory);
     if (status != MT_OK) return status;
     struct mt_extract_step *steps = memory;
     size_t count = 0;
@@ -223,12 +238,14 @@ static enum mt_status store_steps(const struct reader *reader, const struct mt_y
     void *memory = NULL;
     enum mt_status status = store_list(reader, node, &names);
     if (status == MT_OK)
-        status = mt_arena_allocate(reader->arena, (node->count + 1) * sizeof(enum mt_normalize_step), &memory);
+        status =
+            mt_arena_allocate(reader->arena, (node->count + 1) * sizeof(enum mt_normalize_step), &memory);
     if (status != MT_OK) return status;
     enum mt_normalize_step *steps = memory;
     for (size_t i = 0; i < node->count; i++) {
         steps[i] = mt_normalize_named(names[i]);
-        if (steps[i] == MT_NORMALIZE_STEPS) return fail_at(reader, node->line, "unknown step of normalize", names[i]);
+        if (steps[i] == MT_NORMALIZE_STEPS)
+            return fail_at(reader, node->line, "unknown step of normalize", names[i]);
     }
     reader->task->normalize = steps;
     reader->task->normalize_count = node->count;
@@ -251,7 +268,8 @@ static enum mt_status store_metrics(const struct reader *reader, const struct mt
     return MT_OK;
 }
 
-static enum mt_status store(const struct reader *reader, const struct mt_yaml_node *node, const struct key_row *row)
+static enum mt_status store(const struct reader *reader, const struct mt_yaml_node *node,
+                            const struct key_row *row)
 {
     void *target = (char *)reader->task + row->offset;
     bool scalar = row->kind != LIST && row->kind != EXTRACT && row->kind != NORMALIZE && row->kind != METRICS;
@@ -316,8 +334,8 @@ static enum mt_status check(const struct reader *reader)
     }
     int sources = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
     if (sources > 1)
-        return mt_fail(reader->ctx, MT_ERR_USAGE, "%s: choices, choice_fields and choice_list exclude each other",
-                       reader->file);
+        return mt_fail(reader->ctx, MT_ERR_USAGE,
+                       "%s: choices, choice_fields and choice_list exclude each other", reader->file);
     if (sources == 0 && (task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL))
         return missing(reader, "choices", " (or choice_fields, or choice_list)");
     if (task->compare == MT_COMPARE_CODE && task->program == NULL)
@@ -338,11 +356,20 @@ static const char *const nothing[] = {NULL};
 static enum mt_status read_root(struct reader *reader, const struct mt_yaml_node *root, const char *name)
 {
     struct mt_task *task = reader->task;
-    *task = (struct mt_task){.version = 1, .continuation = " {letter}", .max_tokens = 512, .stop = nothing,
-                             .samples = 1, .extract = &whole_text, .extract_count = 1,
-                             .normalize = &only_trim, .normalize_count = 1, .metric_count = 1,
-                             .pass_k = 1, .seed = 1234};
-    if (root->kind != MT_YAML_MAP) return fail_at(reader, root->line, "a task is a map of keys:", reader->file);
+    *task = (struct mt_task){.version = 1,
+                             .continuation = " {letter}",
+                             .max_tokens = 512,
+                             .stop = nothing,
+                             .samples = 1,
+                             .extract = &whole_text,
+                             .extract_count = 1,
+                             .normalize = &only_trim,
+                             .normalize_count = 1,
+                             .metric_count = 1,
+                             .pass_k = 1,
+                             .seed = 1234};
+    if (root->kind != MT_YAML_MAP)
+        return fail_at(reader, root->line, "a task is a map of keys:", reader->file);
     enum mt_status status = copy_text(reader, name, &task->name);
     task->family = task->name;
     for (const struct mt_yaml_node *node = root->first; node != NULL && status == MT_OK; node = node->next) {
@@ -353,7 +380,8 @@ static enum mt_status read_root(struct reader *reader, const struct mt_yaml_node
         reader->lines[i] = node->line;
         status = store(reader, node, &keys[i]);
     }
-    if (status == MT_OK && task->kind == MT_TASK_CHOOSE && !given(reader, "extract")) task->extract = &letter_first;
+    if (status == MT_OK && task->kind == MT_TASK_CHOOSE && !given(reader, "extract"))
+        task->extract = &letter_first;
     return status == MT_OK ? check(reader) : status;
 }
 
@@ -366,7 +394,8 @@ enum mt_status mt_task_parse(struct mt_context *ctx, const char *name, const cha
     return status == MT_OK ? read_root(&reader, root, name) : status;
 }
 
-enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_arena *arena, struct mt_task *task)
+enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
+                            struct mt_task *task)
 {
     struct reader reader = {.ctx = ctx, .file = path, .arena = arena, .task = task};
     struct mt_yaml_node *root = NULL;

@@ -109,8 +109,24 @@ static void test_math_hostile(void **state)
     (void)state;
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
-    static const char *const pieces[] = {"(", "-", "{", "\\frac{", "\\sqrt", "x^", "(a+b+c+d+e)^", "!", "9", "|",
-                                         "\\begin{pmatrix}", "\\text{", "5 cm/", "\\", "_", "1,", "\xFF", "+"};
+    static const char *const pieces[] = {"(",
+                                         "-",
+                                         "{",
+                                         "\\frac{",
+                                         "\\sqrt",
+                                         "x^",
+                                         "(a+b+c+d+e)^",
+                                         "!",
+                                         "9",
+                                         "|",
+                                         "\\begin{pmatrix}",
+                                         "\\text{",
+                                         "5 cm/",
+                                         "\\",
+                                         "_",
+                                         "1,",
+                                         "\xFF",
+                                         "+"};
     char text[4096];
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         size_t length = 0;
@@ -151,7 +167,8 @@ static int check_extraction(struct mt_context *ctx, const struct mt_row *row)
     const char *first = text_of(row, "first", &bytes);
     step.first = first != NULL && memcmp(first, "true", 4) == 0;
     size_t word_count = mt_row_items(row, "words");
-    for (size_t i = 0; i < word_count && i < MOST_WORDS; i++) assert_true(mt_row_item(row, "words", i, &words[i], &bytes));
+    for (size_t i = 0; i < word_count && i < MOST_WORDS; i++)
+        assert_true(mt_row_item(row, "words", i, &words[i], &bytes));
     step.words = words;
     const char *choices = text_of(row, "choices", &bytes);
     struct mt_extractor *extractor = NULL;
@@ -162,8 +179,8 @@ static int check_extraction(struct mt_context *ctx, const struct mt_row *row)
     const char *want = text_of(row, "want", &want_bytes);
     struct mt_byte_list got = {.ctx = ctx};
     bool found = false;
-    assert_int_equal(mt_extract(extractor, text, text_bytes, choices != NULL ? (int)strtol(choices, NULL, 10) : 0,
-                                &got, &found),
+    assert_int_equal(mt_extract(extractor, text, text_bytes,
+                                choices != NULL ? (int)strtol(choices, NULL, 10) : 0, &got, &found),
                      MT_OK);
     bool right = found == (want_bytes > 0) && got.count == want_bytes &&
                  (want_bytes == 0 || memcmp(got.data, want, want_bytes) == 0);
@@ -229,11 +246,12 @@ static void test_order_of_ways(void **state)
 static void test_normalize(void **state)
 {
     (void)state;
-    static const enum mt_normalize_step steps[] = {MT_NORMALIZE_LOWER, MT_NORMALIZE_MARKUP,
+    static const enum mt_normalize_step steps[] = {MT_NORMALIZE_LOWER,       MT_NORMALIZE_MARKUP,
                                                    MT_NORMALIZE_PUNCTUATION, MT_NORMALIZE_BRACKETS,
-                                                   MT_NORMALIZE_ARTICLES, MT_NORMALIZE_SPACES};
+                                                   MT_NORMALIZE_ARTICLES,    MT_NORMALIZE_SPACES};
     static const char *const rows[][2] = {
-        {"  **The Cat.** ", "cat"}, {"(B)", "b"}, {"(a) or (b)", "(a) or (b)"}, {"an  old\tman", "old man"}, {"", ""},
+        {"  **The Cat.** ", "cat"},  {"(B)", "b"}, {"(a) or (b)", "(a) or (b)"},
+        {"an  old\tman", "old man"}, {"", ""},
     };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
@@ -262,8 +280,7 @@ static enum mt_status run_all(struct mt_context *ctx, const void *self)
     bool equal = false;
     enum mt_status status = mt_extractor_create(ctx, steps, 3, &extractor);
     if (status == MT_OK) status = mt_extract(extractor, "So: yes", 7, 4, &got, &found);
-    if (status == MT_OK)
-        status = mt_math_compare(ctx, one, strlen(one), other, strlen(other), &equal, NULL);
+    if (status == MT_OK) status = mt_math_compare(ctx, one, strlen(one), other, strlen(other), &equal, NULL);
     mt_extractor_free(extractor);
     mt_byte_list_free(&got);
     if (status == MT_OK && !(found && equal)) return mt_fail(ctx, MT_ERR_INTERNAL, "judged wrong");
@@ -281,9 +298,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_math_cases),       cmocka_unit_test(test_math_verdicts),
-        cmocka_unit_test(test_math_hostile),     cmocka_unit_test(test_extraction_cases),
-        cmocka_unit_test(test_order_of_ways),    cmocka_unit_test(test_normalize),
+        cmocka_unit_test(test_math_cases),    cmocka_unit_test(test_math_verdicts),
+        cmocka_unit_test(test_math_hostile),  cmocka_unit_test(test_extraction_cases),
+        cmocka_unit_test(test_order_of_ways), cmocka_unit_test(test_normalize),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

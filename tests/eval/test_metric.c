@@ -6,7 +6,8 @@
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 
-static struct mt_metric_result compute(enum mt_metric_kind kind, int64_t k, const struct mt_outcome *outcomes, size_t count)
+static struct mt_metric_result compute(enum mt_metric_kind kind, int64_t k, const struct mt_outcome *outcomes,
+                                       size_t count)
 {
     struct mt_context ctx;
     struct mt_metric_result result;
@@ -53,7 +54,8 @@ static void test_classes(void **state)
     near(f1.value, 6.0 / 9.0, 1e-12);
     assert_true(f1.low < f1.value && f1.value < f1.high && f1.error > 0);
     near(compute(MT_METRIC_MACRO_F1, 1, outcomes, 10).value, (6.0 / 9.0 + 8.0 / 11.0) / 2, 1e-12);
-    near(compute(MT_METRIC_MATTHEWS, 1, outcomes, 10).value, (3.0 * 4 - 1 * 2) / sqrt(4.0 * 5 * 5 * 6), 1e-12);
+    near(compute(MT_METRIC_MATTHEWS, 1, outcomes, 10).value, (3.0 * 4 - 1 * 2) / sqrt(4.0 * 5 * 5 * 6),
+         1e-12);
     for (int i = 0; i < 10; i++) outcomes[i].predicted = 1;
     near(compute(MT_METRIC_MATTHEWS, 1, outcomes, 10).value, 0.0, 0.0);
     for (int i = 0; i < 10; i++) outcomes[i].predicted = NAN; // silence is wrong every time
@@ -122,8 +124,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_classes), cmocka_unit_test(test_correlation),
-        cmocka_unit_test(test_pass),        cmocka_unit_test(test_repeatable), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_correlation), cmocka_unit_test(test_pass),
+        cmocka_unit_test(test_repeatable),  cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Task files: all that come along are read; refusals name line and key; where the public data is there, every row
- * of every task becomes a sample, the right answer is judged right and a wrong one wrong.
+ * Task files: all that come along are read; refusals name line and key; where the public data is there, every
+ * row of every task becomes a sample, the right answer is judged right and a wrong one wrong.
  */
 #include <dirent.h>
 #include <math.h>
@@ -80,7 +80,8 @@ static void test_refusals(void **state)
         {"title: x\ndomain: math\ndata: d\nprompt: '{a'\n", "t:4: prompt: a brace that does not close"},
         {"title: x\ndomain: math\ndata: d\nprompt: '{a|nope}'\n", "an unknown filter"},
         {"title: x\ndomain: math\ndata: d\nprompt: p\n", "the key 'answer' is missing"},
-        {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nkind: choose\n", "the key 'choices' is missing"},
+        {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nkind: choose\n",
+         "the key 'choices' is missing"},
         {"title: x\ndomain: math\nmembers: [a]\ndata: d\n", "t:4: a group has no key 'data'"},
         {"title: x\ndomain: math\nextract:\n  - regex: '('\n", "t:4: the pattern"},
         {"title: x\ndomain: math\nextract: [guess]\n", "unknown way to extract 'guess'"},
@@ -113,9 +114,9 @@ struct expectation {
 
 /* What is expected of the partial copy; data that is not there is skipped by name. */
 static const struct expectation expected[] = {
-    {"gsm8k", 1, 1319},      {"math500", 1, 500},         {"numina", 1, 1000},   {"mmlu", 10, 0},
-    {"mmlu_pro", 1, 0},      {"bbh", 14, 0},              {"glue", 7, 0},        {"glue_qqp_json", 1, 1000},
-    {"glue_mnli_json", 1, 0}, {"livebench", 5, 422},      {"humaneval", 1, 164}, {"mbpp", 1, 500},
+    {"gsm8k", 1, 1319},       {"math500", 1, 500},   {"numina", 1, 1000},   {"mmlu", 10, 0},
+    {"mmlu_pro", 1, 0},       {"bbh", 14, 0},        {"glue", 7, 0},        {"glue_qqp_json", 1, 1000},
+    {"glue_mnli_json", 1, 0}, {"livebench", 5, 422}, {"humaneval", 1, 164}, {"mbpp", 1, 500},
 };
 
 static enum mt_status never(void *self, const char *program, size_t bytes, bool *passed)
@@ -143,7 +144,9 @@ static void write_answer(const struct mt_task *task, const struct mt_sample *sam
         const struct mt_text *other = &sample->choices[(sample->gold + 1) % (int)sample->choice_count];
         assert_int_equal(mt_byte_list_append(text, other->text, other->bytes), MT_OK);
     } else {
-        assert_int_equal(mt_byte_list_append_text(text, task->compare == MT_COMPARE_MATH ? "-987654321.25" : "[nothing]"), MT_OK);
+        assert_int_equal(
+            mt_byte_list_append_text(text, task->compare == MT_COMPARE_MATH ? "-987654321.25" : "[nothing]"),
+            MT_OK);
     }
     assert_int_equal(mt_byte_list_append_text(text, tail), MT_OK);
 }
@@ -161,19 +164,21 @@ static void check_sample(const struct mt_grader *grader, const struct mt_sample 
     struct mt_outcome outcome;
     assert_true(sample->prompt.count > 10);
     write_answer(task, sample, true, &text);
-    enum mt_status status = mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome);
+    enum mt_status status =
+        mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome);
     if (status != MT_OK) print_message("%s\n", grader->ctx->message);
     assert_int_equal(status, MT_OK);
     bool right = outcome.score == 1.0;
     if (!right) {
-        print_message("%s %s: right answer judged %g: '%.*s' extracted '%.*s'\n", task->name, sample->id, outcome.score,
-                      (int)(text.count > 200 ? 200 : text.count), (const char *)text.data,
+        print_message("%s %s: right answer judged %g: '%.*s' extracted '%.*s'\n", task->name, sample->id,
+                      outcome.score, (int)(text.count > 200 ? 200 : text.count), (const char *)text.data,
                       (int)(extracted.count > 200 ? 200 : extracted.count), (const char *)extracted.data);
     }
     tally->wrong += right ? 0 : 1;
     if (task->compare != MT_COMPARE_CODE) {
         write_answer(task, sample, false, &text);
-        assert_int_equal(mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome), MT_OK);
+        assert_int_equal(mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome),
+                         MT_OK);
         if (outcome.score != 0.0) {
             print_message("%s %s: wrong answer judged %g\n", task->name, sample->id, outcome.score);
             tally->wrong++;
@@ -184,7 +189,8 @@ static void check_sample(const struct mt_grader *grader, const struct mt_sample 
     mt_byte_list_free(&extracted);
 }
 
-static void check_task(struct mt_context *ctx, const struct mt_task *task, const char *folder, struct tally *tally)
+static void check_task(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                       struct tally *tally)
 {
     struct mt_task_data *data = NULL;
     struct mt_grader grader;
@@ -232,7 +238,8 @@ static void test_public_data(void **state)
         struct tally tally = {0};
         assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), expected[i].name, &arena, &list), MT_OK);
         for (size_t k = 0; k < list.count; k++) check_task(&ctx, &list.tasks[k], folder, &tally);
-        print_message("%-16s %2zu tasks %6zu samples %zu wrong\n", expected[i].name, tally.tasks, tally.samples, tally.wrong);
+        print_message("%-16s %2zu tasks %6zu samples %zu wrong\n", expected[i].name, tally.tasks,
+                      tally.samples, tally.wrong);
         wrong += tally.wrong;
         assert_true(tally.tasks >= expected[i].tasks);
         if (expected[i].samples > 0) assert_int_equal(tally.samples, expected[i].samples);
