@@ -224,7 +224,7 @@ static void lex_word(struct mt_math_parser *parser, struct mt_math_token *token)
         token->kind = MT_TOKEN_WORD;
         parser->at = next;
     } else { // a product of one-letter symbols
-        token->symbol = *parser->at;
+        token->symbol = (unsigned char)*parser->at;
         token->bytes = 1;
         parser->at++;
     }

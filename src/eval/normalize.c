@@ -69,9 +69,11 @@ static void brackets(struct mt_byte_list *text)
     static const char pairs[] = "()[]{}";
     if (text->count < 2) return;
     for (size_t i = 0; i < 6; i += 2) {
-        if (text->data[0] != pairs[i] || text->data[text->count - 1] != pairs[i + 1]) continue;
+        const uint8_t open = (uint8_t)pairs[i];
+        const uint8_t close = (uint8_t)pairs[i + 1];
+        if (text->data[0] != open || text->data[text->count - 1] != close) continue;
         // "(a) or (b)" is not in brackets as a whole.
-        if (memchr(text->data + 1, pairs[i + 1], text->count - 2) != NULL) return;
+        if (memchr(text->data + 1, close, text->count - 2) != NULL) return;
         keep(text, 1, text->count - 1);
         return;
     }

@@ -65,14 +65,18 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *ta
     return mt_dataset_open(ctx, path, &options, dataset);
 }
 
-/* "FIELD LOW-HIGH" */
+/* "FIELD LOW-HIGH", checked when the task was read. */
 static bool selected(const char *rule, const struct mt_row *row)
 {
     char field[128];
-    long long low = 0;
-    long long high = 0;
     if (rule == NULL) return true;
-    if (sscanf(rule, "%127s %lld-%lld", field, &low, &high) != 3) return false;
+    size_t length = strcspn(rule, " ");
+    if (length >= sizeof field) return false;
+    memcpy(field, rule, length);
+    field[length] = '\0';
+    char *dash = NULL;
+    long long low = strtoll(rule + length, &dash, 10);
+    long long high = strtoll(dash + (*dash == '-' ? 1 : 0), NULL, 10);
     const struct mt_row_field *value = mt_row_field(row, field);
     if (value == NULL || value->bytes == 0 || value->bytes > 20) return false;
     char text[24];

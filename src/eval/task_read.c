@@ -314,6 +314,29 @@ static enum mt_status missing(const struct reader *reader, const char *name, con
     return mt_fail(reader->ctx, MT_ERR_USAGE, "%s: the key '%s' is missing%s", reader->file, name, why);
 }
 
+/* "FIELD LOW-HIGH" */
+static bool is_rule(const char *rule)
+{
+    size_t field = strcspn(rule, " ");
+    const char *at = rule + field;
+    size_t spaces = strspn(at, " ");
+    size_t low = strspn(at + spaces, "0123456789");
+    const char *dash = at + spaces + low;
+    size_t high = *dash == '-' ? strspn(dash + 1, "0123456789") : 0;
+    return field > 0 && field < 128 && spaces > 0 && low > 0 && low < 18 && high > 0 && high < 18 &&
+           dash[1 + high] == '\0';
+}
+
+static enum mt_status check_rules(const struct reader *reader)
+{
+    const struct mt_task *task = reader->task;
+    bool good = (task->rows == NULL || is_rule(task->rows)) &&
+                (task->few_shot_rows == NULL || is_rule(task->few_shot_rows));
+    if (good) return MT_OK;
+    return mt_fail(reader->ctx, MT_ERR_USAGE,
+                   "%s: rows and few_shot_rows are 'FIELD LOW-HIGH', as in 'task_id 11-510'", reader->file);
+}
+
 static enum mt_status check(const struct reader *reader)
 {
     const struct mt_task *task = reader->task;
@@ -340,6 +363,8 @@ static enum mt_status check(const struct reader *reader)
         return missing(reader, "choices", " (or choice_fields, or choice_list)");
     if (task->compare == MT_COMPARE_CODE && task->program == NULL)
         return missing(reader, "program", ", which compare: code runs");
+    enum mt_status status = check_rules(reader);
+    if (status != MT_OK) return status;
     if (task->few_shot > 0 && task->few_shot_data == NULL)
         return missing(reader, "few_shot_data", ", where the examples come from");
     if (task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples)

@@ -87,6 +87,7 @@ static void test_refusals(void **state)
         {"title: x\ndomain: math\nextract: [guess]\n", "unknown way to extract 'guess'"},
         {"title: x\ndomain: math\nmetrics: [bleu]\n", "unknown metric 'bleu'"},
         {"title: x\ndomain: math\nmax_tokens: -1\n", "a whole number is expected"},
+        {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: id 5\n", "'FIELD LOW-HIGH'"},
         {"title: x\ntitle: y\n", "title"},
     };
     struct mt_context ctx;
@@ -156,6 +157,26 @@ struct tally {
     int runs;
 };
 
+/* Where the data has a worked solution, it is judged as if a model had written it. */
+static void check_solution(const struct mt_grader *grader, const struct mt_sample *sample,
+                           struct tally *tally)
+{
+    bool gsm8k = strcmp(grader->task->name, "gsm8k") == 0;
+    if (!gsm8k && strcmp(grader->task->name, "math500") != 0) return;
+    const struct mt_row_field *field = mt_row_field(&sample->row, gsm8k ? "answer" : "solution");
+    struct mt_byte_list extracted = {.ctx = grader->ctx};
+    struct mt_outcome outcome;
+    assert_non_null(field);
+    assert_int_equal(mt_grade(grader, sample, field->text, field->bytes, &extracted, &outcome), MT_OK);
+    if (outcome.score != 1.0) {
+        print_message("%s %s: the solution's answer '%.*s' is not '%.*s'\n", grader->task->name, sample->id,
+                      (int)extracted.count, (const char *)extracted.data, (int)sample->answer.count,
+                      (const char *)sample->answer.data);
+        tally->wrong++;
+    }
+    mt_byte_list_free(&extracted);
+}
+
 static void check_sample(const struct mt_grader *grader, const struct mt_sample *sample, struct tally *tally)
 {
     const struct mt_task *task = grader->task;
@@ -184,6 +205,7 @@ static void check_sample(const struct mt_grader *grader, const struct mt_sample 
             tally->wrong++;
         }
     }
+    check_solution(grader, sample, tally);
     tally->samples++;
     mt_byte_list_free(&text);
     mt_byte_list_free(&extracted);
