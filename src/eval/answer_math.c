@@ -406,9 +406,21 @@ static bool same_relation(struct comparison *all, const struct mt_math_node *a, 
            same_answer(all, a->first->next, b->first);
 }
 
+/* x, f(x), \text{Area}: what an answer may be given a name by. */
+static bool is_name(const struct mt_math_node *node)
+{
+    if (node->kind == MT_MATH_SYMBOL || node->kind == MT_MATH_TEXT) return true;
+    if (node->kind != MT_MATH_PRODUCT && node->kind != MT_MATH_GROUP) return false;
+    for (const struct mt_math_node *child = node->first; child != NULL; child = child->next) {
+        if (!is_name(child)) return false;
+    }
+    return node->count > 0;
+}
+
 /* "x = 3" said where the other side says 3: the last side counts. */
 static const struct mt_math_node *value_of_equation(const struct mt_math_node *node)
 {
+    if (!is_name(node->first)) return NULL;
     for (int i = 0; i + 1 < node->count; i++) {
         if (node->relations[i] != '=') return NULL;
     }

@@ -131,14 +131,16 @@ static struct mt_math_node *pair(struct mt_math_parser *parser, enum mt_math_kin
     return node;
 }
 
-/* "3 1/2": the next factor is a number, and a slash and another follow it. */
-static struct mt_math_node *plain_mixed(struct mt_math_parser *parser, struct mt_math_node *whole)
+/* Two numbers side by side: "3 1/2" is mixed, "3 2^{1/2}" a product; anything else means nothing. */
+static struct mt_math_node *after_number(struct mt_math_parser *parser, struct mt_math_node *left)
 {
-    struct mt_math_node *over = mt_math_factor(parser);
-    if (parser->failed || !mt_math_take(parser, '/')) return mt_math_fail(parser);
-    struct mt_math_node *fraction = pair(parser, MT_MATH_QUOTIENT, over, mt_math_factor(parser));
-    if (parser->failed || !is_mixed(whole, fraction)) return mt_math_fail(parser);
-    return pair(parser, MT_MATH_SUM, whole, fraction);
+    struct mt_math_node *right = mt_math_factor(parser);
+    if (parser->failed) return NULL;
+    if (right->kind == MT_MATH_POWER) return pair(parser, MT_MATH_PRODUCT, left, right);
+    if (!mt_math_take(parser, '/')) return mt_math_fail(parser);
+    struct mt_math_node *fraction = pair(parser, MT_MATH_QUOTIENT, right, mt_math_factor(parser));
+    if (parser->failed || !is_mixed(left, fraction)) return mt_math_fail(parser);
+    return pair(parser, MT_MATH_SUM, left, fraction);
 }
 
 static struct mt_math_node *signed_factor(struct mt_math_parser *parser)
@@ -158,9 +160,7 @@ static struct mt_math_node *signed_factor(struct mt_math_parser *parser)
 static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_math_node *left)
 {
     bool number = parser->token.kind == MT_TOKEN_NUMBER;
-    bool after_number = left != NULL && left->kind == MT_MATH_NUMBER;
-    if (number && after_number)
-        return plain_mixed(parser, left); // two numbers side by side mean nothing else
+    if (number && left != NULL && left->kind == MT_MATH_NUMBER) return after_number(parser, left);
     bool fraction = mt_math_is_command(parser, "frac");
     struct mt_math_node *right = mt_math_factor(parser);
     bool mixed = fraction && is_mixed(left, right);
