@@ -10,6 +10,26 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_devices,
     },
     {
+        .name = "eval",
+        .summary = "judge answers to benchmark tasks: GSM8K, MATH-500, MMLU, BBH, GLUE, ...",
+        .arguments = "TASK...",
+        .details = "Reads the tasks' questions from the folder of data, takes the answers from a file, "
+                   "judges them and\n"
+                   "writes OUT/samples_TASK.jsonl (a line for each sample) and OUT/results.json (figures "
+                   "with standard\n"
+                   "error and 95 % interval, laid out as lm-evaluation-harness does). Answers are JSONL:\n"
+                   "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
+                   "Samples already in OUT are not judged again. A TASK is a name of --list, a group (glue, "
+                   "bbh), one of\n"
+                   "a family (mmlu_anatomy) or a file of your own. docs/evaluation.md describes task files "
+                   "and data.",
+        .examples = "  metier eval --list\n"
+                    "  metier eval gsm8k --data data --questions questions.jsonl\n"
+                    "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
+                    "  metier eval mmlu --skip-missing --limit 50 --answers answers.jsonl --out runs/eval",
+        .run = cli_eval,
+    },
+    {
         .name = "forward",
         .summary = "run a model on token ids: logits, hidden states, routing, gradients, as a file",
         .arguments = "DIR",

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

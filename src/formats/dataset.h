@@ -113,6 +113,13 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
 /* The field of that name, or NULL. */
 const struct mt_row_field *mt_row_field(const struct mt_row *row, const char *name);
 
+/*
+ * The items of a list of JSON in a field: how many (0: the field is no list), and the text of one that is a
+ * string. False: it is something else, or there are not so many.
+ */
+size_t mt_row_items(const struct mt_row *row, const char *name);
+bool mt_row_item(const struct mt_row *row, const char *name, size_t index, const char **text, size_t *bytes);
+
 /* Records "FILE:LINE: MESSAGE" as MT_ERR_FORMAT. */
 enum mt_status mt_row_fail(const struct mt_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -255,3 +255,25 @@ enum mt_status mt_json_row_parse(const struct mt_dataset *dataset, const struct 
     while (status == MT_OK && mt_json_next(&root, &position, &member)) status = read_field(row, &member);
     return status;
 }
+
+// ------------------------------------------------------------------ lists in a row
+
+static const json_t *list_in(const struct mt_row *row, const char *name)
+{
+    const json_t *list = row->json.root != NULL ? json_object_get(row->json.root, name) : NULL;
+    return json_is_array(list) ? list : NULL;
+}
+
+size_t mt_row_items(const struct mt_row *row, const char *name)
+{
+    return json_array_size(list_in(row, name));
+}
+
+bool mt_row_item(const struct mt_row *row, const char *name, size_t index, const char **text, size_t *bytes)
+{
+    const json_t *item = json_array_get(list_in(row, name), index);
+    if (!json_is_string(item)) return false;
+    *text = json_string_value(item);
+    *bytes = json_string_length(item);
+    return true;
+}

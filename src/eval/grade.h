@@ -1,0 +1,31 @@
+/* Judging answers to a sample. */
+#ifndef MT_EVAL_GRADE_H
+#define MT_EVAL_GRADE_H
+
+#include "eval/answerer.h"
+#include "eval/task_data.h"
+
+/* What judges the answers of one task. */
+struct mt_grader {
+    struct mt_context *ctx; // borrowed
+    const struct mt_task *task;
+    struct mt_extractor *extractor;
+    const struct mt_code_judge *judge; // borrowed; NULL: programs cannot be run
+};
+
+/* The caller frees. A task of programs is refused without a judge. */
+enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task,
+                              const struct mt_code_judge *judge, struct mt_grader *grader);
+void mt_grader_free(struct mt_grader *grader);
+
+/*
+ * Judges one answer that was written. `extracted` is replaced by what was found in it. The outcome's score,
+ * predicted and gold are set; tries is 1.
+ */
+enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
+                        size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome);
+
+/* The same for a choice that was made. */
+void mt_grade_choice(const struct mt_sample *sample, int chosen, struct mt_outcome *outcome);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Figures over a task's samples, each with a standard error and a 95 % interval: Wilson's for shares of right
+ * answers, else the bootstrap's percentiles, drawn with a fixed seed.
+ */
+#ifndef MT_EVAL_METRIC_H
+#define MT_EVAL_METRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "metier/context.h"
+
+enum mt_metric_kind {
+    MT_METRIC_ACCURACY,    // share of right answers; lm-evaluation-harness: acc
+    MT_METRIC_EXACT_MATCH, // the same, for answers that were written
+    MT_METRIC_MEAN,        // of scores between 0 and 1
+    MT_METRIC_F1,          // of class 1 against class 0
+    MT_METRIC_MACRO_F1,    // mean over the classes there are
+    MT_METRIC_MATTHEWS,
+    MT_METRIC_PEARSON,
+    MT_METRIC_SPEARMAN,
+    MT_METRIC_PASS, // pass@k, unbiased (Chen et al. 2021)
+    MT_METRIC_KINDS
+};
+
+/* One sample. Which fields count depends on the metric. */
+struct mt_outcome {
+    double score;     // 1: right, 0: wrong, or between
+    double predicted; // class or number; NaN: no answer
+    double gold;
+    int64_t tries; // answers given, and how many of them are right
+    int64_t passed;
+};
+
+struct mt_metric_result {
+    double value;
+    double error; // standard error
+    double low, high;
+    size_t samples;
+};
+
+/* What the summary and task files call it. */
+const char *mt_metric_name(enum mt_metric_kind kind);
+enum mt_metric_kind mt_metric_named(const char *name); // MT_METRIC_KINDS: unknown
+
+/*
+ * A figure of `count` samples; k is pass@k's. No samples, or a correlation of constants, gives NaN. Memory
+ * only for ranks and resampling.
+ */
+enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
+                                 const struct mt_outcome *outcomes, size_t count,
+                                 struct mt_metric_result *result);
+
+/* 1 - C(n-c, k)/C(n, k): the chance that one of k answers drawn from n, of which c are right, is right. */
+double mt_pass_at_k(int64_t n, int64_t c, int64_t k);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * Going through tasks with an answerer: questions in batches, answers judged and written as they come,
+ * figures at the end. A run that was killed goes on where it was.
+ */
+#ifndef MT_EVAL_RUNNER_H
+#define MT_EVAL_RUNNER_H
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "eval/answerer.h"
+#include "eval/task.h"
+
+struct mt_eval_options {
+    const struct mt_task *tasks;
+    size_t task_count;
+    const char *data; // folder of data
+    const char *out;  // folder for samples_TASK.jsonl and results.json; must exist
+    const struct mt_answerer *answerer;
+    const struct mt_code_judge *judge; // NULL: tasks of programs are refused
+    int64_t limit;                     // samples of a task at most; 0: all
+    bool skip_missing;                 // tasks without data are left out, not refused
+    FILE *terminal;                    // progress; NULL: none
+    const struct mt_log *log;          // NULL: silent
+};
+
+struct mt_task_result {
+    const struct mt_task *task;
+    bool skipped; // no data
+    size_t total; // samples there are
+    size_t done;  // of them asked, now or before
+    size_t kept;  // of those, done before
+    struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
+};
+
+/* Runs all tasks and writes the summary. `results` is [task_count], the caller's. */
+enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
+                           struct mt_task_result *results);
+
+/* Writes OUT/results.json in lm-evaluation-harness's layout. */
+enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
+                                     const struct mt_task_result *results, double seconds);
+
+/* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
+const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);
+
+/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left
+ * out. */
+double mt_eval_mean(const struct mt_task_result *results, size_t count,
+                    bool (*belongs)(const struct mt_task *task, const void *self), const void *self);
+
+#endif

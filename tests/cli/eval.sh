@@ -1,0 +1,43 @@
+#!/bin/sh
+# metier eval from the outside: lists, questions, judging answers made elsewhere, refusals. Usage: eval.sh METIER
+set -u
+metier=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+samples=$(dirname "$0")/../../share/samples
+failed=0
+
+fail() { printf 'eval.sh: %s\n' "$*"; failed=1; }
+
+"$metier" eval --list >"$folder/list" || fail "--list"
+for task in gsm8k math500 numina mmlu mmlu_pro bbh glue livebench gpqa humaneval mbpp; do
+    grep -q "^$task " "$folder/list" || fail "--list lacks $task"
+done
+"$metier" eval --keys | grep -q '^prompt ' || fail "--keys"
+
+"$metier" eval gsm8k mmlu --skip-missing --data "$samples" --questions "$folder/questions" || fail "--questions"
+[ "$(wc -l <"$folder/questions")" -eq 5 ] || fail "five questions were expected"
+
+cat >"$folder/answers" <<END
+{"task": "gsm8k", "id": "0", "answer": "6 bags, so \$18. #### 18"}
+{"task": "gsm8k", "id": 1, "answer": "That is \\\\boxed{30}"}
+{"task": "gsm8k", "id": "2", "answer": "He owes 1,000 dollars."}
+END
+"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >"$folder/table" ||
+    fail "judging"
+grep -q 'gsm8k .* exact_match *0.6667' "$folder/table" || { cat "$folder/table"; fail "two of three are right"; }
+[ "$(wc -l <"$folder/out/samples_gsm8k.jsonl")" -eq 3 ] || fail "three lines of samples"
+grep -q '"exact_match,none": 0.666' "$folder/out/results.json" || fail "the summary"
+
+# Nothing is asked again: the answers are not even needed.
+: >"$folder/none"
+"$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |
+    grep -q 0.6667 || fail "continuing"
+
+"$metier" eval gsm8l --data "$samples" --questions - 2>"$folder/err" && fail "an unknown task"
+grep -q "did you mean 'gsm8k'" "$folder/err" || fail "the nearest task"
+"$metier" eval gsm8k --data "$samples" 2>/dev/null && fail "neither answers nor questions"
+"$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/other" --quiet 2>"$folder/err" &&
+    fail "an answer is missing"
+grep -q 'no answer for task gsm8k, id 0' "$folder/err" || fail "which answer is missing"
+exit $failed

@@ -1,0 +1,379 @@
+/*
+ * Whole evaluations of the samples that come along, with scripted answers: right ones give 1, wrong ones 0; a
+ * run cut off at any sample goes on without asking again; the summary reads back.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "eval/runner.h"
+#include "eval/task_data.h"
+#include "formats/json.h"
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+#include "support/workplace.h"
+
+#define ARENA_BYTES 16384
+
+/* Answers by looking the right one up in the task's own data. */
+struct script {
+    struct mt_context *ctx;
+    const struct mt_task *tasks;
+    size_t task_count;
+    const char *data;
+    bool right;
+    size_t asked;
+    size_t fail_at; // this question fails; 0: none
+};
+
+static const char *samples_folder(char *path, size_t bytes)
+{
+    const char *tasks = getenv("METIER_TASKS");
+    assert_non_null(tasks);
+    (void)snprintf(path, bytes, "%s/../samples", tasks);
+    return path;
+}
+
+static const struct mt_task *task_named(const struct script *script, const char *name)
+{
+    for (size_t i = 0; i < script->task_count; i++) {
+        if (strcmp(script->tasks[i].name, name) == 0) return &script->tasks[i];
+    }
+    return NULL;
+}
+
+static enum mt_status find_sample(struct script *script, const char *name, const char *id,
+                                  struct mt_sample *sample)
+{
+    struct mt_task_data *data = NULL;
+    enum mt_status status = mt_task_data_open(script->ctx, task_named(script, name), script->data, &data);
+    size_t count = status == MT_OK ? mt_task_data_count(data) : 0;
+    bool found = false;
+    for (size_t i = 0; i < count && status == MT_OK && !found; i++) {
+        status = mt_task_data_sample(data, i, sample);
+        found = status == MT_OK && strcmp(sample->id, id) == 0;
+    }
+    mt_task_data_close(data);
+    if (status == MT_OK && !found) return mt_fail(script->ctx, MT_ERR_INTERNAL, "no sample %s", id);
+    return status;
+}
+
+static enum mt_status script_generate(void *self, const struct mt_question *questions, size_t count,
+                                      const struct mt_answer_options *options, struct mt_byte_list *answers)
+{
+    struct script *script = self;
+    enum mt_status status = MT_OK;
+    if (options->samples != 1 || options->max_tokens < 1)
+        return mt_fail(script->ctx, MT_ERR_INTERNAL, "odd options");
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        struct mt_sample sample;
+        script->asked++;
+        if (script->asked == script->fail_at) return mt_fail(script->ctx, MT_ERR_IO, "the power is gone");
+        mt_sample_init(script->ctx, &sample);
+        status = find_sample(script, questions[i].task, questions[i].id, &sample);
+        bool math = status == MT_OK && task_named(script, questions[i].task)->compare == MT_COMPARE_MATH;
+        if (status == MT_OK)
+            status = mt_byte_list_append_text(&answers[i], math ? "So \\boxed{" : "The answer is ");
+        if (status == MT_OK && script->right)
+            status = mt_byte_list_append(&answers[i], sample.answer.data, sample.answer.count);
+        if (status == MT_OK && !script->right) status = mt_byte_list_append_text(&answers[i], "-4096.5");
+        if (status == MT_OK && math) status = mt_byte_list_append_text(&answers[i], "}");
+        mt_sample_free(&sample);
+    }
+    return status;
+}
+
+static enum mt_status script_score(void *self, const struct mt_scoring *requests, size_t count,
+                                   double *scores)
+{
+    struct script *script = self;
+    struct mt_sample sample;
+    script->asked++;
+    mt_sample_init(script->ctx, &sample);
+    enum mt_status status = find_sample(script, requests[0].task, requests[0].id, &sample);
+    for (size_t i = 0; i < count; i++) scores[i] = ((int)i == sample.gold) == script->right ? -1.0 : -5.0;
+    mt_sample_free(&sample);
+    return status;
+}
+
+struct setup {
+    struct mt_context ctx;
+    struct mt_arena arena;
+    struct mt_task_list list;
+    struct script script;
+    struct mt_answerer answerer;
+    struct mt_eval_options options;
+    char data[1024];
+};
+
+static void set_up(struct setup *setup, const struct workplace *place, const char *const *names)
+{
+    *setup = (struct setup){0};
+    mt_context_init(&setup->ctx, NULL);
+    mt_arena_init(&setup->arena, &setup->ctx, ARENA_BYTES);
+    (void)samples_folder(setup->data, sizeof setup->data);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        enum mt_status status =
+            mt_task_resolve(&setup->ctx, getenv("METIER_TASKS"), names[i], &setup->arena, &setup->list);
+        assert_int_equal(status, MT_OK);
+    }
+    setup->script = (struct script){.ctx = &setup->ctx,
+                                    .tasks = setup->list.tasks,
+                                    .task_count = setup->list.count,
+                                    .data = setup->data,
+                                    .right = true};
+    setup->answerer = (struct mt_answerer){.self = &setup->script,
+                                           .name = "script",
+                                           .batch = 2,
+                                           .generate = script_generate,
+                                           .score = script_score};
+    setup->options = (struct mt_eval_options){.tasks = setup->list.tasks,
+                                              .task_count = setup->list.count,
+                                              .data = setup->data,
+                                              .out = place->directory,
+                                              .answerer = &setup->answerer,
+                                              .skip_missing = true};
+}
+
+static void run_ok(struct setup *setup, struct mt_task_result *results)
+{
+    enum mt_status status = mt_eval_run(&setup->ctx, &setup->options, results);
+    if (status != MT_OK) print_message("%s\n", setup->ctx.message);
+    assert_int_equal(status, MT_OK);
+}
+
+static void tear_down(struct setup *setup, const struct workplace *place)
+{
+    mt_arena_free(&setup->arena);
+    assert_int_equal(setup->ctx.live_bytes, 0);
+    workplace_clear(place);
+}
+
+#define MOST_TASKS 128
+static const char *const all_tasks[] = {"gsm8k",
+                                        "math500",
+                                        "numina",
+                                        "numina_cot",
+                                        "mmlu",
+                                        "mmlu_pro",
+                                        "gpqa",
+                                        "bbh",
+                                        "glue",
+                                        "livebench_amps_hard",
+                                        "livebench_olympiad",
+                                        "livebench_spatial",
+                                        "livebench_zebra_puzzle",
+                                        NULL};
+
+static void test_right_and_wrong(void **state)
+{
+    const struct workplace *place = *state;
+    for (int turn = 0; turn < 2; turn++) {
+        struct setup setup;
+        struct mt_task_result results[MOST_TASKS];
+        size_t judged = 0;
+        set_up(&setup, place, all_tasks);
+        assert_true(setup.list.count <= MOST_TASKS);
+        setup.script.right = turn == 0;
+        run_ok(&setup, results);
+        for (size_t i = 0; i < setup.list.count; i++) {
+            if (results[i].skipped) continue;
+            judged++;
+            bool correlation = results[i].task->metrics[0] == MT_METRIC_PEARSON;
+            bool matthews = results[i].task->metrics[0] == MT_METRIC_MATTHEWS;
+            double value = results[i].metrics[0].value;
+            double expected = turn == 0 ? 1.0 : (matthews ? -1.0 : 0.0);
+            if (correlation && turn == 1) {
+                assert_true(isnan(value)); // the same number each time
+                continue;
+            }
+            if (!(fabs(value - expected) < 1e-12)) print_message("%s: %g\n", results[i].task->name, value);
+            assert_true(fabs(value - expected) < 1e-12);
+        }
+        assert_true(judged == 27);
+        tear_down(&setup, place);
+    }
+}
+
+/* A run that dies at question N, its last line torn, then goes on: the same figures, nothing asked twice. */
+static void test_resume(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", NULL};
+    char path[512];
+    for (size_t fail_at = 1; fail_at <= 4; fail_at++) {
+        struct setup setup;
+        struct mt_task_result result;
+        set_up(&setup, place, names);
+        setup.answerer.batch = 1;
+        setup.script.fail_at = fail_at;
+        enum mt_status status = mt_eval_run(&setup.ctx, &setup.options, &result);
+        assert_int_equal(status, fail_at <= 3 ? MT_ERR_IO : MT_OK);
+        (void)workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path);
+        FILE *file = fopen(path, "a");
+        assert_non_null(file);
+        (void)fputs("{\"doc_id\": 2, \"id\": \"2\", \"prom", file);
+        assert_int_equal(fclose(file), 0);
+        size_t asked = setup.script.asked - (fail_at <= 3 ? 1 : 0);
+        setup.script.fail_at = 0;
+        setup.script.asked = 0;
+        run_ok(&setup, &result);
+        assert_int_equal(setup.script.asked, 3 - asked);
+        assert_int_equal(result.kept, asked);
+        assert_int_equal(result.done, 3);
+        assert_true(result.metrics[0].value == 1.0);
+        tear_down(&setup, place);
+    }
+}
+
+/* Another prompt is another question; a file of something else is refused. */
+static void test_changed_prompt(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    set_up(&setup, place, names);
+    run_ok(&setup, &result);
+    setup.script.asked = 0;
+    setup.list.tasks[0].prompt = "{question} Answer:";
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 3);
+    assert_int_equal(result.kept, 0);
+    setup.list.tasks[0].few_shot = 2;
+    setup.script.asked = 0;
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 3);
+    assert_int_equal(workplace_write(place, "samples_gsm8k.jsonl", "what\n", 5), 0);
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_FORMAT);
+    assert_non_null(strstr(setup.ctx.message, "samples_gsm8k.jsonl:1"));
+    tear_down(&setup, place);
+}
+
+static void test_summary(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", "glue", NULL};
+    struct setup setup;
+    struct mt_task_result results[16];
+    char path[512];
+    struct mt_json json = {0};
+    struct mt_json_node node;
+    struct mt_json_node task;
+    double value = 0;
+    int64_t count = 0;
+    set_up(&setup, place, names);
+    run_ok(&setup, results);
+    (void)workplace_path(place, "results.json", path, sizeof path);
+    assert_int_equal(mt_json_read(&setup.ctx, path, &mt_json_file_limits, &json), MT_OK);
+    struct mt_json_node root = mt_json_root(&json);
+    assert_int_equal(mt_json_get_object(&root, "results", &node), MT_OK);
+    assert_int_equal(mt_json_count(&node), 10);
+    assert_int_equal(mt_json_get_object(&node, "gsm8k", &task), MT_OK);
+    assert_int_equal(mt_json_get_real(&task, "exact_match,none", 0, 1, &value), MT_OK);
+    assert_true(value == 1.0);
+    assert_int_equal(mt_json_get_real(&task, "exact_match_stderr,none", 0, 1, &value), MT_OK);
+    assert_int_equal(mt_json_get_object(&node, "glue_mrpc", &task), MT_OK);
+    assert_int_equal(mt_json_get_real(&task, "f1,none", 0, 1, &value), MT_OK);
+    assert_int_equal(mt_json_get_object(&root, "n-samples", &node), MT_OK);
+    assert_int_equal(mt_json_get_object(&node, "gsm8k", &task), MT_OK);
+    assert_int_equal(mt_json_get_integer(&task, "effective", 0, 100, &count), MT_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(mt_json_get_object(&root, "groups", &node), MT_OK);
+    assert_int_equal(mt_json_get_object(&node, "glue", &task), MT_OK);
+    assert_int_equal(mt_json_get_object(&root, "versions", &node), MT_OK);
+    assert_int_equal(mt_json_get_object(&root, "configs", &node), MT_OK);
+    mt_json_free(&json);
+    tear_down(&setup, place);
+}
+
+static void test_shuffled_choices(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gpqa", NULL};
+    struct setup setup;
+    set_up(&setup, place, names);
+    int seen[4] = {0};
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct mt_task_data *data = NULL;
+        struct mt_sample sample;
+        setup.list.tasks[0].seed = seed;
+        mt_sample_init(&setup.ctx, &sample);
+        assert_int_equal(mt_task_data_open(&setup.ctx, &setup.list.tasks[0], setup.data, &data), MT_OK);
+        assert_int_equal(mt_task_data_sample(data, 0, &sample), MT_OK);
+        assert_int_equal(sample.choice_count, 4);
+        assert_true(sample.choices[sample.gold].bytes == strlen("Carbon dioxide"));
+        seen[sample.gold]++;
+        mt_sample_free(&sample);
+        mt_task_data_close(data);
+    }
+    for (int i = 0; i < 4; i++) assert_true(seen[i] > 0);
+    tear_down(&setup, place);
+}
+
+/* Programs are not run without somebody to run them. */
+static void test_programs(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"humaneval", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    set_up(&setup, place, names);
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_UNSUPPORTED);
+    tear_down(&setup, place);
+}
+
+static enum mt_status run_small(struct mt_context *ctx, const void *self)
+{
+    const struct workplace *place = self;
+    struct mt_arena arena;
+    struct mt_task_list list = {0};
+    struct mt_task_result results[2];
+    char data[1024];
+    char path[512];
+    (void)samples_folder(data, sizeof data);
+    (void)unlink(workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path));
+    (void)unlink(workplace_path(place, "samples_glue_rte.jsonl", path, sizeof path));
+    mt_arena_init(&arena, ctx, ARENA_BYTES);
+    enum mt_status status = mt_task_resolve(ctx, getenv("METIER_TASKS"), "gsm8k", &arena, &list);
+    if (status == MT_OK) status = mt_task_resolve(ctx, getenv("METIER_TASKS"), "glue_rte", &arena, &list);
+    struct script script = {
+        .ctx = ctx, .tasks = list.tasks, .task_count = list.count, .data = data, .right = true};
+    const struct mt_answerer answerer = {
+        .self = &script, .name = "script", .batch = 2, .generate = script_generate, .score = script_score};
+    const struct mt_eval_options options = {.tasks = list.tasks,
+                                            .task_count = list.count,
+                                            .data = data,
+                                            .out = place->directory,
+                                            .answerer = &answerer,
+                                            .limit = 1};
+    if (status == MT_OK) status = mt_eval_run(ctx, &options, results);
+    mt_arena_free(&arena);
+    return status;
+}
+
+static void test_memory(void **state)
+{
+    struct failing_report report = fail_each_allocation(run_small, *state);
+    if (!report.ok) print_message("%s\n", report.problem);
+    assert_true(report.ok);
+    workplace_clear(*state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_right_and_wrong, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_resume, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_changed_prompt, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_summary, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_shuffled_choices, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

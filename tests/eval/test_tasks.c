@@ -1,0 +1,283 @@
+/*
+ * Task files: all that come along are read; refusals name line and key; where the public data is there, every
+ * row of every task becomes a sample, the right answer is judged right and a wrong one wrong.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "eval/grade.h"
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+
+#define ARENA_BYTES 16384
+
+static const char *tasks_folder(void)
+{
+    const char *folder = getenv("METIER_TASKS");
+    assert_non_null(folder);
+    return folder;
+}
+
+static void test_every_file(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_arena arena;
+    int files = 0;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    DIR *directory = opendir(tasks_folder());
+    assert_non_null(directory);
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        char name[300];
+        struct mt_task_list list = {0};
+        size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(length - 5), entry->d_name);
+        enum mt_status status = mt_task_resolve(&ctx, tasks_folder(), name, &arena, &list);
+        if (status != MT_OK) print_message("%s\n", ctx.message);
+        assert_int_equal(status, MT_OK);
+        assert_true(list.count > 0);
+        files++;
+    }
+    (void)closedir(directory);
+    assert_true(files >= 30);
+    mt_arena_free(&arena);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static void test_resolve(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_arena arena;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    struct mt_task_list list = {0};
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "mmlu", &arena, &list), MT_OK);
+    assert_int_equal(list.count, 57);
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "mmlu_anatomy", &arena, &list), MT_OK);
+    assert_int_equal(list.count, 57); // there already
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh", &arena, &list), MT_OK);
+    assert_int_equal(list.count, 57 + 27);
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "gsm9k", &arena, &list), MT_ERR_USAGE);
+    assert_non_null(strstr(ctx.message, "did you mean 'gsm8k'"));
+    mt_arena_free(&arena);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"title: x\ndomain: math\npromt: y\n", "t:3: unknown key 'promt', did you mean 'prompt'?"},
+        {"title: x\ndomain: maths\n", "t:2: domain is 'maths', expected one of"},
+        {"title: x\ndomain: math\ndata: d\nprompt: '{a'\n", "t:4: prompt: a brace that does not close"},
+        {"title: x\ndomain: math\ndata: d\nprompt: '{a|nope}'\n", "an unknown filter"},
+        {"title: x\ndomain: math\ndata: d\nprompt: p\n", "the key 'answer' is missing"},
+        {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nkind: choose\n",
+         "the key 'choices' is missing"},
+        {"title: x\ndomain: math\nmembers: [a]\ndata: d\n", "t:4: a group has no key 'data'"},
+        {"title: x\ndomain: math\nextract:\n  - regex: '('\n", "t:4: the pattern"},
+        {"title: x\ndomain: math\nextract: [guess]\n", "unknown way to extract 'guess'"},
+        {"title: x\ndomain: math\nmetrics: [bleu]\n", "unknown metric 'bleu'"},
+        {"title: x\ndomain: math\nmax_tokens: -1\n", "a whole number is expected"},
+        {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: id 5\n", "'FIELD LOW-HIGH'"},
+        {"title: x\ntitle: y\n", "title"},
+    };
+    struct mt_context ctx;
+    struct mt_arena arena;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mt_task task;
+        enum mt_status status = mt_task_parse(&ctx, "t", rows[i].text, strlen(rows[i].text), &arena, &task);
+        assert_int_not_equal(status, MT_OK);
+        if (strstr(ctx.message, rows[i].message) == NULL) print_message("%s\n", ctx.message);
+        assert_non_null(strstr(ctx.message, rows[i].message));
+    }
+    mt_arena_free(&arena);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+// ------------------------------------------------------------------ the public data
+
+struct expectation {
+    const char *name; // of a file
+    size_t tasks;     // of these, with data
+    size_t samples;
+};
+
+/* What is expected of the partial copy; data that is not there is skipped by name. */
+static const struct expectation expected[] = {
+    {"gsm8k", 1, 1319},       {"math500", 1, 500},   {"numina", 1, 1000},   {"mmlu", 10, 0},
+    {"mmlu_pro", 1, 0},       {"bbh", 14, 0},        {"glue", 7, 0},        {"glue_qqp_json", 1, 1000},
+    {"glue_mnli_json", 1, 0}, {"livebench", 5, 422}, {"humaneval", 1, 164}, {"mbpp", 1, 500},
+};
+
+static enum mt_status never(void *self, const char *program, size_t bytes, bool *passed)
+{
+    int *runs = self;
+    *runs += 1;
+    *passed = bytes > 0 && strstr(program, "assert") != NULL; // the tests are in the program
+    return MT_OK;
+}
+
+/* What a model would have to write for the right answer, and for a wrong one. */
+static void write_answer(const struct mt_task *task, const struct mt_sample *sample, bool right,
+                         struct mt_byte_list *text)
+{
+    text->count = 0;
+    const char *lead = task->compare == MT_COMPARE_MATH ? "So \\boxed{" : "";
+    const char *tail = task->compare == MT_COMPARE_MATH ? "}" : "";
+    assert_int_equal(mt_byte_list_append_text(text, lead), MT_OK);
+    if (right) {
+        assert_int_equal(mt_byte_list_append(text, sample->answer.data, sample->answer.count), MT_OK);
+    } else if (sample->choice_count > 0 && task->choice_labels == NULL) {
+        char letter = (char)('A' + (sample->gold + 1) % (int)sample->choice_count);
+        assert_int_equal(mt_byte_list_append(text, &letter, 1), MT_OK);
+    } else if (sample->choice_count > 0) {
+        const struct mt_text *other = &sample->choices[(sample->gold + 1) % (int)sample->choice_count];
+        assert_int_equal(mt_byte_list_append(text, other->text, other->bytes), MT_OK);
+    } else {
+        assert_int_equal(
+            mt_byte_list_append_text(text, task->compare == MT_COMPARE_MATH ? "-987654321.25" : "[nothing]"),
+            MT_OK);
+    }
+    assert_int_equal(mt_byte_list_append_text(text, tail), MT_OK);
+}
+
+struct tally {
+    size_t tasks, samples, wrong;
+    int runs;
+};
+
+/* Where the data has a worked solution, it is judged as if a model had written it. */
+static void check_solution(const struct mt_grader *grader, const struct mt_sample *sample,
+                           struct tally *tally)
+{
+    bool gsm8k = strcmp(grader->task->name, "gsm8k") == 0;
+    if (!gsm8k && strcmp(grader->task->name, "math500") != 0) return;
+    const struct mt_row_field *field = mt_row_field(&sample->row, gsm8k ? "answer" : "solution");
+    struct mt_byte_list extracted = {.ctx = grader->ctx};
+    struct mt_outcome outcome;
+    assert_non_null(field);
+    assert_int_equal(mt_grade(grader, sample, field->text, field->bytes, &extracted, &outcome), MT_OK);
+    if (outcome.score != 1.0) {
+        print_message("%s %s: the solution's answer '%.*s' is not '%.*s'\n", grader->task->name, sample->id,
+                      (int)extracted.count, (const char *)extracted.data, (int)sample->answer.count,
+                      (const char *)sample->answer.data);
+        tally->wrong++;
+    }
+    mt_byte_list_free(&extracted);
+}
+
+static void check_sample(const struct mt_grader *grader, const struct mt_sample *sample, struct tally *tally)
+{
+    const struct mt_task *task = grader->task;
+    struct mt_byte_list text = {.ctx = grader->ctx};
+    struct mt_byte_list extracted = {.ctx = grader->ctx};
+    struct mt_outcome outcome;
+    assert_true(sample->prompt.count > 10);
+    write_answer(task, sample, true, &text);
+    enum mt_status status =
+        mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome);
+    if (status != MT_OK) print_message("%s\n", grader->ctx->message);
+    assert_int_equal(status, MT_OK);
+    bool right = outcome.score == 1.0;
+    if (!right) {
+        print_message("%s %s: right answer judged %g: '%.*s' extracted '%.*s'\n", task->name, sample->id,
+                      outcome.score, (int)(text.count > 200 ? 200 : text.count), (const char *)text.data,
+                      (int)(extracted.count > 200 ? 200 : extracted.count), (const char *)extracted.data);
+    }
+    tally->wrong += right ? 0 : 1;
+    if (task->compare != MT_COMPARE_CODE) {
+        write_answer(task, sample, false, &text);
+        assert_int_equal(mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome),
+                         MT_OK);
+        if (outcome.score != 0.0) {
+            print_message("%s %s: wrong answer judged %g\n", task->name, sample->id, outcome.score);
+            tally->wrong++;
+        }
+    }
+    check_solution(grader, sample, tally);
+    tally->samples++;
+    mt_byte_list_free(&text);
+    mt_byte_list_free(&extracted);
+}
+
+static void check_task(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                       struct tally *tally)
+{
+    struct mt_task_data *data = NULL;
+    struct mt_grader grader;
+    struct mt_sample sample;
+    const struct mt_code_judge judge = {.self = &tally->runs, .run = never};
+    if (!mt_task_data_exists(task, folder)) return;
+    enum mt_status status = mt_task_data_open(ctx, task, folder, &data);
+    if (status == MT_OK) status = mt_grader_open(ctx, task, &judge, &grader);
+    if (status != MT_OK) print_message("%s\n", ctx->message);
+    assert_int_equal(status, MT_OK);
+    mt_sample_init(ctx, &sample);
+    for (size_t i = 0; i < mt_task_data_count(data); i++) {
+        status = mt_task_data_sample(data, i, &sample);
+        if (status != MT_OK) {
+            print_message("%s: %s\n", task->name, ctx->message);
+            tally->wrong++;
+            continue;
+        }
+        check_sample(&grader, &sample, tally);
+    }
+    tally->tasks++;
+    mt_sample_free(&sample);
+    mt_grader_free(&grader);
+    mt_task_data_close(data);
+}
+
+static void test_public_data(void **state)
+{
+    (void)state;
+    const char *folder = getenv("METIER_SHARED_DATA");
+    struct stat info;
+    char path[1024];
+    (void)snprintf(path, sizeof path, "%s/gsm8k", folder != NULL ? folder : "");
+    if (folder == NULL || stat(path, &info) != 0) {
+        print_message("skipped: no public data at METIER_SHARED_DATA\n");
+        skip();
+    }
+    struct mt_context ctx;
+    struct mt_arena arena;
+    size_t wrong = 0;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        struct mt_task_list list = {0};
+        struct tally tally = {0};
+        assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), expected[i].name, &arena, &list), MT_OK);
+        for (size_t k = 0; k < list.count; k++) check_task(&ctx, &list.tasks[k], folder, &tally);
+        print_message("%-16s %2zu tasks %6zu samples %zu wrong\n", expected[i].name, tally.tasks,
+                      tally.samples, tally.wrong);
+        wrong += tally.wrong;
+        assert_true(tally.tasks >= expected[i].tasks);
+        if (expected[i].samples > 0) assert_int_equal(tally.samples, expected[i].samples);
+    }
+    mt_arena_free(&arena);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_file),
+        cmocka_unit_test(test_resolve),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_public_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
