@@ -11,9 +11,9 @@
 #include "cli/verbs.h"
 #include "train/interrupt.h"
 
-#define LINE_BYTES   (1 << 20) // of what is said at once
-#define WAIT_MILLIS  200       // between two looks for a signal while waiting for input
-#define READ_BYTES   4096
+#define LINE_BYTES  (1 << 20) // of what is said at once
+#define WAIT_MILLIS 200       // between two looks for a signal while waiting for input
+#define READ_BYTES  4096
 
 struct settings {
     struct infer_settings infer;
@@ -113,7 +113,8 @@ static enum mt_status say(struct chat *chat, enum mt_role role, const void *text
         mt_list_reserve(chat->ctx, &said, &chat->said_capacity, sizeof *chat->said, chat->count + 1);
     chat->said = said;
     if (status == MT_OK)
-        status = mt_list_reserve(chat->ctx, &turns, &chat->turn_capacity, sizeof *chat->turns, chat->count + 1);
+        status =
+            mt_list_reserve(chat->ctx, &turns, &chat->turn_capacity, sizeof *chat->turns, chat->count + 1);
     chat->turns = turns;
     size_t first = chat->texts.count;
     if (status == MT_OK) status = mt_byte_list_append(&chat->texts, text, bytes);
@@ -159,9 +160,8 @@ static enum mt_status encode(struct chat *chat)
 {
     for (size_t i = 0; i < chat->count; i++) {
         const struct said *said = &chat->said[i];
-        chat->turns[i] = (struct mt_turn){.role = said->role,
-                                          .text = (const char *)chat->texts.data + said->first,
-                                          .bytes = said->bytes};
+        chat->turns[i] = (struct mt_turn){
+            .role = said->role, .text = (const char *)chat->texts.data + said->first, .bytes = said->bytes};
     }
     chat->ids.count = 0;
     return mt_session_encode_turns(&chat->session, chat->turns, chat->count, &chat->ids);

@@ -12,6 +12,7 @@
 #include "formats/json_text.h"
 #include "train/interrupt.h"
 
+#define BATCH       8
 #define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most
 
 struct settings {
@@ -137,10 +138,12 @@ static enum mt_status encode_prompt(struct generator *g, uint64_t index, struct 
     const char *prompt = g->settings->prompt;
     if (g->dataset != NULL) {
         enum mt_status status = mt_dataset_read(g->dataset, index, &g->row);
-        return status == MT_OK ? mt_session_encode_row(&g->session, &g->row, ids) : status;
+        if (status == MT_OK) status = mt_session_encode_row(&g->session, &g->row, ids);
+        // What a row itself does wrong already says where it is.
+        if (status != MT_ERR_USAGE) return status;
+        return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
     }
-    if (g->session.template == NULL)
-        return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
+    if (g->session.template == NULL) return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
     const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt, .bytes = strlen(prompt)};
     return mt_session_encode_turns(&g->session, &turn, 1, ids);
 }
@@ -164,7 +167,7 @@ static enum mt_status start_job(struct generator *g)
     job->request.finished = take_end;
     status = mt_engine_add_generation(g->session.engine, &job->request);
     if (status != MT_OK && g->dataset != NULL)
-        return mt_fail_within(g->ctx, status, "%s, row %" PRIu64, g->settings->in, index + 1);
+        return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
     if (status == MT_OK) g->started++;
     return status;
 }
@@ -223,7 +226,8 @@ static void report(const struct generator *g)
     struct mt_engine_counts counts = mt_engine_counts(g->session.engine);
     double seconds = mt_clock_seconds() - g->start;
     (void)fprintf(stderr,
-                  "%" PRIu64 " answers: %" PRId64 " tokens read, %" PRId64 " written in %.1f s, %.1f a second\n",
+                  "%" PRIu64 " answers: %" PRId64 " tokens read, %" PRId64
+                  " written in %.1f s, %.1f a second\n",
                   g->written, counts.prompt_tokens, counts.generated_tokens, seconds,
                   seconds > 0.0 ? (double)counts.generated_tokens / seconds : 0.0);
 }
@@ -271,11 +275,13 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
 {
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
+    settings.infer.batch = BATCH;
     struct cli_option options[INFER_OPTIONS + 6] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
         {"--out", CLI_TEXT, &settings.out, "FILE", "where the answers go, as JSONL (standard output)"},
-        {"--batch", CLI_INTEGER, &settings.infer.batch, "N", "answers computed together (1)"},
+        {"--batch", CLI_INTEGER, &settings.infer.batch, "N",
+         "answers computed together (8, and 1 for --prompt)"},
         {"--ids", CLI_FLAG, &settings.ids, NULL, "also write the ids of each answer's tokens"},
         {"--quiet", CLI_FLAG, &settings.quiet, NULL, "no progress and no summary"},
     };
@@ -286,6 +292,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     if (status == MT_OK) status = check(ctx, &settings, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     settings.infer.directory = arguments.positional[0];
+    if (settings.prompt != NULL) settings.infer.batch = 1;
     struct generator generator = {.ctx = ctx, .settings = &settings};
     mt_row_init(ctx, &generator.row);
     mt_json_text_init(&generator.line, ctx);

@@ -92,7 +92,9 @@ struct mt_generation infer_request(const struct infer_settings *settings, const 
     sampling.seed = (uint64_t)settings->seed;
     return (struct mt_generation){
         .sampling = sampling,
-        .max_new = settings->max_new > 0 ? settings->max_new : said > 0 ? said : MAX_NEW,
+        .max_new = settings->max_new > 0 ? settings->max_new
+                   : said > 0            ? said
+                                         : MAX_NEW,
         .stop_ids = session->stop_ids.data,
         .stop_count = session->stop_ids.count,
     };

@@ -36,7 +36,8 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
                           struct mt_session *session);
 
-/* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller. */
+/* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller.
+ */
 struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session);
 
 #endif

@@ -28,8 +28,8 @@ struct mt_session {
     struct mt_engine *engine;
     struct mt_tokenizer *tokenizer;
     struct mt_token_scratch *scratch;
-    struct mt_chat_template *template; // NULL: none
-    struct mt_example_maker *maker;    // NULL without a template
+    struct mt_chat_template *template;  // NULL: none
+    struct mt_example_maker *maker;     // NULL without a template
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
     struct mt_id_list stop_ids; // every id that ends a text

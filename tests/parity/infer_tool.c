@@ -1,9 +1,9 @@
 /*
  * The engine for scripts: infer_tool DIR SLOTS POSITIONS PIECE [ADAPTER] < REQUESTS
  *
- * A request is a line of words: "generate MAX_NEW ID ID ..." or "score ID ID ... | ID ... | ID ...": a prefix and its
- * continuations. All are computed together. The answers come in order, one line each: the ids generated; or for
- * every continuation "LOG_PROBABILITY GREEDY EACH EACH ... |".
+ * A request is a line of words: "generate MAX_NEW ID ID ..." or "score ID ID ... | ID ... | ID ...": a prefix
+ * and its continuations. All are computed together. The answers come in order, one line each: the ids
+ * generated; or for every continuation "LOG_PROBABILITY GREEDY EACH EACH ... |".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,8 @@ static void read_scoring(char *line, struct request *request)
     int64_t part = -1; // -1: the prefix
     request->scores = true;
     request->scoring = (struct mt_scoring){.continuation = request->continuation};
-    for (char *text = strtok(line, "|"); text != NULL && part < MOST_CONTINUATIONS; text = strtok(NULL, "|")) {
+    for (char *text = strtok(line, "|"); text != NULL && part < MOST_CONTINUATIONS;
+         text = strtok(NULL, "|")) {
         int64_t first = used;
         char *word = text;
         for (char *end = word; used < MOST_TOKENS; word = end) {
