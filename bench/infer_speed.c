@@ -94,12 +94,13 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]\n");
         return 2;
     }
-    int threads = argc > 2 ? atoi(argv[2]) : 0;
-    struct bench sizes = {.prompt = argc > 3 ? atoi(argv[3]) : 512, .answer = argc > 4 ? atoi(argv[4]) : 32};
+    int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
+    struct bench sizes = {.prompt = argc > 3 ? strtol(argv[3], NULL, 10) : 512,
+                          .answer = argc > 4 ? strtol(argv[4], NULL, 10) : 32};
     int count = argc > 5 ? argc - 5 : 3;
     for (int i = 0; i < count; i++) {
         struct bench bench = sizes;
-        bench.slots = atoi(argc > 5 ? argv[5 + i] : usual[i]);
+        bench.slots = strtol(argc > 5 ? argv[5 + i] : usual[i], NULL, 10);
         if (bench.slots < 1 || bench.slots > MOST_SLOTS || bench.prompt < 1 || bench.answer < 2) return 2;
         bench.ids = calloc((size_t)(bench.slots * bench.prompt), sizeof *bench.ids);
         if (bench.ids == NULL) return 1;

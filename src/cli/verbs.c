@@ -49,9 +49,12 @@ const struct cli_verb cli_verbs[] = {
         .details =
             "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
             "\"prompt\", or \"messages\" of {role, content}; these need a --template, which also makes a\n"
-            "prompt what a user says. Without one a prompt is a plain text to go on from. Out comes JSONL, in\n"
-            "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended it),\n"
-            "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json says,\n"
+            "prompt what a user says. Without one a prompt is a plain text to go on from. Out comes JSONL, "
+            "in\n"
+            "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended "
+            "it),\n"
+            "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json "
+            "says,\n"
             "greedy where it says nothing, unless options say otherwise. An answer depends on its prompt,\n"
             "its row's index and the seed, not on --batch. SIGINT ends after the answers at hand.",
         .examples =

@@ -55,10 +55,12 @@ int32_t mt_logits_highest(const float *logits, int64_t vocabulary)
 
 double mt_logits_log_sum(const float *logits, int64_t vocabulary)
 {
-    float highest = logits[mt_logits_highest(logits, vocabulary)];
-    double sum = 0.0;
-    for (int64_t i = 0; i < vocabulary; i++) sum += (double)expf(logits[i] - highest);
-    return (double)highest + log(sum);
+    int32_t highest = mt_logits_highest(logits, vocabulary);
+    double sum = 1.0; // its own part
+    for (int64_t i = 0; i < vocabulary; i++) {
+        if (i != highest) sum += (double)expf(logits[i] - logits[highest]);
+    }
+    return (double)logits[highest] + log(sum);
 }
 
 static void penalise(struct mt_sampler *sampler, const struct mt_sampling *sampling,
@@ -83,7 +85,7 @@ static void penalise(struct mt_sampler *sampler, const struct mt_sampling *sampl
 
 static bool before(const float *logits, int32_t a, int32_t b)
 {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    return logits[a] > logits[b] || (a < b && logits[a] == logits[b]);
 }
 
 static void sink(int32_t *heap, int64_t count, int64_t at, const float *logits)

@@ -151,7 +151,7 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
     const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
     *corpus = (struct mt_corpus){.ctx = ctx};
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
-    if (status == MT_OK) 
+    if (status == MT_OK)
         status = mt_special_ids_find(ctx, corpus->tokenizer, tokenizer, config, &corpus->special);
     if (status == MT_OK)
         status = mt_chat_template_read(ctx, templates, settings->template_name, &corpus->template);

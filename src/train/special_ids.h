@@ -5,7 +5,8 @@
 #include "formats/hf_config.h"
 #include "train/example.h"
 
-/* What tokenizer_config.json beside the tokenizer (its path as it was loaded) says, else what the config does. */
+/* What tokenizer_config.json beside the tokenizer (its path as it was loaded) says, else what the config
+ * does. */
 enum mt_status mt_special_ids_find(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
                                    const char *path, const struct mt_hf_config *config,
                                    struct mt_special_ids *special);
