@@ -184,17 +184,19 @@ struct mt_mla_key_backward_args {
 
 /*
  * Causal attention over packed sequences. Sequence b has queries [q_offsets[b], q_offsets[b+1]) and
- * keys [k_offsets[b], k_offsets[b+1]); the last query is aligned with the last key, so with a cache
- * there are more keys than queries. Query i (absolute position p_i) sees keys at positions p <= p_i,
- * and with a window only those with p_i - p < window. Head h reads key head h / (Hq/Hkv).
- * lse[t,h] = log Σ exp(score): what backward needs. A query that sees no key gives zeros and -inf.
+ * keys [k_offsets[b], k_offsets[b+1]), or, with k_starts, as many from row k_starts[b] on (a cache has a
+ * stretch of rows per sequence, part of which is filled); the last query is aligned with the last key, so
+ * with a cache there are more keys than queries. Query i (absolute position p_i) sees keys at positions p <=
+ * p_i, and with a window only those with p_i - p < window. Head h reads key head h / (Hq/Hkv). lse[t,h] = log
+ * Σ exp(score): what backward needs. A query that sees no key gives zeros and -inf.
  */
 struct mt_attention_forward_args {
     struct mt_tensor q;         // [Tq,Hq,D]
     struct mt_tensor k;         // [Tk,Hkv,D]
     struct mt_tensor v;         // [Tk,Hkv,Dv]; Dv may differ from D; strides free
     struct mt_tensor q_offsets; // i32 [B+1], rising from 0 to Tq
-    struct mt_tensor k_offsets; // i32 [B+1], rising from 0 to Tk
+    struct mt_tensor k_offsets; // i32 [B+1], rising from 0 to Tk; with k_starts its end is free
+    struct mt_tensor k_starts;  // i32 [B], optional
     struct mt_tensor out;       // [Tq,Hq,Dv]
     struct mt_tensor lse;       // f32 [Tq,Hq], optional output
     float scale;                // of the scores; 0 is refused

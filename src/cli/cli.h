@@ -16,6 +16,14 @@ enum cli_value {
     CLI_TEXT,    // const char *: borrowed from argv
     CLI_INTEGER, // int64_t
     CLI_REAL,    // double
+    CLI_LIST,    // struct cli_list: the option may come several times
+};
+
+#define CLI_LIST_MOST 16
+
+struct cli_list {
+    const char *item[CLI_LIST_MOST + 1]; // borrowed from argv; ends with NULL
+    int count;
 };
 
 struct cli_option {

@@ -44,6 +44,13 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
         *(const char **)option->target = text;
         return MT_OK;
     }
+    if (option->value == CLI_LIST) {
+        struct cli_list *list = option->target;
+        if (list->count == CLI_LIST_MOST)
+            return mt_fail(ctx, MT_ERR_USAGE, "%s comes more than %d times", option->name, CLI_LIST_MOST);
+        list->item[list->count++] = text;
+        return MT_OK;
+    }
     if (option->value == CLI_INTEGER) {
         long long value = strtoll(text, &end, 10);
         if (errno != 0 || end == text || *end != '\0') {

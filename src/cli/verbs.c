@@ -3,6 +3,20 @@
 
 const struct cli_verb cli_verbs[] = {
     {
+        .name = "chat",
+        .summary = "talk with a model in the terminal",
+        .arguments = "DIR --template NAME",
+        .details =
+            "DIR is a Hugging Face model folder. The template writes the conversation out for the model:\n"
+            "one of those that come along (share/templates) or a file. Sampling is as\n"
+            "generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
+            "/reset begins a new conversation, /quit or Ctrl-D ends; Ctrl-C stops an answer.",
+        .examples = "  metier chat models/Moonlight-16B-A3B-Instruct --template moonlight\n"
+                    "  metier chat models/moe --template chatml --adapter runs/a/adapter --temperature 0.7\n"
+                    "  metier chat models/moe --template chatml --system 'You answer in one sentence.'",
+        .run = cli_chat,
+    },
+    {
         .name = "devices",
         .summary = "what can compute here, and with which kernels",
         .arguments = "",
@@ -47,6 +61,28 @@ const struct cli_verb cli_verbs[] = {
             "  metier forward models/moe --ids 1,306,4658 --grads --train lora --targets attention,router\n"
             "  metier forward models/moe --ids 1,306,4658 --grads --method paper beta=1e-2 --json",
         .run = cli_forward,
+    },
+    {
+        .name = "generate",
+        .summary = "answers to prompts: one from the command line, or a file of them to a file",
+        .arguments = "DIR",
+        .details =
+            "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
+            "\"prompt\", or \"messages\" of {role, content}; these need a --template, which also makes a\n"
+            "prompt what a user says. Without one a prompt is a plain text to go on from. Out comes JSONL, "
+            "in\n"
+            "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended "
+            "it),\n"
+            "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json "
+            "says,\n"
+            "greedy where it says nothing, unless options say otherwise. An answer depends on its prompt,\n"
+            "its row's index and the seed, not on --batch. SIGINT ends after the answers at hand.",
+        .examples =
+            "  metier generate models/moe --prompt 'The capital of France is' --max-new 20\n"
+            "  metier generate models/moe --in prompts.jsonl --out answers.jsonl --batch 16\n"
+            "  metier generate models/moe --adapter runs/a/adapter --template chatml --in chats.jsonl\n"
+            "  metier generate models/moe --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7 --stop END",
+        .run = cli_generate,
     },
     {
         .name = "init",

@@ -4,9 +4,11 @@
 
 #include "cli/cli.h"
 
+int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

@@ -50,13 +50,9 @@ enum mt_status mt_json_text_format(struct mt_json_text *text, const char *format
     return append(text, piece, (size_t)length);
 }
 
-enum mt_status mt_json_text_string(struct mt_json_text *text, const char *string)
+/* Appends a JSON value and lets it go. */
+static enum mt_status append_value(struct mt_json_text *text, json_t *value)
 {
-    json_t *value = json_string(string);
-    if (value == NULL) {
-        return mt_fail(text->ctx, MT_ERR_USAGE, "'%s' is not UTF-8 and cannot be written as JSON",
-                       mt_printable(string).text);
-    }
     char *quoted = json_dumps(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL) return mt_fail(text->ctx, MT_ERR_MEMORY, "out of memory while writing JSON");
@@ -66,6 +62,22 @@ enum mt_status mt_json_text_string(struct mt_json_text *text, const char *string
     json_get_alloc_funcs(NULL, &release);
     release(quoted);
     return status;
+}
+
+enum mt_status mt_json_text_string(struct mt_json_text *text, const char *string)
+{
+    json_t *value = json_string(string);
+    if (value != NULL) return append_value(text, value);
+    return mt_fail(text->ctx, MT_ERR_USAGE, "'%s' is not UTF-8 and cannot be written as JSON",
+                   mt_printable(string).text);
+}
+
+enum mt_status mt_json_text_bytes(struct mt_json_text *text, const void *bytes, size_t count)
+{
+    json_t *value = json_stringn(bytes != NULL ? bytes : "", count);
+    if (value != NULL) return append_value(text, value);
+    return mt_fail(text->ctx, MT_ERR_USAGE, "a text of %zu bytes is not UTF-8 and cannot be written as JSON",
+                   count);
 }
 
 void mt_json_text_free(struct mt_json_text *text)

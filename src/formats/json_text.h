@@ -23,6 +23,9 @@ enum mt_status mt_json_text_format(struct mt_json_text *text, const char *format
 /* Appends a quoted, escaped string; refuses what is not UTF-8. */
 enum mt_status mt_json_text_string(struct mt_json_text *text, const char *string);
 
+/* The same of `count` bytes, NUL among them allowed. */
+enum mt_status mt_json_text_bytes(struct mt_json_text *text, const void *bytes, size_t count);
+
 /* Frees the text; it can be used again. */
 void mt_json_text_free(struct mt_json_text *text);
 

@@ -138,11 +138,37 @@ static enum mt_status finish(const struct mt_pass *pass, const struct mt_layer_p
     return rotate(pass, &a->k, desc->key_heads, false);
 }
 
+/* Attention within the pass, or, with a cache, from this pass's queries to all keys so far. */
+static enum mt_status attend(const struct mt_pass *pass, const struct mt_attention_grouped *a)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    struct mt_attention_forward_args args = {
+        .q = mt_pass_heads(&a->q, desc->heads),
+        .k = mt_pass_heads(&a->k, desc->key_heads),
+        .v = mt_pass_heads(&a->v, desc->key_heads),
+        .q_offsets = pass->offsets,
+        .k_offsets = pass->offsets,
+        .out = mt_pass_heads(&a->out, desc->heads),
+        .lse = a->lse,
+        .scale = desc->score_scale,
+        .window = desc->window,
+    };
+    if (pass->sequence != NULL) {
+        enum mt_status status = mt_pass_remember(pass, &a->k, &a->cache->key);
+        if (status == MT_OK) status = mt_pass_remember(pass, &a->v, &a->cache->value);
+        if (status != MT_OK) return status;
+        args.k = mt_pass_heads(&a->cache->key, desc->key_heads);
+        args.v = mt_pass_heads(&a->cache->value, desc->key_heads);
+        args.k_offsets = pass->key_offsets;
+        args.k_starts = pass->key_starts;
+    }
+    return mt_attention_forward(pass->device, &args);
+}
+
 enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                             const struct mt_attention_grouped *attention,
                                             const struct mt_tensor *x, const struct mt_tensor *y)
 {
-    const struct mt_model_desc *desc = pass->desc;
     const struct mt_attention_grouped *a = attention;
     enum mt_status status = mt_linear_forward(pass, &params->q, x, &a->q_low, false, &a->q_projected);
     if (status != MT_OK) return status;
@@ -152,17 +178,7 @@ enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const st
     if (status != MT_OK) return status;
     status = finish(pass, params, a);
     if (status != MT_OK) return status;
-    status = mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
-                                                    .q = mt_pass_heads(&a->q, desc->heads),
-                                                    .k = mt_pass_heads(&a->k, desc->key_heads),
-                                                    .v = mt_pass_heads(&a->v, desc->key_heads),
-                                                    .q_offsets = pass->offsets,
-                                                    .k_offsets = pass->offsets,
-                                                    .out = mt_pass_heads(&a->out, desc->heads),
-                                                    .lse = a->lse,
-                                                    .scale = desc->score_scale,
-                                                    .window = desc->window,
-                                                });
+    status = attend(pass, a);
     if (status != MT_OK) return status;
     return mt_linear_forward(pass, &params->o, &a->out, &a->o_low, false, y);
 }

@@ -2,6 +2,7 @@
 #ifndef MT_MODEL_ATTENTION_GROUPED_H
 #define MT_MODEL_ATTENTION_GROUPED_H
 
+#include "model/cache.h"
 #include "model/linear.h"
 #include "model/norm.h"
 
@@ -18,6 +19,7 @@ struct mt_attention_grouped {
     // q, k, v as attention reads them: the projections themselves, rotated in place, where nothing else is
     // done to them; else work memory, made again in backward
     struct mt_tensor q, k, v;
+    const struct mt_layer_cache *cache; // borrowed; NULL: none
     // work of backward
     struct mt_tensor dq, dk, dv, dout;
 };

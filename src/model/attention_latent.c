@@ -40,6 +40,7 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->o_low = mt_linear_plan_low(saved, pass, &params->o);
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
     a->key = mt_plan_2d(work, type, tokens, q_width);
+    if (pass->cache != NULL) mt_attention_absorbed_plan(&a->absorbed, pass, params, work);
     if (!backward) return;
     a->dq = mt_plan_2d(work, type, tokens, q_width);
     a->dkey = mt_plan_2d(work, type, tokens, q_width);
@@ -167,27 +168,68 @@ static enum mt_status keys_forward(const struct mt_pass *pass, const struct mt_l
     return make_keys(pass, a);
 }
 
+/* Keys and values of this pass's tokens, and attention over them: out. */
+static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_params *params,
+                             const struct mt_attention_latent *a, const struct mt_tensor *x)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    enum mt_status status = keys_forward(pass, params, a, x);
+    if (status != MT_OK) return status;
+    return mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
+                                                  .q = mt_pass_heads(&a->q, desc->heads),
+                                                  .k = mt_pass_heads(&a->key, desc->heads),
+                                                  .v = value_part(pass, &a->kv),
+                                                  .q_offsets = pass->offsets,
+                                                  .k_offsets = pass->offsets,
+                                                  .out = mt_pass_heads(&a->out, desc->heads),
+                                                  .lse = a->lse,
+                                                  .scale = desc->score_scale,
+                                                  .window = desc->window,
+                                              });
+}
+
+/* What the cache keeps of this pass's tokens, in place: the latent normalised, the shared key rotated. */
+static enum mt_status make_remembered(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                      const struct mt_attention_latent *a, const struct mt_tensor *x)
+{
+    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_low, false, &a->kv_latent);
+    if (status != MT_OK) return status;
+    struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
+    struct mt_tensor latent = latent_part(pass, &a->kv_latent);
+    status = mt_norm_forward(pass, &norm, &latent, &a->kv_saved, &latent);
+    if (status != MT_OK) return status;
+    struct mt_tensor shared = shared_part(pass, &a->kv_latent);
+    struct mt_tensor one_head = {.data = shared.data,
+                                 .dtype = shared.dtype,
+                                 .rank = 3,
+                                 .dim = {shared.dim[0], 1, shared.dim[1]},
+                                 .stride = {shared.stride[0], shared.dim[1], 1}};
+    return mt_rope(pass->device, &(struct mt_rope_args){.x = one_head,
+                                                        .y = one_head,
+                                                        .positions = pass->positions,
+                                                        .cosine = pass->cosine,
+                                                        .sine = pass->sine,
+                                                        .layout = pass->desc->rope_layout});
+}
+
+/* The same out, over all tokens the cache knows. */
+static enum mt_status attend_cached(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                    const struct mt_attention_latent *a, const struct mt_tensor *x)
+{
+    enum mt_status status = make_remembered(pass, params, a, x);
+    if (status == MT_OK) status = mt_pass_remember(pass, &a->kv_latent, &a->cache->latent);
+    if (status != MT_OK) return status;
+    return mt_attention_absorbed_forward(pass, &params->kv_b, a->cache, &a->absorbed, &a->q, &a->out);
+}
+
 enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                            const struct mt_attention_latent *attention,
                                            const struct mt_tensor *x, const struct mt_tensor *y)
 {
-    const struct mt_model_desc *desc = pass->desc;
     const struct mt_attention_latent *a = attention;
     enum mt_status status = queries_forward(pass, params, a, x);
     if (status != MT_OK) return status;
-    status = keys_forward(pass, params, a, x);
-    if (status != MT_OK) return status;
-    status = mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
-                                                    .q = mt_pass_heads(&a->q, desc->heads),
-                                                    .k = mt_pass_heads(&a->key, desc->heads),
-                                                    .v = value_part(pass, &a->kv),
-                                                    .q_offsets = pass->offsets,
-                                                    .k_offsets = pass->offsets,
-                                                    .out = mt_pass_heads(&a->out, desc->heads),
-                                                    .lse = a->lse,
-                                                    .scale = desc->score_scale,
-                                                    .window = desc->window,
-                                                });
+    status = pass->sequence != NULL ? attend_cached(pass, params, a, x) : attend(pass, params, a, x);
     if (status != MT_OK) return status;
     return mt_linear_forward(pass, &params->o, &a->out, &a->o_low, false, y);
 }

@@ -2,7 +2,7 @@
 #ifndef MT_MODEL_ATTENTION_LATENT_H
 #define MT_MODEL_ATTENTION_LATENT_H
 
-#include "model/linear.h"
+#include "model/attention_absorbed.h"
 #include "model/norm.h"
 
 /* Letters: H heads, D = Dn + Dr width of queries and keys, Dv of values, C latent rank, Q query rank. */
@@ -18,9 +18,11 @@ struct mt_attention_latent {
     struct mt_tensor lse; // [T,H]
     struct mt_tensor q_low, q_a_low, q_b_low, kv_a_low, kv_b_low, o_low;
     // work; made again in backward
-    struct mt_tensor q_normed;  // [T,Q]
-    struct mt_tensor kv_normed; // [T,C]
-    struct mt_tensor key;       // [T,H·D]
+    struct mt_tensor q_normed;             // [T,Q]
+    struct mt_tensor kv_normed;            // [T,C]
+    struct mt_tensor key;                  // [T,H·D]
+    const struct mt_layer_cache *cache;    // borrowed; NULL: none
+    struct mt_attention_absorbed absorbed; // work, where there is a cache
     // work of backward
     struct mt_tensor dq, dkey, dkv, dkv_latent, dout;
     struct mt_tensor dq_latent;  // [T,Q]

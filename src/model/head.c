@@ -11,14 +11,19 @@ static struct mt_norm final_norm(const struct mt_pass *pass, const struct mt_par
 }
 
 void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,
-                  bool backward, struct mt_planner *planner)
+                  bool backward, struct mt_regions *regions)
 {
+    struct mt_planner *planner = &regions->kept;
     *head = (struct mt_head){0};
     head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
     head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
     head->low = mt_linear_plan_low(planner, pass, &params->head);
     head->loss = mt_plan_1d(planner, pass->type, pass->tokens);
     head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
+    if (pass->cache != NULL) {
+        head->rows = mt_plan_1d(&regions->index, MT_I32, pass->tokens);
+        head->wanted = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
+    }
     if (!backward) return;
     head->dlow = mt_linear_plan_low(planner, pass, &params->head);
     head->dloss = mt_plan_1d(planner, pass->type, pass->tokens);
@@ -113,4 +118,20 @@ enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params
                               const struct mt_head *head, const struct mt_tensor *logits)
 {
     return mt_linear_forward(pass, &params->head, &head->normed, &head->low, false, logits);
+}
+
+enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_params *params,
+                                 const struct mt_head *head, int64_t count, const struct mt_tensor *logits)
+{
+    struct mt_tensor wanted = mt_tensor_rows(&head->wanted, 0, count);
+    struct mt_tensor low = head->low;
+    if (mt_tensor_present(&low)) low = mt_tensor_rows(&low, 0, count);
+    enum mt_status status =
+        mt_embedding_forward(pass->device, &(struct mt_embedding_forward_args){
+                                               .table = head->normed,
+                                               .ids = mt_tensor_rows(&head->rows, 0, count),
+                                               .y = wanted,
+                                           });
+    if (status != MT_OK) return status;
+    return mt_linear_forward(pass, &params->head, &wanted, &low, false, logits);
 }

@@ -4,6 +4,7 @@
 
 #include "model/linear.h"
 #include "model/norm.h"
+#include "model/regions.h"
 
 struct mt_head {
     struct mt_norm_saved saved;
@@ -13,10 +14,12 @@ struct mt_head {
     struct mt_tensor loss;     // [T]
     struct mt_tensor dloss;    // [T]
     struct mt_tensor loss_sum; // f64 [1]
+    struct mt_tensor rows;     // i32 [T]: tokens whose logits are wanted; with a cache
+    struct mt_tensor wanted;   // [T,d]: what was normalised, of those
 };
 
 void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,
-                  bool backward, struct mt_planner *planner);
+                  bool backward, struct mt_regions *regions);
 
 /* normed = final norm of x. */
 enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_params *params,
@@ -38,5 +41,9 @@ enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_para
 /* logits f32 [T,V] of what was normalised last. */
 enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params *params,
                               const struct mt_head *head, const struct mt_tensor *logits);
+
+/* logits f32 [count,V] of tokens head->rows[0] ... head->rows[count-1]. */
+enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_params *params,
+                                 const struct mt_head *head, int64_t count, const struct mt_tensor *logits);
 
 #endif

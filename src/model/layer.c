@@ -56,6 +56,10 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
         mt_attention_grouped_plan(&layer->grouped, pass, params, plan->backward, homes.attention,
                                   &regions->work);
     }
+    if (pass->cache != NULL) {
+        layer->latent.cache = &pass->cache->layer[layer->number];
+        layer->grouped.cache = &pass->cache->layer[layer->number];
+    }
     mt_regions_rewind_work(regions, common);
     if (params->moe) {
         mt_moe_plan(&layer->moe, pass, params, plan->backward,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/cache.h"
 #include "model/transformer.h"
 #include "objective/parts.h"
 
@@ -23,16 +24,27 @@ struct mt_model {
     struct mt_params params;
     struct mt_objective_config method; // a copy
     struct mt_objective *objective;    // NULL without one
+    struct mt_cache cache;             // zeroed without one
     struct mt_transformer transformer;
     struct mt_buffer index, kept, shared, work; // the regions' memory
     struct mt_buffer tables;                    // of the rotation
     struct mt_buffer biases; // of routers that have none of their own, if a method moves them
-    int32_t *host;           // [HOST_ROWS, tokens]: index tensors on their way to the device
+    int32_t *host;           // [HOST_ROWS, host_row]: index tensors on their way to the device
+    int64_t host_row;        // numbers of each: the most of tokens, sequences + 1, heads + 1
     bool ran;                // a forward that backward can follow has run
 };
 
 // Rows of the host's staging memory.
-enum { HOST_POSITIONS, HOST_SEGMENT, HOST_LABELS, HOST_ORTHO_MASK, HOST_ROWS };
+enum {
+    HOST_POSITIONS,
+    HOST_SEGMENT,
+    HOST_LABELS,
+    HOST_ORTHO_MASK,
+    HOST_KEY_OFFSETS,
+    HOST_KEY_STARTS,
+    HOST_HEAD_OFFSETS,
+    HOST_ROWS
+};
 
 // ------------------------------------------------------------------ opening
 
@@ -47,6 +59,8 @@ static enum mt_status check_options(struct mt_context *ctx, struct mt_model_opti
         return mt_fail(ctx, MT_ERR_USAGE, "%" PRId64 " tokens in a batch: more than can be counted",
                        options->tokens);
     }
+    if (options->cache && options->backward)
+        return mt_fail(ctx, MT_ERR_USAGE, "a model with a cache has no backward");
     // More tokens than the sequences can hold never come.
     if (options->tokens / options->sequences >= options->positions)
         options->tokens = options->sequences * options->positions;
@@ -133,6 +147,18 @@ static enum mt_status make_biases(struct mt_model *model)
     return mt_fill(model->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
 }
 
+static enum mt_status make_cache(struct mt_model *model)
+{
+    if (!model->options.cache) return MT_OK;
+    struct mt_cache_shape shape = {.slots = model->options.sequences,
+                                   .positions = model->options.positions,
+                                   .type = model->options.activations};
+    enum mt_status status =
+        mt_cache_create(model->device, &model->desc, &model->params, &shape, &model->cache);
+    if (status == MT_OK) model->transformer.pass.cache = &model->cache;
+    return status;
+}
+
 static enum mt_status make_tables(struct mt_model *model)
 {
     int64_t rows = mt_model_rope_rows(&model->desc, model->options.positions);
@@ -205,7 +231,9 @@ static enum mt_status make_memory(struct mt_model *model)
     if (status == MT_OK) status = make_buffer(model, "work memory", regions.work_bytes, &model->work);
     if (status != MT_OK) return status;
     void *host = NULL;
-    status = mt_allocate_array(model->ctx, (size_t)model->options.tokens * HOST_ROWS, sizeof(int32_t), &host);
+    int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
+    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
+    status = mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
     model->host = host;
     if (status != MT_OK) return status;
     struct mt_tensor index =
@@ -232,6 +260,7 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     status = read_folder(made, directory);
     if (status == MT_OK) status = make_objective(made);
     if (status == MT_OK) status = make_biases(made);
+    if (status == MT_OK) status = make_cache(made);
     if (status == MT_OK) status = make_transformer(made);
     if (status == MT_OK) status = make_memory(made);
     if (status == MT_OK) status = plan_scratch(made);
@@ -257,7 +286,8 @@ void mt_model_close(struct mt_model *model)
     mt_buffer_release(&model->work);
     mt_buffer_release(&model->tables);
     mt_buffer_release(&model->biases);
-    mt_release(model->ctx, model->host, (size_t)model->options.tokens * HOST_ROWS * sizeof(int32_t));
+    mt_cache_destroy(&model->cache);
+    mt_release(model->ctx, model->host, (size_t)model->host_row * HOST_ROWS * sizeof(int32_t));
     mt_release(model->ctx, model->transformer.layer, layers * sizeof *model->transformer.layer);
     mt_release(model->ctx, model->transformer.hidden, (layers + 1) * sizeof *model->transformer.hidden);
     mt_params_free(&model->params);
@@ -270,7 +300,7 @@ void mt_model_close(struct mt_model *model)
 
 static int32_t *host_row(const struct mt_model *model, int row)
 {
-    return model->host + (int64_t)row * model->options.tokens;
+    return model->host + (int64_t)row * model->host_row;
 }
 
 static enum mt_status check_batch(const struct mt_model *model, const struct mt_batch *batch)
@@ -298,6 +328,26 @@ static enum mt_status check_batch(const struct mt_model *model, const struct mt_
     return MT_OK;
 }
 
+static enum mt_status check_cached(const struct mt_model *model, const struct mt_batch *batch)
+{
+    if (batch->cached == NULL) return MT_OK;
+    if (!model->options.cache)
+        return mt_fail(model->ctx, MT_ERR_USAGE, "a cached batch, but the model was opened without a cache");
+    for (int64_t b = 0; b < batch->sequences; b++) {
+        const struct mt_cached_sequence *sequence = &batch->cached[b];
+        int64_t end = (int64_t)sequence->past + batch->offsets[b + 1] - batch->offsets[b];
+        if (sequence->slot < 0 || sequence->slot >= model->options.sequences || sequence->past < 0 ||
+            end > sequence->length || sequence->length > model->options.positions) {
+            return mt_fail(model->ctx, MT_ERR_USAGE,
+                           "sequence %" PRId64 " has tokens up to %" PRId64 " of %" PRId32 " in slot %" PRId32
+                           "; there is room for %" PRId64 " in each of %" PRId64,
+                           b, end, sequence->length, sequence->slot, model->options.positions,
+                           model->options.sequences);
+        }
+    }
+    return MT_OK;
+}
+
 /* Attention does not look at the mask: padding that real tokens could see would change them. */
 static enum mt_status check_mask(const struct mt_model *model, const struct mt_batch *batch)
 {
@@ -311,6 +361,28 @@ static enum mt_status check_mask(const struct mt_model *model, const struct mt_b
     return MT_OK;
 }
 
+/* The row of the rope tables for a sequence's first token in this batch. */
+static int64_t first_rope_row(const struct mt_model *model, const struct mt_batch *batch, int64_t b)
+{
+    if (batch->cached == NULL)
+        return mt_model_rope_start(&model->desc, batch->offsets[b + 1] - batch->offsets[b]);
+    return mt_model_rope_start(&model->desc, batch->cached[b].length) + batch->cached[b].past;
+}
+
+/* Where keys lie in the cache, and how many there are with this batch's. */
+static void describe_keys(const struct mt_model *model, const struct mt_batch *batch)
+{
+    int32_t *offsets = host_row(model, HOST_KEY_OFFSETS);
+    int32_t *starts = host_row(model, HOST_KEY_STARTS);
+    int32_t *heads = host_row(model, HOST_HEAD_OFFSETS);
+    for (int64_t b = 0; batch->cached != NULL && b < batch->sequences; b++) {
+        int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
+        offsets[b + 1] = offsets[b] + batch->cached[b].past + tokens;
+        starts[b] = (int32_t)(batch->cached[b].slot * model->options.positions);
+    }
+    for (int64_t h = 0; h <= model->desc.heads; h++) heads[h] = (int32_t)(h * batch->tokens);
+}
+
 /* Fills the host's rows and counts labels. */
 static int64_t describe_tokens(const struct mt_model *model, const struct mt_batch *batch)
 {
@@ -320,7 +392,7 @@ static int64_t describe_tokens(const struct mt_model *model, const struct mt_bat
     int64_t count = 0;
     int32_t number = 0; // of sequences that have tokens
     for (int64_t b = 0; b < batch->sequences; b++) {
-        int64_t start = mt_model_rope_start(&model->desc, batch->offsets[b + 1] - batch->offsets[b]);
+        int64_t start = first_rope_row(model, batch, b);
         for (int64_t i = batch->offsets[b]; i < batch->offsets[b + 1]; i++) {
             positions[i] = (int32_t)(start + i - batch->offsets[b]);
             segment[i] = number;
@@ -354,6 +426,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
 {
     enum mt_status status = check_batch(model, batch);
     if (status == MT_OK) status = check_mask(model, batch);
+    if (status == MT_OK) status = check_cached(model, batch);
     if (status != MT_OK) return status;
     struct mt_transformer *t = &model->transformer;
     struct mt_pass *pass = &t->pass;
@@ -367,6 +440,9 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     pass->unmasked = count_unmasked(batch); // the records laid out next carry it
     lay_out(model, &shape, &regions);
     *labels = describe_tokens(model, batch);
+    describe_keys(model, batch);
+    pass->sequence = batch->cached;
+    pass->host_offsets = batch->offsets;
     pass->objective = batch->loss_only ? NULL : model->objective;
     pass->measure = batch->measure;
     pass->training = batch->training;
@@ -378,6 +454,9 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     if (status == MT_OK) status = upload(model, &t->labels, host_row(model, HOST_LABELS));
     if (status == MT_OK) status = upload(model, &pass->mask, batch->mask);
     if (status == MT_OK) status = upload(model, &pass->ortho_mask, host_row(model, HOST_ORTHO_MASK));
+    if (status == MT_OK) status = upload(model, &pass->key_offsets, host_row(model, HOST_KEY_OFFSETS));
+    if (status == MT_OK) status = upload(model, &pass->key_starts, host_row(model, HOST_KEY_STARTS));
+    if (status == MT_OK) status = upload(model, &pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS));
     return status;
 }
 
@@ -442,12 +521,37 @@ enum mt_status mt_model_backward(struct mt_model *model)
     return mt_transformer_backward(&model->transformer);
 }
 
+/* With a cache: the batch goes through it as well, and every token's logits are wanted. */
+static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch *batch)
+{
+    void *memory = NULL;
+    size_t bytes = (size_t)batch->sequences * sizeof(struct mt_cached_sequence);
+    enum mt_status status = mt_allocate_array(model->ctx, 1, bytes, &memory);
+    if (status != MT_OK) return status;
+    struct mt_cached_sequence *sequences = memory;
+    struct mt_model_loss loss;
+    struct mt_batch cached = *batch;
+    for (int64_t b = 0; b < batch->sequences; b++) {
+        sequences[b].slot = (int32_t)b;
+        sequences[b].length = (int32_t)model->options.positions;
+    }
+    cached.cached = sequences;
+    status = mt_model_forward(model, &cached, &loss);
+    mt_release(model->ctx, memory, bytes);
+    if (status != MT_OK) return status;
+    // Nothing is written while planning, so it does not matter that this memory is something else's.
+    struct mt_tensor logits = mt_tensor_2d(model->work.data, MT_F32, batch->tokens, model->desc.vocabulary);
+    return mt_head_logits_of(&model->transformer.pass, &model->params, &model->transformer.head,
+                             batch->tokens, &logits);
+}
+
 /* The planned batch through everything that a real one may go through. */
 static enum mt_status plan_passes(struct mt_model *model, struct mt_batch *batch)
 {
     struct mt_model_loss loss;
     batch->loss_only = true;
     enum mt_status status = mt_model_forward(model, batch, &loss);
+    if (status == MT_OK && model->options.cache) status = plan_cached(model, batch);
     if (status != MT_OK || !model->options.backward) return status;
     batch->loss_only = false;
     batch->training = true;
@@ -519,6 +623,7 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
         .activations = model->kept.bytes + model->index.bytes,
         .work = model->shared.bytes + model->work.bytes + model->tables.bytes +
                 mt_device_scratch_bytes(model->device),
+        .cache = model->cache.buffer.bytes,
     };
 }
 
@@ -538,4 +643,36 @@ enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *l
 {
     const struct mt_transformer *t = &model->transformer;
     return mt_head_logits(&t->pass, t->params, &t->head, logits);
+}
+
+enum mt_status mt_model_logits_of(struct mt_model *model, const int32_t *rows, int64_t count,
+                                  const struct mt_tensor *logits)
+{
+    const struct mt_transformer *t = &model->transformer;
+    if (!model->options.cache || count < 1 || count > t->pass.tokens) {
+        return mt_fail(model->ctx, MT_ERR_USAGE,
+                       "logits of %" PRId64 " tokens: a batch of a model with a cache has %" PRId64, count,
+                       model->options.cache ? t->pass.tokens : 0);
+    }
+    enum mt_status status =
+        mt_device_upload(model->device, t->head.rows.data, rows, (size_t)count * sizeof *rows);
+    if (status != MT_OK) return status;
+    return mt_head_logits_of(&t->pass, t->params, &t->head, count, logits);
+}
+
+enum mt_status mt_model_copy_slot(struct mt_model *model, int64_t from, int64_t to, int64_t tokens)
+{
+    bool known = from >= 0 && to >= 0 && from < model->cache.slots && to < model->cache.slots;
+    if (!known || from == to || tokens < 0 || tokens > model->cache.positions) {
+        return mt_fail(model->ctx, MT_ERR_USAGE,
+                       "%" PRId64 " tokens of slot %" PRId64 " to slot %" PRId64 ": there are %" PRId64
+                       " slots of %" PRId64 " tokens",
+                       tokens, from, to, model->cache.slots, model->cache.positions);
+    }
+    return tokens > 0 ? mt_cache_copy(&model->cache, from, to, tokens) : MT_OK;
+}
+
+struct mt_device *mt_model_device(const struct mt_model *model)
+{
+    return model->device;
 }

@@ -6,6 +6,7 @@
 
 #include "metier/objective.h"
 #include "model/params.h"
+#include "model/pass.h"
 #include "model/regions.h"
 
 struct mt_model_options {
@@ -18,6 +19,7 @@ struct mt_model_options {
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
     enum mt_dtype activations;                   // f32; f64 on ref, for finite differences
+    bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };
 
 /* Packed sequences: sequence b holds tokens offsets[b] … offsets[b+1]-1. Host arrays, borrowed. */
@@ -38,6 +40,9 @@ struct mt_batch {
     // step_tokens. 0: the batch is the step.
     int64_t step_labels; // labels >= 0
     int64_t step_tokens; // not masked
+    // With a cache: where each sequence's earlier tokens lie, and where these will. NULL: sequences begin
+    // here, and nothing is remembered.
+    const struct mt_cached_sequence *cached; // [B]
 };
 
 struct mt_model; // opaque
@@ -61,6 +66,7 @@ struct mt_model_bytes {
     size_t gradients;
     size_t activations; // kept for backward
     size_t work;        // shared by all layers
+    size_t cache;       // keys and values
 };
 struct mt_model_bytes mt_model_bytes(const struct mt_model *model);
 
@@ -90,5 +96,15 @@ const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t 
 
 /* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. */
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
+
+/* logits f32 [count,V] of some of its tokens: rows[count] on the host, at most T. Only with a cache. */
+enum mt_status mt_model_logits_of(struct mt_model *model, const int32_t *rows, int64_t count,
+                                  const struct mt_tensor *logits);
+
+/* The first `tokens` of slot `from` are remembered in slot `to`, too. */
+enum mt_status mt_model_copy_slot(struct mt_model *model, int64_t from, int64_t to, int64_t tokens);
+
+/* The device it was opened on. */
+struct mt_device *mt_model_device(const struct mt_model *model);
 
 #endif

@@ -3,6 +3,9 @@
 
 #include <assert.h>
 
+#include "metier/ops.h"
+#include "model/cache.h"
+
 #define PURPOSE_SHIFT 40                    // layers stay far below 2^40
 #define GOLDEN        0x9E3779B97F4A7C15ull // 2^64 / golden ratio: neighbouring numbers end far apart
 
@@ -35,4 +38,20 @@ struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)
 {
     assert(x->rank == 2 && mt_tensor_is_contiguous(x) && x->dim[1] % heads == 0);
     return mt_tensor_3d(x->data, x->dtype, x->dim[0], heads, x->dim[1] / heads);
+}
+
+enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
+                                const struct mt_tensor *cache)
+{
+    enum mt_status status = MT_OK;
+    for (int64_t b = 0; status == MT_OK && b < pass->sequences; b++) {
+        const struct mt_cached_sequence *sequence = &pass->sequence[b];
+        int64_t first = pass->host_offsets[b];
+        int64_t count = pass->host_offsets[b + 1] - first;
+        if (count == 0) continue;
+        int64_t place = sequence->slot * pass->cache->positions + sequence->past;
+        status = mt_copy(pass->device, &(struct mt_copy_args){.x = mt_tensor_rows(rows, first, count),
+                                                              .y = mt_tensor_rows(cache, place, count)});
+    }
+    return status;
 }

@@ -7,6 +7,15 @@
 #include "metier/objective.h"
 #include "model/desc.h"
 
+struct mt_cache; // model/cache.h
+
+/* A sequence that goes on from earlier passes. */
+struct mt_cached_sequence {
+    int32_t slot;   // its place in the cache
+    int32_t past;   // tokens already there; those of this pass come after them
+    int32_t length; // of the sequence as far as it is known, which is what LongRoPE goes by
+};
+
 struct mt_pass {
     struct mt_device *device;         // borrowed
     const struct mt_model_desc *desc; // borrowed
@@ -22,6 +31,14 @@ struct mt_pass {
     struct mt_tensor mask;         // i32 [T], absent: all count
     struct mt_tensor ortho_mask;   // i32 [T], absent: as mask
     struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
+
+    // Where a cache is: keys and values of earlier passes. Absent where there is none.
+    const struct mt_cache *cache;              // borrowed; NULL: none
+    const struct mt_cached_sequence *sequence; // [B], host, borrowed; NULL: this pass leaves the cache alone
+    const int32_t *host_offsets;               // [B+1]: offsets, on the host
+    struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
+    struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
+    struct mt_tensor head_offsets;             // i32 [H+1]: 0, T, 2T, ...: rows of one head after the other
 
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
@@ -51,6 +68,10 @@ uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream pu
 
 /* The start of flat memory as [rows, columns]; it must be large enough. */
 struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns);
+
+/* Rows [T,W] of this pass's tokens go to their places in a cache's [slots·positions, W]. */
+enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
+                                const struct mt_tensor *cache);
 
 /* A contiguous [T, H·D] as [T,H,D]. */
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads);

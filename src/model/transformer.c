@@ -79,6 +79,11 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     struct mt_tensor ortho_mask = mt_plan_1d(&regions->index, MT_I32, tokens);
     pass->mask = shape->mask ? mask : (struct mt_tensor){0};
     pass->ortho_mask = shape->ortho_mask ? ortho_mask : (struct mt_tensor){0};
+    if (pass->cache != NULL) {
+        pass->key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
+        pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
+        pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
+    }
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens);
     pass->low_work = mt_plan_1d(&regions->work, pass->type, work.low);
     pass->drop_work = mt_plan_1d(&regions->work, pass->type, work.drop);
@@ -90,7 +95,7 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
     struct mt_transformer *t = transformer;
     const struct mt_model_desc *desc = t->pass.desc;
     plan_pass(t, shape, regions);
-    mt_head_plan(&t->head, &t->pass, t->params, t->plan.backward, &regions->kept);
+    mt_head_plan(&t->head, &t->pass, t->params, t->plan.backward, regions);
     // Without a backward two tensors are enough: layers read one and write the other in turn.
     for (int64_t i = 0; i <= desc->layers; i++) {
         bool own = i < 2 || mt_transformer_keeps_hidden(t);

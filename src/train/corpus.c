@@ -2,49 +2,8 @@
 #include "train/corpus.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "formats/hf_tokenizer_config.h"
-
-// ------------------------------------------------------------------ special tokens
-
-static int32_t id_of(const struct mt_tokenizer *tokenizer, const char *token, int64_t otherwise)
-{
-    int32_t id = token != NULL ? mt_tokenizer_id(tokenizer, token, strlen(token)) : -1;
-    if (id >= 0) return id;
-    return otherwise >= 0 && otherwise <= INT32_MAX ? (int32_t)otherwise : -1;
-}
-
-/* tokenizer_config.json beside the tokenizer, as a path; false when there is none. */
-static bool find_tokenizer_config(const char *tokenizer, char *path, size_t bytes)
-{
-    int length = snprintf(path, bytes, "%s/tokenizer_config.json", tokenizer);
-    if (length > 0 && (size_t)length < bytes && access(path, R_OK) == 0) return true;
-    const char *slash = strrchr(tokenizer, '/');
-    int folder = slash != NULL ? (int)(slash - tokenizer) : 1;
-    length = snprintf(path, bytes, "%.*s/tokenizer_config.json", folder, slash != NULL ? tokenizer : ".");
-    return length > 0 && (size_t)length < bytes && access(path, R_OK) == 0;
-}
-
-/* What the tokenizer's config says, else what the model's does. */
-static enum mt_status find_special(struct mt_corpus *corpus, const char *tokenizer,
-                                   const struct mt_hf_config *config)
-{
-    char path[4096];
-    struct mt_hf_tokenizer_config said = {0};
-    if (find_tokenizer_config(tokenizer, path, sizeof path)) {
-        enum mt_status status = mt_hf_tokenizer_config_read(corpus->ctx, path, &said);
-        if (status != MT_OK) return status;
-    }
-    corpus->special.bos = id_of(corpus->tokenizer, said.bos_token, config->bos);
-    corpus->special.eos =
-        id_of(corpus->tokenizer, said.eos_token, config->eos_count > 0 ? config->eos[0] : -1);
-    corpus->special.pad = id_of(corpus->tokenizer, said.pad_token, config->pad);
-    mt_hf_tokenizer_config_free(&said);
-    return MT_OK;
-}
+#include "train/special_ids.h"
 
 // ------------------------------------------------------------------ files and their parts
 
@@ -195,7 +154,8 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
     const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
     *corpus = (struct mt_corpus){.ctx = ctx, .vocabulary = config->vocab_size};
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
-    if (status == MT_OK) status = find_special(corpus, tokenizer, config);
+    if (status == MT_OK)
+        status = mt_special_ids_find(ctx, corpus->tokenizer, tokenizer, config, &corpus->special);
     if (status == MT_OK)
         status = mt_chat_template_read(ctx, templates, settings->template_name, &corpus->template);
     if (status == MT_OK) status = open_datasets(corpus, settings);

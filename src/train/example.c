@@ -133,21 +133,26 @@ static enum mt_status add_token(struct mt_example_maker *maker, enum mt_piece_ki
                    name);
 }
 
+/* Encodes the piece at `first`, and those it is encoded together with; returns the one after them. */
+static enum mt_status encode_next(struct mt_example_maker *maker, size_t first, struct mt_id_list *ids,
+                                  size_t *next)
+{
+    const struct mt_piece *pieces = maker->pieces.data;
+    bool trained = pieces[first].trained;
+    *next = first + 1;
+    if (!is_text(&pieces[first])) return add_token(maker, pieces[first].kind, ids);
+    while (*next < maker->pieces.count && is_text(&pieces[*next]) && pieces[*next].trained == trained)
+        (*next)++;
+    return encode_run(maker, pieces + first, *next - first, ids);
+}
+
 /* All pieces to ids; labels hold for now the ids themselves where they are trained on. */
 static enum mt_status encode_pieces(struct mt_example_maker *maker, struct mt_example *example)
 {
-    const struct mt_piece *pieces = maker->pieces.data;
-    size_t total = maker->pieces.count;
     enum mt_status status = MT_OK;
-    for (size_t first = 0, next = 0; status == MT_OK && first < total; first = next) {
-        bool trained = pieces[first].trained;
-        next = first + 1;
-        if (is_text(&pieces[first])) {
-            while (next < total && is_text(&pieces[next]) && pieces[next].trained == trained) next++;
-            status = encode_run(maker, pieces + first, next - first, &example->ids);
-        } else {
-            status = add_token(maker, pieces[first].kind, &example->ids);
-        }
+    for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next) {
+        bool trained = maker->pieces.data[first].trained;
+        status = encode_next(maker, first, &example->ids, &next);
         while (status == MT_OK && example->labels.count < example->ids.count) {
             int32_t id = example->ids.data[example->labels.count];
             status = mt_id_list_append(&example->labels, trained ? id : MT_NO_LABEL);
@@ -170,6 +175,17 @@ static enum mt_status check_ids(const struct mt_example_maker *maker, const stru
             row->file, (unsigned long long)row->line, (long)example->ids.data[i], (long long)vocabulary - 1);
     }
     return MT_OK;
+}
+
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_turn *turns, size_t count,
+                                 struct mt_id_list *ids)
+{
+    maker->pieces.count = 0;
+    enum mt_status status =
+        mt_chat_template_render(maker->options.template, turns, count, true, &maker->pieces);
+    for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next)
+        status = encode_next(maker, first, ids, &next);
+    return status;
 }
 
 /* Cuts the end off and counts what is lost. */

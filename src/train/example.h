@@ -80,4 +80,11 @@ enum mt_status mt_example_check_source(struct mt_context *ctx, const struct mt_e
 enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_example_source *source,
                                const struct mt_row *row, struct mt_example *example);
 
+/*
+ * Appends the ids of a conversation that waits for an answer, encoded as a prompt is when it is trained on.
+ * MT_ERR_USAGE when the template cannot say it.
+ */
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_turn *turns, size_t count,
+                                 struct mt_id_list *ids);
+
 #endif

@@ -293,6 +293,57 @@ static void queries_before_the_first_key_see_nothing(void **state)
     finish(test);
 }
 
+static void expect_failure(struct attention_test *test, const struct mt_attention_forward_args *args,
+                           enum mt_status status, const char *word)
+{
+    assert_int_equal(mt_attention_forward(test->device, args), status);
+    assert_non_null(strstr(test->ctx.message, word));
+}
+
+/* Keys in stretches of a larger tensor, as a cache has them, out of order: the same bits as packed. */
+static void keys_may_lie_apart(void **state)
+{
+    (void)state;
+    struct attention_test *test = start();
+    static float keys[40 * KV_HEADS * WIDTH];
+    static float values[40 * KV_HEADS * VALUE];
+    static float packed[sizeof test->out / sizeof test->out[0]];
+    int32_t starts[2] = {21, 3};
+    test->offsets[1] = 5;
+    test->offsets[2] = 12;
+    struct mt_attention_forward_args args = forward_arguments(test, 0, 12, 2);
+    assert_int_equal(mt_attention_forward(test->device, &args), MT_OK);
+    memcpy(packed, test->out, sizeof packed);
+    memset(keys, 0xFF, sizeof keys); // NaN: what nobody may read
+    memset(values, 0xFF, sizeof values);
+    struct mt_tensor all_keys = mt_tensor_3d(keys, MT_F32, 40, KV_HEADS, WIDTH);
+    struct mt_tensor all_values = mt_tensor_3d(values, MT_F32, 40, KV_HEADS, VALUE);
+    for (int b = 0; b < 2; b++) {
+        int32_t count = test->offsets[b + 1] - test->offsets[b];
+        const struct mt_copy_args copies[] = {
+            {.x = mt_tensor_rows(&args.k, test->offsets[b], count),
+             .y = mt_tensor_rows(&all_keys, starts[b], count)},
+            {.x = mt_tensor_rows(&args.v, test->offsets[b], count),
+             .y = mt_tensor_rows(&all_values, starts[b], count)},
+        };
+        assert_int_equal(mt_copy(test->device, &copies[0]), MT_OK);
+        assert_int_equal(mt_copy(test->device, &copies[1]), MT_OK);
+    }
+    args.k = all_keys;
+    args.v = all_values;
+    args.k_starts = mt_tensor_1d(starts, MT_I32, 2);
+    memset(test->out, 0xFF, sizeof test->out);
+    assert_int_equal(mt_attention_forward(test->device, &args), MT_OK);
+    assert_memory_equal(packed, test->out, 12 * Q_HEADS * VALUE * sizeof(float));
+    starts[1] = 34; // seven keys, of which six are there
+    expect_failure(test, &args, MT_ERR_USAGE, "k_starts[1] is 34");
+    starts[1] = -1;
+    expect_failure(test, &args, MT_ERR_USAGE, "k_starts[1] is -1");
+    args.k_starts.dim[0] = 1;
+    expect_failure(test, &args, MT_ERR_SHAPE, "k_starts");
+    finish(test);
+}
+
 static void a_nan_is_not_hidden(void **state)
 {
     (void)state;
@@ -306,13 +357,6 @@ static void a_nan_is_not_hidden(void **state)
     assert_true(isnan(test->lse[7 * Q_HEADS]));
     assert_true(isfinite(test->lse[7 * Q_HEADS + Q_HEADS - 1]));
     finish(test);
-}
-
-static void expect_failure(struct attention_test *test, const struct mt_attention_forward_args *args,
-                           enum mt_status status, const char *word)
-{
-    assert_int_equal(mt_attention_forward(test->device, args), status);
-    assert_non_null(strstr(test->ctx.message, word));
 }
 
 static void wrong_forward_arguments(void **state)
@@ -399,6 +443,7 @@ int main(void)
         cmocka_unit_test(windows),
         cmocka_unit_test(a_cache_gives_the_same_answer),
         cmocka_unit_test(queries_before_the_first_key_see_nothing),
+        cmocka_unit_test(keys_may_lie_apart),
         cmocka_unit_test(a_nan_is_not_hidden),
         cmocka_unit_test(wrong_forward_arguments),
         cmocka_unit_test(wrong_backward_arguments),

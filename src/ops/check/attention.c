@@ -4,9 +4,9 @@
 
 #include "ops/check/check.h"
 
-/* Offsets of B sequences over exactly `rows` rows. */
-static enum mt_status check_sequences(const struct mt_device *device, const char *name,
-                                      const struct mt_tensor *offsets, int64_t entries, int64_t rows)
+/* Offsets of B sequences. */
+static enum mt_status check_rising(const struct mt_device *device, const char *name,
+                                   const struct mt_tensor *offsets, int64_t entries, int64_t most)
 {
     enum mt_status status = mt_check_1d(device, name, offsets, MT_CHECK_INDEX, entries);
     if (status != MT_OK) return status;
@@ -14,7 +14,14 @@ static enum mt_status check_sequences(const struct mt_device *device, const char
         return mt_fail(device->ctx, MT_ERR_SHAPE, "%s is empty, expected one entry more than sequences",
                        name);
     }
-    status = mt_check_offsets(device, name, offsets, rows);
+    return mt_check_offsets(device, name, offsets, most);
+}
+
+/* The same over exactly `rows` rows. */
+static enum mt_status check_sequences(const struct mt_device *device, const char *name,
+                                      const struct mt_tensor *offsets, int64_t entries, int64_t rows)
+{
+    enum mt_status status = check_rising(device, name, offsets, entries, rows);
     if (status != MT_OK || device->memory == MT_MEMORY_DEVICE) return status;
     int32_t last = ((const int32_t *)offsets->data)[offsets->dim[0] - 1];
     if (last == rows) return MT_OK;
@@ -22,10 +29,32 @@ static enum mt_status check_sequences(const struct mt_device *device, const char
                    rows);
 }
 
-/* What forward and backward both take. */
+/* Keys of each sequence in a stretch of its own, somewhere in `rows` rows. */
+static enum mt_status check_stretches(const struct mt_device *device, const struct mt_tensor *k_offsets,
+                                      const struct mt_tensor *k_starts, int64_t sequences, int64_t rows)
+{
+    enum mt_status status = check_rising(device, "k_offsets", k_offsets, sequences + 1, INT32_MAX);
+    if (status != MT_OK) return status;
+    status = mt_check_1d(device, "k_starts", k_starts, MT_CHECK_INDEX, sequences);
+    if (status != MT_OK || device->memory == MT_MEMORY_DEVICE) return status;
+    const int32_t *offsets = k_offsets->data;
+    const int32_t *starts = k_starts->data;
+    for (int64_t b = 0; b < sequences; b++) {
+        int64_t keys = (int64_t)offsets[b + 1] - offsets[b];
+        if (starts[b] >= 0 && starts[b] + keys <= rows) continue;
+        return mt_fail(device->ctx, MT_ERR_USAGE,
+                       "k_starts[%" PRId64 "] is %" PRId32 ", with %" PRId64 " keys, but k has %" PRId64
+                       " rows",
+                       b, starts[b], keys, rows);
+    }
+    return MT_OK;
+}
+
+/* What forward and backward both take; k_starts is NULL for backward. */
 static enum mt_status check_inputs(const struct mt_device *device, const struct mt_tensor *q,
                                    const struct mt_tensor *k, const struct mt_tensor *v,
-                                   const struct mt_tensor *q_offsets, const struct mt_tensor *k_offsets)
+                                   const struct mt_tensor *q_offsets, const struct mt_tensor *k_offsets,
+                                   const struct mt_tensor *k_starts)
 {
     enum mt_status status = mt_check_3d(device, "q", q, MT_CHECK_FLOAT, MT_ANY, MT_ANY, MT_ANY);
     if (status != MT_OK) return status;
@@ -40,6 +69,8 @@ static enum mt_status check_inputs(const struct mt_device *device, const struct 
     }
     status = check_sequences(device, "q_offsets", q_offsets, MT_ANY, q->dim[0]);
     if (status != MT_OK) return status;
+    if (k_starts != NULL && mt_tensor_present(k_starts))
+        return check_stretches(device, k_offsets, k_starts, q_offsets->dim[0] - 1, k->dim[0]);
     return check_sequences(device, "k_offsets", k_offsets, q_offsets->dim[0], k->dim[0]);
 }
 
@@ -54,8 +85,8 @@ static enum mt_status check_scalars(const struct mt_device *device, float scale,
 enum mt_status mt_check_attention_forward(const struct mt_device *device,
                                           const struct mt_attention_forward_args *args)
 {
-    enum mt_status status =
-        check_inputs(device, &args->q, &args->k, &args->v, &args->q_offsets, &args->k_offsets);
+    enum mt_status status = check_inputs(device, &args->q, &args->k, &args->v, &args->q_offsets,
+                                         &args->k_offsets, &args->k_starts);
     if (status != MT_OK) return status;
     int64_t queries = args->q.dim[0];
     int64_t heads = args->q.dim[1];
@@ -72,7 +103,7 @@ enum mt_status mt_check_attention_backward(const struct mt_device *device,
                                            const struct mt_attention_backward_args *args)
 {
     enum mt_status status =
-        check_inputs(device, &args->q, &args->k, &args->v, &args->q_offsets, &args->k_offsets);
+        check_inputs(device, &args->q, &args->k, &args->v, &args->q_offsets, &args->k_offsets, NULL);
     if (status != MT_OK) return status;
     const int64_t *q = args->q.dim;
     const int64_t *k = args->k.dim;

@@ -405,11 +405,12 @@ size_t MT_CPU(attention_forward_scratch)(const struct mt_device *device, const v
            (size_t)device->threads * workspace_bytes(&shape, false);
 }
 
-/* Threads worth waking: little work stays with one. */
+/* Threads worth waking: little work stays with one. Of k, which may be a large cache, `keys` rows are read.
+ */
 static int attention_threads(const struct mt_device *device, const struct mt_tensor *q,
-                             const struct mt_tensor *k)
+                             const struct mt_tensor *k, int64_t keys)
 {
-    return cpu_threads(device, mt_tensor_count(q) + mt_tensor_count(k));
+    return cpu_threads(device, mt_tensor_count(q) + keys * k->dim[1] * k->dim[2]);
 }
 
 enum mt_status MT_CPU(attention_forward)(struct mt_device *device, const void *args)
@@ -421,12 +422,13 @@ enum mt_status MT_CPU(attention_forward)(struct mt_device *device, const void *a
 
     struct attention_shape shape =
         attention_shape_of(&a->q, &a->k, &a->v, &a->q_offsets, &a->k_offsets, a->window);
+    if (mt_tensor_present(&a->k_starts)) shape.k_starts = a->k_starts.data;
     struct sequence_piece *pieces = device->scratch.data;
     int64_t count = attention_cut(shape.q_offsets, shape.sequences, shape.queries, pieces);
     char *workspaces = (char *)device->scratch.data +
                        round_to_line(attention_pieces_bytes(a->q.dim[0], shape.sequences, shape.queries));
     size_t stride = workspace_bytes(&shape, false);
-    int threads = attention_threads(device, &a->q, &a->k);
+    int threads = attention_threads(device, &a->q, &a->k, shape.k_offsets[shape.sequences]);
     int64_t heads = heads_together(&shape, count, threads);
     int64_t tasks = shape.kv_heads / heads; // of a piece
 #pragma omp parallel num_threads(threads)
@@ -672,7 +674,7 @@ enum mt_status MT_CPU(attention_backward)(struct mt_device *device, const void *
     struct attention_shape shape =
         attention_shape_of(&a->q, &a->k, &a->v, &a->q_offsets, &a->k_offsets, a->window);
     char *workspaces = (char *)device->scratch.data + backward_pieces_bytes(a, &shape);
-    int threads = attention_threads(device, &a->q, &a->k);
+    int threads = attention_threads(device, &a->q, &a->k, a->k.dim[0]);
     if (one_pass_is_faster(&shape, threads)) {
         backward_in_one_pass(a, &shape, threads, workspaces);
     } else {

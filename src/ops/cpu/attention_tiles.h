@@ -28,6 +28,7 @@ struct attention_shape {
     int64_t sequences;
     const int32_t *q_offsets; // [sequences+1]
     const int32_t *k_offsets; // [sequences+1]
+    const int32_t *k_starts;  // [sequences], or NULL: at the offsets
 };
 
 /* A piece of a sequence: a tile of its queries, or of its keys. */
@@ -85,12 +86,12 @@ static inline struct query_tile attention_tile(const struct attention_shape *sha
 {
     int64_t q_start = shape->q_offsets[piece.sequence];
     int64_t queries = shape->q_offsets[piece.sequence + 1] - q_start;
-    int64_t k_start = shape->k_offsets[piece.sequence];
-    int64_t keys = shape->k_offsets[piece.sequence + 1] - k_start;
+    int64_t k_offset = shape->k_offsets[piece.sequence];
+    int64_t keys = shape->k_offsets[piece.sequence + 1] - k_offset;
     struct query_tile tile = {
         .q_first = q_start + piece.first,
         .queries = cpu_min(shape->queries, queries - piece.first),
-        .k_first = k_start,
+        .k_first = shape->k_starts != NULL ? shape->k_starts[piece.sequence] : k_offset,
         .position = piece.first + keys - queries,
     };
     tile.key_low = shape->window > 0 ? attention_max(0, tile.position - shape->window + 1) : 0;

@@ -120,6 +120,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     int64_t head = blockIdx.y;
     int64_t key_head = head / (a.q.dim[1] / a.k.dim[1]);
     struct sequence s = sequence_at(a.q_offsets, a.k_offsets, b);
+    if (a.k_starts.rank != 0) s.k_first = cuda_int1(a.k_starts, b);
     struct forward_memory m = memory_at(shared_memory, width, value, keys);
     load_tile(m.q, width, a.q, s.q_first + query, s.q_first + s.queries, head, QUERIES);
     for (int e = (int)threadIdx.x; e < QUERIES * value; e += CUDA_THREADS) m.out[e] = 0.0f;

@@ -80,6 +80,7 @@ enum mt_status mt_ref_attention_forward(struct mt_device *device, const void *ar
     const struct mt_attention_forward_args *a = args;
     for (int64_t b = 0; b + 1 < a->q_offsets.dim[0]; b++) {
         struct sequence s = sequence_at(&a->q_offsets, &a->k_offsets, b);
+        if (mt_tensor_present(&a->k_starts)) s.k_first = ref_int1(&a->k_starts, b);
         for (int64_t i = 0; i < s.queries; i++) {
             struct key_range keys = seen_by(&s, i, a->window);
             keys.first += s.k_first;

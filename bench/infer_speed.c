@@ -1,0 +1,114 @@
+/*
+ * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]
+ *
+ * For each number of slots (1, 4 and 16 by default) so many prompts of PROMPT tokens (512) are read, and NEW
+ * tokens (32) written for each. Printed are tokens a second: of prompts until the first token of the last one
+ * is there, and of answers from then on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "infer/engine.h"
+
+#define MOST_SLOTS 256
+
+struct bench {
+    int64_t slots, prompt, answer;
+    int32_t *ids;
+    int64_t begun;     // sequences that have a first token
+    double last_begun; // when the last of them had it
+};
+
+static enum mt_status take_token(void *self, int32_t id, bool *stop)
+{
+    struct bench *bench = self;
+    (void)id;
+    (void)stop;
+    if (bench->begun < bench->slots) {
+        bench->begun++;
+        bench->last_begun = mt_clock_seconds();
+    }
+    return MT_OK;
+}
+
+static enum mt_status measure(struct mt_engine *engine, struct bench *bench)
+{
+    static struct mt_generation requests[MOST_SLOTS];
+    enum mt_status status = MT_OK;
+    for (int64_t i = 0; status == MT_OK && i < bench->slots; i++) {
+        requests[i] = (struct mt_generation){.ids = bench->ids + i * bench->prompt,
+                                             .count = bench->prompt,
+                                             .sampling = {.top_p = 1.0, .repetition_penalty = 1.0},
+                                             .max_new = bench->answer,
+                                             .self = bench,
+                                             .token = take_token};
+        status = mt_engine_add_generation(engine, &requests[i]);
+    }
+    double start = mt_clock_seconds();
+    int64_t before = 0; // tokens written while prompts were still read
+    for (bool working = true; status == MT_OK && working;) {
+        status = mt_engine_step(engine, &working);
+        if (bench->begun < bench->slots || before == 0) before = mt_engine_counts(engine).generated_tokens;
+    }
+    double end = mt_clock_seconds();
+    double reading = bench->last_begun - start;
+    double writing = end - bench->last_begun;
+    int64_t written = mt_engine_counts(engine).generated_tokens - before;
+    if (status != MT_OK) return status;
+    printf("%3lld slots: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
+           (double)(bench->slots * bench->prompt) / reading, (double)written / writing);
+    return MT_OK;
+}
+
+static enum mt_status run(struct mt_context *ctx, const char *directory, int threads, struct bench *bench)
+{
+    struct mt_engine_options options = {.slots = bench->slots, .positions = bench->prompt + bench->answer};
+    struct mt_model_options model_options = {0};
+    struct mt_device *device = NULL;
+    struct mt_model *model = NULL;
+    struct mt_engine *engine = NULL;
+    mt_engine_model_options(&options, &model_options);
+    enum mt_status status = mt_device_create(ctx, "cpu", threads, &device);
+    if (status == MT_OK) status = mt_model_open(device, directory, &model_options, &model);
+    if (status == MT_OK) status = mt_engine_create(model, &options, &engine);
+    if (status == MT_OK) {
+        uint64_t vocabulary = (uint64_t)mt_model_description(model)->vocabulary;
+        for (int64_t i = 0; i < bench->slots * bench->prompt; i++)
+            bench->ids[i] = (int32_t)mt_rng_below(1, 2, (uint64_t)i, vocabulary);
+        status = measure(engine, bench);
+    }
+    mt_engine_destroy(engine);
+    mt_model_close(model);
+    mt_device_destroy(device);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct mt_context ctx;
+    static const char *const usual[] = {"1", "4", "16"};
+    mt_context_init(&ctx, NULL);
+    if (argc < 2) {
+        (void)fprintf(stderr, "usage: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]\n");
+        return 2;
+    }
+    int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
+    struct bench sizes = {.prompt = argc > 3 ? strtol(argv[3], NULL, 10) : 512,
+                          .answer = argc > 4 ? strtol(argv[4], NULL, 10) : 32};
+    int count = argc > 5 ? argc - 5 : 3;
+    for (int i = 0; i < count; i++) {
+        struct bench bench = sizes;
+        bench.slots = strtol(argc > 5 ? argv[5 + i] : usual[i], NULL, 10);
+        if (bench.slots < 1 || bench.slots > MOST_SLOTS || bench.prompt < 1 || bench.answer < 2) return 2;
+        bench.ids = calloc((size_t)(bench.slots * bench.prompt), sizeof *bench.ids);
+        if (bench.ids == NULL) return 1;
+        enum mt_status status = run(&ctx, argv[1], threads, &bench);
+        free(bench.ids);
+        if (status == MT_OK) continue;
+        (void)fprintf(stderr, "infer_speed: %s\n", ctx.message);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,306 @@
+/* metier generate: prompts in, answers out, many at a time. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "cli/infer.h"
+#include "cli/verbs.h"
+#include "formats/json_text.h"
+#include "train/interrupt.h"
+
+#define BATCH       8
+#define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most
+
+struct settings {
+    struct infer_settings infer;
+    const char *prompt;
+    const char *in;
+    const char *out;
+    bool ids; // write token ids, too
+    bool quiet;
+};
+
+struct generator;
+
+/* One answer on its way. */
+struct job {
+    struct generator *generator;
+    struct mt_generation request;
+    struct mt_id_list ids; // of the prompt
+    struct mt_answer answer;
+    size_t shown; // bytes of the answer already printed
+    bool finished;
+    enum mt_finish why;
+};
+
+struct generator {
+    struct mt_context *ctx;
+    const struct settings *settings;
+    struct mt_session session;
+    struct mt_dataset *dataset; // NULL: --prompt
+    struct mt_row row;
+    uint64_t rows, started, written;
+    struct job *jobs; // [job_count]: row i is in job i % job_count
+    size_t job_count;
+    struct mt_file_writer writer; // --out
+    struct mt_json_text line;
+    struct mt_progress progress;
+    struct mt_interrupt interrupt;
+    double start;
+};
+
+// ------------------------------------------------------------------ answers
+
+static bool streams(const struct generator *g)
+{
+    return g->dataset == NULL && g->settings->out == NULL;
+}
+
+static enum mt_status show(struct job *job)
+{
+    const struct mt_answer *answer = &job->answer;
+    if (answer->settled <= job->shown) return MT_OK;
+    (void)fwrite(answer->text.data + job->shown, 1, answer->settled - job->shown, stdout);
+    job->shown = answer->settled;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
+    return mt_fail(job->generator->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+static enum mt_status take_token(void *self, int32_t id, bool *stop)
+{
+    struct job *job = self;
+    enum mt_status status = mt_answer_push(&job->answer, id);
+    *stop = job->answer.stopped;
+    return status == MT_OK && streams(job->generator) ? show(job) : status;
+}
+
+static enum mt_status take_end(void *self, enum mt_finish why)
+{
+    struct job *job = self;
+    job->finished = true;
+    job->why = why;
+    enum mt_status status = mt_answer_end(&job->answer);
+    return status == MT_OK && streams(job->generator) ? show(job) : status;
+}
+
+static const char *finish_name(const struct job *job)
+{
+    if (job->answer.stopped) return "stop";
+    return job->why == MT_FINISH_LENGTH ? "length" : "eos";
+}
+
+static enum mt_status compose(struct mt_json_text *line, const struct job *job, uint64_t index, bool ids)
+{
+    const struct mt_answer *answer = &job->answer;
+    line->length = 0;
+    enum mt_status status = mt_json_text_format(line, "{\"index\": %" PRIu64 ", \"text\": ", index);
+    if (status == MT_OK) status = mt_json_text_bytes(line, answer->text.data, answer->text.count);
+    if (status == MT_OK) {
+        status = mt_json_text_format(line, ", \"tokens\": %zu, \"prompt_tokens\": %zu, \"finish\": \"%s\"",
+                                     answer->ids.count, job->ids.count, finish_name(job));
+    }
+    for (size_t i = 0; ids && status == MT_OK && i < answer->ids.count; i++) {
+        status = mt_json_text_format(line, "%s%" PRId32, i == 0 ? ", \"ids\": [" : ", ", answer->ids.data[i]);
+    }
+    if (ids && status == MT_OK)
+        status = mt_json_text_format(line, "%s]", answer->ids.count == 0 ? ", \"ids\": [" : "");
+    return status == MT_OK ? mt_json_text_format(line, "}\n") : status;
+}
+
+/* Writes what is finished, in the order of the rows. */
+static enum mt_status write_finished(struct generator *g)
+{
+    enum mt_status status = MT_OK;
+    while (status == MT_OK && g->written < g->started && g->jobs[g->written % g->job_count].finished) {
+        const struct job *job = &g->jobs[g->written % g->job_count];
+        if (!streams(g)) status = compose(&g->line, job, g->written, g->settings->ids);
+        if (status != MT_OK) return status;
+        if (g->settings->out != NULL) {
+            status = mt_file_writer_write(&g->writer, g->line.bytes, g->line.length);
+        } else if (!streams(g)) {
+            (void)fwrite(g->line.bytes, 1, g->line.length, stdout);
+            if (fflush(stdout) != 0 || ferror(stdout))
+                status = mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+        }
+        g->written++;
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ prompts
+
+static enum mt_status encode_prompt(struct generator *g, uint64_t index, struct mt_id_list *ids)
+{
+    const char *prompt = g->settings->prompt;
+    if (g->dataset != NULL) {
+        enum mt_status status = mt_dataset_read(g->dataset, index, &g->row);
+        if (status == MT_OK) status = mt_session_encode_row(&g->session, &g->row, ids);
+        // What a row itself does wrong already says where it is.
+        if (status != MT_ERR_USAGE) return status;
+        return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
+    }
+    if (g->session.template == NULL) return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
+    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt, .bytes = strlen(prompt)};
+    return mt_session_encode_turns(&g->session, &turn, 1, ids);
+}
+
+static enum mt_status start_job(struct generator *g)
+{
+    uint64_t index = g->started;
+    struct job *job = &g->jobs[index % g->job_count];
+    enum mt_status status = mt_answer_clear(&job->answer);
+    job->ids.count = 0;
+    job->shown = 0;
+    job->finished = false;
+    if (status == MT_OK) status = encode_prompt(g, index, &job->ids);
+    if (status != MT_OK) return status;
+    job->request = infer_request(&g->settings->infer, &g->session);
+    job->request.ids = job->ids.data;
+    job->request.count = (int64_t)job->ids.count;
+    job->request.number = index;
+    job->request.self = job;
+    job->request.token = take_token;
+    job->request.finished = take_end;
+    status = mt_engine_add_generation(g->session.engine, &job->request);
+    if (status != MT_OK && g->dataset != NULL)
+        return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
+    if (status == MT_OK) g->started++;
+    return status;
+}
+
+static enum mt_status run_jobs(struct generator *g)
+{
+    enum mt_status status = MT_OK;
+    bool working = true;
+    while (status == MT_OK && (g->written < g->rows) && mt_interrupt_seen(&g->interrupt) == 0) {
+        while (status == MT_OK && g->started < g->rows && g->started - g->written < g->job_count)
+            status = start_job(g);
+        if (status == MT_OK) status = mt_engine_step(g->session.engine, &working);
+        if (status == MT_OK) status = write_finished(g);
+        struct mt_engine_counts counts = mt_engine_counts(g->session.engine);
+        double seconds = mt_clock_seconds() - g->start;
+        if (seconds > 0.0) mt_progress_rate(&g->progress, (double)counts.generated_tokens / seconds);
+        mt_progress_update(&g->progress, (int64_t)g->written);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ the whole
+
+static enum mt_status open_jobs(struct generator *g)
+{
+    void *memory = NULL;
+    g->rows = g->dataset != NULL ? mt_dataset_rows(g->dataset) : 1;
+    g->job_count = (size_t)g->settings->infer.batch * JOBS_A_SLOT;
+    enum mt_status status = mt_allocate_array(g->ctx, g->job_count, sizeof *g->jobs, &memory);
+    g->jobs = memory;
+    const char *const *stops = g->settings->infer.stops.count > 0 ? g->settings->infer.stops.item : NULL;
+    for (size_t i = 0; status == MT_OK && i < g->job_count; i++) {
+        g->jobs[i].generator = g;
+        g->jobs[i].ids.ctx = g->ctx;
+        status = mt_answer_create(g->ctx, g->session.tokenizer, stops, &g->jobs[i].answer);
+    }
+    return status;
+}
+
+static void close_all(struct generator *g)
+{
+    for (size_t i = 0; g->jobs != NULL && i < g->job_count; i++) {
+        mt_answer_free(&g->jobs[i].answer);
+        if (g->jobs[i].ids.ctx != NULL) mt_id_list_free(&g->jobs[i].ids);
+    }
+    mt_release(g->ctx, g->jobs, g->job_count * sizeof *g->jobs);
+    mt_json_text_free(&g->line);
+    mt_row_free(&g->row);
+    mt_dataset_close(g->dataset);
+    mt_session_close(&g->session);
+    mt_file_writer_abandon(&g->writer);
+}
+
+static void report(const struct generator *g)
+{
+    struct mt_engine_counts counts = mt_engine_counts(g->session.engine);
+    double seconds = mt_clock_seconds() - g->start;
+    (void)fprintf(stderr,
+                  "%" PRIu64 " answers: %" PRId64 " tokens read, %" PRId64
+                  " written in %.1f s, %.1f a second\n",
+                  g->written, counts.prompt_tokens, counts.generated_tokens, seconds,
+                  seconds > 0.0 ? (double)counts.generated_tokens / seconds : 0.0);
+}
+
+static enum mt_status run(struct generator *g)
+{
+    const struct settings *settings = g->settings;
+    enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
+    if (status == MT_OK && settings->in != NULL) {
+        const struct mt_dataset_options plain = {0};
+        status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);
+    }
+    if (status == MT_OK) status = open_jobs(g);
+    if (status == MT_OK && settings->out != NULL)
+        status = mt_file_writer_open(g->ctx, settings->out, &g->writer);
+    if (status != MT_OK) return status;
+    bool shown = !settings->quiet && g->dataset != NULL;
+    mt_progress_start(&g->progress, &(struct mt_progress_options){.stream = shown ? stderr : NULL,
+                                                                  .label = "answers",
+                                                                  .unit = "tok",
+                                                                  .total = (int64_t)g->rows});
+    g->start = mt_clock_seconds();
+    status = run_jobs(g);
+    mt_progress_finish(&g->progress);
+    if (status != MT_OK) return status;
+    if (streams(g)) printf("\n");
+    if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
+    if (!settings->quiet) report(g);
+    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
+    return mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
+                            const struct cli_arguments *arguments)
+{
+    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "a model folder is missing");
+    if (arguments->positional_count > 1)
+        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
+    if ((settings->prompt == NULL) == (settings->in == NULL))
+        return mt_fail(ctx, MT_ERR_USAGE, "give one of --prompt TEXT and --in FILE");
+    return infer_check(ctx, &settings->infer);
+}
+
+int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct settings settings = {0};
+    infer_settings_init(&settings.infer);
+    settings.infer.batch = BATCH;
+    struct cli_option options[INFER_OPTIONS + 6] = {
+        {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
+        {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
+        {"--out", CLI_TEXT, &settings.out, "FILE", "where the answers go, as JSONL (standard output)"},
+        {"--batch", CLI_INTEGER, &settings.infer.batch, "N",
+         "answers computed together (8, and 1 for --prompt)"},
+        {"--ids", CLI_FLAG, &settings.ids, NULL, "also write the ids of each answer's tokens"},
+        {"--quiet", CLI_FLAG, &settings.quiet, NULL, "no progress and no summary"},
+    };
+    infer_options(&settings.infer, options + 6);
+    struct cli_arguments arguments;
+    enum mt_status status = cli_parse(ctx, verb, options, INFER_OPTIONS + 6, argc, argv, &arguments);
+    if (status == MT_OK && arguments.help_shown) return 0;
+    if (status == MT_OK) status = check(ctx, &settings, &arguments);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    settings.infer.directory = arguments.positional[0];
+    if (settings.prompt != NULL) settings.infer.batch = 1;
+    struct generator generator = {.ctx = ctx, .settings = &settings};
+    mt_row_init(ctx, &generator.row);
+    mt_json_text_init(&generator.line, ctx);
+    mt_interrupt_begin(&generator.interrupt); // before the device makes threads
+    status = run(&generator);
+    int signal = generator.interrupt.seen;
+    mt_interrupt_end(&generator.interrupt);
+    close_all(&generator);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    return signal != 0 ? 128 + signal : 0;
+}

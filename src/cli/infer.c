@@ -1,0 +1,101 @@
+/* Options of generating, and what they open. */
+#include "cli/infer.h"
+
+#include <inttypes.h>
+
+#include "cli/train.h"
+
+#define ARENA_BLOCK_BYTES 4096
+#define MAX_NEW           256
+#define MOST_THREADS      4096
+#define MOST_SEQUENCES    4096
+
+void infer_settings_init(struct infer_settings *settings)
+{
+    *settings = (struct infer_settings){.device = "cpu",
+                                        .batch = 1,
+                                        .temperature = -1.0,
+                                        .top_p = -1.0,
+                                        .top_k = -1,
+                                        .repetition_penalty = -1.0};
+}
+
+void infer_options(struct infer_settings *settings, struct cli_option *options)
+{
+    const struct cli_option common[INFER_OPTIONS] = {
+        {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
+        {"--template", CLI_TEXT, &settings->template_name, "NAME", "a chat template: a name or a file"},
+        {"--temperature", CLI_REAL, &settings->temperature, "T", "0: always the most likely token"},
+        {"--top-p", CLI_REAL, &settings->top_p, "P", "draw from the likeliest tokens with this probability"},
+        {"--top-k", CLI_INTEGER, &settings->top_k, "K", "draw from the K likeliest tokens; 0: from all"},
+        {"--repetition-penalty", CLI_REAL, &settings->repetition_penalty, "X",
+         "above 1: against tokens already there"},
+        {"--seed", CLI_INTEGER, &settings->seed, "S", "of the draws (0)"},
+        {"--max-new", CLI_INTEGER, &settings->max_new, "N", "tokens of an answer at the most (256)"},
+        {"--stop", CLI_LIST, &settings->stops, "TEXT", "ends an answer; may come several times"},
+        {"--context", CLI_INTEGER, &settings->context, "N",
+         "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME", "cpu or ref (cpu)"},
+        {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
+    };
+    for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
+}
+
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings)
+{
+    if (settings->threads < 0 || settings->threads > MOST_THREADS)
+        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to %d", settings->threads,
+                       MOST_THREADS);
+    if (settings->batch < 1 || settings->batch > MOST_SEQUENCES)
+        return mt_fail(ctx, MT_ERR_USAGE, "--batch is %" PRId64 ", expected 1 to %d", settings->batch,
+                       MOST_SEQUENCES);
+    if (settings->context < 0 || settings->context > INT32_MAX / settings->batch)
+        return mt_fail(ctx, MT_ERR_USAGE, "--context is %" PRId64 ", expected 1 to %" PRId64,
+                       settings->context, INT32_MAX / settings->batch);
+    if (settings->max_new < 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "--max-new is %" PRId64 ", expected 1 or more", settings->max_new);
+    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
+    for (int i = 0; i < settings->stops.count; i++) {
+        if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
+    }
+    return MT_OK;
+}
+
+enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
+                          struct mt_session *session)
+{
+    struct mt_session_options options = {.directory = settings->directory,
+                                         .adapter = settings->adapter,
+                                         .template_name = settings->template_name,
+                                         .device = settings->device,
+                                         .threads = (int)settings->threads,
+                                         .slots = settings->batch,
+                                         .context = settings->context};
+    struct mt_arena arena;
+    enum mt_status status = MT_OK;
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    if (options.template_name != NULL)
+        status = train_find_templates(ctx, &arena, options.template_name, &options.templates);
+    if (status == MT_OK) status = mt_session_open(ctx, &options, session);
+    mt_arena_free(&arena);
+    return status;
+}
+
+struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session)
+{
+    struct mt_sampling sampling = mt_session_sampling(session);
+    int64_t said = session->generation.max_new_tokens;
+    if (settings->temperature >= 0.0) sampling.temperature = settings->temperature;
+    if (settings->top_p >= 0.0) sampling.top_p = settings->top_p;
+    if (settings->top_k >= 0) sampling.top_k = settings->top_k;
+    if (settings->repetition_penalty >= 0.0) sampling.repetition_penalty = settings->repetition_penalty;
+    sampling.seed = (uint64_t)settings->seed;
+    return (struct mt_generation){
+        .sampling = sampling,
+        .max_new = settings->max_new > 0 ? settings->max_new
+                   : said > 0            ? said
+                                         : MAX_NEW,
+        .stop_ids = session->stop_ids.data,
+        .stop_count = session->stop_ids.count,
+    };
+}

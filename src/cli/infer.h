@@ -1,0 +1,43 @@
+/* What metier generate and metier chat share: their options, and the session these open. */
+#ifndef MT_CLI_INFER_H
+#define MT_CLI_INFER_H
+
+#include "cli/cli.h"
+#include "infer/session.h"
+
+struct infer_settings {
+    const char *directory;
+    const char *adapter;
+    const char *template_name;
+    const char *device;
+    int64_t threads;
+    int64_t batch;   // sequences computed together
+    int64_t context; // 0: chosen
+    // Negative: as generation_config.json says.
+    double temperature;
+    double top_p;
+    int64_t top_k;
+    double repetition_penalty;
+    int64_t seed;
+    int64_t max_new; // 0: as generation_config.json says, or 256
+    struct cli_list stops;
+};
+
+#define INFER_OPTIONS 12
+
+/* Defaults, and the options that change them: INFER_OPTIONS entries. */
+void infer_settings_init(struct infer_settings *settings);
+void infer_options(struct infer_settings *settings, struct cli_option *options);
+
+/* Refuses what makes no sense. */
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings);
+
+/* Opens the session. The caller closes. */
+enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
+                          struct mt_session *session);
+
+/* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller.
+ */
+struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session);
+
+#endif

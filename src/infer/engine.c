@@ -1,0 +1,350 @@
+/* The engine: its memory, the line of requests, and the batch of a step. */
+#include "infer/engine.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "infer/engine_parts.h"
+
+#define PIECE_TOKENS 512
+#define LOGIT_ROWS   32 // at the least, so that a scoring does not read the head's weights for every token
+
+static int64_t piece_of(const struct mt_engine_options *options)
+{
+    int64_t piece = options->piece > 0 ? options->piece : PIECE_TOKENS;
+    return piece < options->positions ? piece : options->positions;
+}
+
+void mt_engine_model_options(const struct mt_engine_options *options, struct mt_model_options *model)
+{
+    model->tokens = options->slots + piece_of(options);
+    model->sequences = options->slots;
+    model->positions = options->positions;
+    model->cache = true;
+}
+
+// ------------------------------------------------------------------ making
+
+static enum mt_status take_memory(struct mt_engine *engine)
+{
+    struct mt_context *ctx = engine->ctx;
+    size_t slots = (size_t)engine->slots;
+    size_t tokens = (size_t)engine->tokens;
+    size_t positions = (size_t)engine->positions;
+    void *memory[8] = {NULL};
+    enum mt_status status = mt_allocate_array(ctx, slots, sizeof *engine->slot, &memory[0]);
+    engine->slot = memory[0];
+    if (status == MT_OK) status = mt_allocate_array(ctx, slots, positions * sizeof(int32_t), &memory[1]);
+    engine->slot_ids = memory[1];
+    if (status == MT_OK) status = mt_allocate_array(ctx, tokens, sizeof *engine->ids, &memory[2]);
+    engine->ids = memory[2];
+    if (status == MT_OK) status = mt_allocate_array(ctx, slots + 1, sizeof *engine->offsets, &memory[3]);
+    engine->offsets = memory[3];
+    if (status == MT_OK) status = mt_allocate_array(ctx, slots, sizeof *engine->cached, &memory[4]);
+    engine->cached = memory[4];
+    if (status == MT_OK) status = mt_allocate_array(ctx, slots, sizeof *engine->fed, &memory[5]);
+    engine->fed = memory[5];
+    if (status == MT_OK) status = mt_allocate_array(ctx, tokens, sizeof *engine->wanted, &memory[6]);
+    engine->wanted = memory[6];
+    if (status == MT_OK) status = mt_allocate_array(ctx, tokens, sizeof *engine->row, &memory[7]);
+    engine->row = memory[7];
+    for (int64_t i = 0; status == MT_OK && i < engine->slots; i++)
+        engine->slot[i].ids = engine->slot_ids + i * engine->positions;
+    return status;
+}
+
+static size_t logit_bytes(const struct mt_engine *engine)
+{
+    return (size_t)engine->logit_rows * (size_t)engine->desc->vocabulary * sizeof(float);
+}
+
+static enum mt_status take_logits(struct mt_engine *engine)
+{
+    void *host = NULL;
+    enum mt_status status = mt_device_buffer_create(engine->device, logit_bytes(engine), &engine->logits);
+    if (status == MT_OK && !mt_device_on_host(engine->device))
+        status = mt_allocate(engine->ctx, logit_bytes(engine), &host);
+    engine->host_logits = host;
+    return status;
+}
+
+enum mt_status mt_engine_create(struct mt_model *model, const struct mt_engine_options *options,
+                                struct mt_engine **engine)
+{
+    struct mt_device *device = mt_model_device(model);
+    struct mt_context *ctx = mt_device_context(device);
+    void *memory = NULL;
+    *engine = NULL;
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **engine, &memory);
+    if (status != MT_OK) return status;
+    struct mt_engine *made = memory;
+    made->ctx = ctx;
+    made->model = model;
+    made->device = device;
+    made->desc = mt_model_description(model);
+    made->slots = options->slots;
+    made->positions = options->positions;
+    made->piece = piece_of(options);
+    made->tokens = made->slots + made->piece;
+    made->logit_rows = made->slots > LOGIT_ROWS ? made->slots : LOGIT_ROWS;
+    status = take_memory(made);
+    if (status == MT_OK) status = take_logits(made);
+    if (status == MT_OK) status = mt_sampler_create(ctx, made->desc->vocabulary, &made->sampler);
+    if (status != MT_OK) {
+        mt_engine_destroy(made);
+        return status;
+    }
+    *engine = made;
+    return MT_OK;
+}
+
+void mt_engine_destroy(struct mt_engine *engine)
+{
+    if (engine == NULL) return;
+    struct mt_context *ctx = engine->ctx;
+    size_t slots = (size_t)engine->slots;
+    size_t tokens = (size_t)engine->tokens;
+    mt_sampler_destroy(&engine->sampler);
+    mt_buffer_release(&engine->logits);
+    mt_release(ctx, engine->host_logits, logit_bytes(engine));
+    mt_release(ctx, engine->slot, slots * sizeof *engine->slot);
+    mt_release(ctx, engine->slot_ids, slots * (size_t)engine->positions * sizeof(int32_t));
+    mt_release(ctx, engine->ids, tokens * sizeof *engine->ids);
+    mt_release(ctx, engine->offsets, (slots + 1) * sizeof *engine->offsets);
+    mt_release(ctx, engine->cached, slots * sizeof *engine->cached);
+    mt_release(ctx, engine->fed, slots * sizeof *engine->fed);
+    mt_release(ctx, engine->wanted, tokens * sizeof *engine->wanted);
+    mt_release(ctx, engine->row, tokens * sizeof *engine->row);
+    mt_release(ctx, engine->line, engine->line_capacity * sizeof *engine->line);
+    mt_release(ctx, engine, sizeof *engine);
+}
+
+// ------------------------------------------------------------------ the line
+
+static enum mt_status join(struct mt_engine *engine, struct engine_waiting waiting)
+{
+    if (engine->line_first > 0 && engine->line_first + engine->line_count == engine->line_capacity) {
+        memmove(engine->line, engine->line + engine->line_first, engine->line_count * sizeof *engine->line);
+        engine->line_first = 0;
+    }
+    size_t end = engine->line_first + engine->line_count;
+    if (end == engine->line_capacity) {
+        size_t capacity = end > 0 ? 2 * end : 64;
+        void *line = engine->line;
+        enum mt_status status = mt_reallocate(engine->ctx, engine->line_capacity * sizeof *engine->line,
+                                              capacity * sizeof *engine->line, &line);
+        if (status != MT_OK) return status;
+        engine->line = line;
+        engine->line_capacity = capacity;
+    }
+    engine->line[end] = waiting;
+    engine->line_count++;
+    return MT_OK;
+}
+
+static enum mt_status check_ids(const struct mt_engine *engine, const char *what, const int32_t *ids,
+                                int64_t count)
+{
+    if (count < 1) return mt_fail(engine->ctx, MT_ERR_USAGE, "%s has no tokens", what);
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] >= 0 && ids[i] < engine->desc->vocabulary) continue;
+        return mt_fail(engine->ctx, MT_ERR_USAGE,
+                       "%s has the token %" PRId32 ", but the model's vocabulary ends at %" PRId64, what,
+                       ids[i], engine->desc->vocabulary - 1);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_length(const struct mt_engine *engine, const char *what, int64_t length)
+{
+    if (length <= engine->positions) return MT_OK;
+    return mt_fail(engine->ctx, MT_ERR_USAGE, "%s has %" PRId64 " tokens, there is room for %" PRId64, what,
+                   length, engine->positions);
+}
+
+enum mt_status mt_engine_add_generation(struct mt_engine *engine, const struct mt_generation *generation)
+{
+    enum mt_status status = check_ids(engine, "the prompt", generation->ids, generation->count);
+    if (status == MT_OK) status = check_length(engine, "the prompt", generation->count);
+    if (status == MT_OK) status = mt_sampling_check(engine->ctx, &generation->sampling);
+    if (status != MT_OK) return status;
+    if (generation->max_new < 1)
+        return mt_fail(engine->ctx, MT_ERR_USAGE, "an answer of at most %" PRId64 " tokens",
+                       generation->max_new);
+    return join(engine, (struct engine_waiting){.generation = generation});
+}
+
+enum mt_status mt_engine_add_scoring(struct mt_engine *engine, const struct mt_scoring *scoring)
+{
+    enum mt_status status = check_ids(engine, "the prefix", scoring->ids, scoring->count);
+    if (status == MT_OK) status = check_length(engine, "the prefix", scoring->count);
+    for (size_t i = 0; status == MT_OK && i < scoring->continuations; i++) {
+        const struct mt_continuation *continuation = &scoring->continuation[i];
+        status = check_ids(engine, "a continuation", continuation->ids, continuation->count);
+        // Its last token is looked up, not computed with.
+        if (status == MT_OK)
+            status = check_length(engine, "a continuation with its prefix",
+                                  scoring->count + continuation->count - 1);
+    }
+    if (status != MT_OK) return status;
+    if (scoring->continuations == 0)
+        return mt_fail(engine->ctx, MT_ERR_USAGE, "a prefix without a continuation");
+    return join(engine, (struct engine_waiting){.scoring = scoring});
+}
+
+/* Those first in line take the slots that are free. */
+static void admit(struct mt_engine *engine)
+{
+    while (engine->line_count > 0) {
+        int64_t slot = engine_free_slot(engine);
+        if (slot < 0) return;
+        struct engine_waiting first = engine->line[engine->line_first++];
+        engine->line_count--;
+        if (first.generation != NULL) {
+            engine_start_generation(engine, slot, first.generation);
+        } else {
+            engine_start_scoring(engine, slot, first.scoring);
+        }
+    }
+    engine->line_first = 0;
+}
+
+// ------------------------------------------------------------------ a batch
+
+static bool computes(const struct engine_slot *slot)
+{
+    return slot->use != SLOT_FREE && slot->use != SLOT_HELD;
+}
+
+/*
+ * Tokens of the slot's next piece. Pieces end at fixed positions, so that how a sequence is cut, and with it
+ * what is rounded, does not depend on the room others leave.
+ */
+static int64_t next_piece(const struct mt_engine *engine, const struct engine_slot *slot)
+{
+    int64_t rest = slot->count - slot->done;
+    int64_t piece = engine->piece - slot->done % engine->piece;
+    return rest < piece ? rest : piece;
+}
+
+static void add_to_batch(struct mt_engine *engine, int64_t number, int64_t tokens)
+{
+    const struct engine_slot *slot = &engine->slot[number];
+    int64_t first = engine->batch_tokens;
+    int64_t b = engine->sequences++;
+    memcpy(engine->ids + first, slot->ids + slot->done, (size_t)tokens * sizeof *engine->ids);
+    for (int64_t i = 0; i < tokens; i++) {
+        int64_t position = slot->done + i;
+        if (position < slot->first_wanted) continue;
+        engine->wanted[engine->wanted_count] = (int32_t)(first + i);
+        engine->row[engine->wanted_count++] =
+            (struct engine_row){.slot = (int32_t)number, .position = (int32_t)position};
+    }
+    engine->batch_tokens += tokens;
+    engine->offsets[b + 1] = (int32_t)engine->batch_tokens;
+    engine->cached[b] = (struct mt_cached_sequence){
+        .slot = (int32_t)number, .past = (int32_t)slot->done, .length = (int32_t)slot->count};
+    engine->fed[number] = (int32_t)tokens;
+}
+
+/* Every sequence that waits for one token gets it; then pieces of prompts, as far as there is room. */
+static void fill_batch(struct mt_engine *engine)
+{
+    engine->sequences = 0;
+    engine->batch_tokens = 0;
+    engine->wanted_count = 0;
+    memset(engine->fed, 0, (size_t)engine->slots * sizeof *engine->fed);
+    for (int64_t i = 0; i < engine->slots; i++) {
+        if (computes(&engine->slot[i]) && next_piece(engine, &engine->slot[i]) == 1)
+            add_to_batch(engine, i, 1);
+    }
+    for (int64_t i = 0; i < engine->slots; i++) {
+        int64_t number = (engine->turn + i) % engine->slots;
+        const struct engine_slot *slot = &engine->slot[number];
+        if (!computes(slot) || engine->fed[number] > 0) continue;
+        int64_t tokens = next_piece(engine, slot);
+        if (engine->batch_tokens + tokens <= engine->tokens) add_to_batch(engine, number, tokens);
+    }
+    engine->turn = (engine->turn + 1) % engine->slots;
+}
+
+/* Counts what was computed. A generation's single tokens are its answer's. */
+static void move_on(struct mt_engine *engine)
+{
+    engine->counts.steps++;
+    for (int64_t i = 0; i < engine->slots; i++) {
+        struct engine_slot *slot = &engine->slot[i];
+        slot->done += engine->fed[i];
+        if (slot->use != SLOT_GENERATION || slot->generated == 0)
+            engine->counts.prompt_tokens += engine->fed[i];
+    }
+}
+
+/* Logits of wanted rows [first, first+count), handed to their slots. */
+static enum mt_status hand_out(struct mt_engine *engine, int64_t first, int64_t count)
+{
+    int64_t vocabulary = engine->desc->vocabulary;
+    struct mt_tensor logits = mt_tensor_2d(engine->logits.data, MT_F32, count, vocabulary);
+    enum mt_status status = mt_model_logits_of(engine->model, engine->wanted + first, count, &logits);
+    float *values = engine->logits.data;
+    if (status == MT_OK && engine->host_logits != NULL) {
+        values = engine->host_logits;
+        status = mt_device_download(engine->device, values, engine->logits.data,
+                                    (size_t)(count * vocabulary) * sizeof(float));
+    }
+    for (int64_t i = 0; status == MT_OK && i < count; i++) {
+        const struct engine_row *row = &engine->row[first + i];
+        status = engine_take_logits(engine, row->slot, row->position, values + i * vocabulary);
+    }
+    return status;
+}
+
+static enum mt_status compute(struct mt_engine *engine)
+{
+    struct mt_batch batch = {.tokens = engine->batch_tokens,
+                             .sequences = engine->sequences,
+                             .ids = engine->ids,
+                             .offsets = engine->offsets,
+                             .loss_only = true,
+                             .cached = engine->cached};
+    struct mt_model_loss loss;
+    enum mt_status status = mt_model_forward(engine->model, &batch, &loss);
+    if (status != MT_OK) return status;
+    move_on(engine);
+    for (int64_t first = 0; status == MT_OK && first < engine->wanted_count; first += engine->logit_rows) {
+        int64_t count = engine->wanted_count - first;
+        status = hand_out(engine, first, count < engine->logit_rows ? count : engine->logit_rows);
+    }
+    for (int64_t i = 0; status == MT_OK && i < engine->slots; i++) {
+        const struct engine_slot *slot = &engine->slot[i];
+        bool scores = slot->use == SLOT_PREFIX || slot->use == SLOT_CONTINUATION;
+        if (scores && engine->fed[i] > 0 && slot->done == slot->count)
+            status = engine_finish_tokens(engine, i);
+    }
+    return status;
+}
+
+enum mt_status mt_engine_step(struct mt_engine *engine, bool *working)
+{
+    *working = false;
+    enum mt_status status = engine_start_continuations(engine);
+    if (status != MT_OK) return status;
+    admit(engine);
+    status = engine_start_continuations(engine); // of those that need no prefix first
+    if (status != MT_OK) return status;
+    fill_batch(engine);
+    if (engine->sequences == 0) return MT_OK;
+    *working = true;
+    return compute(engine);
+}
+
+size_t mt_engine_requests(const struct mt_engine *engine)
+{
+    return engine->line_count + engine->active;
+}
+
+struct mt_engine_counts mt_engine_counts(const struct mt_engine *engine)
+{
+    return engine->counts;
+}

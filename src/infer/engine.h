@@ -1,0 +1,96 @@
+/*
+ * Many sequences at once: requests wait in line, take a slot of the model's cache when one is free, and leave
+ * when they are done; a step computes the next tokens of all that hold a slot, so that weights are read once
+ * for all.
+ *
+ * Two kinds: a generation goes on from a prompt; a scoring asks how likely given continuations of one prefix
+ * are, the prefix being computed once.
+ *
+ * What a request gets depends on the request alone, to the last bit, not on its company: rows of a batch do
+ * not touch each other, prompts are cut into pieces at fixed places, and draws are counted by request and
+ * position.
+ *
+ * All memory is taken when the engine is made, but for the list of waiting requests, which grows when one is
+ * added. A step allocates nothing.
+ */
+#ifndef MT_INFER_ENGINE_H
+#define MT_INFER_ENGINE_H
+
+#include "infer/sampler.h"
+#include "model/model.h"
+
+struct mt_engine_options {
+    int64_t slots;     // sequences computed together
+    int64_t positions; // tokens of a sequence at the most, prompt and answer
+    int64_t piece;     // tokens of a prompt computed at once; 0: 512
+};
+
+/* What a model is opened with to be used by such an engine; options' selection is left as it is. */
+void mt_engine_model_options(const struct mt_engine_options *options, struct mt_model_options *model);
+
+enum mt_finish {
+    MT_FINISH_STOP_TOKEN,
+    MT_FINISH_CALLER, // the request's own `token` said so
+    MT_FINISH_LENGTH, // max_new, or no room for more
+};
+
+/* A prompt to go on from. Borrowed from mt_engine_add_generation until `finished` was called. */
+struct mt_generation {
+    const int32_t *ids; // [count], at least one, at most the engine's positions
+    int64_t count;
+    uint64_t number; // of the request, for its draws
+    struct mt_sampling sampling;
+    int64_t max_new;         // tokens; at least 1
+    const int32_t *stop_ids; // tokens that end the answer, and are not part of it
+    size_t stop_count;
+    void *self; // handed to both:
+    // One more token of the answer. *stop ends it here. A failure ends the step with that status.
+    enum mt_status (*token)(void *self, int32_t id, bool *stop);
+    enum mt_status (*finished)(void *self, enum mt_finish why);
+};
+
+struct mt_continuation {
+    const int32_t *ids; // [count], at least one
+    int64_t count;
+    // Filled in:
+    double log_probability; // Σ log p(id | all before)
+    bool greedy;            // each id was the most likely one
+    float *each;            // [count], the caller's: log p of every id; NULL: not wanted
+};
+
+/* Continuations of one prefix. Borrowed until `finished` was called. */
+struct mt_scoring {
+    const int32_t *ids; // the prefix, [count], at least one
+    int64_t count;
+    struct mt_continuation *continuation; // [continuations], at least one
+    size_t continuations;
+    void *self;
+    enum mt_status (*finished)(void *self); // NULL: nobody waits for it
+};
+
+struct mt_engine; // opaque
+
+/* The model was opened with mt_engine_model_options and outlives the engine. The caller destroys. */
+enum mt_status mt_engine_create(struct mt_model *model, const struct mt_engine_options *options,
+                                struct mt_engine **engine);
+void mt_engine_destroy(struct mt_engine *engine); // NULL is allowed; requests still there are forgotten
+
+/* Puts a request at the end of the line. */
+enum mt_status mt_engine_add_generation(struct mt_engine *engine, const struct mt_generation *generation);
+enum mt_status mt_engine_add_scoring(struct mt_engine *engine, const struct mt_scoring *scoring);
+
+/* Computes one batch. *working is false when there was nothing to do. */
+enum mt_status mt_engine_step(struct mt_engine *engine, bool *working);
+
+/* Requests that are waiting or being computed. */
+size_t mt_engine_requests(const struct mt_engine *engine);
+
+/* What was computed so far. */
+struct mt_engine_counts {
+    int64_t steps;
+    int64_t prompt_tokens;    // prompts, prefixes and continuations
+    int64_t generated_tokens; // answers, one per request and step
+};
+struct mt_engine_counts mt_engine_counts(const struct mt_engine *engine);
+
+#endif

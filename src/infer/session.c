@@ -1,0 +1,193 @@
+/* Opening everything that generating text needs. */
+#include "infer/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/adapter.h"
+#include "train/special_ids.h"
+
+#define CONTEXT_TOKENS 4096
+#define MOST_MESSAGES  4096
+
+// ------------------------------------------------------------------ opening
+
+/* The room of a sequence must be known before the model is opened. */
+static enum mt_status choose_context(struct mt_session *session, const struct mt_session_options *options)
+{
+    char path[4096];
+    struct mt_hf_config config = {0};
+    session->context = options->context;
+    if (options->context > 0) return MT_OK;
+    int length = snprintf(path, sizeof path, "%s/config.json", options->directory);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return mt_fail(session->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", options->directory);
+    enum mt_status status = mt_hf_config_read(session->ctx, path, &config);
+    if (status != MT_OK) return status;
+    session->context = CONTEXT_TOKENS;
+    if (config.max_position_embeddings > 0 && config.max_position_embeddings < CONTEXT_TOKENS)
+        session->context = config.max_position_embeddings;
+    mt_hf_config_free(&config);
+    return MT_OK;
+}
+
+static enum mt_status open_model(struct mt_session *session, const struct mt_session_options *options)
+{
+    struct mt_engine_options engine = {.slots = options->slots, .positions = session->context};
+    struct mt_model_options model = {0};
+    struct mt_adapter adapter = {0};
+    enum mt_status status = MT_OK;
+    mt_engine_model_options(&engine, &model);
+    if (options->adapter != NULL) {
+        status = mt_adapter_open_for(session->ctx, options->adapter, options->directory, &adapter);
+        if (status == MT_OK) mt_adapter_select(&adapter, &model.selection);
+    }
+    if (status == MT_OK)
+        status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
+    if (status == MT_OK) status = mt_model_open(session->device, options->directory, &model, &session->model);
+    if (status == MT_OK && options->adapter != NULL)
+        status = mt_adapter_apply(&adapter, mt_model_params(session->model));
+    if (status == MT_OK) status = mt_engine_create(session->model, &engine, &session->engine);
+    mt_adapter_close(&adapter);
+    return status;
+}
+
+static enum mt_status add_stop(struct mt_session *session, int64_t id)
+{
+    if (id < 0 || id > INT32_MAX) return MT_OK;
+    for (size_t i = 0; i < session->stop_ids.count; i++) {
+        if (session->stop_ids.data[i] == id) return MT_OK;
+    }
+    return mt_id_list_append(&session->stop_ids, (int32_t)id);
+}
+
+/* What ends a text: generation_config.json's list, or where it has none config.json's; and the eos token. */
+static enum mt_status find_stops(struct mt_session *session, const char *directory,
+                                 const struct mt_special_ids *special)
+{
+    char path[4096];
+    const struct mt_hf_config *config = mt_model_description(session->model)->config;
+    int length = snprintf(path, sizeof path, "%s/generation_config.json", directory);
+    enum mt_status status = MT_OK;
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0) {
+        status = mt_hf_generation_read(session->ctx, path, &session->generation);
+        session->has_generation = status == MT_OK;
+    }
+    bool listed = session->has_generation && session->generation.eos_count > 0;
+    const int64_t *eos = listed ? session->generation.eos : config->eos;
+    size_t count = listed ? session->generation.eos_count : config->eos_count;
+    for (size_t i = 0; status == MT_OK && i < count; i++) status = add_stop(session, eos[i]);
+    return status == MT_OK ? add_stop(session, special->eos) : status;
+}
+
+static enum mt_status open_texts(struct mt_session *session, const struct mt_session_options *options)
+{
+    struct mt_context *ctx = session->ctx;
+    struct mt_special_ids special = {0};
+    const struct mt_hf_config *config = mt_model_description(session->model)->config;
+    enum mt_status status = mt_tokenizer_load(ctx, options->directory, &session->tokenizer);
+    if (status == MT_OK) status = mt_token_scratch_create(ctx, session->tokenizer, &session->scratch);
+    if (status == MT_OK)
+        status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &special);
+    if (status == MT_OK) status = find_stops(session, options->directory, &special);
+    if (status != MT_OK || options->template_name == NULL) return status;
+    status = mt_chat_template_read(ctx, options->templates, options->template_name, &session->template);
+    if (status != MT_OK) return status;
+    const struct mt_example_options example = {
+        .tokenizer = session->tokenizer, .template = session->template, .special = special};
+    return mt_example_maker_create(ctx, &example, &session->maker);
+}
+
+enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
+                               struct mt_session *session)
+{
+    *session = (struct mt_session){.ctx = ctx, .stop_ids = {.ctx = ctx}};
+    enum mt_status status = choose_context(session, options);
+    if (status == MT_OK) status = open_model(session, options);
+    if (status == MT_OK) status = open_texts(session, options);
+    if (status != MT_OK) mt_session_close(session);
+    return status;
+}
+
+void mt_session_close(struct mt_session *session)
+{
+    if (session->ctx == NULL) return;
+    mt_example_maker_free(session->maker);
+    mt_chat_template_free(session->template);
+    mt_token_scratch_free(session->scratch);
+    mt_tokenizer_free(session->tokenizer);
+    mt_hf_generation_free(&session->generation);
+    mt_id_list_free(&session->stop_ids);
+    mt_engine_destroy(session->engine);
+    mt_model_close(session->model);
+    mt_device_destroy(session->device);
+    *session = (struct mt_session){0};
+}
+
+struct mt_sampling mt_session_sampling(const struct mt_session *session)
+{
+    const struct mt_hf_generation *said = &session->generation;
+    struct mt_sampling sampling = {.top_p = 1.0, .repetition_penalty = 1.0};
+    if (!session->has_generation) return sampling;
+    sampling.repetition_penalty = said->repetition_penalty;
+    if (!said->do_sample) return sampling;
+    sampling.temperature = said->temperature;
+    sampling.top_p = said->top_p > 0.0 ? said->top_p : 1.0;
+    sampling.top_k = said->top_k;
+    return sampling;
+}
+
+// ------------------------------------------------------------------ prompts
+
+enum mt_status mt_session_encode_text(struct mt_session *session, const char *text, size_t bytes,
+                                      struct mt_id_list *ids)
+{
+    return mt_tokenizer_encode(session->tokenizer, session->scratch, text, bytes, MT_ENCODE_ADD_SPECIAL, ids);
+}
+
+enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,
+                                       struct mt_id_list *ids)
+{
+    if (session->maker == NULL)
+        return mt_fail(session->ctx, MT_ERR_USAGE,
+                       "messages need a chat template to be written out with: --template NAME");
+    return mt_example_prompt(session->maker, turns, count, ids);
+}
+
+static enum mt_status encode_messages(struct mt_session *session, const struct mt_row *row,
+                                      const struct mt_row_field *field, struct mt_id_list *ids)
+{
+    size_t count = field->message_count;
+    void *memory = NULL;
+    if (count == 0 || count > MOST_MESSAGES)
+        return mt_row_fail(row, "%zu messages, expected 1 to %d", count, MOST_MESSAGES);
+    enum mt_status status = mt_allocate_array(session->ctx, count, sizeof(struct mt_turn), &memory);
+    if (status != MT_OK) return status;
+    struct mt_turn *turns = memory;
+    for (size_t i = 0; status == MT_OK && i < count; i++) {
+        const struct mt_row_message *message = &row->messages[field->first_message + i];
+        turns[i] = (struct mt_turn){
+            .role = mt_role_named(message->role), .text = message->text, .bytes = message->bytes};
+        if (turns[i].role == MT_ROLES)
+            status = mt_row_fail(row, "message %zu has the role '%.40s'", i + 1, message->role);
+    }
+    if (status == MT_OK) status = mt_session_encode_turns(session, turns, count, ids);
+    mt_release(session->ctx, memory, count * sizeof(struct mt_turn));
+    return status;
+}
+
+enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt_row *row,
+                                     struct mt_id_list *ids)
+{
+    const struct mt_row_field *messages = mt_row_field(row, "messages");
+    const struct mt_row_field *prompt = mt_row_field(row, "prompt");
+    if (messages != NULL && messages->kind == MT_FIELD_MESSAGES)
+        return encode_messages(session, row, messages, ids);
+    if (prompt == NULL || prompt->kind != MT_FIELD_TEXT)
+        return mt_row_fail(row, "neither \"messages\" nor a \"prompt\" that is a text");
+    if (session->maker == NULL) return mt_session_encode_text(session, prompt->text, prompt->bytes, ids);
+    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt->text, .bytes = prompt->bytes};
+    return mt_session_encode_turns(session, &turn, 1, ids);
+}

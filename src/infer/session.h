@@ -1,0 +1,59 @@
+/*
+ * A model ready to talk: device, weights, adapter, engine, tokenizer, chat template, and how its authors
+ * sample.
+ */
+#ifndef MT_INFER_SESSION_H
+#define MT_INFER_SESSION_H
+
+#include "formats/hf_generation.h"
+#include "infer/answer.h"
+#include "infer/engine.h"
+#include "train/example.h"
+
+struct mt_session_options {
+    const char *directory;     // the model's
+    const char *adapter;       // NULL: none
+    const char *template_name; // NULL: none; prompts are then plain texts
+    const char *templates;     // the folder of those that come along; NULL: only files
+    const char *device;
+    int threads;
+    int64_t slots;   // sequences computed together
+    int64_t context; // tokens of a sequence; 0: 4096, or what the model was made for if that is less
+};
+
+struct mt_session {
+    struct mt_context *ctx; // borrowed; NULL: not open
+    struct mt_device *device;
+    struct mt_model *model;
+    struct mt_engine *engine;
+    struct mt_tokenizer *tokenizer;
+    struct mt_token_scratch *scratch;
+    struct mt_chat_template *template;  // NULL: none
+    struct mt_example_maker *maker;     // NULL without a template
+    struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
+    bool has_generation;
+    struct mt_id_list stop_ids; // every id that ends a text
+    int64_t context;
+};
+
+/* Opens all of it. The caller closes. */
+enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
+                               struct mt_session *session);
+void mt_session_close(struct mt_session *session); // a zeroed struct is allowed
+
+/* How the model's authors sample: greedily, where they do not say. */
+struct mt_sampling mt_session_sampling(const struct mt_session *session);
+
+/* Appends the ids of a plain text, with what the tokenizer puts in front. */
+enum mt_status mt_session_encode_text(struct mt_session *session, const char *text, size_t bytes,
+                                      struct mt_id_list *ids);
+
+/* Appends the ids of a conversation that waits for an answer. Without a template it is refused. */
+enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,
+                                       struct mt_id_list *ids);
+
+/* The ids of a row's "messages", or of its "prompt" (with a template: as what a user says). */
+enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt_row *row,
+                                     struct mt_id_list *ids);
+
+#endif

@@ -1,0 +1,135 @@
+#!/bin/sh
+# metier generate and metier chat from outside: what they print, write and refuse. Usage: generate.sh METIER GOLDEN
+set -u
+metier=$1
+golden=$2
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "$place"' EXIT
+failed=0
+passed=0
+
+fail() {
+    printf 'FAIL %s\n' "$*"
+    failed=$((failed + 1))
+}
+
+# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
+expect() {
+    status=$1
+    text=$2
+    shift 2
+    "$metier" "$@" >"$place/text" 2>&1 </dev/null
+    got=$?
+    if [ $got -ne "$status" ]; then
+        fail "metier $*: exit status $got, expected $status"
+        cat "$place/text"
+    elif ! grep -qF -- "$text" "$place/text"; then
+        fail "metier $*: no '$text'"
+        cat "$place/text"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+# same A B WHAT: two files of the same bytes.
+same() {
+    if cmp -s "$place/$1" "$place/$2"; then passed=$((passed + 1)); else fail "$3: $1 and $2 differ"; fi
+}
+
+differ() {
+    if cmp -s "$place/$1" "$place/$2"; then fail "$3: $1 and $2 are the same"; else passed=$((passed + 1)); fi
+}
+
+cat >"$place/config.json" <<'END'
+{"model_type": "deepseek_v3", "first_k_dense_replace": 1, "hidden_size": 24, "intermediate_size": 44,
+ "kv_lora_rank": 14, "max_position_embeddings": 128, "moe_intermediate_size": 10, "n_group": 4,
+ "n_routed_experts": 8, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 3,
+ "num_experts_per_tok": 3, "num_hidden_layers": 3, "num_key_value_heads": 3, "q_lora_rank": null,
+ "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-05, "rope_theta": 50000.0,
+ "routed_scaling_factor": 2.446, "scoring_func": "sigmoid", "topk_group": 2, "topk_method": "noaux_tc",
+ "v_head_dim": 12, "vocab_size": 440, "bos_token_id": 420, "eos_token_id": 421, "initializer_range": 0.3}
+END
+model=$place/model
+"$metier" init --config "$place/config.json" --seed 1 --dtype bf16 --out "$model" >/dev/null 2>&1 || fail "metier init"
+cp "$golden/tokenizers/deepseek.json" "$model/tokenizer.json" || fail "no tokenizer"
+i=0
+while [ $i -lt 11 ]; do
+    printf '{"prompt": "number %d of %d"}\n' $i $((i * i * i)) >>"$place/in.jsonl"
+    i=$((i + 1))
+done
+printf '{"messages": [{"role": "user", "content": "hi"}]}\n' >"$place/chats.jsonl"
+
+expect 0 '"finish": "length"' generate "$model" --in "$place/in.jsonl" --max-new 4 --ids
+expect 0 '4 written' generate "$model" --prompt 'The end' --max-new 4
+expect 0 '"tokens": 3' generate "$model" --in "$place/chats.jsonl" --template chatml --max-new 3
+expect 2 'chats.jsonl:1: messages need a chat template' generate "$model" --in "$place/chats.jsonl"
+expect 2 'there is room for 6' generate "$model" --prompt 'a much longer text than six tokens' --context 6
+expect 2 'give one of' generate "$model"
+expect 2 'model folder' generate --prompt x
+expect 2 '--stop is an empty text' generate "$model" --prompt x --stop ''
+expect 2 'top-p is 2' generate "$model" --prompt x --temperature 1 --top-p 2
+expect 2 '--batch is 0' generate "$model" --in "$place/in.jsonl" --batch 0
+expect 1 'nothere' generate "$model" --prompt x --template nothere
+expect 0 'examples:' generate --help
+expect 0 'Ctrl-C' chat --help
+expect 2 '--template NAME is missing' chat "$model"
+
+# Company changes nothing, whether drawn or not; a seed does.
+for batch in 1 3 8; do
+    "$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --batch $batch \
+        --out "$place/greedy-$batch" || fail "batch $batch"
+    "$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --batch $batch \
+        --temperature 0.9 --top-p 0.95 --seed 5 --out "$place/drawn-$batch" || fail "batch $batch, drawn"
+done
+same greedy-1 greedy-3 "greedy"
+same greedy-1 greedy-8 "greedy"
+same drawn-1 drawn-3 "drawn"
+same drawn-1 drawn-8 "drawn"
+differ greedy-1 drawn-1 "drawing"
+"$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --temperature 0.9 --top-p 0.95 \
+    --seed 6 --out "$place/other" || fail "another seed"
+differ drawn-1 other "another seed"
+[ "$(wc -l <"$place/greedy-3")" -eq 11 ] || fail "eleven rows, $(wc -l <"$place/greedy-3") answers"
+
+# What generation_config.json says is what happens.
+printf '{"do_sample": true, "temperature": 0.9, "top_p": 0.95, "top_k": 0, "max_new_tokens": 12}' \
+    >"$model/generation_config.json"
+"$metier" generate "$model" --in "$place/in.jsonl" --ids --quiet --seed 5 --out "$place/said" || fail "defaults"
+same drawn-1 said "generation_config.json"
+"$metier" generate "$model" --in "$place/in.jsonl" --ids --quiet --temperature 0 --out "$place/told" || fail "told"
+same greedy-1 told "options over generation_config.json"
+rm "$model/generation_config.json"
+
+# A stop text ends an answer, and is not part of it.
+"$metier" generate "$model" --prompt 'The end' --max-new 12 --quiet >"$place/whole" || fail "whole"
+stop=$(cut -c 4-5 "$place/whole")
+"$metier" generate "$model" --prompt 'The end' --max-new 12 --quiet --stop "$stop" >"$place/cut" || fail "cut"
+[ "$(wc -c <"$place/cut")" -lt "$(wc -c <"$place/whole")" ] || fail "--stop cut nothing"
+if grep -qF -- "$stop" "$place/cut"; then fail "--stop '$stop' is still there"; fi
+
+# An adapter is applied; one whose B is zero changes nothing.
+for std in 0 0.3; do
+    "$metier" forward "$model" --ids 1,2 --grads --train lora --targets attention,routed_experts --rank 2 --alpha 4 \
+        --lora-b-std $std --save-adapter "$place/adapter-$std" >/dev/null 2>&1 || fail "no adapter"
+    "$metier" generate "$model" --adapter "$place/adapter-$std" --in "$place/in.jsonl" --max-new 12 --ids --quiet \
+        --out "$place/adapted-$std" || fail "adapter $std"
+done
+same greedy-1 adapted-0 "an adapter of zeros"
+differ greedy-1 adapted-0.3 "an adapter"
+
+# A conversation: /reset forgets, so the same question gets the same answer; /quit ends.
+printf 'hi there\nmore\n/reset\nhi there\n/quit\nnever\n' |
+    "$metier" chat "$model" --template chatml --max-new 6 >"$place/talk" 2>/dev/null || fail "chat"
+printf 'hi there' | "$metier" chat "$model" --template chatml --max-new 6 >"$place/once" 2>/dev/null || fail "chat"
+[ -s "$place/once" ] || fail "chat said nothing"
+cat "$place/once" >"$place/expected"
+head -c "$(wc -c <"$place/once")" "$place/talk" >"$place/first"
+tail -c "$(wc -c <"$place/once")" "$place/talk" >"$place/last"
+same expected first "the first answer"
+same expected last "the answer after /reset"
+printf 'one\ntwo\nthree\n' | "$metier" chat "$model" --template chatml --max-new 2 --context 60 >"$place/text" 2>&1 ||
+    fail "a long conversation"
+grep -q 'there is room for 60' "$place/text" || fail "a conversation that is too long is not said to be"
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

@@ -1,0 +1,341 @@
+/*
+ * The engine against the model's own forward over whole sequences: the same choices, the same probabilities,
+ * for every architecture, with sliding windows, latent attention, LongRoPE's switch, with and without LoRA;
+ * and the same bits in any company.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "support/engine_bench.h"
+#include "support/failing_allocator.h"
+
+#define POSITIONS  48
+#define VOCABULARY 53
+#define CLOSE      2e-5 // of log-probabilities: sums in another order
+
+static const struct mt_engine_options three = {.slots = 3, .positions = POSITIONS, .piece = 8};
+
+/* log p of every token of the sequence given those before, by one forward without the cache. */
+static void whole_scores(struct engine_bench *bench, const int32_t *ids, int64_t count, float *logits)
+{
+    int32_t offsets[2] = {0, (int32_t)count};
+    struct mt_batch batch = {
+        .tokens = count, .sequences = 1, .ids = ids, .offsets = offsets, .loss_only = true};
+    struct mt_model_loss loss;
+    struct mt_tensor target = mt_tensor_2d(logits, MT_F32, count, VOCABULARY);
+    assert_int_equal(mt_model_forward(bench->whole, &batch, &loss), MT_OK);
+    assert_int_equal(mt_model_logits(bench->whole, &target), MT_OK);
+}
+
+static double score_of(const float *logits, int32_t id)
+{
+    return (double)logits[id] - mt_logits_log_sum(logits, VOCABULARY);
+}
+
+static void open_bench(struct engine_bench *bench, const struct workplace *place,
+                       const struct mt_engine_options *options, bool lora)
+{
+    enum mt_status status = engine_bench_open(bench, place, NULL, 2, options, lora);
+    if (status == MT_OK) status = engine_bench_open_whole(bench, place, POSITIONS, lora);
+    if (status != MT_OK) fail_msg("%s", bench->ctx.message);
+}
+
+static void add(struct engine_bench *bench, const struct bench_generation *generation)
+{
+    assert_int_equal(mt_engine_add_generation(bench->engine, &generation->request), MT_OK);
+}
+
+static void run(struct engine_bench *bench)
+{
+    enum mt_status status = engine_bench_run(bench);
+    if (status != MT_OK) fail_msg("%s", bench->ctx.message);
+}
+
+/* Every token of a greedy answer is what the whole sequence's forward finds most likely. */
+static void check_greedy(struct engine_bench *bench, const struct bench_generation *generation)
+{
+    static float logits[POSITIONS * VOCABULARY];
+    int32_t ids[2 * BENCH_TOKENS];
+    int64_t count = generation->request.count;
+    memcpy(ids, generation->prompt, (size_t)count * sizeof *ids);
+    assert_true(generation->finished);
+    for (int64_t i = 0; i < generation->answered; i++) {
+        whole_scores(bench, ids, count, logits);
+        const float *last = logits + (count - 1) * VOCABULARY;
+        int32_t best = mt_logits_highest(last, VOCABULARY);
+        if (best != generation->answer[i] &&
+            score_of(last, best) - score_of(last, generation->answer[i]) > CLOSE)
+            fail_msg("token %d of the answer is %d, not %d", (int)i, generation->answer[i], best);
+        ids[count++] = generation->answer[i];
+    }
+}
+
+static void check_generation(const struct workplace *place, bool lora)
+{
+    struct engine_bench bench;
+    static struct bench_generation generation[5];
+    static const int lengths[] = {1, 7, 8, 20, 27};
+    open_bench(&bench, place, &three, lora);
+    for (int i = 0; i < 5; i++) {
+        bench_generation_make(&generation[i], lengths[i], 10 + i, VOCABULARY, (uint64_t)i + 1);
+        add(&bench, &generation[i]);
+    }
+    run(&bench);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(generation[i].answered, 10 + i);
+        assert_int_equal(generation[i].why, MT_FINISH_LENGTH);
+        check_greedy(&bench, &generation[i]);
+    }
+    assert_int_equal(mt_engine_requests(bench.engine), 0);
+    engine_bench_close(&bench);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
+/* A prefix and continuations, some of which run over LongRoPE's edge. */
+struct scoring_case {
+    int32_t prefix[BENCH_TOKENS];
+    int32_t ids[4][16];
+    float each[4][16];
+    struct mt_continuation continuation[4];
+    struct mt_scoring scoring;
+};
+
+static void make_scoring(struct scoring_case *c, int64_t prefix, size_t continuations)
+{
+    static const int lengths[] = {1, 4, 2, 12};
+    memset(c, 0, sizeof *c);
+    for (int64_t i = 0; i < prefix; i++) c->prefix[i] = (int32_t)((i * 7 + 3) % VOCABULARY);
+    for (size_t i = 0; i < continuations; i++) {
+        for (int j = 0; j < lengths[i]; j++) c->ids[i][j] = (int32_t)(i * 11 + (size_t)j * 5) % VOCABULARY;
+        c->continuation[i] =
+            (struct mt_continuation){.ids = c->ids[i], .count = lengths[i], .each = c->each[i]};
+    }
+    c->scoring = (struct mt_scoring){
+        .ids = c->prefix, .count = prefix, .continuation = c->continuation, .continuations = continuations};
+}
+
+static void check_scores(struct engine_bench *bench, const struct scoring_case *c)
+{
+    static float logits[POSITIONS * VOCABULARY];
+    int32_t ids[2 * BENCH_TOKENS];
+    int64_t prefix = c->scoring.count;
+    for (size_t i = 0; i < c->scoring.continuations; i++) {
+        const struct mt_continuation *continuation = &c->continuation[i];
+        memcpy(ids, c->prefix, (size_t)prefix * sizeof *ids);
+        memcpy(ids + prefix, continuation->ids, (size_t)(continuation->count - 1) * sizeof *ids);
+        whole_scores(bench, ids, prefix + continuation->count - 1, logits);
+        double sum = 0.0;
+        bool greedy = true;
+        for (int64_t j = 0; j < continuation->count; j++) {
+            const float *row = logits + (prefix - 1 + j) * VOCABULARY;
+            double score = score_of(row, continuation->ids[j]);
+            sum += score;
+            greedy = greedy && mt_logits_highest(row, VOCABULARY) == continuation->ids[j];
+            assert_true(fabs(score - (double)continuation->each[j]) < CLOSE);
+        }
+        assert_true(fabs(sum - continuation->log_probability) < 10 * CLOSE);
+        assert_int_equal(greedy, continuation->greedy);
+    }
+}
+
+static void check_scoring(const struct workplace *place, const struct mt_engine_options *options, bool lora)
+{
+    struct engine_bench bench;
+    static struct scoring_case c[4];
+    static const int prefixes[] = {1, 9, 24, 30};
+    open_bench(&bench, place, options, lora);
+    for (int i = 0; i < 4; i++) {
+        make_scoring(&c[i], prefixes[i], i == 1 ? 1 : 4);
+        if (i == 1) c[i].continuation[0].count = 5; // ids beyond the first are 0
+        assert_int_equal(mt_engine_add_scoring(bench.engine, &c[i].scoring), MT_OK);
+    }
+    run(&bench);
+    for (int i = 0; i < 4; i++) check_scores(&bench, &c[i]);
+    assert_int_equal(mt_engine_requests(bench.engine), 0);
+    engine_bench_close(&bench);
+}
+
+static void test_architectures(void **state)
+{
+    const struct workplace *place = *state;
+    static const struct mt_engine_options one = {.slots = 1, .positions = POSITIONS, .piece = 64};
+    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+        const char *config = small_model_config((enum mt_hf_model)model);
+        assert_int_equal(small_model_make(place, config, MT_HF_FLOAT32, 11), 0);
+        for (int lora = 0; lora < 2; lora++) {
+            check_generation(place, lora != 0);
+            check_scoring(place, &three, lora != 0);
+            check_scoring(place, &one, lora != 0);
+        }
+        workplace_clear(place);
+    }
+}
+
+/* Scores and drawn answers of a request alone and among others, in engines of other sizes. */
+static void test_company(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench_generation alone[6];
+    static struct bench_generation together[6];
+    static struct scoring_case scored;
+    static struct scoring_case among;
+    static const struct mt_engine_options one = {.slots = 1, .positions = POSITIONS, .piece = 8};
+    static const struct mt_engine_options five = {.slots = 5, .positions = POSITIONS, .piece = 8};
+    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+        struct engine_bench bench;
+        const char *config = small_model_config((enum mt_hf_model)model);
+        assert_int_equal(small_model_make(place, config, MT_HF_BFLOAT16, 11), 0);
+        make_scoring(&scored, 19, 4);
+        make_scoring(&among, 19, 4);
+        open_bench(&bench, place, &one, true);
+        for (int i = 0; i < 6; i++) {
+            bench_generation_make(&alone[i], 3 + 5 * i, 12, VOCABULARY, (uint64_t)i + 1);
+            alone[i].request.sampling.temperature = i < 2 ? 0.0 : 1.2;
+            alone[i].request.sampling.top_k = i == 3 ? 9 : 0;
+            alone[i].request.sampling.top_p = i == 4 ? 0.8 : 1.0;
+            memcpy(&together[i], &alone[i], sizeof alone[i]);
+            together[i].request.ids = together[i].prompt;
+            together[i].request.self = &together[i];
+            add(&bench, &alone[i]);
+            run(&bench);
+        }
+        assert_int_equal(mt_engine_add_scoring(bench.engine, &scored.scoring), MT_OK);
+        run(&bench);
+        engine_bench_close(&bench);
+        open_bench(&bench, place, &five, true);
+        for (int i = 5; i >= 0; i--) {
+            add(&bench, &together[i]);
+            if (i == 3) assert_int_equal(mt_engine_add_scoring(bench.engine, &among.scoring), MT_OK);
+        }
+        run(&bench);
+        engine_bench_close(&bench);
+        for (int i = 0; i < 6; i++) {
+            assert_int_equal(alone[i].answered, together[i].answered);
+            assert_memory_equal(alone[i].answer, together[i].answer, sizeof alone[i].answer);
+        }
+        assert_memory_equal(scored.each, among.each, sizeof scored.each);
+        workplace_clear(place);
+    }
+}
+
+static void test_ends(void **state)
+{
+    const struct workplace *place = *state;
+    struct engine_bench bench;
+    static struct bench_generation full;
+    static struct bench_generation stopped;
+    assert_int_equal(small_model_make(place, small_model_config(MT_HF_OLMOE), MT_HF_FLOAT32, 11), 0);
+    open_bench(&bench, place, &three, false);
+    // No room is left: the answer may have one token that is not computed with.
+    bench_generation_make(&full, POSITIONS - 3, 20, VOCABULARY, 4);
+    add(&bench, &full);
+    run(&bench);
+    assert_int_equal(full.answered, 4);
+    assert_int_equal(full.why, MT_FINISH_LENGTH);
+    bench_generation_make(&stopped, POSITIONS - 3, 20, VOCABULARY, 4);
+    int32_t stop[] = {-1, full.answer[2]};
+    stopped.request.stop_ids = stop;
+    stopped.request.stop_count = 2;
+    add(&bench, &stopped);
+    run(&bench);
+    assert_int_equal(stopped.why, MT_FINISH_STOP_TOKEN);
+    assert_true(stopped.answered <= 2);
+    assert_memory_equal(stopped.answer, full.answer, (size_t)stopped.answered * sizeof(int32_t));
+    engine_bench_close(&bench);
+}
+
+static void expect_refused(struct engine_bench *bench, const struct bench_generation *generation,
+                           const char *words)
+{
+    assert_int_equal(mt_engine_add_generation(bench->engine, &generation->request), MT_ERR_USAGE);
+    if (strstr(bench->ctx.message, words) == NULL) fail_msg("'%s' misses '%s'", bench->ctx.message, words);
+}
+
+static void test_refusals(void **state)
+{
+    const struct workplace *place = *state;
+    struct engine_bench bench;
+    static struct bench_generation generation;
+    static struct scoring_case c;
+    assert_int_equal(small_model_make(place, small_model_config(MT_HF_OLMOE), MT_HF_FLOAT32, 11), 0);
+    open_bench(&bench, place, &three, false);
+    bench_generation_make(&generation, POSITIONS + 1, 2, VOCABULARY, 1);
+    expect_refused(&bench, &generation, "there is room for 48");
+    generation.request.count = 0;
+    expect_refused(&bench, &generation, "no tokens");
+    bench_generation_make(&generation, 3, 0, VOCABULARY, 1);
+    expect_refused(&bench, &generation, "at most 0");
+    bench_generation_make(&generation, 3, 1, VOCABULARY, 1);
+    generation.prompt[1] = VOCABULARY;
+    expect_refused(&bench, &generation, "the token 53");
+    generation.prompt[1] = 0;
+    generation.request.sampling.top_p = 0.0;
+    expect_refused(&bench, &generation, "top-p");
+    make_scoring(&c, POSITIONS, 4);
+    assert_int_equal(mt_engine_add_scoring(bench.engine, &c.scoring), MT_ERR_USAGE);
+    make_scoring(&c, 4, 0);
+    assert_int_equal(mt_engine_add_scoring(bench.engine, &c.scoring), MT_ERR_USAGE);
+    assert_int_equal(mt_engine_requests(bench.engine), 0);
+    engine_bench_close(&bench);
+}
+
+static void test_no_allocation(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench_generation generation[6];
+    static struct scoring_case c;
+    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V2, MT_HF_PHIMOE};
+    for (size_t m = 0; m < 2; m++) {
+        struct engine_bench bench;
+        assert_int_equal(small_model_make(place, small_model_config(models[m]), MT_HF_BFLOAT16, 11), 0);
+        // Nothing else may use the device, whose scratch would then be larger than planned.
+        assert_int_equal(engine_bench_open(&bench, place, NULL, 2, &three, true), MT_OK);
+        for (int i = 0; i < 6; i++) {
+            bench_generation_make(&generation[i], 5 + 4 * i, 15, VOCABULARY, (uint64_t)i);
+            add(&bench, &generation[i]);
+        }
+        make_scoring(&c, 22, 4);
+        assert_int_equal(mt_engine_add_scoring(bench.engine, &c.scoring), MT_OK);
+        mt_context_forbid_allocation(&bench.ctx, "a step");
+        run(&bench);
+        mt_context_forbid_allocation(&bench.ctx, NULL);
+        engine_bench_close(&bench);
+        workplace_clear(place);
+    }
+}
+
+static enum mt_status whole_run(struct mt_context *ctx, const void *self)
+{
+    struct engine_bench bench;
+    static struct bench_generation generation;
+    bench_generation_make(&generation, 9, 4, VOCABULARY, 1);
+    enum mt_status status = engine_bench_open(&bench, self, &ctx->allocator, 1, &three, true);
+    if (status == MT_OK) status = mt_engine_add_generation(bench.engine, &generation.request);
+    if (status == MT_OK) status = engine_bench_run(&bench);
+    memcpy(ctx->message, bench.ctx.message, sizeof ctx->message);
+    engine_bench_close(&bench);
+    return status;
+}
+
+static void test_memory(void **state)
+{
+    const struct workplace *place = *state;
+    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_BFLOAT16, 11), 0);
+    struct failing_report report = fail_each_allocation(whole_run, place);
+    if (!report.ok) fail_msg("allocation %ld: %s", report.allocations, report.problem);
+    assert_true(report.allocations > 20);
+}
+
+#define IN_WORKPLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company),       IN_WORKPLACE(test_ends),
+        IN_WORKPLACE(test_refusals),      IN_WORKPLACE(test_no_allocation), IN_WORKPLACE(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
