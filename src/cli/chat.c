@@ -81,8 +81,7 @@ static bool told_to_end(struct chat *chat)
 {
     int signal = mt_interrupt_seen(&chat->interrupt);
     if (signal == 0) return false;
-    mt_interrupt_end(&chat->interrupt);
-    mt_interrupt_begin(&chat->interrupt);
+    mt_interrupt_forget(&chat->interrupt);
     if (signal != SIGINT) return true;
     (void)fprintf(stderr, "\n(/quit or Ctrl-D ends)\n> ");
     return false;
@@ -185,10 +184,7 @@ static enum mt_status answer(struct chat *chat)
     if (status == MT_OK) status = show(chat);
     if (status != MT_OK) return status;
     printf("\n");
-    if (mt_interrupt_seen(&chat->interrupt) == SIGINT) {
-        mt_interrupt_end(&chat->interrupt);
-        mt_interrupt_begin(&chat->interrupt);
-    }
+    if (mt_interrupt_seen(&chat->interrupt) == SIGINT) mt_interrupt_forget(&chat->interrupt);
     return say(chat, MT_ROLE_ASSISTANT, chat->answer.text.data, chat->answer.text.count);
 }
 
@@ -223,7 +219,7 @@ static enum mt_status talk(struct chat *chat)
         } else if (chat->line.count > 0) {
             status = hear(chat);
         }
-        got = chat->interrupt.seen == 0; // SIGTERM during an answer
+        got = mt_interrupt_seen(&chat->interrupt) == 0; // SIGTERM during an answer
     }
     if (chat->terminal) (void)fprintf(stderr, "\n");
     return status;
@@ -276,7 +272,7 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
                         .input = {.ctx = ctx},
                         .line = {.ctx = ctx},
                         .terminal = isatty(STDIN_FILENO) != 0};
-    mt_interrupt_begin(&chat.interrupt); // before the device makes threads
+    mt_interrupt_begin(&chat.interrupt, NULL); // before the device makes threads
     status = run(&chat);
     mt_interrupt_end(&chat.interrupt);
     close_all(&chat);

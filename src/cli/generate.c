@@ -296,9 +296,9 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct generator generator = {.ctx = ctx, .settings = &settings};
     mt_row_init(ctx, &generator.row);
     mt_json_text_init(&generator.line, ctx);
-    mt_interrupt_begin(&generator.interrupt); // before the device makes threads
+    mt_interrupt_begin(&generator.interrupt, NULL); // before the device makes threads
     status = run(&generator);
-    int signal = generator.interrupt.seen;
+    int signal = mt_interrupt_seen(&generator.interrupt);
     mt_interrupt_end(&generator.interrupt);
     close_all(&generator);
     if (status != MT_OK) return cli_fail(ctx, verb, status);

@@ -62,6 +62,11 @@ int mt_interrupt_seen(const struct mt_interrupt *interrupt)
     return interrupt->begun ? atomic_load(&interrupt->seen) : 0;
 }
 
+void mt_interrupt_forget(struct mt_interrupt *interrupt)
+{
+    atomic_store(&interrupt->seen, 0);
+}
+
 /* One of the signals that are waited for, for the waiter alone. */
 static void wake(const struct mt_interrupt *interrupt)
 {

@@ -16,7 +16,7 @@
 
 struct mt_interrupt {
     bool begun;
-    atomic_int seen;  // the first signal; 0: none
+    atomic_int seen;  // the first signal, or the first since forgetting; 0: none
     atomic_bool over; // nobody asks any more
     sigset_t signals; // that are waited for
     sigset_t before;  // what was blocked at the beginning
@@ -32,6 +32,9 @@ void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal);
 
 /* The signal that came since the beginning, else 0. Always 0 when not begun. */
 int mt_interrupt_seen(const struct mt_interrupt *interrupt);
+
+/* What came is answered: the next signal counts as the first again. */
+void mt_interrupt_forget(struct mt_interrupt *interrupt);
 
 /* Puts things back as they were; a zeroed struct is allowed. */
 void mt_interrupt_end(struct mt_interrupt *interrupt);
