@@ -2,8 +2,8 @@
  * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]
  *
  * For each number of slots (1, 4 and 16 by default) so many prompts of PROMPT tokens (512) are read, and NEW
- * tokens (32) written for each. Printed are tokens a second: of prompts until every answer has its first token,
- * though answers that began earlier are written on meanwhile, and of answers from then on.
+ * tokens (32) written for each. Printed are tokens a second: of prompts until every answer has its first
+ * token, though answers that began earlier are written on meanwhile, and of answers from then on.
  */
 #include <stdio.h>
 #include <stdlib.h>
