@@ -2,8 +2,8 @@
  * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]
  *
  * For each number of slots (1, 4 and 16 by default) so many prompts of PROMPT tokens (512) are read, and NEW
- * tokens (32) written for each. Printed are tokens a second: of prompts until the first token of the last one
- * is there, and of answers from then on.
+ * tokens (32) written for each. Printed are tokens a second: of prompts until every answer has its first
+ * token, though answers that began earlier are written on meanwhile, and of answers from then on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,48 +17,55 @@
 struct bench {
     int64_t slots, prompt, answer;
     int32_t *ids;
-    int64_t begun;     // sequences that have a first token
-    double last_begun; // when the last of them had it
+    int64_t begun;    // sequences that have a first token
+    int64_t tokens;   // of all answers so far
+    double all_begun; // when the last sequence had its first token
+    int64_t by_then;  // tokens of all answers at that time
+};
+
+/* One sequence: others write on while its prompt is still being read. */
+struct sequence {
+    struct bench *bench;
+    bool begun;
+    struct mt_generation request;
 };
 
 static enum mt_status take_token(void *self, int32_t id, bool *stop)
 {
-    struct bench *bench = self;
+    struct sequence *sequence = self;
+    struct bench *bench = sequence->bench;
     (void)id;
     (void)stop;
-    if (bench->begun < bench->slots) {
-        bench->begun++;
-        bench->last_begun = mt_clock_seconds();
-    }
+    bench->tokens++;
+    if (sequence->begun) return MT_OK;
+    sequence->begun = true;
+    bench->begun++;
+    bench->all_begun = mt_clock_seconds();
+    bench->by_then = bench->tokens;
     return MT_OK;
 }
 
 static enum mt_status measure(struct mt_engine *engine, struct bench *bench)
 {
-    static struct mt_generation requests[MOST_SLOTS];
+    static struct sequence sequences[MOST_SLOTS];
     enum mt_status status = MT_OK;
     for (int64_t i = 0; status == MT_OK && i < bench->slots; i++) {
-        requests[i] = (struct mt_generation){.ids = bench->ids + i * bench->prompt,
-                                             .count = bench->prompt,
-                                             .sampling = {.top_p = 1.0, .repetition_penalty = 1.0},
-                                             .max_new = bench->answer,
-                                             .self = bench,
-                                             .token = take_token};
-        status = mt_engine_add_generation(engine, &requests[i]);
+        sequences[i] = (struct sequence){.bench = bench};
+        sequences[i].request = (struct mt_generation){.ids = bench->ids + i * bench->prompt,
+                                                      .count = bench->prompt,
+                                                      .sampling = {.top_p = 1.0, .repetition_penalty = 1.0},
+                                                      .max_new = bench->answer,
+                                                      .self = &sequences[i],
+                                                      .token = take_token};
+        status = mt_engine_add_generation(engine, &sequences[i].request);
     }
     double start = mt_clock_seconds();
-    int64_t before = 0; // tokens written while prompts were still read
-    for (bool working = true; status == MT_OK && working;) {
-        status = mt_engine_step(engine, &working);
-        if (bench->begun < bench->slots || before == 0) before = mt_engine_counts(engine).generated_tokens;
-    }
+    for (bool working = true; status == MT_OK && working;) status = mt_engine_step(engine, &working);
     double end = mt_clock_seconds();
-    double reading = bench->last_begun - start;
-    double writing = end - bench->last_begun;
-    int64_t written = mt_engine_counts(engine).generated_tokens - before;
     if (status != MT_OK) return status;
     printf("%3lld slots: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
-           (double)(bench->slots * bench->prompt) / reading, (double)written / writing);
+           (double)(bench->slots * bench->prompt) / (bench->all_begun - start),
+           (double)(bench->tokens - bench->by_then) / (end - bench->all_begun));
     return MT_OK;
 }
 
