@@ -80,21 +80,24 @@ VECTOR_INLINE void load_side(const struct tile_product *t, bool left, const char
     }
 }
 
-/* The six products of two split operands. One of them changes at a time, so that few tiles are loaded. */
+/*
+ * The six products of two split operands. One of them changes at a time, so that few tiles are loaded; the
+ * largest product comes last, so that a number times 1 stays itself: its small parts meet first.
+ */
 VECTOR_INLINE void multiply_both_split(const struct tile_product *t, const char *a, const char *b)
 {
-    load_side(t, true, a, b, 1);
-    load_side(t, false, a, b, 1);
-    multiply_tiles(t->a_tiles, t->b_tiles);
+    load_side(t, true, a, b, 2);
     load_side(t, false, a, b, 0);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, true, a, b, 2);
+    load_side(t, true, a, b, 1);
+    multiply_tiles(t->a_tiles, t->b_tiles);
+    load_side(t, false, a, b, 1);
     multiply_tiles(t->a_tiles, t->b_tiles);
     load_side(t, true, a, b, 0);
     multiply_tiles(t->a_tiles, t->b_tiles);
     load_side(t, false, a, b, 2);
     multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, a, b, 1);
+    load_side(t, false, a, b, 0);
     multiply_tiles(t->a_tiles, t->b_tiles);
 }
 
