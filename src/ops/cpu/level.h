@@ -32,8 +32,9 @@ const struct mt_op_impl *MT_CPU(table)(void);
 MT_OP_LIST(MT_CPU_DECLARE)
 #undef MT_CPU_DECLARE
 
-// Elements, about 20 µs of one thread's work, below which no other is woken. Less would pay on an idle machine
-// (5 µs), but where other programs run, whoever waits for a thread that has no processor waits milliseconds.
+// Elements, about 20 µs of one thread's work, below which no other is woken. Less would pay on an idle
+// machine (5 µs), but where other programs run, whoever waits for a thread that has no processor waits
+// milliseconds.
 #define CPU_WORTH_WAKING 131072
 
 /* Threads worth waking for `elements` of element-wise work. */
