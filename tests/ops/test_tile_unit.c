@@ -112,7 +112,7 @@ static void test_single_terms(void **state)
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     struct mt_device *device = tile_device(&ctx);
-    struct mt_gemm_args g = make(&m, false, true, MT_F32, STEPS);
+    struct mt_gemm_args g = make(&m, false, true, MT_BF16, STEPS);
     for (int64_t i = 0; i < ROWS; i++) {
         for (int64_t p = 0; p < STEPS; p++) {
             if (p != 17 * i % STEPS) m.a[i * STEPS + p] = 0.0f;
@@ -122,7 +122,7 @@ static void test_single_terms(void **state)
     for (int64_t i = 0; i < ROWS; i++) {
         for (int64_t j = 0; j < COLUMNS; j++) {
             int64_t p = 17 * i % STEPS;
-            double expected = (double)m.a[i * STEPS + p] * (double)m.b[j * STEPS + p];
+            double expected = (double)m.a[i * STEPS + p] * element(&g.b, p, j, true);
             double error = fabs((double)m.c[i * COLUMNS + j] - expected);
             if (!(error <= 0x1p-22 * fabs(expected))) fail_msg("off by %.3g", error / fabs(expected));
         }
@@ -163,20 +163,20 @@ static void test_special_values(void **state)
     (void)state;
     enum { WIDTH = 64 };
     static float a[5 * WIDTH];
-    static float b[WIDTH * WIDTH];
+    static uint16_t b[WIDTH * WIDTH]; // bf16
     static float c[5 * WIDTH];
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     struct mt_device *device = tile_device(&ctx);
     for (int i = 0; i < 5 * WIDTH; i++) a[i] = 0.0f;
-    for (int i = 0; i < WIDTH * WIDTH; i++) b[i] = i % WIDTH == i / WIDTH ? 1.0f : 0x1p-3f;
+    for (int i = 0; i < WIDTH * WIDTH; i++) mt_store(MT_BF16, b, i, i % WIDTH == i / WIDTH ? 1.0 : 0x1p-3);
     a[3] = 1.5f;
     a[WIDTH + 3] = INFINITY;
     a[2 * WIDTH + 3] = -INFINITY;
     a[3 * WIDTH + 3] = mt_float_from_bits(0x7F800001u); // a NaN whose high half is that of inf
     a[4 * WIDTH + 3] = -FLT_MAX;
     struct mt_gemm_args g = {.a = mt_tensor_2d(a, MT_F32, 5, WIDTH),
-                             .b = mt_tensor_2d(b, MT_F32, WIDTH, WIDTH),
+                             .b = mt_tensor_2d(b, MT_BF16, WIDTH, WIDTH),
                              .c = mt_tensor_2d(c, MT_F32, 5, WIDTH),
                              .alpha = 1.0f};
     for (int form = 0; form < 2; form++) {

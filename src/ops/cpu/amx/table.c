@@ -1,4 +1,4 @@
-/* What the tile unit makes faster: the ops built on gemm_block. The rest of the level is v4's. */
+/* What the tile unit makes faster: products with weights. The rest of the level is v4's. */
 #include "ops/cpu/level.h"
 
 const struct mt_op_impl *MT_CPU(table)(void)
@@ -8,8 +8,6 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_gemm] = {MT_CPU(gemm), MT_CPU(gemm_scratch)},
         [MT_OP_grouped_gemm] = {MT_CPU(grouped_gemm), MT_CPU(grouped_gemm_scratch)},
         [MT_OP_grouped_gemm_dw] = {MT_CPU(grouped_gemm_dw), MT_CPU(grouped_gemm_dw_scratch)},
-        [MT_OP_attention_forward] = {MT_CPU(attention_forward), MT_CPU(attention_forward_scratch)},
-        [MT_OP_attention_backward] = {MT_CPU(attention_backward), MT_CPU(attention_backward_scratch)},
         [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
     };
     return table;

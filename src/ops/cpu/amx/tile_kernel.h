@@ -3,9 +3,8 @@
  *
  *     sum[i][j] = Σ over the steps of A_i · B_j
  *
- * Of two f32 operands six of the nine products of parts are made. What is left out of a term is at most
- * 2^-23 of it, of either sign: what rounding costs an f32 sum. What a sum adds, and in which order, depends
- * on the steps alone: not on how many tiles are side by side, nor on which operand is A.
+ * One operand is bf16; the other is bf16 or an f32 one in three parts. What a sum adds, and in which order,
+ * depends on the steps alone: not on how many tiles are side by side, nor on which operand is A.
  *
  * The compilers offer the unit as intrinsics only. Tiles 0 to 3 are the sums, 4 and 5 A's, 6 and 7 B's.
  */
@@ -67,42 +66,10 @@ struct tile_product {
     int b_tiles;
     int a_parts;
     int b_parts;
-    bool swapped; // A is the product's right operand
 };
 
-/* Part `part` of the left operand, or of the right. */
-VECTOR_INLINE void load_side(const struct tile_product *t, bool left, const char *a, const char *b, int part)
-{
-    if (left != t->swapped) {
-        load_a(t->a_tiles, a + part * PART_BYTES);
-    } else {
-        load_b(t->b_tiles, b + part * PART_BYTES);
-    }
-}
-
-/*
- * The six products of two split operands. One of them changes at a time, so that few tiles are loaded; the
- * largest product comes last, so that a number times 1 stays itself: its small parts meet first.
- */
-VECTOR_INLINE void multiply_both_split(const struct tile_product *t, const char *a, const char *b)
-{
-    load_side(t, true, a, b, 2);
-    load_side(t, false, a, b, 0);
-    multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, true, a, b, 1);
-    multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, a, b, 1);
-    multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, true, a, b, 0);
-    multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, a, b, 2);
-    multiply_tiles(t->a_tiles, t->b_tiles);
-    load_side(t, false, a, b, 0);
-    multiply_tiles(t->a_tiles, t->b_tiles);
-}
-
-/* The products of one step's tiles when at most one operand is split: its small parts first. */
-VECTOR_INLINE void multiply_one_split(const struct tile_product *t, const char *a, const char *b)
+/* The products of one step's tiles; at most one operand is split: its small parts first. */
+VECTOR_INLINE void multiply_step(const struct tile_product *t, const char *a, const char *b)
 {
     bool a_split = t->a_parts > 1;
     int parts = a_split ? t->a_parts : t->b_parts;
@@ -125,11 +92,7 @@ VECTOR_INLINE void multiply_steps(struct tile_product t, int64_t steps, const ch
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t p = 0; p < steps; p++) {
-        if (t.a_parts > 1 && t.b_parts > 1) {
-            multiply_both_split(&t, a, b);
-        } else {
-            multiply_one_split(&t, a, b);
-        }
+        multiply_step(&t, a, b);
         a += t.a_parts * PART_BYTES;
         b += t.b_parts * PART_BYTES;
     }
@@ -161,20 +124,12 @@ VECTOR_INLINE void multiply_sized(struct tile_product t, int a_tiles, int b_tile
     }
 }
 
-/* One or two tiles of A by one or two of B; swapped: A is the product's right operand. */
-static void tile_multiply(int a_tiles, int b_tiles, int a_parts, int b_parts, bool swapped, int64_t steps,
-                          const char *a, const char *b, float *out, int64_t out_row)
+/* One or two tiles of A by one or two of B. */
+static void tile_multiply(int a_tiles, int b_tiles, int a_parts, int b_parts, int64_t steps, const char *a,
+                          const char *b, float *out, int64_t out_row)
 {
     struct tile_product t = {.a_parts = 1, .b_parts = 1};
-    if (a_parts > 1 && b_parts > 1) {
-        t.a_parts = t.b_parts = MOST_PARTS;
-        if (swapped) {
-            t.swapped = true;
-            multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
-        } else {
-            multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
-        }
-    } else if (a_parts > 1) {
+    if (a_parts > 1) {
         t.a_parts = MOST_PARTS;
         multiply_sized(t, a_tiles, b_tiles, steps, a, b, out, out_row);
     } else if (b_parts > 1) {
