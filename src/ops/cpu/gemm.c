@@ -15,6 +15,9 @@ enum mt_status MT_CPU(gemm)(struct mt_device *device, const void *args)
 {
     const struct mt_gemm_args *g = args;
     if (!is_fast(g)) return mt_ref_gemm(device, args);
+#if defined(MT_CPU_TILE_UNIT)
+    if (!gemm_unit_gains(g->a.dtype, g->b.dtype)) return mt_cpu_v4_gemm(device, args);
+#endif
 
     int64_t m = g->c.dim[0];
     int64_t n = g->c.dim[1];

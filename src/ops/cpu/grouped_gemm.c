@@ -60,6 +60,13 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = args;
     if (!forward_is_fast(g)) return mt_ref_grouped_gemm(device, args);
+#if defined(MT_CPU_TILE_UNIT)
+    bool gains = false;
+    for (int e = 0; e < g->experts; e++) {
+        gains |= mt_tensor_present(&g->weight[e]) && gemm_unit_gains(g->x.dtype, g->weight[e].dtype);
+    }
+    if (!gains) return mt_cpu_v4_grouped_gemm(device, args);
+#endif
 
     int64_t count = 0;
     for (int e = 0; e < g->experts; e++) {

@@ -183,20 +183,11 @@ static struct gemm_operand transposed(struct gemm_operand operand)
     return (struct gemm_operand){operand.data, operand.dtype, operand.column, operand.row};
 }
 
-/*
- * True for the types the unit gains with. Two f32 operands would be six products of parts: with both threads
- * at work 70 to 95 % of v4's speed.
- */
-static bool gains(enum mt_dtype a, enum mt_dtype b)
-{
-    return (a == MT_BF16 && (b == MT_BF16 || b == MT_F32)) || (a == MT_F32 && b == MT_BF16);
-}
-
 void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
                         struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace)
 {
     // By the steps and types, never by the rows: a row's bits do not depend on its company.
-    if (k < LEAST_STEPS || !gains(a.dtype, b.dtype)) {
+    if (k < LEAST_STEPS || !gemm_unit_gains(a.dtype, b.dtype)) {
         mt_cpu_v4_gemm_block(m, n, k, alpha, a, b, beta, c, c_row, workspace);
         return;
     }

@@ -7,7 +7,6 @@ const struct mt_op_impl *MT_CPU(table)(void)
         // op = {run, scratch}
         [MT_OP_gemm] = {MT_CPU(gemm), MT_CPU(gemm_scratch)},
         [MT_OP_grouped_gemm] = {MT_CPU(grouped_gemm), MT_CPU(grouped_gemm_scratch)},
-        [MT_OP_grouped_gemm_dw] = {MT_CPU(grouped_gemm_dw), MT_CPU(grouped_gemm_dw_scratch)},
         [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
     };
     return table;
