@@ -306,7 +306,7 @@ void mt_figure_number(struct mt_figure *figure, double number)
 }
 
 /* Refuses a row that does not fit the figure's kind. */
-static bool is_kind(struct mt_figure *figure, enum mt_figure_kind one, enum mt_figure_kind other)
+static bool is_kind(struct mt_figure *figure, enum mt_figure_shape one, enum mt_figure_shape other)
 {
     if (!ready(figure)) return false;
     if (figure->head.kind == one || figure->head.kind == other) return true;

@@ -32,7 +32,7 @@
 
 #include "base/arena.h"
 
-enum mt_figure_kind {
+enum mt_figure_shape {
     MT_FIGURE_TABLE,
     MT_FIGURE_LINES,
     MT_FIGURE_BARS,
@@ -44,7 +44,7 @@ enum mt_figure_kind {
 
 /* What a figure is called and says; texts that are NULL are empty. */
 struct mt_figure_head {
-    enum mt_figure_kind kind;
+    enum mt_figure_shape kind;
     const char *title;
     const char *meaning; // one sentence: what a reader should see in it
     const char *formula; // which formula made the numbers
