@@ -61,7 +61,8 @@ static enum mt_status flatten(struct cursor *cursor, const struct mt_yaml_node *
     for (const struct mt_yaml_node *child = node->first; child != NULL && status == MT_OK;
          child = child->next) {
         if (child->key != NULL) {
-            (void)snprintf(key, sizeof key, "%.240s%s%.240s", prefix, prefix[0] != '\0' ? "." : "", child->key);
+            (void)snprintf(key, sizeof key, "%.240s%s%.240s", prefix, prefix[0] != '\0' ? "." : "",
+                           child->key);
         } else {
             (void)snprintf(key, sizeof key, "%.240s[%zu]", prefix, index);
         }
