@@ -1,8 +1,8 @@
 /*
  * Metrics of arrays in files, for tests/parity/metrics_parity.py.
  *
- *     metrics_tool geometry N D K QUERIES euclidean|cosine POINTS LABELS   overlap silhouette and their errors
- *     metrics_tool pca N D P POINTS          total variance, residual, then variances, axes and points
+ *     metrics_tool geometry N D K QUERIES euclidean|cosine POINTS LABELS   overlap silhouette and their
+ * errors metrics_tool pca N D P POINTS          total variance, residual, then variances, axes and points
  *     metrics_tool load N LOADS              maxvio, maxvio_code, entropy, gini
  *     metrics_tool variance N n k SCORES EXPERTS WEIGHTS    token, expert, appendix
  *     metrics_tool affinity DOMAINS n LOADS  information, then shares and preferences
@@ -105,10 +105,8 @@ static enum mt_status variance(struct mt_context *ctx, char **argv)
     enum mt_status status = mt_allocate_array(ctx, 4 * n, sizeof(double), &memory);
     if (status != MT_OK) return status;
     double *numbers = memory;
-    struct mt_variance_sums sums = {.score = numbers,
-                                    .share = numbers + n,
-                                    .weight = numbers + 2 * n,
-                                    .weight_square = numbers + 3 * n};
+    struct mt_variance_sums sums = {
+        .score = numbers, .share = numbers + n, .weight = numbers + 2 * n, .weight_square = numbers + 3 * n};
     for (size_t i = 0; i < tokens; i++)
         mt_variance_add(&sums, (int)n, scores + i * n, (int)k, experts + i * k, weights + i * k);
     struct mt_variance_figures figures = mt_variance_finish(&sums, (int)n);
@@ -162,8 +160,9 @@ int main(int argc, char **argv)
         const char *name;
         int arguments;
         enum mt_status (*run)(struct mt_context *ctx, char **argv);
-    } modes[] = {{"geometry", 7, geometry}, {"pca", 4, pca},     {"load", 2, loads}, {"variance", 6, variance},
-                 {"affinity", 3, affinity}, {"drift", 4, drift}, {"rmse", 6, rmse}};
+    } modes[] = {{"geometry", 7, geometry}, {"pca", 4, pca},           {"load", 2, loads},
+                 {"variance", 6, variance}, {"affinity", 3, affinity}, {"drift", 4, drift},
+                 {"rmse", 6, rmse}};
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {
