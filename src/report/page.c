@@ -42,6 +42,12 @@ enum mt_status mt_page_status(const struct mt_page *page)
     return page->status;
 }
 
+bool mt_page_check(struct mt_page *page, enum mt_status status)
+{
+    if (page->status == MT_OK) page->status = status;
+    return page->status == MT_OK;
+}
+
 // ------------------------------------------------------------------ texts
 
 /* A copy in valid UTF-8; "" once the page has failed. */

@@ -125,6 +125,10 @@ void mt_page_free(struct mt_page *page); // a zeroed page is allowed
 /* MT_OK, or the first failure of anything done to the page or its figures. */
 enum mt_status mt_page_status(const struct mt_page *page);
 
+/* Something the caller did for the page: a failure stays like one of the page's own. True when all is well.
+ */
+bool mt_page_check(struct mt_page *page, enum mt_status status);
+
 void mt_page_subtitle(struct mt_page *page, const char *text);
 void mt_page_card(struct mt_page *page, const char *name, const char *value, const char *note);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/report.h"
+#include "report/report_figures.h"
 
 static const struct mt_run_result *find(const struct mt_run *run, const struct mt_run_result *wanted)
 {
@@ -74,6 +75,26 @@ static void add_bars(struct mt_page *page, const struct mt_run *runs, size_t cou
     }
 }
 
+/* What the routers did while tasks were evaluated. */
+static void add_routing(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    struct mt_figure *table = NULL;
+    for (size_t r = 0; r < count; r++) {
+        for (const struct mt_run_routing *one = runs[r].routing; one != NULL; one = one->next) {
+            struct mt_json_node figures;
+            struct mt_json_node root = mt_json_root(&one->json);
+            if (!mt_page_check(page, mt_json_expect_object(&root))) return;
+            if (!mt_page_check(page, mt_json_get_object(&root, "figures", &figures))) return;
+            if (table == NULL)
+                table = mt_report_means_table(
+                    page, "Routing by task", "task",
+                    "What the routers did while the task was evaluated: balance, and how "
+                    "decided they are.");
+            mt_report_means_row(table, one->task, runs[r].name, &figures);
+        }
+    }
+}
+
 void mt_report_evaluation(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     bool evaluated = false;
@@ -88,4 +109,5 @@ void mt_report_evaluation(struct mt_page *page, const struct mt_run *runs, size_
     }
     add_bars(page, runs, count);
     add_table(page, runs, count);
+    add_routing(page, runs, count);
 }

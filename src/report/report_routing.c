@@ -205,8 +205,10 @@ static void add_rmse(struct mt_page *page, const struct mt_run *runs, size_t cou
         size_t needed = 2 * (runs[0].log.steps + runs[r].log.steps);
         if (!runs[r].has_log || runs[r].log.layers != runs[0].log.layers) continue;
         enum mt_status status = mt_allocate_array(page->ctx, needed, sizeof(double), &numbers);
-        if (page->status == MT_OK) page->status = status;
-        if (status != MT_OK) return;
+        if (!mt_page_check(page, status)) {
+            mt_release(page->ctx, numbers, status == MT_OK ? needed * sizeof(double) : 0);
+            return;
+        }
         compare_layers(figure, &runs[0], &runs[r], numbers);
         mt_release(page->ctx, numbers, needed * sizeof(double));
     }

@@ -13,8 +13,7 @@
 static const struct mt_json_limits analysis_limits = {
     .max_bytes = (size_t)1 << 30, .max_values = (size_t)1 << 26, .max_depth = 32};
 
-/* "DIR/NAME" in the arena, or NULL when there is no such file. */
-static enum mt_status find(struct mt_run *run, const char *name, const char **found)
+enum mt_status mt_run_find(struct mt_run *run, const char *name, const char **found)
 {
     struct stat info;
     char *path = NULL;
@@ -50,10 +49,10 @@ static enum mt_status read_parts(struct mt_run *run)
     const char *log = NULL;
     const char *settings = NULL;
     const char *results = NULL;
-    enum mt_status status = find(run, "metrics.jsonl", &log);
-    if (status == MT_OK) status = find(run, "config.yaml", &settings);
-    if (status == MT_OK) status = find(run, "results.json", &results);
-    if (status == MT_OK) status = find(run, "analysis.json", &run->analysis_path);
+    enum mt_status status = mt_run_find(run, "metrics.jsonl", &log);
+    if (status == MT_OK) status = mt_run_find(run, "config.yaml", &settings);
+    if (status == MT_OK) status = mt_run_find(run, "results.json", &results);
+    if (status == MT_OK) status = mt_run_find(run, "analysis.json", &run->analysis_path);
     if (status != MT_OK) return status;
     if (log == NULL && results == NULL && run->analysis_path == NULL)
         return mt_fail(
@@ -84,6 +83,7 @@ void mt_run_free(struct mt_run *run)
     mt_release(run->ctx, run->log.violation, run->log.violation_capacity * sizeof(double));
     mt_release(run->ctx, run->log.evaluation, run->log.evaluation_capacity * sizeof(double));
     mt_json_free(&run->analysis);
+    for (struct mt_run_routing *one = run->routing; one != NULL; one = one->next) mt_json_free(&one->json);
     mt_arena_free(&run->arena);
     *run = (struct mt_run){0};
 }

@@ -86,6 +86,14 @@ struct mt_run_result {
     struct mt_run_result *next;
 };
 
+/* routing_TASK.json of a task: what the routers did while it was evaluated. */
+struct mt_run_routing {
+    const char *task;
+    const char *path; // both in the arena
+    struct mt_json json;
+    struct mt_run_routing *next;
+};
+
 struct mt_run {
     struct mt_context *ctx; // borrowed
     struct mt_arena arena;
@@ -95,6 +103,7 @@ struct mt_run {
     struct mt_run_log log;
     struct mt_run_setting *settings; // NULL: no config.yaml
     struct mt_run_result *results;   // NULL: no results.json
+    struct mt_run_routing *routing;  // NULL: no such file
     struct mt_json analysis;         // root NULL: no analysis.json
     const char *analysis_path;
 };
@@ -114,6 +123,9 @@ double mt_run_layer_mean(const struct mt_run *run, size_t layer, int value);
 
 /* A setting by its key; NULL: not there. */
 const char *mt_run_setting(const struct mt_run *run, const char *key);
+
+/* "RUN/NAME" in the arena; NULL when there is no such file. */
+enum mt_status mt_run_find(struct mt_run *run, const char *name, const char **path);
 
 // Parts of mt_run_read, each with a file of its own.
 enum mt_status mt_run_read_log(struct mt_run *run, const char *path);      // run_log.c

@@ -90,12 +90,35 @@ static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node 
     return MT_OK;
 }
 
+/* routing_TASK.json, where `metier eval` left one. A name that would lead out of the folder has none. */
+static enum mt_status read_routing(struct mt_run *run, const char *task, struct mt_run_routing ***end)
+{
+    char name[KEY_BYTES];
+    const char *path = NULL;
+    void *memory = NULL;
+    int length = snprintf(name, sizeof name, "routing_%s.json", task);
+    if (length < 0 || (size_t)length >= sizeof name || strchr(task, '/') != NULL) return MT_OK;
+    enum mt_status status = mt_run_find(run, name, &path);
+    if (status != MT_OK || path == NULL) return status;
+    status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_routing), &memory);
+    if (status != MT_OK) return status;
+    struct mt_run_routing *routing = memory;
+    *routing = (struct mt_run_routing){.path = path};
+    status = copy_text(run, task, strlen(task), &routing->task);
+    if (status == MT_OK) status = mt_json_read(run->ctx, path, &mt_json_file_limits, &routing->json);
+    if (status != MT_OK) return status;
+    **end = routing;
+    *end = &routing->next;
+    return MT_OK;
+}
+
 enum mt_status mt_run_read_results(struct mt_run *run, const char *path)
 {
     struct mt_json json = {0};
     struct mt_json_node results;
     struct mt_json_node task;
     struct mt_run_result **end = &run->results;
+    struct mt_run_routing **routing_end = &run->routing;
     void *position = NULL;
     enum mt_status status = mt_json_read(run->ctx, path, &mt_json_file_limits, &json);
     if (status != MT_OK) return status;
@@ -110,6 +133,7 @@ enum mt_status mt_run_read_results(struct mt_run *run, const char *path)
             size_t length = metric_length(member.key);
             if (length > 0) status = read_metric(run, &root, &task, member.key, length, &end);
         }
+        if (status == MT_OK) status = read_routing(run, task.key, &routing_end);
     }
     mt_json_free(&json);
     return status;

@@ -112,6 +112,10 @@ static bool tick_at(const struct mt_axis *axis, int index, double *value)
 static const char *tick_text(char text[MT_NUMBER_BYTES], const struct mt_axis *axis, double value)
 {
     bool plain = !axis->logarithmic && fabs(value) < 1e6 && axis->step >= 1e-4;
+    if (axis->logarithmic && value >= 1e-3 && value < 1e6) {
+        (void)snprintf(text, MT_NUMBER_BYTES, "%g", value);
+        return text;
+    }
     if (value == 0 || !plain) return mt_number_text(text, value);
     int decimals = axis->step >= 1 ? 0 : (int)ceil(-log10(axis->step) - 1e-9);
     (void)snprintf(text, MT_NUMBER_BYTES, "%.*f", decimals, value);
