@@ -178,7 +178,7 @@
             backgroundColor: faded(colour(i), 0.8), borderColor: colour(i), borderWidth: 1, borderRadius: 2,
         }));
         const options = baseOptions(data, sets.length);
-        const most = Math.max(0, ...data.columns[data.band ? 4 : 2].values.filter((v) => v !== null));
+        const most = data.columns[data.band ? 4 : 2].values.reduce((a, v) => v === null ? a : Math.max(a, v), 0);
         options.interaction = { mode: 'index', intersect: false };
         options.scales = {
             x: axis(data.x, { type: 'category' }),
@@ -242,8 +242,8 @@
     }
 
     /* value -> colour, and the numbers the legend names. */
-    function colourScale(values, centre) {
-        let low = Infinity, high = -Infinity;
+    function colourScale(values, centre, range) {
+        let [low, high] = range || [Infinity, -Infinity];
         values.forEach((v) => { if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); } });
         if (low > high) { low = 0; high = 1; }
         if (centre !== null) {
@@ -264,6 +264,8 @@
     }
 
     const readable = (c) => (0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2]) > 140 ? '#111418' : '#ffffff';
+
+    const widestOf = (pen, labels) => labels.reduce((most, label) => Math.max(most, pen.measureText(label).width), 1);
 
     /* Labels along an axis, as many as fit. */
     function everyNth(count, room, each) {
@@ -296,11 +298,11 @@
         pen.scale(ratio, ratio);
         pen.clearRect(0, 0, width, height);
         pen.font = '12px ' + getComputedStyle(document.body).fontFamily;
-        const widest = Math.max(...down.levels.map((l) => pen.measureText(l).width));
+        const widest = widestOf(pen, down.levels);
         const left = Math.min(widest, width * 0.3) + 28;
         const box = { left, top: 6, width: width - left - 4, height: height - 6 - 76 };
         const wide = box.width / across.levels.length, tall = box.height / down.levels.length;
-        const scale = colourScale(value.values, data.centre);
+        const scale = colourScale(value.values, data.centre, data.range);
         const gap = wide > 6 && tall > 6 ? 1 : 0;
         pen.fillStyle = css('--empty');
         pen.fillRect(box.left, box.top, box.width, box.height);
@@ -332,7 +334,7 @@
             if (i % rowStep === 0) pen.fillText(label, box.left - 6, box.top + (i + 0.5) * tall, box.left - 24);
         });
         pen.textBaseline = 'top'; pen.textAlign = 'center';
-        const widest = Math.max(...across.levels.map((l) => pen.measureText(l).width));
+        const widest = widestOf(pen, across.levels);
         const step = everyNth(across.levels.length, box.width, widest + 10);
         across.levels.forEach((label, i) => {
             if (i % step === 0) pen.fillText(label, box.left + (i + 0.5) * wide, box.top + box.height + 5);

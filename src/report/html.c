@@ -132,6 +132,13 @@ static void put_data(struct mt_output *out, const struct mt_figure *figure, cons
     } else {
         mt_put(out, "null");
     }
+    if (head->ranged) {
+        mt_put(out, ",\"range\":[");
+        mt_put_exact(out, head->low, "null");
+        mt_put(out, ",");
+        mt_put_exact(out, head->high, "null");
+        mt_put(out, "]");
+    }
     mt_putf(out, ",\"rows\":%zu,\"columns\":[", thinned->kept);
     for (int i = 0; i < figure->column_count; i++) {
         const struct mt_column *column = &figure->column[i];

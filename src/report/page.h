@@ -56,6 +56,8 @@ struct mt_figure_head {
     bool log_y;          // LINES: a logarithmic axis, as long as every number is above 0
     bool centred;        // HEATMAP, GRID: two colours that part at `centre`, instead of one scale
     double centre;
+    bool ranged; // HEATMAP, GRID: the colours go from low to high, so that several figures can share them
+    double low, high;
 };
 
 enum mt_column_kind {

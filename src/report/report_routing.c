@@ -24,6 +24,25 @@ static void title_of(char *title, size_t bytes, const char *what, const struct m
     (void)snprintf(title, bytes, count > 1 ? "%s: %.100s" : "%s", what, run->name);
 }
 
+static size_t bins_of(const struct mt_run_log *log)
+{
+    return log->steps < BINS ? log->steps : BINS;
+}
+
+/* A layer's mean MaxVio over a stretch of steps. */
+static double bin_mean(const struct mt_run_log *log, size_t layer, size_t bin, size_t bins)
+{
+    double sum = 0;
+    double known = 0;
+    for (size_t i = bin * log->steps / bins; i < (bin + 1) * log->steps / bins; i++) {
+        double value = log->violation[i * log->layers + layer];
+        if (isnan(value)) continue;
+        sum += value;
+        known++;
+    }
+    return known > 0 ? sum / known : (double)NAN;
+}
+
 static void add_violation(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     struct mt_figure *figure = mt_page_figure(
@@ -42,12 +61,36 @@ static void add_violation(struct mt_page *page, const struct mt_run *runs, size_
     }
 }
 
+/* The largest share of an expert, and the largest MaxVio, of all runs: figures side by side share their
+ * colours. */
+struct extremes {
+    double share, violation;
+};
+
+static struct extremes extremes_of(const struct mt_run *runs, size_t count)
+{
+    struct extremes most = {0, 0};
+    for (size_t r = 0; r < count; r++) {
+        const struct mt_run_log *log = &runs[r].log;
+        for (size_t l = 0; l < log->layers; l++) {
+            const double *load = log->load + l * log->experts;
+            double sum = 0;
+            for (size_t j = 0; j < log->experts; j++) sum += load[j];
+            for (size_t j = 0; j < log->experts && sum > 0; j++) most.share = fmax(most.share, load[j] / sum);
+        }
+        size_t bins = bins_of(log);
+        for (size_t i = 0; i < log->layers * bins; i++)
+            most.violation = fmax(most.violation, bin_mean(log, i / bins, i % bins, bins));
+    }
+    return most;
+}
+
 /* Layers by stretches of steps; with few steps every step is a column. */
-static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count)
+static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count, double most)
 {
     const struct mt_run_log *log = &run->log;
     char title[160];
-    size_t bins = log->steps < BINS ? log->steps : BINS;
+    size_t bins = bins_of(log);
     title_of(title, sizeof title, "MaxVio of each layer", run, count);
     struct mt_figure *figure = mt_page_figure(
         page, &(struct mt_figure_head){
@@ -58,28 +101,21 @@ static void add_violation_map(struct mt_page *page, const struct mt_run *run, si
                                                "named by its last.",
                   .x = "step",
                   .y = "layer",
-                  .value = "MaxVio"});
+                  .value = "MaxVio",
+                  .ranged = true,
+                  .high = most});
     for (size_t l = 0; l < log->layers; l++) {
         for (size_t bin = 0; bin < bins; bin++) {
-            size_t first = bin * log->steps / bins;
             size_t end = (bin + 1) * log->steps / bins;
-            double sum = 0;
-            double known = 0;
             char row[MT_NUMBER_BYTES];
             char column[MT_NUMBER_BYTES];
-            for (size_t i = first; i < end; i++) {
-                double value = log->violation[i * log->layers + l];
-                if (isnan(value)) continue;
-                sum += value;
-                known++;
-            }
             (void)snprintf(column, sizeof column, "%.0f", mt_run_at(run, end - 1, MT_RUN_STEP));
-            mt_figure_cell(figure, layer_text(row, run, l), column, known > 0 ? sum / known : (double)NAN);
+            mt_figure_cell(figure, layer_text(row, run, l), column, bin_mean(log, l, bin, bins));
         }
     }
 }
 
-static void add_loads(struct mt_page *page, const struct mt_run *run, size_t count)
+static void add_loads(struct mt_page *page, const struct mt_run *run, size_t count, double most)
 {
     const struct mt_run_log *log = &run->log;
     char title[160];
@@ -96,7 +132,9 @@ static void add_loads(struct mt_page *page, const struct mt_run *run, size_t cou
                   .y = "layer",
                   .value = "share",
                   .centred = true,
-                  .centre = 1.0 / (double)log->experts});
+                  .centre = 1.0 / (double)log->experts,
+                  .ranged = true,
+                  .high = most});
     for (size_t l = 0; l < log->layers; l++) {
         const double *load = log->load + l * log->experts;
         double sum = 0;
@@ -223,10 +261,12 @@ void mt_report_routing(struct mt_page *page, const struct mt_run *runs, size_t c
     add_violation(page, runs, count);
     for (size_t i = 0; i < sizeof layer_bars / sizeof layer_bars[0]; i++)
         add_layer_bars(page, runs, count, &layer_bars[i]);
+    struct extremes most = extremes_of(runs, count);
     for (size_t r = 0; r < count; r++) {
-        if (runs[r].log.layers == 0) continue;
-        if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged);
-        add_violation_map(page, &runs[r], logged);
+        if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged, most.share);
+    }
+    for (size_t r = 0; r < count; r++) {
+        if (runs[r].log.layers > 0) add_violation_map(page, &runs[r], logged, most.violation);
     }
     if (logged > 1 && runs[0].log.layers > 0) add_rmse(page, runs, count);
 }

@@ -60,6 +60,10 @@ static struct scale scale_of(const struct mt_figure *figure)
         scale.low = fmin(scale.low, value);
         scale.high = fmax(scale.high, value);
     }
+    if (figure->head.ranged) {
+        scale.low = fmin(scale.low, figure->head.low);
+        scale.high = fmax(scale.high, figure->head.high);
+    }
     if (scale.centred) {
         scale.low = fmin(scale.low, scale.centre);
         scale.high = fmax(scale.high, scale.centre);
