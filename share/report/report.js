@@ -145,7 +145,7 @@
                 if (!set.ranges || meta.hidden) return;
                 meta.data.forEach((bar, k) => {
                     const range = set.ranges[k];
-                    if (!range || range[0] === null || range[1] === null) return;
+                    if (set.data[k] === null || !range || range[0] === null || range[1] === null) return;
                     const low = chart.scales.y.getPixelForValue(range[0]);
                     const high = chart.scales.y.getPixelForValue(range[1]);
                     pen.beginPath();

@@ -42,6 +42,7 @@ void mt_draw_text(cairo_t *pen, double x, double y, enum mt_align align, double 
     cairo_scale(pen, shrink, 1);
     cairo_move_to(pen, 0, 0);
     cairo_show_text(pen, text);
+    cairo_new_path(pen); // a text leaves a point behind, from which the next line would start
     cairo_restore(pen);
 }
 
