@@ -306,10 +306,12 @@ static enum mt_status start_due(struct client *client, int *busy, int *pause)
     return status;
 }
 
-static enum mt_status finish_done(struct client *client)
+/* *some: at least one transfer ended. */
+static enum mt_status finish_done(struct client *client, bool *some)
 {
     enum mt_status status = MT_OK;
     int left = 0;
+    *some = false;
     for (CURLMsg *message = curl_multi_info_read(client->multi, &left); message != NULL && status == MT_OK;
          message = curl_multi_info_read(client->multi, &left)) {
         struct slot *slot = NULL;
@@ -317,34 +319,26 @@ static enum mt_status finish_done(struct client *client)
         if (message->msg != CURLMSG_DONE) continue;
         if (curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&slot) != CURLE_OK)
             return fail_memory(client->ctx);
+        *some = true;
         status = finish(client, slot, result);
     }
     return status;
 }
 
-/* Is there a request left and a slot for it? */
-static bool can_start(const struct client *client)
-{
-    if (client->next >= client->work->count) return false;
-    for (int i = 0; i < client->options->parallel; i++) {
-        if (client->slots[i].state == SLOT_FREE) return true;
-    }
-    return false;
-}
-
 static enum mt_status go(struct client *client)
 {
     enum mt_status status = MT_OK;
-    int busy = 1;
     while (status == MT_OK) {
+        bool some = false;
+        int busy = 0;
         int running = 0;
         int pause = 0;
         status = start_due(client, &busy, &pause);
         if (status != MT_OK || busy == 0) break;
         if (curl_multi_perform(client->multi, &running) != CURLM_OK) return fail_memory(client->ctx);
-        status = finish_done(client);
-        // Wait for the network or a pause to end, unless there is something to start at once.
-        if (status != MT_OK || can_start(client)) continue;
+        status = finish_done(client, &some);
+        // Wait for the network or a pause to end, unless a slot may have become free.
+        if (status != MT_OK || some) continue;
         if (curl_multi_poll(client->multi, NULL, 0, pause, NULL) != CURLM_OK) return fail_memory(client->ctx);
     }
     return status;
