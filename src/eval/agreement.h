@@ -57,4 +57,7 @@ const char *mt_judge_pair_name(enum mt_judge_pair pair); // "rule-llm", ...
  */
 enum mt_status mt_agreement_store(struct mt_context *ctx, const struct mt_judged_run *run);
 
+/* The same for a folder whose summary was written anew; nothing where no other judge has judged. */
+enum mt_status mt_agreement_refresh(struct mt_context *ctx, const char *folder);
+
 #endif

@@ -1,4 +1,6 @@
 /* Agreement as JSON, in the summary of a run. */
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -115,5 +117,29 @@ enum mt_status mt_agreement_store(struct mt_context *ctx, const struct mt_judged
     mt_byte_list_free(&after);
     mt_byte_list_free(&before);
     mt_byte_list_free(&writer.text);
+    return status;
+}
+
+/* Is there a file of verdicts? */
+static enum mt_status look_for_verdicts(struct mt_context *ctx, const char *folder, bool *found)
+{
+    *found = false;
+    DIR *directory = opendir(folder);
+    if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot read it: %s", folder, strerror(errno));
+    for (struct dirent *entry = readdir(directory); entry != NULL && !*found; entry = readdir(directory))
+        *found = strncmp(entry->d_name, "judge_", 6) == 0 || strncmp(entry->d_name, "review_", 7) == 0;
+    (void)closedir(directory);
+    return MT_OK;
+}
+
+enum mt_status mt_agreement_refresh(struct mt_context *ctx, const char *folder)
+{
+    struct mt_judged_run run;
+    bool judged = false;
+    enum mt_status status = look_for_verdicts(ctx, folder, &judged);
+    if (status != MT_OK || !judged) return status;
+    status = mt_judged_run_read(ctx, folder, NULL, &run);
+    if (status == MT_OK) status = mt_agreement_store(ctx, &run);
+    mt_judged_run_free(&run);
     return status;
 }

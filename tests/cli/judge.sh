@@ -111,6 +111,11 @@ judge nowhere 2
 OPENAI_API_KEY='two words' judge good 2
 grep -q 'two words' "$folder/err" && fail "the bad key was named"
 
+# Evaluating again writes the summary anew; agreement stays in it.
+judge good 0
+"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/run" --quiet >/dev/null || fail "again"
+grep -q '"agreement": {' "$folder/run/results.json" || fail "agreement is lost when evaluating again"
+
 # refuse SENTENCE options: nothing is sent
 : >"$folder/requests"
 refuse() {
