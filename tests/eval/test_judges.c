@@ -285,15 +285,17 @@ static void test_bad_marks(void **state)
     const struct workplace *place = *state;
     struct mt_context ctx;
     char path[512];
-    static const char *const bad[] = {
+    const char *stranger =
+        "{\"format\": \"metier-review\", \"version\": 1, \"marks\": [{\"task\": \"../x\", \"id\": \"a\", "
+        "\"answer_hash\": \"\", \"verdict\": \"correct\"}]}";
+    const char *const bad[] = {
         "",
         "[]",
         "{\"format\": \"other\", \"version\": 1, \"marks\": []}",
         "{\"format\": \"metier-review\", \"version\": 2, \"marks\": []}",
         "{\"format\": \"metier-review\", \"version\": 1}",
         "{\"format\": \"metier-review\", \"version\": 1, \"marks\": [3]}",
-        "{\"format\": \"metier-review\", \"version\": 1, \"marks\": [{\"task\": \"../x\", \"id\": \"a\", "
-        "\"answer_hash\": \"\", \"verdict\": \"correct\"}]}",
+        stranger,
     };
     mt_context_init(&ctx, NULL);
     write_run(place);
