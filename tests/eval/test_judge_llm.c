@@ -35,7 +35,7 @@ static bool start_server(struct bench *bench)
 {
     char script[1024];
     char path[512];
-    int port = 0;
+    long port = 0;
     (void)snprintf(script, sizeof script, "%s/../../tests/cli/judge_server.py", getenv("METIER_TASKS"));
     bench->server = fork();
     if (bench->server == 0) {
@@ -45,13 +45,14 @@ static bool start_server(struct bench *bench)
     assert_true(bench->server > 0);
     for (int waited = 0; waited < 1000 && port == 0; waited++) {
         FILE *file = fopen(workplace_path(bench->place, "port", path, sizeof path), "r");
-        if (file != NULL && fscanf(file, "%d", &port) != 1) port = 0;
+        char digits[16] = "";
+        if (file != NULL && fgets(digits, sizeof digits, file) != NULL) port = strtol(digits, NULL, 10);
         if (file != NULL) (void)fclose(file);
         if (waitpid(bench->server, NULL, WNOHANG) == bench->server) return false;
         (void)usleep(20000);
     }
     if (port == 0) stop_server(bench);
-    (void)snprintf(bench->endpoint, sizeof bench->endpoint, "http://127.0.0.1:%d/echo/v1", port);
+    (void)snprintf(bench->endpoint, sizeof bench->endpoint, "http://127.0.0.1:%ld/echo/v1", port);
     return port != 0;
 }
 
