@@ -332,7 +332,8 @@ static void test_json(void **state)
 
 static enum mt_status collect(struct mt_context *ctx, const void *self)
 {
-    struct drawn *drawn = (struct drawn *)(uintptr_t)self; // records are views that could be written to
+    struct bench *bench = *(struct bench *const *)self;
+    struct drawn *drawn = &bench->drawn;
     struct mt_device *device = NULL;
     struct mt_collector *collector = NULL;
     struct mt_figures figures = {0};
@@ -353,7 +354,7 @@ static enum mt_status collect(struct mt_context *ctx, const void *self)
 static void test_memory(void **state)
 {
     struct bench *bench = *state;
-    struct failing_report report = fail_each_allocation(collect, &bench->drawn);
+    struct failing_report report = fail_each_allocation(collect, &bench);
     if (!report.ok) fail_msg("%s", report.problem);
     assert_true(report.allocations > 20);
 }

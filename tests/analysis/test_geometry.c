@@ -172,6 +172,7 @@ static double plain_overlap(const struct cloud *cloud, bool cosine, int64_t poin
             nearest = away;
             best = j;
         }
+        assert_true(best >= 0);
         taken[best] = true;
         others += cloud->labels[best] != cloud->labels[point] ? 1 : 0;
     }

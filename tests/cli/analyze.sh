@@ -46,7 +46,7 @@ for i in 1 2 3 4 5 6 7 8 9; do
     printf 'Some words of another kind, number %d, and what they say.\nA second line.\n\n' $i
 done >"$place/words.txt"
 model=$place/model
-data="--data $place/data.jsonl=sums --data $place/words.txt"
+data="--data $place/data.jsonl=sums --data $place/words.txt --sample 120 --tokens 1000"
 
 expect 0 "metier analyze --model DIR" analyze --help
 expect 2 "--model DIR is missing" analyze
@@ -85,8 +85,8 @@ holds same 'all(v == 0 for v in d["drift"]["overall"]["mean"].values())'
 [ -s "$place/one.json" ] && cmp -s "$place/one.json" "$place/two.json"
 result $? "one thread and two differ"
 # shellcheck disable=SC2086
-expect 0 "written" analyze --model "$model" $data --out "$place/few" --queries 20 --sample 100 --tokens 300 --length 32
-holds few 'first["queries_in"] == 20 and first["overlap_in_error"] > 0 and first["points_in"] == 100'
+expect 0 "written" analyze --model "$model" $data --out "$place/few" --queries 20 --tokens 300 --length 32
+holds few 'first["queries_in"] == 20 and first["overlap_in_error"] > 0 and first["points_in"] == 120'
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]
