@@ -196,9 +196,10 @@ const struct cli_verb cli_verbs[] = {
             "figures, with their differences to the first. The page is one HTML file without any request to\n"
             "the network; each figure says what it means, which formula made it, and gives its numbers as\n"
             "CSV and JSON. What a run lacks is left out, with a line on how to get it.",
-        .examples = "  metier report runs/first --out first.html\n"
-                    "  metier report runs/aux runs/paper runs/metier --out compared.html --title 'Three methods'\n"
-                    "  metier report runs/first --markdown first.md --png pictures --data numbers",
+        .examples =
+            "  metier report runs/first --out first.html\n"
+            "  metier report runs/aux runs/paper runs/metier --out compared.html --title 'Three methods'\n"
+            "  metier report runs/first --markdown first.md --png pictures --data numbers",
         .run = cli_report,
     },
     {

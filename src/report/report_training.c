@@ -26,9 +26,7 @@ static const struct curve {
 static const char *const term_formulas[MT_TERM_COUNT] = {
     [MT_TERM_AUX] =
         "L_aux = sum_j f_j P_j, f_j = n/(kN) slots of expert j, P_j its mean score; 1 at balance.",
-    [MT_TERM_O] =
-        "L_o: squared projections of a token's expert outputs onto each other; the form is the setting "
-        "objective.form.",
+    [MT_TERM_O] = "L_o: squared projections of a token's expert outputs onto each other (objective.form).",
     [MT_TERM_V] =
         "L_v = minus the variance of routing scores; axis and scores are settings of the objective.",
     [MT_TERM_Z] = "L_z = mean over tokens of (logsumexp of the router's logits)^2.",
