@@ -9,7 +9,6 @@
 #include "report/report.h"
 
 #define MOST_RUNS   16
-#define NAME_BYTES  4096
 #define BLOCK_BYTES 4096
 
 struct settings {
