@@ -155,6 +155,21 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
     return status == MT_OK ? closed : status;
 }
 
+/* One line: a family may lack most of its tasks. */
+static void warn_of_missing(const struct mt_eval_options *options, const struct mt_task_result *results)
+{
+    size_t missing = 0;
+    const char *first = "";
+    for (size_t i = 0; i < options->task_count; i++) {
+        if (!results[i].skipped) continue;
+        if (missing == 0) first = options->tasks[i].name;
+        missing++;
+    }
+    if (missing == 1) mt_log_warning(options->log, "task %s: no data, left out", first);
+    if (missing > 1)
+        mt_log_warning(options->log, "%zu tasks have no data and are left out: %s, ...", missing, first);
+}
+
 enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
                            struct mt_task_result *results)
 {
@@ -169,9 +184,8 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
         results[i].stopped = false;
         status = run_task(ctx, options, &options->tasks[i], &results[i]);
         stopped = results[i].stopped;
-        if (status == MT_OK && results[i].skipped)
-            mt_log_warning(options->log, "task %s: no data, left out", options->tasks[i].name);
     }
+    if (status == MT_OK) warn_of_missing(options, results);
     if (status != MT_OK || stopped) return status;
     return mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
 }
