@@ -223,6 +223,9 @@ enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text
             (void)snprintf(escaped, sizeof escaped, "\\%c", byte);
         } else if (byte == '\n') {
             (void)snprintf(escaped, sizeof escaped, "\\n");
+        } else if (byte == '\0') {
+            // Valid in JSON, but many readers, ours among them, refuse it.
+            (void)snprintf(escaped, sizeof escaped, "\\ufffd");
         } else if (byte < 0x20) {
             (void)snprintf(escaped, sizeof escaped, "\\u%04x", byte);
         } else {
