@@ -3,6 +3,24 @@
 
 const struct cli_verb cli_verbs[] = {
     {
+        .name = "analyze",
+        .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
+        .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",
+        .details =
+            "Runs data through a model and watches its routers and experts: load and MaxVio, routing\n"
+            "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
+            "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
+            "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
+            "OUT/analysis.json has every figure by layer and domain; docs/analysis.md has the formulas.",
+        .examples =
+            "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/a/analysis\n"
+            "  metier analyze --model models/moe --adapter runs/a/adapter --data math.jsonl --out "
+            "runs/a/analysis\n"
+            "  metier analyze --model runs/full/model --base models/moe --data wiki.txt=text --out o "
+            "--layers",
+        .run = cli_analyze,
+    },
+    {
         .name = "chat",
         .summary = "talk with a model in the terminal",
         .arguments = "DIR --template NAME",
