@@ -56,8 +56,8 @@ static enum mt_status add_rows(struct cli_table *table, const struct mt_task_res
 
 static enum mt_status print_results(const struct evaluation *e)
 {
-    static const struct cli_column columns[] = {{"task", false},  {"samples", true},        {"metric", false},
-                                                {"value", true},  {"95 % interval", false}, {"MaxVio", true}};
+    static const struct cli_column columns[] = {{"task", false}, {"samples", true},        {"metric", false},
+                                                {"value", true}, {"95 % interval", false}, {"MaxVio", true}};
     struct cli_table table;
     bool watched = false;
     enum mt_status status = MT_OK;
@@ -83,10 +83,11 @@ static void print_stop(const struct evaluation *e)
         if (!result->stopped) whole++;
         if (result->stopped && task[0] == '\0') task = result->task->name;
     }
-    (void)fprintf(stderr,
-                  "stopped in %s: %zu of %zu tasks are done, %zu samples are kept in %s; the same command goes "
-                  "on\n",
-                  task, whole, e->list->count, done, e->arguments->out);
+    (void)fprintf(
+        stderr,
+        "stopped in %s: %zu of %zu tasks are done, %zu samples are kept in %s; the same command goes "
+        "on\n",
+        task, whole, e->list->count, done, e->arguments->out);
 }
 
 // ------------------------------------------------------------------ what answers and what judges
@@ -177,7 +178,8 @@ static enum mt_status run(struct evaluation *e)
                                             .log = &e->log};
     status = mt_eval_run(e->ctx, &options, e->results);
     if (status == MT_OK && e->answering != NULL && mt_session_answerer_cut(e->answering) > 0)
-        mt_log_warning(&e->log, "%lld prompts were too long and lost their beginning; --context is %lld tokens",
+        mt_log_warning(&e->log,
+                       "%lld prompts were too long and lost their beginning; --context is %lld tokens",
                        (long long)mt_session_answerer_cut(e->answering), (long long)e->session.context);
     return status;
 }

@@ -268,8 +268,7 @@ static enum mt_status append_texts(struct mt_byte_list *line, const char *name, 
 /* What lm-evaluation-harness calls the loglikelihood responses: a sum and whether it is the greedy text. */
 static enum mt_status append_choices(struct mt_byte_list *line, const struct mt_choice_question *choosing)
 {
-    enum mt_status status =
-        append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
+    enum mt_status status = append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
     if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"log_likelihoods\": [");
     for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
         if (i > 0) status = mt_byte_list_append_text(line, ", ");

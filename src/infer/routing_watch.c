@@ -53,13 +53,14 @@ static void choose_options(struct mt_routing_watch *watch, const struct mt_model
     }
     int64_t bytes = layers * desc->router.slots * desc->width * (int64_t)sizeof(float);
     int64_t kept = bytes > 0 ? OUTPUT_BYTES / bytes : 0;
-    watch->options = (struct mt_collector_options){.layers = (int)layers,
-                                                   .number = watch->number,
-                                                   .experts = desc->experts,
-                                                   .slots = desc->router.slots,
-                                                   .width = desc->width,
-                                                   .outputs = kept < MOST_KEPT_TOKENS ? kept : MOST_KEPT_TOKENS,
-                                                   .batch_tokens = BATCH_TOKENS};
+    watch->options =
+        (struct mt_collector_options){.layers = (int)layers,
+                                      .number = watch->number,
+                                      .experts = desc->experts,
+                                      .slots = desc->router.slots,
+                                      .width = desc->width,
+                                      .outputs = kept < MOST_KEPT_TOKENS ? kept : MOST_KEPT_TOKENS,
+                                      .batch_tokens = BATCH_TOKENS};
 }
 
 enum mt_status mt_routing_watch_create(struct mt_session *session, struct mt_routing_watch **watch)

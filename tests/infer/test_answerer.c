@@ -31,8 +31,13 @@ static const char config[] =
     "\"eos_token_id\": 421, \"initializer_range\": 0.3}";
 
 static const char *const prompts[QUESTIONS] = {
-    "2 + 2 =", "The capital of France is ", "Is this a sentence?\nAnswer:", "one two three",
-    "x",       "Question: why?\nAnswer:",   "a longer text, to be cut into more pieces than the others are"};
+    "2 + 2 =",
+    "The capital of France is ",
+    "Is this a sentence?\nAnswer:",
+    "one two three",
+    "x",
+    "Question: why?\nAnswer:",
+    "a longer text, to be cut into more pieces than the others are"};
 static const char *const choices[CHOICES] = {" no", " yes, it is", " A"};
 
 /* What a runner does, as far as a test needs it. */
@@ -90,7 +95,8 @@ static enum mt_status try_open(struct bench *bench, const struct workplace *plac
     return status;
 }
 
-static void open_bench(struct bench *bench, const struct workplace *place, int64_t slots, const char *template)
+static void open_bench(struct bench *bench, const struct workplace *place, int64_t slots,
+                       const char *template)
 {
     if (try_open(bench, place, NULL, slots, template) != MT_OK) fail_msg("%s", bench->ctx.message);
 }
@@ -179,7 +185,8 @@ static void test_company(void **state)
     bool differ = false;
     for (int i = 0; i < QUESTIONS; i++) {
         const struct mt_byte_list *two = &drawn[i * SAMPLES];
-        differ = differ || two[0].count != two[1].count || memcmp(two[0].data, two[1].data, two[0].count) != 0;
+        differ =
+            differ || two[0].count != two[1].count || memcmp(two[0].data, two[1].data, two[0].count) != 0;
     }
     assert_true(differ);
     for (int n = 1; n < 3; n++) {

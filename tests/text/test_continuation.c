@@ -39,11 +39,10 @@ static void close_bench(struct bench *bench)
 static enum mt_status encode(struct bench *bench, const char *context, const char *continuation)
 {
     bench->ids.count = 0;
-    enum mt_status status =
-        mt_continuation_context(&bench->maker, context, strlen(context), &bench->prefix);
+    enum mt_status status = mt_continuation_context(&bench->maker, context, strlen(context), &bench->prefix);
     if (status != MT_OK) return status;
-    return mt_continuation_encode(&bench->maker, context, strlen(context), continuation,
-                                  strlen(continuation), &bench->prefix, &bench->ids);
+    return mt_continuation_encode(&bench->maker, context, strlen(context), continuation, strlen(continuation),
+                                  &bench->prefix, &bench->ids);
 }
 
 /* prefix and continuation together are the whole text's ids. */
@@ -70,14 +69,14 @@ static void test_white_space(void **state)
         {"Answer: ", 7},
         {"Answer:\n\t \v", 7},
         {"Answer:\x1c\x1f", 7},
-        {"a\xc2\xa0", 1},         // no-break space
-        {"a\xe2\x80\x83", 1},     // em space
-        {"a\xe2\x80\x8b", 4},     // zero width space is none to Python
-        {"a\xe3\x80\x80\n", 1},   // ideographic space
-        {"a\xc2\x85 ", 1},        // next line
+        {"a\xc2\xa0", 1},       // no-break space
+        {"a\xe2\x80\x83", 1},   // em space
+        {"a\xe2\x80\x8b", 4},   // zero width space is none to Python
+        {"a\xe3\x80\x80\n", 1}, // ideographic space
+        {"a\xc2\x85 ", 1},      // next line
         {" ", 0},
         {"", 0},
-        {"a\xff ", 2},            // not UTF-8
+        {"a\xff ", 2}, // not UTF-8
         {"a\x80", 2},
         {"\x80\x80", 2},
     };
