@@ -17,7 +17,7 @@ fail() {
 
 cat >"$place/config.json" <<'END'
 {"model_type": "deepseek_v3", "first_k_dense_replace": 1, "hidden_size": 24, "intermediate_size": 44,
- "kv_lora_rank": 14, "max_position_embeddings": 512, "moe_intermediate_size": 10, "n_group": 4,
+ "kv_lora_rank": 14, "max_position_embeddings": 192, "moe_intermediate_size": 10, "n_group": 4,
  "n_routed_experts": 8, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 3,
  "num_experts_per_tok": 3, "num_hidden_layers": 3, "num_key_value_heads": 3, "q_lora_rank": null,
  "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-05, "rope_theta": 50000.0,
@@ -123,6 +123,20 @@ while [ $i -lt 400 ]; do
     i=$((i + 1))
 done
 
+for i in 1 2 3 4 5 6 7 8 9 10; do cat "$place/data/gsm8k/test.jsonl"; done >"$place/many"
+mv "$place/many" "$place/data/gsm8k/test.jsonl"
+cat >"$place/sums.yaml" <<'END'
+title: sums
+domain: math
+data: gsm8k/test.jsonl
+prompt: "{question}"
+answer: "{answer|after:####|trim}"
+extract: [last_number]
+compare: math
+metrics: [exact_match]
+max_tokens: 40
+END
+
 # begin ARGUMENTS...: a run in the background. Such a job ignores SIGINT unless it is told otherwise.
 begin() {
     env --default-signal=INT "$metier" "$@" >"$place/text" 2>&1 </dev/null &
@@ -135,8 +149,8 @@ wait_for() {
     while [ "$(lines "$1")" -lt "$2" ] && kill -0 $process 2>/dev/null; do sleep 0.01; done
 }
 
-file=$place/stopped/samples_gsm8k.jsonl
-begin eval gsm8k --data "$place/data" --model "$model" --out "$place/stopped" --threads 1 --slots 4 --quiet
+file=$place/stopped/samples_sums.jsonl
+begin eval "$place/sums.yaml" --data "$place/data" --model "$model" --out "$place/stopped" --threads 1 --slots 4 --quiet
 wait_for "$file" 1
 kill -INT $process
 wait $process
@@ -144,25 +158,27 @@ got=$?
 process=
 [ $got -eq 130 ] || { cat "$place/text"; fail "SIGINT: exit status $got"; }
 grep -q 'the same command goes on' "$place/text" || { cat "$place/text"; fail "SIGINT: nothing is said"; }
-[ "$(lines "$file")" -ge 1 ] && [ "$(lines "$file")" -lt 400 ] || fail "SIGINT: $(lines "$file") samples"
+[ "$(lines "$file")" -ge 1 ] && [ "$(lines "$file")" -lt 4000 ] || fail "SIGINT: $(lines "$file") samples"
 [ -e "$place/stopped/results.json" ] && fail "SIGINT: a summary of half a run"
 
 # Killed again and again; in the end every sample was asked once, and all is as in a run that was left alone.
-for task in gsm8k glue_rte; do
+for task in sums glue_rte; do
+    name=$task
+    [ $task = sums ] && name=$place/sums.yaml
     file=$place/killed/samples_$task.jsonl
     lives=0
     while [ ! -e "$place/killed/results.json" ] && [ $lives -lt 60 ]; do
         had=$(lines "$file")
-        begin eval $task --data "$place/data" --model "$model" --out "$place/killed" --threads 1 --slots 4 \
-            --limit 60 --no-routing --quiet
+        begin eval "$name" --data "$place/data" --model "$model" --out "$place/killed" --threads 1 --slots 4 \
+            --limit 40 --no-routing --quiet
         [ $lives -lt 3 ] && wait_for "$file" $((had + 5)) && kill -KILL $process 2>/dev/null
         wait $process
         process=
         lives=$((lives + 1))
     done
     rm "$place/killed/results.json" || { cat "$place/text"; fail "no end of $task"; }
-    [ "$(lines "$file")" -eq 60 ] || fail "$task: $(lines "$file") samples after $lives lives"
-    "$metier" eval $task --data "$place/data" --model "$model" --out "$place/alone" --threads 1 --limit 60 --no-routing \
+    [ "$(lines "$file")" -eq 40 ] || fail "$task: $(lines "$file") samples after $lives lives"
+    "$metier" eval "$name" --data "$place/data" --model "$model" --out "$place/alone" --threads 1 --limit 40 --no-routing \
         --quiet >/dev/null 2>&1 || fail "$task left alone"
     same killed alone $task
 done
@@ -186,7 +202,7 @@ if [ -s "$place/answers.jsonl" ] && ! tail -n 1 "$place/answers.jsonl" | grep -q
 
 # metier chat: an answer is cut short and the conversation goes on; SIGTERM ends it.
 mkfifo "$place/input"
-env --default-signal=INT "$metier" chat "$model" --template chatml --max-new 100000 --context 500 --threads 1 \
+env --default-signal=INT "$metier" chat "$model" --template chatml --max-new 100000 --context 190 --threads 1 \
     <"$place/input" >"$place/talk" 2>"$place/text" &
 process=$!
 exec 3>"$place/input"
