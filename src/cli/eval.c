@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "cli/agreement.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
 #include "eval/recorded.h"
@@ -21,7 +22,7 @@
 
 struct arguments {
     bool list, keys, quiet, skip_missing;
-    const char *data, *answers, *out, *questions;
+    const char *data, *answers, *out, *questions, *merge_review;
     int64_t limit;
     int64_t shots; // -1: as the task says
 };
@@ -195,6 +196,10 @@ static enum mt_status run(struct mt_context *ctx, struct arguments *arguments,
     if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "tasks");
     if (status != MT_OK) return status;
     if (arguments->list) return print_list(ctx, folder, arena);
+    if (arguments->merge_review != NULL && arguments->out != NULL)
+        return cli_merge_review(ctx, arguments->out, arguments->merge_review);
+    if (arguments->merge_review != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
     if (given->positional_count == 0)
         return mt_fail(ctx, MT_ERR_USAGE, "a task is missing; --list names them");
     bool answers = arguments->answers != NULL;
@@ -229,6 +234,8 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--questions", CLI_TEXT, &arguments.questions, "FILE",
          "write the questions instead, JSONL; - is standard output"},
         {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go"},
+        {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
+         "take over what a person marked (metier review) into the run of --out"},
         {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},
         {"--shots", CLI_INTEGER, &arguments.shots, "N",
          "examples before each question; default as the task says, none"},

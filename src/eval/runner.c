@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/progress.h"
+#include "eval/agreement.h"
 #include "eval/grade.h"
 #include "eval/results.h"
 
@@ -287,5 +288,6 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
             mt_log_warning(options->log, "task %s: no data, left out", options->tasks[i].name);
     }
     if (status == MT_OK) status = mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
+    if (status == MT_OK) status = mt_agreement_refresh(ctx, options->out);
     return status;
 }
