@@ -9,7 +9,7 @@
 
 #include "cli/infer.h"
 #include "cli/verbs.h"
-#include "train/interrupt.h"
+#include "base/interrupt.h"
 
 #define LINE_BYTES  (1 << 20) // of what is said at once
 #define WAIT_MILLIS 200       // between two looks for a signal while waiting for input
@@ -272,7 +272,7 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
                         .input = {.ctx = ctx},
                         .line = {.ctx = ctx},
                         .terminal = isatty(STDIN_FILENO) != 0};
-    mt_interrupt_begin(&chat.interrupt, NULL); // before the device makes threads
+    mt_interrupt_begin(&chat.interrupt, NULL, NULL); // before the device makes threads
     status = run(&chat);
     mt_interrupt_end(&chat.interrupt);
     close_all(&chat);

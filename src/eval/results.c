@@ -81,6 +81,11 @@ static enum mt_status remember(struct mt_results *results, uint64_t key, const s
     return MT_OK;
 }
 
+bool mt_results_empty(const struct mt_results *results)
+{
+    return results->count == 0;
+}
+
 bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
                      struct mt_outcome *outcome)
 {
@@ -257,6 +262,25 @@ static enum mt_status append_texts(struct mt_byte_list *line, const char *name, 
     return status == MT_OK ? mt_byte_list_append_text(line, "]") : status;
 }
 
+/* What lm-evaluation-harness calls the loglikelihood responses: a sum and whether it is the greedy text. */
+static enum mt_status append_choices(struct mt_byte_list *line, const struct mt_choice_question *choosing)
+{
+    enum mt_status status =
+        append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
+    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"log_likelihoods\": [");
+    for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
+        if (i > 0) status = mt_byte_list_append_text(line, ", ");
+        if (status == MT_OK) status = mt_results_append_number(line, choosing->scores[i].log_likelihood);
+    }
+    if (status == MT_OK) status = mt_byte_list_append_text(line, "], \"greedy\": [");
+    for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
+        if (i > 0) status = mt_byte_list_append_text(line, ", ");
+        if (status == MT_OK)
+            status = mt_byte_list_append_text(line, choosing->scores[i].greedy ? "true" : "false");
+    }
+    return status == MT_OK ? mt_byte_list_append_text(line, "]") : status;
+}
+
 static enum mt_status append_outcome(struct mt_byte_list *line, const struct mt_outcome *outcome)
 {
     char counts[96];
@@ -302,6 +326,7 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     if (status == MT_OK) status = append_named(line, ", \"target\": ", record->target);
     if (status == MT_OK) status = append_texts(line, ", \"resps\": [", record->answers, record->count);
     if (status == MT_OK) status = append_texts(line, ", \"filtered_resps\": [", record->found, record->count);
+    if (status == MT_OK && record->choosing != NULL) status = append_choices(line, record->choosing);
     if (status == MT_OK) status = append_outcome(line, &record->outcome);
     if (status == MT_OK) status = write_line(results);
     if (status == MT_OK)

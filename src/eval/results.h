@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
+#include "eval/answerer.h"
 #include "eval/metric.h"
-#include "eval/prompt.h"
 
 struct mt_results; // opaque
 
@@ -18,6 +18,9 @@ enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct 
 
 /* Brings everything to the disk and closes; NULL is allowed. What was open is freed whatever happens. */
 enum mt_status mt_results_close(struct mt_results *results);
+
+/* True when nothing was done before. */
+bool mt_results_empty(const struct mt_results *results);
 
 /* The outcome of a sample done before; false: it was not, or with another prompt. */
 bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
@@ -31,6 +34,7 @@ struct mt_result_record {
     const struct mt_text *answers; // [count], as the model gave them
     const struct mt_text *found;   // [count], what was extracted
     size_t count;
+    const struct mt_choice_question *choosing; // with its scores; NULL: the answers were written
     struct mt_outcome outcome;
 };
 

@@ -63,7 +63,8 @@ static enum mt_status find_sample(struct script *script, const char *name, const
 }
 
 static enum mt_status script_generate(void *self, const struct mt_question *questions, size_t count,
-                                      const struct mt_answer_options *options, struct mt_byte_list *answers)
+                                      const struct mt_answer_options *options,
+                                      const struct mt_answer_listener *listener, struct mt_byte_list *answers)
 {
     struct script *script = self;
     enum mt_status status = MT_OK;
@@ -83,20 +84,29 @@ static enum mt_status script_generate(void *self, const struct mt_question *ques
         if (status == MT_OK && !script->right) status = mt_byte_list_append_text(&answers[i], "-4096.5");
         if (status == MT_OK && math) status = mt_byte_list_append_text(&answers[i], "}");
         mt_sample_free(&sample);
+        if (status == MT_OK) status = listener->answered(listener->self, i);
     }
     return status;
 }
 
-static enum mt_status script_score(void *self, const struct mt_scoring *requests, size_t count,
-                                   double *scores)
+static enum mt_status script_score(void *self, const struct mt_choice_question *questions, size_t count,
+                                   const struct mt_answer_listener *listener)
 {
     struct script *script = self;
-    struct mt_sample sample;
-    script->asked++;
-    mt_sample_init(script->ctx, &sample);
-    enum mt_status status = find_sample(script, requests[0].task, requests[0].id, &sample);
-    for (size_t i = 0; i < count; i++) scores[i] = ((int)i == sample.gold) == script->right ? -1.0 : -5.0;
-    mt_sample_free(&sample);
+    enum mt_status status = MT_OK;
+    for (size_t q = 0; q < count && status == MT_OK; q++) {
+        const struct mt_choice_question *question = &questions[q];
+        struct mt_sample sample;
+        script->asked++;
+        mt_sample_init(script->ctx, &sample);
+        status = find_sample(script, question->task, question->id, &sample);
+        for (size_t i = 0; i < question->count; i++) {
+            bool high = ((int)i == sample.gold) == script->right;
+            question->scores[i] = (struct mt_choice_score){.log_likelihood = high ? -1.0 : -5.0};
+        }
+        mt_sample_free(&sample);
+        if (status == MT_OK) status = listener->answered(listener->self, q);
+    }
     return status;
 }
 

@@ -1,9 +1,9 @@
 /* Making examples: pieces of a rendered conversation to ids, trained or not, then cut and shifted labels. */
-#include "train/example.h"
+#include "text/example.h"
 
 #include <string.h>
 
-#include "train/example_form.h"
+#include "text/example_form.h"
 
 struct mt_example_maker {
     struct mt_context *ctx; // borrowed

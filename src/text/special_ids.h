@@ -1,9 +1,9 @@
 /* The model's own tokens: which ids begin, end and fill a text. */
-#ifndef MT_TRAIN_SPECIAL_IDS_H
-#define MT_TRAIN_SPECIAL_IDS_H
+#ifndef MT_TEXT_SPECIAL_IDS_H
+#define MT_TEXT_SPECIAL_IDS_H
 
 #include "formats/hf_config.h"
-#include "train/example.h"
+#include "text/example.h"
 
 /* What tokenizer_config.json beside the tokenizer (its path as it was loaded) says, else what the config
  * does. */

@@ -1,5 +1,5 @@
 /* Templates: every one that comes along, written out; what is refused; memory. */
-#include "train/template.h"
+#include "text/template.h"
 
 #include <stdio.h>
 #include <stdlib.h>

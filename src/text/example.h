@@ -10,12 +10,12 @@
  * the conversation are encoded as one text, unless the conversation itself spells a special token ("</s>"):
  * then its parts are encoded apart and its special tokens as ordinary text. So data cannot end its own turn.
  */
-#ifndef MT_TRAIN_EXAMPLE_H
-#define MT_TRAIN_EXAMPLE_H
+#ifndef MT_TEXT_EXAMPLE_H
+#define MT_TEXT_EXAMPLE_H
 
 #include "formats/dataset.h"
 #include "formats/tokenizer.h"
-#include "train/template.h"
+#include "text/template.h"
 
 #define MT_NO_LABEL (-100)
 

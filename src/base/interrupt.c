@@ -1,5 +1,5 @@
 /* A thread that waits for signals. */
-#include "train/interrupt.h"
+#include "base/interrupt.h"
 
 #include <unistd.h>
 
@@ -20,11 +20,12 @@ static bool find_signals(sigset_t *signals)
 }
 
 /* A person should know that it was heard: a step may take minutes. */
-static void answer(FILE *terminal)
+static void answer(const struct mt_interrupt *interrupt)
 {
+    FILE *terminal = interrupt->terminal;
     if (terminal == NULL) return;
-    (void)fprintf(terminal, "%sstopping: the step at hand is finished and saved; once more ends at once\n",
-                  isatty(fileno(terminal)) ? "\r\033[K" : "");
+    (void)fprintf(terminal, "%sstopping: %s; once more ends at once\n",
+                  isatty(fileno(terminal)) ? "\r\033[K" : "", interrupt->rest);
     (void)fflush(terminal);
 }
 
@@ -37,7 +38,7 @@ static void *wait_for_signals(void *self)
         if (atomic_load(&interrupt->over)) return NULL;
         if (atomic_load(&interrupt->seen) == 0) {
             atomic_store(&interrupt->seen, signal);
-            answer(interrupt->terminal);
+            answer(interrupt);
             continue;
         }
         (void)pthread_sigmask(SIG_UNBLOCK, &interrupt->signals, NULL);
@@ -45,10 +46,11 @@ static void *wait_for_signals(void *self)
     }
 }
 
-void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal)
+void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal, const char *rest)
 {
     interrupt->begun = false;
     interrupt->terminal = terminal;
+    interrupt->rest = rest;
     atomic_init(&interrupt->seen, 0);
     atomic_init(&interrupt->over, false);
     if (!find_signals(&interrupt->signals)) return;

@@ -5,8 +5,8 @@
  *
  * Threads inherit what is blocked: begin before the first one is made.
  */
-#ifndef MT_TRAIN_INTERRUPT_H
-#define MT_TRAIN_INTERRUPT_H
+#ifndef MT_BASE_INTERRUPT_H
+#define MT_BASE_INTERRUPT_H
 
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +21,7 @@ struct mt_interrupt {
     sigset_t signals; // that are waited for
     sigset_t before;  // what was blocked at the beginning
     FILE *terminal;   // borrowed; where the first signal is answered. NULL: nowhere
+    const char *rest; // borrowed; what is still done before the end, for that answer
     pthread_t waiter;
 };
 
@@ -28,7 +29,7 @@ struct mt_interrupt {
  * Starts asking instead of dying, in a caller-owned struct that stays where it is until the end. Where no
  * thread can be had, signals end the process as before.
  */
-void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal);
+void mt_interrupt_begin(struct mt_interrupt *interrupt, FILE *terminal, const char *rest);
 
 /* The signal that came since the beginning, else 0. Always 0 when not begun. */
 int mt_interrupt_seen(const struct mt_interrupt *interrupt);

@@ -1,8 +1,8 @@
 /* A template taken apart; what its reading and its rendering share. */
-#ifndef MT_TRAIN_TEMPLATE_PARTS_H
-#define MT_TRAIN_TEMPLATE_PARTS_H
+#ifndef MT_TEXT_TEMPLATE_PARTS_H
+#define MT_TEXT_TEMPLATE_PARTS_H
 
-#include "train/template.h"
+#include "text/template.h"
 
 enum mt_chat_template_key {
     MT_KEY_START,

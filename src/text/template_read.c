@@ -6,7 +6,7 @@
 #include "base/nearest.h"
 #include "formats/printable.h"
 #include "formats/utf8.h"
-#include "train/template_parts.h"
+#include "text/template_parts.h"
 
 #define MOST_BYTES 65536
 #define KEY_BYTES  64

@@ -1,9 +1,9 @@
 /* Writing a conversation out: which texts of the template stand where, and what is trained on. */
-#include "train/template.h"
+#include "text/template.h"
 
 #include <string.h>
 
-#include "train/template_parts.h"
+#include "text/template_parts.h"
 
 enum mt_role mt_role_named(const char *name)
 {

@@ -1,8 +1,8 @@
 /* Forms: from the fields of a row to the turns of a conversation, or a text. */
-#ifndef MT_TRAIN_EXAMPLE_FORM_H
-#define MT_TRAIN_EXAMPLE_FORM_H
+#ifndef MT_TEXT_EXAMPLE_FORM_H
+#define MT_TEXT_EXAMPLE_FORM_H
 
-#include "train/example.h"
+#include "text/example.h"
 
 struct mt_turn_list {
     struct mt_context *ctx; // borrowed

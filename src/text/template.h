@@ -15,8 +15,8 @@
  * Rendering gives pieces, in order: text of the template, text of the conversation, tokens; each with whether
  * it is trained on. Trained are an assistant's words with what ends them, and nothing else.
  */
-#ifndef MT_TRAIN_TEMPLATE_H
-#define MT_TRAIN_TEMPLATE_H
+#ifndef MT_TEXT_TEMPLATE_H
+#define MT_TEXT_TEMPLATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Examples: ids and labels of every form, mapping, special tokens in data, truncation, bad rows, memory. */
-#include "train/example.h"
+#include "text/example.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Special tokens, by the names a tokenizer's config gives them. */
-#include "train/special_ids.h"
+#include "text/special_ids.h"
 
 #include <stdio.h>
 #include <string.h>
