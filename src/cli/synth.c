@@ -55,8 +55,7 @@ static enum mt_status add_domain(struct mt_context *ctx, const char *word, struc
                             "language, reasoning, science, math, code or all");
     }
     for (size_t i = 0; i < request->domain_count; i++) {
-        if (request->domains[i] == domain)
-            return mt_fail(ctx, MT_ERR_USAGE, "--domain names %s twice", word);
+        if (request->domains[i] == domain) return mt_fail(ctx, MT_ERR_USAGE, "--domain names %s twice", word);
     }
     request->domains[request->domain_count++] = domain;
     return MT_OK;
@@ -106,7 +105,8 @@ static enum mt_status read_request(struct mt_context *ctx, const struct settings
         return mt_fail(ctx, MT_ERR_USAGE, "--show is %" PRId64 ", expected 1 to 1000", settings->show);
     bool shows = settings->list || settings->show > 0;
     if (settings->domains == NULL && !shows)
-        return mt_fail(ctx, MT_ERR_USAGE, "--domain is missing: language, reasoning, science, math, code or all");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--domain is missing: language, reasoning, science, math, code or all");
     if (settings->out == NULL && !shows) return mt_fail(ctx, MT_ERR_USAGE, "--out FILE is missing");
     if (!shows && (settings->count < 1 || settings->count > MOST_ITEMS)) {
         return mt_fail(ctx, MT_ERR_USAGE, "--count is %" PRId64 ", expected 1 to %" PRId64, settings->count,
@@ -154,7 +154,8 @@ static enum mt_status print_examples(struct mt_context *ctx, const struct reques
         for (size_t i = 0; i < count * (size_t)show && status == MT_OK; i++) {
             const struct mt_synth_task *task = &tasks[i / (size_t)show];
             struct mt_synth_item item;
-            mt_synth_make(task, request->options.seed, request->options.difficulty, i % (uint64_t)show, &item);
+            mt_synth_make(task, request->options.seed, request->options.difficulty, i % (uint64_t)show,
+                          &item);
             const char *split = mt_synth_split_name(mt_synth_split_of(mt_synth_hash(item.prompt)));
             const char *cells[] = {mt_domain_name(task->domain), task->name, split, item.prompt,
                                    item.completion};
@@ -181,8 +182,8 @@ static enum mt_status append_item(struct mt_json_text *text, const struct mt_syn
 }
 
 /* Writes `count` items, domains taking turns. */
-static enum mt_status write_items(struct mt_context *ctx, struct mt_synth *const *sources, size_t source_count,
-                                  int64_t count, struct mt_file_writer *writer)
+static enum mt_status write_items(struct mt_context *ctx, struct mt_synth *const *sources,
+                                  size_t source_count, int64_t count, struct mt_file_writer *writer)
 {
     struct mt_json_text text;
     enum mt_status status = MT_OK;
@@ -260,9 +261,12 @@ int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK) status = read_request(ctx, &settings, &arguments, &request);
-    if (status == MT_OK && settings.list) status = print_list(ctx, &request);
-    else if (status == MT_OK && settings.show > 0) status = print_examples(ctx, &request, settings.show);
-    else if (status == MT_OK) status = write_files(ctx, &request, &settings);
+    if (status == MT_OK && settings.list)
+        status = print_list(ctx, &request);
+    else if (status == MT_OK && settings.show > 0)
+        status = print_examples(ctx, &request, settings.show);
+    else if (status == MT_OK)
+        status = write_files(ctx, &request, &settings);
     if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
     return status == MT_OK ? 0 : cli_fail(ctx, verb, status);

@@ -6,7 +6,7 @@
 
 // Draws in a row without anything new after which a sub-task counts as exhausted. A tenth of the prompts is
 // in the smallest split, so most of a space of n items has been seen by then even if only n/500 are missing.
-#define PATIENCE 5000
+#define PATIENCE       5000
 
 #define FIRST_CAPACITY 1024 // of the table of hashes; a power of two
 

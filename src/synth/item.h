@@ -17,7 +17,8 @@ int mt_synth_below(struct mt_synth_draw *draw, int bound);
 /* A number from low to high, both included. */
 int mt_synth_between(struct mt_synth_draw *draw, int low, int high);
 
-/* Fills `chosen` with `count` different characters of `alphabet`, in random order; at most 32 in the alphabet. */
+/* Fills `chosen` with `count` different characters of `alphabet`, in random order; at most 32 in the
+ * alphabet. */
 void mt_synth_choose(struct mt_synth_draw *draw, const char *alphabet, int count, char *chosen);
 
 /* Brings the first `count` entries into random order. */

@@ -1,6 +1,6 @@
 /*
- * Language: the regular grammar of English, on invented words where the rule is what counts and on real ones where
- * the meaning is.
+ * Language: the regular grammar of English, on invented words where the rule is what counts and on real ones
+ * where the meaning is.
  */
 #include "synth/item.h"
 
@@ -11,8 +11,8 @@
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
 #define WORD_BYTES  16
 
-static const char *const nouns[] = {"cat",  "dog",  "cow",  "hen",  "boy",  "girl", "king", "bird",
-                                    "car",  "tree", "boat", "lamp", "goat", "bear", "duck", "frog",
+static const char *const nouns[] = {"cat",  "dog",  "cow",  "hen",  "boy",  "girl",  "king",  "bird",
+                                    "car",  "tree", "boat", "lamp", "goat", "bear",  "duck",  "frog",
                                     "ship", "star", "rock", "door", "cook", "nurse", "pilot", "clown"};
 static const char *const verbs[] = {"run",  "sing", "eat",  "sleep", "jump", "fall", "swim", "walk",
                                     "look", "stay", "help", "rest",  "play", "wait", "turn", "move"};
@@ -21,8 +21,8 @@ static const char *const verbs[] = {"run",  "sing", "eat",  "sleep", "jump", "fa
 static void invent(struct mt_synth_draw *draw, int syllables, const char *const *endings, int ending_count,
                    char word[WORD_BYTES])
 {
-    static const char *const onsets[] = {"b",  "d",  "f",  "g",  "k",  "l",  "m",  "n",  "p",  "r",
-                                         "t",  "v",  "w",  "z",  "bl", "dr", "gr", "pl", "st", "tr"};
+    static const char *const onsets[] = {"b", "d", "f", "g", "k",  "l",  "m",  "n",  "p",  "r",
+                                         "t", "v", "w", "z", "bl", "dr", "gr", "pl", "st", "tr"};
     static const char vowels[] = "aeiou";
     size_t used = 0;
     for (int i = 0; i < syllables; i++) {
@@ -56,15 +56,17 @@ static bool ends_in_consonant_y(const char *word)
 /* "plural of brax:" is braxes */
 static void plural(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
-    static const char *const endings[] = {"b", "d", "g", "k", "l", "m",  "n",  "p",
-                                          "t", "r", "x", "s", "z", "sh", "ch", "ly", "dy", "ty", "y"};
+    static const char *const endings[] = {"b", "d", "g", "k",  "l",  "m",  "n",  "p",  "t", "r",
+                                          "x", "s", "z", "sh", "ch", "ly", "dy", "ty", "y"};
     char word[WORD_BYTES];
     invent(draw, syllables_at(draw, difficulty), endings, COUNT(endings), word);
     mt_synth_ask(item, "plural of %s:", word);
     bool hisses = ends_in(word, "s") || ends_in(word, "x") || ends_in(word, "z") || ends_in(word, "sh") ||
                   ends_in(word, "ch");
-    if (ends_in_consonant_y(word)) mt_synth_answer(item, "%.*sies", (int)strlen(word) - 1, word);
-    else mt_synth_answer(item, "%s%s", word, hisses ? "es" : "s");
+    if (ends_in_consonant_y(word))
+        mt_synth_answer(item, "%.*sies", (int)strlen(word) - 1, word);
+    else
+        mt_synth_answer(item, "%s%s", word, hisses ? "es" : "s");
 }
 
 /* "past of drake:" is draked */
@@ -75,8 +77,10 @@ static void past(struct mt_synth_draw *draw, int difficulty, struct mt_synth_ite
     char word[WORD_BYTES];
     invent(draw, syllables_at(draw, difficulty), endings, COUNT(endings), word);
     mt_synth_ask(item, "past of %s:", word);
-    if (ends_in_consonant_y(word)) mt_synth_answer(item, "%.*sied", (int)strlen(word) - 1, word);
-    else mt_synth_answer(item, "%s%s", word, ends_in(word, "e") ? "d" : "ed");
+    if (ends_in_consonant_y(word))
+        mt_synth_answer(item, "%.*sied", (int)strlen(word) - 1, word);
+    else
+        mt_synth_answer(item, "%s%s", word, ends_in(word, "e") ? "d" : "ed");
 }
 
 /* "a or an, ibex:" is "an ibex" */
@@ -112,10 +116,10 @@ static void agreement(struct mt_synth_draw *draw, int difficulty, struct mt_synt
 static void opposite(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
     static const char *const pairs[][2] = {
-        {"hot", "cold"},   {"big", "small"},   {"old", "new"},    {"fast", "slow"},  {"high", "low"},
-        {"wet", "dry"},    {"good", "bad"},    {"hard", "soft"},  {"rich", "poor"},  {"full", "empty"},
-        {"long", "short"}, {"dark", "light"},  {"loud", "quiet"}, {"thick", "thin"}, {"clean", "dirty"},
-        {"weak", "strong"}, {"wide", "narrow"}, {"near", "far"},  {"open", "shut"},  {"brave", "timid"},
+        {"hot", "cold"},    {"big", "small"},   {"old", "new"},    {"fast", "slow"},  {"high", "low"},
+        {"wet", "dry"},     {"good", "bad"},    {"hard", "soft"},  {"rich", "poor"},  {"full", "empty"},
+        {"long", "short"},  {"dark", "light"},  {"loud", "quiet"}, {"thick", "thin"}, {"clean", "dirty"},
+        {"weak", "strong"}, {"wide", "narrow"}, {"near", "far"},   {"open", "shut"},  {"brave", "timid"},
     };
     static const char *const times[] = {"is", "was", "looks", "seems", "became"};
     const char *const *pair = pairs[mt_synth_below(draw, 4 * difficulty)];

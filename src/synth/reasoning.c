@@ -15,8 +15,7 @@ static void order(struct mt_synth_draw *draw, int difficulty, struct mt_synth_it
     mt_synth_choose(draw, LETTERS, count, chain);
     for (int i = 0; i + 1 < count; i++) links[i] = i;
     mt_synth_shuffle(draw, links, count - 1);
-    for (int i = 0; i + 1 < count; i++)
-        mt_synth_ask(item, "%c>%c ", chain[links[i]], chain[links[i] + 1]);
+    for (int i = 0; i + 1 < count; i++) mt_synth_ask(item, "%c>%c ", chain[links[i]], chain[links[i] + 1]);
     mt_synth_ask(item, largest ? "max:" : "min:");
     mt_synth_answer(item, "%c", chain[largest ? 0 : count - 1]);
 }
@@ -66,10 +65,14 @@ static void truth(struct mt_synth_draw *draw, int difficulty, struct mt_synth_it
         if (i > 0) mt_synth_ask(item, "%c", sign);
         mt_synth_ask(item, "%s%c", negated ? "!" : "", literal ? 'T' : 'F');
         if (i > 0 && i + 1 < literals) mt_synth_ask(item, ")");
-        if (i == 0) value = operand;
-        else if (sign == '&') value = value && operand;
-        else if (sign == '|') value = value || operand;
-        else value = value != operand;
+        if (i == 0)
+            value = operand;
+        else if (sign == '&')
+            value = value && operand;
+        else if (sign == '|')
+            value = value || operand;
+        else
+            value = value != operand;
     }
     mt_synth_ask(item, ":");
     mt_synth_answer(item, "%c", value ? 'T' : 'F');

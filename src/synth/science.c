@@ -82,8 +82,8 @@ static void convert(struct mt_synth_draw *draw, int difficulty, struct mt_synth_
         const char *large, *small;
         int factor;
     } units[] = {
-        {"km", "m", 1000}, {"m", "cm", 100}, {"cm", "mm", 10},  {"kg", "g", 1000}, {"t", "kg", 1000},
-        {"l", "ml", 1000}, {"h", "min", 60}, {"min", "s", 60},  {"d", "h", 24},    {"kV", "V", 1000},
+        {"km", "m", 1000},  {"m", "cm", 100}, {"cm", "mm", 10},   {"kg", "g", 1000}, {"t", "kg", 1000},
+        {"l", "ml", 1000},  {"h", "min", 60}, {"min", "s", 60},   {"d", "h", 24},    {"kV", "V", 1000},
         {"MJ", "kJ", 1000}, {"dm", "cm", 10}, {"hPa", "Pa", 100},
     };
     static const int below[MT_SYNTH_HARDEST] = {10, 100, 1000, 1000, 10000};
@@ -99,7 +99,8 @@ static void convert(struct mt_synth_draw *draw, int difficulty, struct mt_synth_
     mt_synth_answer(item, "%d", back ? number : product);
 }
 
-/* "m=4 a=3 F=": a law of the form product = factor * factor, asked for any of the three from difficulty 3 on */
+/* "m=4 a=3 F=": a law of the form product = factor * factor, asked for any of the three from difficulty 3 on
+ */
 static void law(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
     static const char laws[][3] = {
@@ -132,8 +133,8 @@ static void state(struct mt_synth_draw *draw, int difficulty, struct mt_synth_it
         const char *name;
         int melts, boils; // degrees Celsius at 1 atm, rounded
     } substances[] = {
-        {"water", 0, 100},     {"iron", 1538, 2862},    {"ethanol", -114, 78}, {"mercury", -39, 357},
-        {"gold", 1064, 2856},  {"lead", 327, 1749},     {"tin", 232, 2602},    {"benzene", 6, 80},
+        {"water", 0, 100},      {"iron", 1538, 2862},   {"ethanol", -114, 78}, {"mercury", -39, 357},
+        {"gold", 1064, 2856},   {"lead", 327, 1749},    {"tin", 232, 2602},    {"benzene", 6, 80},
         {"oxygen", -219, -183}, {"copper", 1085, 2562}, {"sulfur", 115, 445},  {"zinc", 420, 907},
     };
     static const int known[MT_SYNTH_HARDEST] = {3, 5, 8, 10, 12};

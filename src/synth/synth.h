@@ -1,9 +1,10 @@
 /*
- * Built-in tasks: procedural problems with short prompts and exact answers, so that a small model can be trained
- * and measured without a download. Five domains, several sub-tasks each (docs/synth.md shows them all).
+ * Built-in tasks: procedural problems with short prompts and exact answers, so that a small model can be
+ * trained and measured without a download. Five domains, several sub-tasks each (docs/synth.md shows them
+ * all).
  *
- * An item is a function of (seed, difficulty, sub-task, number of the draw). Which split it belongs to is a function
- * of its prompt alone: a hash decides, so train, valid and test share no prompt, whatever the seeds,
+ * An item is a function of (seed, difficulty, sub-task, number of the draw). Which split it belongs to is a
+ * function of its prompt alone: a hash decides, so train, valid and test share no prompt, whatever the seeds,
  * difficulties and domains they were made with.
  */
 #ifndef MT_SYNTH_SYNTH_H
@@ -76,8 +77,8 @@ enum mt_status mt_synth_create(struct mt_context *ctx, const struct mt_synth_opt
 void mt_synth_free(struct mt_synth *synth); // NULL is allowed
 
 /*
- * The next item and the sub-task it is of. Sub-tasks take turns; one that brings nothing new any more is left out. Fails
- * with a sentence when no sub-task does: then there are no more different items.
+ * The next item and the sub-task it is of. Sub-tasks take turns; one that brings nothing new any more is left
+ * out. Fails with a sentence when no sub-task does: then there are no more different items.
  */
 enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
                              const struct mt_synth_task **task);

@@ -1,8 +1,51 @@
 /* Items against solvers. */
 #include "support/synth_solvers.h"
 
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* A number at *text, which moves behind it. */
+static bool match_number(const char **text, int *number)
+{
+    char *rest = NULL;
+    *number = (int)strtol(*text, &rest, 10);
+    bool found = rest != *text;
+    *text = rest;
+    return found;
+}
+
+/* Letters and digits at *text, which moves behind them. */
+static bool match_word(const char **text, char *word)
+{
+    size_t length = 0;
+    for (; isalnum((unsigned char)**text) && length + 1 < MATCHED_BYTES; (*text)++) word[length++] = **text;
+    word[length] = '\0';
+    return length > 0;
+}
+
+bool synth_match(const char *text, const char *pattern, ...)
+{
+    va_list targets;
+    bool matches = true;
+    va_start(targets, pattern);
+    for (; *pattern != '\0' && *pattern != '*' && matches; pattern++) {
+        if (*pattern == '#')
+            matches = match_number(&text, va_arg(targets, int *));
+        else if (*pattern == '@')
+            matches = match_word(&text, va_arg(targets, char *));
+        else if (*text == '\0')
+            matches = false;
+        else if (*pattern == '~')
+            *va_arg(targets, char *) = *text++;
+        else
+            matches = *text++ == *pattern;
+    }
+    va_end(targets);
+    return matches && (*pattern == '*' || *text == '\0');
+}
 
 static int compare_item(const struct synth_solver *solver, const struct mt_synth_item *item)
 {

@@ -100,8 +100,8 @@ static int by_prompt(const void *a, const void *b)
 }
 
 /*
- * 10^5 items of all domains and splits, made with different seeds and difficulties: no prompt is in two splits,
- * none twice in a row, none has two answers.
+ * 10^5 items of all domains and splits, made with different seeds and difficulties: no prompt is in two
+ * splits, none twice in a row, none has two answers.
  */
 static void splits_are_disjoint(void **state)
 {
@@ -232,14 +232,10 @@ static void memory_can_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_are_short_ascii),
-        cmocka_unit_test(domains_have_names),
-        cmocka_unit_test(splits_are_disjoint),
-        cmocka_unit_test(seeds_decide),
-        cmocka_unit_test(hashes_are_fixed),
-        cmocka_unit_test(difficulty_counts),
-        cmocka_unit_test(exhaustion_is_a_sentence),
-        cmocka_unit_test(memory_can_run_out),
+        cmocka_unit_test(items_are_short_ascii),    cmocka_unit_test(domains_have_names),
+        cmocka_unit_test(splits_are_disjoint),      cmocka_unit_test(seeds_decide),
+        cmocka_unit_test(hashes_are_fixed),         cmocka_unit_test(difficulty_counts),
+        cmocka_unit_test(exhaustion_is_a_sentence), cmocka_unit_test(memory_can_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@ static void print_number(char *answer, int number)
 static bool arithmetic(const char *prompt, char *answer)
 {
     int a, b;
-    char sign, equals;
-    if (sscanf(prompt, "%d%c%d%c", &a, &sign, &b, &equals) != 4 || equals != '=') return false;
+    char sign;
+    if (!synth_match(prompt, "#~#=", &a, &sign, &b)) return false;
     switch (sign) {
     case '+': print_number(answer, a + b); return true;
     case '-': print_number(answer, a - b); return true;
@@ -45,9 +45,8 @@ static bool extreme(const char *prompt, char *answer)
 static bool equation(const char *prompt, char *answer)
 {
     int a = 1, b, c;
-    const char *x = strchr(prompt, 'x');
-    if (x != prompt) a = atoi(prompt);
-    if (sscanf(x, "x+%d=%d,x=", &b, &c) != 2) return false;
+    if (!synth_match(prompt, "x+#=#,x=", &b, &c) && !synth_match(prompt, "#x+#=#,x=", &a, &b, &c))
+        return false;
     for (int value = 0; value < 1000; value++) {
         if (a * value + b == c) {
             print_number(answer, value);
@@ -61,7 +60,7 @@ static bool equation(const char *prompt, char *answer)
 static bool sequence(const char *prompt, char *answer)
 {
     int v[4];
-    if (sscanf(prompt, "%d,%d,%d,%d,", &v[0], &v[1], &v[2], &v[3]) != 4) return false;
+    if (!synth_match(prompt, "#,#,#,#,", &v[0], &v[1], &v[2], &v[3])) return false;
     print_number(answer, 3 * v[3] - 3 * v[2] + v[1]);
     return v[3] - 2 * v[2] + v[1] == v[2] - 2 * v[1] + v[0];
 }
@@ -70,8 +69,8 @@ static void mathematics(void **state)
 {
     (void)state;
     static const struct synth_solver solvers[] = {
-        {"add", arithmetic},   {"subtract", arithmetic}, {"multiply", arithmetic}, {"remainder", arithmetic},
-        {"extreme", extreme},  {"equation", equation},   {"sequence", sequence},
+        {"add", arithmetic},  {"subtract", arithmetic}, {"multiply", arithmetic}, {"remainder", arithmetic},
+        {"extreme", extreme}, {"equation", equation},   {"sequence", sequence},
     };
     assert_int_equal(synth_compare(MT_DOMAIN_MATH, solvers, sizeof solvers / sizeof solvers[0], 400), 0);
 }
@@ -83,23 +82,23 @@ static int count_in(const char *formula, char element)
 {
     const char *at = strchr(formula, element);
     if (at == NULL) return 0;
-    int count = atoi(at + 1);
+    int count = (int)strtol(at + 1, NULL, 10);
     return count == 0 ? 1 : count;
 }
 
 static bool atoms(const char *prompt, char *answer)
 {
-    char formula[64];
+    char formula[MATCHED_BYTES];
     char element;
-    if (sscanf(prompt, "atoms %63s %c:", formula, &element) != 2) return false;
+    if (!synth_match(prompt, "atoms @ ~:", formula, &element)) return false;
     print_number(answer, count_in(formula, element));
     return true;
 }
 
 static bool mass(const char *prompt, char *answer)
 {
-    char formula[64];
-    if (sscanf(prompt, "mass %63[^:]:", formula) != 1) return false;
+    char formula[MATCHED_BYTES];
+    if (!synth_match(prompt, "mass @:", formula)) return false;
     print_number(answer, 12 * count_in(formula, 'C') + count_in(formula, 'H') + 14 * count_in(formula, 'N') +
                              16 * count_in(formula, 'O') + 32 * count_in(formula, 'S'));
     return true;
@@ -129,9 +128,9 @@ static int unit_size(const char *unit)
         const char *unit;
         int size;
     } sizes[] = {
-        {"km", 1000000}, {"m", 1000}, {"dm", 100}, {"cm", 10}, {"mm", 1},     {"t", 1000000}, {"kg", 1000},
-        {"g", 1},        {"l", 1000}, {"ml", 1},   {"d", 86400}, {"h", 3600}, {"min", 60},    {"s", 1},
-        {"kV", 1000},    {"V", 1},    {"MJ", 1000}, {"kJ", 1}, {"hPa", 100},  {"Pa", 1},
+        {"km", 1000000}, {"m", 1000}, {"dm", 100},  {"cm", 10},   {"mm", 1},    {"t", 1000000}, {"kg", 1000},
+        {"g", 1},        {"l", 1000}, {"ml", 1},    {"d", 86400}, {"h", 3600},  {"min", 60},    {"s", 1},
+        {"kV", 1000},    {"V", 1},    {"MJ", 1000}, {"kJ", 1},    {"hPa", 100}, {"Pa", 1},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (strcmp(unit, sizes[i].unit) == 0) return sizes[i].size;
@@ -142,9 +141,9 @@ static int unit_size(const char *unit)
 static bool convert(const char *prompt, char *answer)
 {
     int number;
-    char from[8];
-    char to[8];
-    if (sscanf(prompt, "%d %7s in %7[^:]:", &number, from, to) != 3 || unit_size(to) == 0) return false;
+    char from[MATCHED_BYTES];
+    char to[MATCHED_BYTES];
+    if (!synth_match(prompt, "# @ in @:", &number, from, to) || unit_size(to) == 0) return false;
     long long whole = (long long)number * unit_size(from);
     print_number(answer, (int)(whole / unit_size(to)));
     return whole % unit_size(to) == 0;
@@ -156,15 +155,18 @@ static bool law(const char *prompt, char *answer)
     static const char *const laws[] = {"Fma", "URI", "PUI", "svt", "WFs", "QIt", "pmv"};
     char names[3];
     int values[2];
-    if (sscanf(prompt, "%c=%d %c=%d %c=", &names[0], &values[0], &names[1], &values[1], &names[2]) != 5)
+    if (!synth_match(prompt, "~=# ~=# ~=", &names[0], &values[0], &names[1], &values[1], &names[2]))
         return false;
     for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
         if (memchr(names, laws[i][0], 3) == NULL || memchr(names, laws[i][1], 3) == NULL ||
             memchr(names, laws[i][2], 3) == NULL)
             continue;
-        if (names[2] == laws[i][0]) print_number(answer, values[0] * values[1]);
-        else if (names[0] == laws[i][0]) print_number(answer, values[0] / values[1]);
-        else print_number(answer, values[1] / values[0]);
+        if (names[2] == laws[i][0])
+            print_number(answer, values[0] * values[1]);
+        else if (names[0] == laws[i][0])
+            print_number(answer, values[0] / values[1]);
+        else
+            print_number(answer, values[1] / values[0]);
         return true;
     }
     return false;
@@ -175,12 +177,12 @@ static bool state_of(const char *prompt, char *answer)
     static const struct {
         const char *name;
         int melts, boils;
-    } known[] = {{"water", 0, 100},    {"iron", 1538, 2862},    {"ethanol", -114, 78}, {"mercury", -39, 357},
-                 {"gold", 1064, 2856}, {"lead", 327, 1749},     {"tin", 232, 2602},    {"benzene", 6, 80},
-                 {"sulfur", 115, 445}, {"oxygen", -219, -183},  {"zinc", 420, 907},    {"copper", 1085, 2562}};
-    char name[16];
+    } known[] = {{"water", 0, 100},    {"iron", 1538, 2862},   {"ethanol", -114, 78}, {"mercury", -39, 357},
+                 {"gold", 1064, 2856}, {"lead", 327, 1749},    {"tin", 232, 2602},    {"benzene", 6, 80},
+                 {"sulfur", 115, 445}, {"oxygen", -219, -183}, {"zinc", 420, 907},    {"copper", 1085, 2562}};
+    char name[MATCHED_BYTES];
     int degrees;
-    if (sscanf(prompt, "%15s at %d C:", name, &degrees) != 2) return false;
+    if (!synth_match(prompt, "@ at # C:", name, &degrees)) return false;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(name, known[i].name) != 0) continue;
         (void)snprintf(answer, SOLVED_BYTES, "%s",
@@ -195,9 +197,9 @@ static bool state_of(const char *prompt, char *answer)
 /* Every pair of gametes in turn, each a letter of either parent for every gene. */
 static bool cross(const char *prompt, char *answer)
 {
-    char parents[2][8];
-    char child[8];
-    if (sscanf(prompt, "%7s x %7[^,], %7[^:]:", parents[0], parents[1], child) != 3) return false;
+    char parents[2][MATCHED_BYTES];
+    char child[MATCHED_BYTES];
+    if (!synth_match(prompt, "@ x @, @:", parents[0], parents[1], child)) return false;
     size_t genes = strlen(child) / 2;
     int all = genes == 1 ? 4 : 16;
     int alike = 0;

@@ -17,34 +17,38 @@ static bool is_vowel(char letter)
 /* The last letters decide, as a grammar book says it. */
 static bool plural(const char *prompt, char *answer)
 {
-    char word[32];
-    if (sscanf(prompt, "plural of %31[a-z]:", word) != 1) return false;
+    char word[MATCHED_BYTES];
+    if (!synth_match(prompt, "plural of @:", word)) return false;
     size_t length = strlen(word);
     char last = word[length - 1];
     char before = word[length - 2];
-    if (last == 'y' && !is_vowel(before)) (void)snprintf(answer, SOLVED_BYTES, "%.*sies", (int)length - 1, word);
+    if (last == 'y' && !is_vowel(before))
+        (void)snprintf(answer, SOLVED_BYTES, "%.*sies", (int)length - 1, word);
     else if (strchr("sxz", last) != NULL || (last == 'h' && strchr("sc", before) != NULL))
         (void)snprintf(answer, SOLVED_BYTES, "%ses", word);
-    else (void)snprintf(answer, SOLVED_BYTES, "%ss", word);
+    else
+        (void)snprintf(answer, SOLVED_BYTES, "%ss", word);
     return true;
 }
 
 static bool past(const char *prompt, char *answer)
 {
-    char word[32];
-    if (sscanf(prompt, "past of %31[a-z]:", word) != 1) return false;
+    char word[MATCHED_BYTES];
+    if (!synth_match(prompt, "past of @:", word)) return false;
     size_t length = strlen(word);
-    if (word[length - 1] == 'e') (void)snprintf(answer, SOLVED_BYTES, "%sd", word);
+    if (word[length - 1] == 'e')
+        (void)snprintf(answer, SOLVED_BYTES, "%sd", word);
     else if (word[length - 1] == 'y' && !is_vowel(word[length - 2]))
         (void)snprintf(answer, SOLVED_BYTES, "%.*sied", (int)length - 1, word);
-    else (void)snprintf(answer, SOLVED_BYTES, "%sed", word);
+    else
+        (void)snprintf(answer, SOLVED_BYTES, "%sed", word);
     return true;
 }
 
 static bool article(const char *prompt, char *answer)
 {
-    char word[32];
-    if (sscanf(prompt, "a or an, %31[a-z]:", word) != 1) return false;
+    char word[MATCHED_BYTES];
+    if (!synth_match(prompt, "a or an, @:", word)) return false;
     (void)snprintf(answer, SOLVED_BYTES, "%s %s", is_vowel(word[0]) ? "an" : "a", word);
     return true;
 }
@@ -52,9 +56,9 @@ static bool article(const char *prompt, char *answer)
 /* No noun ends in s but in the plural, and the subject is the first. */
 static bool agreement(const char *prompt, char *answer)
 {
-    char noun[32];
+    char noun[MATCHED_BYTES];
     const char *comma = strchr(prompt, ',');
-    if (comma == NULL || sscanf(prompt, "the %31[a-z]", noun) != 1) return false;
+    if (comma == NULL || !synth_match(prompt, "the @*", noun)) return false;
     const char *verb = comma + 2;
     (void)snprintf(answer, SOLVED_BYTES, "%.*s%s", (int)strcspn(verb, ":"), verb,
                    noun[strlen(noun) - 1] == 's' ? "" : "s");
@@ -63,16 +67,17 @@ static bool agreement(const char *prompt, char *answer)
 
 static bool opposite(const char *prompt, char *answer)
 {
-    static const char *const pairs = " hot=cold big=small old=new fast=slow high=low wet=dry good=bad hard=soft "
-                                     "rich=poor full=empty long=short dark=light loud=quiet thick=thin "
-                                     "clean=dirty weak=strong wide=narrow near=far open=shut brave=timid ";
-    char word[32];
+    static const char *const pairs =
+        " hot=cold big=small old=new fast=slow high=low wet=dry good=bad hard=soft "
+        "rich=poor full=empty long=short dark=light loud=quiet thick=thin "
+        "clean=dirty weak=strong wide=narrow near=far open=shut brave=timid ";
+    char word[MATCHED_BYTES];
     char pattern[40];
     const char *not_word = strstr(prompt, " not ");
-    if (not_word == NULL || sscanf(not_word, " not %31s but:", word) != 1) return false;
+    if (not_word == NULL || !synth_match(not_word, " not @ but:", word)) return false;
     (void)snprintf(pattern, sizeof pattern, " %s=", word);
     const char *found = strstr(pairs, pattern);
-    if (found != NULL) return sscanf(strchr(found, '=') + 1, "%31s", answer) == 1;
+    if (found != NULL) return synth_match(strchr(found, '=') + 1, "@*", answer);
     (void)snprintf(pattern, sizeof pattern, "=%s ", word);
     found = strstr(pairs, pattern);
     if (found == NULL) return false;
@@ -84,10 +89,10 @@ static bool opposite(const char *prompt, char *answer)
 
 static bool question(const char *prompt, char *answer)
 {
-    char noun[32];
-    char helper[32];
-    char verb[32];
-    if (sscanf(prompt, "ask: the %31s %31s %31[a-z]:", noun, helper, verb) != 3) return false;
+    char noun[MATCHED_BYTES];
+    char helper[MATCHED_BYTES];
+    char verb[MATCHED_BYTES];
+    if (!synth_match(prompt, "ask: the @ @ @:", noun, helper, verb)) return false;
     (void)snprintf(answer, SOLVED_BYTES, "%.15s the %.15s %.15s?", helper, noun, verb);
     return true;
 }
@@ -95,8 +100,8 @@ static bool question(const char *prompt, char *answer)
 static bool sort_letters(const char *prompt, char *answer)
 {
     size_t used = 0;
-    for (char letter = 'a'; letter <= 'z'; letter++) {
-        if (strchr(prompt + strlen("sort "), letter) != NULL) answer[used++] = letter;
+    for (int letter = 'a'; letter <= 'z'; letter++) {
+        if (strchr(prompt + strlen("sort "), letter) != NULL) answer[used++] = (char)letter;
     }
     answer[used] = '\0';
     return used + strlen("sort :") == strlen(prompt);
@@ -106,7 +111,7 @@ static void language(void **state)
 {
     (void)state;
     static const struct synth_solver solvers[] = {
-        {"plural", plural},     {"past", past},         {"article", article}, {"agreement", agreement},
+        {"plural", plural},     {"past", past},         {"article", article},   {"agreement", agreement},
         {"opposite", opposite}, {"question", question}, {"sort", sort_letters},
     };
     assert_int_equal(synth_compare(MT_DOMAIN_LANGUAGE, solvers, sizeof solvers / sizeof solvers[0], 400), 0);
@@ -125,9 +130,9 @@ static bool order(const char *prompt, char *answer)
         smaller[(unsigned char)at[2]] = true;
     }
     bool largest = strcmp(at, "max:") == 0;
-    for (char letter = 'a'; letter <= 'z'; letter++) {
-        bool left = larger[(unsigned char)letter];
-        bool right = smaller[(unsigned char)letter];
+    for (int letter = 'a'; letter <= 'z'; letter++) {
+        bool left = larger[letter];
+        bool right = smaller[letter];
         if (largest ? left && !right : right && !left) (void)snprintf(answer, SOLVED_BYTES, "%c", letter);
     }
     return largest || strcmp(at, "min:") == 0;
@@ -138,21 +143,23 @@ static bool path(const char *prompt, char *answer)
     char next[256] = {0};
     const char *at = prompt;
     for (; at[1] != ' '; at += 3) next[(unsigned char)at[0]] = at[1];
-    char here = at[0];
-    for (int steps = atoi(at + 2); steps > 0; steps--) here = next[(unsigned char)here];
+    char here;
+    int steps;
+    if (!synth_match(at, "~ #:", &here, &steps)) return false;
+    for (; steps > 0; steps--) here = next[(unsigned char)here];
     (void)snprintf(answer, SOLVED_BYTES, "%c", here);
     return here != '\0';
 }
 
 static bool neighbour(const char *prompt, char *answer)
 {
-    char row[32];
-    char side[16];
+    char row[MATCHED_BYTES];
+    char side[MATCHED_BYTES];
     char who;
     int distance = 1;
-    if (sscanf(prompt, "%31s %d %15s of %c:", row, &distance, side, &who) != 4) {
+    if (!synth_match(prompt, "@ # @ of ~:", row, &distance, side, &who)) {
         distance = 1;
-        if (sscanf(prompt, "%31s %15s of %c:", row, side, &who) != 3) return false;
+        if (!synth_match(prompt, "@ @ of ~:", row, side, &who)) return false;
     }
     const char *at = strchr(row, who);
     if (at == NULL) return false;
@@ -164,8 +171,9 @@ static bool neighbour(const char *prompt, char *answer)
 static bool truth(const char *prompt, char *answer)
 {
     static const char *const rules[][2] = {
-        {"!T", "F"},  {"!F", "T"},  {"(T)", "T"}, {"(F)", "F"}, {"T&T", "T"}, {"T&F", "F"}, {"F&T", "F"}, {"F&F", "F"},
-        {"T|T", "T"}, {"T|F", "T"}, {"F|T", "T"}, {"F|F", "F"}, {"T^T", "F"}, {"T^F", "T"}, {"F^T", "T"}, {"F^F", "F"},
+        {"!T", "F"},  {"!F", "T"},  {"(T)", "T"}, {"(F)", "F"}, {"T&T", "T"}, {"T&F", "F"},
+        {"F&T", "F"}, {"F&F", "F"}, {"T|T", "T"}, {"T|F", "T"}, {"F|T", "T"}, {"F|F", "F"},
+        {"T^T", "F"}, {"T^F", "T"}, {"F^T", "T"}, {"F^F", "F"},
     };
     char text[SOLVED_BYTES];
     (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(prompt, ":"), prompt);
@@ -245,7 +253,7 @@ static bool index_of(const char *prompt, char *answer)
 {
     char text[SOLVED_BYTES];
     int at;
-    if (sscanf(quoted(prompt, text), "[%d]>", &at) != 1) return false;
+    if (!synth_match(quoted(prompt, text), "[#]>", &at)) return false;
     (void)snprintf(answer, SOLVED_BYTES, "%c", at < 0 ? text[strlen(text) - (size_t)-at] : text[at]);
     return true;
 }
@@ -254,7 +262,7 @@ static bool slice(const char *prompt, char *answer)
 {
     char text[SOLVED_BYTES];
     int from, to;
-    if (sscanf(quoted(prompt, text), "[%d:%d]>", &from, &to) != 2) return false;
+    if (!synth_match(quoted(prompt, text), "[#:#]>", &from, &to)) return false;
     text[to] = '\0';
     (void)snprintf(answer, SOLVED_BYTES, "%s", text + from);
     return true;
@@ -294,7 +302,7 @@ static bool branch(const char *prompt, char *answer)
 {
     int yes, left, right, no;
     char sign;
-    if (sscanf(prompt, "%d if %d%c%d else %d>", &yes, &left, &sign, &right, &no) != 5) return false;
+    if (!synth_match(prompt, "# if #~# else #>", &yes, &left, &sign, &right, &no)) return false;
     bool holds = sign == '<' ? right > left : right < left;
     (void)snprintf(answer, SOLVED_BYTES, "%d", holds ? yes : no);
     return true;
@@ -305,7 +313,7 @@ static bool count(const char *prompt, char *answer)
     char text[SOLVED_BYTES];
     char letter;
     int found = 0;
-    if (sscanf(quoted(prompt, text), ".count(\"%c\")>", &letter) != 1) return false;
+    if (!synth_match(quoted(prompt, text), ".count(\"~\")>", &letter)) return false;
     for (const char *at = strchr(text, letter); at != NULL; at = strchr(at + 1, letter)) found++;
     (void)snprintf(answer, SOLVED_BYTES, "%d", found);
     return true;
@@ -315,7 +323,7 @@ static bool replace(const char *prompt, char *answer)
 {
     char text[SOLVED_BYTES];
     char old, new;
-    if (sscanf(quoted(prompt, text), ".replace(\"%c\",\"%c\")>", &old, &new) != 2) return false;
+    if (!synth_match(quoted(prompt, text), ".replace(\"~\",\"~\")>", &old, &new)) return false;
     if (old != new) {
         for (char *at = strchr(text, old); at != NULL; at = strchr(text, old)) *at = new;
     }
