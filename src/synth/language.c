@@ -36,7 +36,9 @@ static void invent(struct mt_synth_draw *draw, int syllables, const char *const 
 /* How many syllables invented words have. */
 static int syllables_at(struct mt_synth_draw *draw, int difficulty)
 {
-    return mt_synth_between(draw, difficulty < 3 ? 1 : difficulty - 2, difficulty < 3 ? 1 : difficulty - 1);
+    static const int fewest[MT_SYNTH_HARDEST] = {1, 1, 2, 2, 3};
+    static const int most[MT_SYNTH_HARDEST] = {1, 2, 3, 3, 3};
+    return mt_synth_between(draw, fewest[difficulty - 1], most[difficulty - 1]);
 }
 
 static bool ends_in(const char *word, const char *end)
@@ -83,16 +85,32 @@ static void past(struct mt_synth_draw *draw, int difficulty, struct mt_synth_ite
         mt_synth_answer(item, "%s%s", word, ends_in(word, "e") ? "d" : "ed");
 }
 
-/* "a or an, ibex:" is "an ibex" */
-static void article(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
+static const char *const word_endings[] = {"b", "d", "lk", "m", "n", "p", "st", "x", "ke", "ra", "ry", "sh"};
+
+/* "pig latin trake:" is aketray: what stands before the first vowel goes to the end, "ay" follows */
+static void pig_latin(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
-    static const char *const endings[] = {"b", "d", "lk", "m", "n", "p", "st", "x", "ke", "ra", "ry", "sh"};
     char word[WORD_BYTES];
-    invent(draw, syllables_at(draw, difficulty), endings, COUNT(endings), word);
-    // Without its onset a word begins with its first vowel.
-    const char *start = mt_synth_below(draw, 2) == 1 ? word + strcspn(word, "aeiou") : word;
-    mt_synth_ask(item, "a or an, %s:", start);
-    mt_synth_answer(item, "%s %s", start == word ? "a" : "an", start);
+    invent(draw, syllables_at(draw, difficulty), word_endings, COUNT(word_endings), word);
+    int onset = (int)strcspn(word, "aeiou");
+    mt_synth_ask(item, "pig latin %s:", word);
+    mt_synth_answer(item, "%s%.*say", word + onset, onset, word);
+}
+
+/* "first of kab,kum,dot:" is dot: which word a dictionary has first */
+static void dictionary(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
+{
+    static const int counts[MT_SYNTH_HARDEST] = {2, 2, 3, 4, 5};
+    char word[WORD_BYTES];
+    char first[WORD_BYTES] = "";
+    mt_synth_ask(item, "first of ");
+    for (int i = 0; i < counts[difficulty - 1]; i++) {
+        invent(draw, 1, word_endings, COUNT(word_endings), word);
+        mt_synth_ask(item, i == 0 ? "%s" : ",%s", word);
+        if (i == 0 || strcmp(word, first) < 0) memcpy(first, word, sizeof first);
+    }
+    mt_synth_ask(item, ":");
+    mt_synth_answer(item, "%s", first);
 }
 
 /* "the cats by the dog, run:" is run; "the cat by the dogs, run:" is runs */
@@ -150,7 +168,7 @@ static int by_letter(const void *a, const void *b)
 static void sort_letters(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
     char letters[16] = "";
-    int count = mt_synth_between(draw, 2 + difficulty / 2, 2 + difficulty);
+    int count = mt_synth_between(draw, 2 + difficulty, 4 + difficulty);
     mt_synth_choose(draw, "abcdefghijklmnopqrstuvwxyz", count, letters);
     mt_synth_ask(item, "sort %s:", letters);
     qsort(letters, (size_t)count, 1, by_letter);
@@ -160,7 +178,8 @@ static void sort_letters(struct mt_synth_draw *draw, int difficulty, struct mt_s
 const struct mt_synth_task mt_synth_language_tasks[] = {
     {"plural", "the plural of an invented noun", MT_DOMAIN_LANGUAGE, plural},
     {"past", "the past tense of an invented verb", MT_DOMAIN_LANGUAGE, past},
-    {"article", "a or an, and the word again", MT_DOMAIN_LANGUAGE, article},
+    {"latin", "an invented word in pig latin", MT_DOMAIN_LANGUAGE, pig_latin},
+    {"dictionary", "which word comes first in a dictionary", MT_DOMAIN_LANGUAGE, dictionary},
     {"agreement", "a verb in the number of its subject", MT_DOMAIN_LANGUAGE, agreement},
     {"opposite", "the opposite of an adjective", MT_DOMAIN_LANGUAGE, opposite},
     {"question", "a statement turned into a question", MT_DOMAIN_LANGUAGE, question},

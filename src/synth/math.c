@@ -1,22 +1,24 @@
 /* Mathematics: whole numbers, equations of one unknown, sequences. */
 #include "synth/item.h"
 
+// What numbers of a sum or difference are below.
+static const int first_below[MT_SYNTH_HARDEST] = {20, 50, 100, 300, 1000};
+static const int second_below[MT_SYNTH_HARDEST] = {10, 10, 20, 100, 1000};
+
 /* "a+b=" */
 static void add(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
-    static const int below[MT_SYNTH_HARDEST] = {20, 50, 100, 300, 1000};
-    int a = mt_synth_below(draw, below[difficulty - 1]);
-    int b = mt_synth_below(draw, below[difficulty - 1]);
+    int a = mt_synth_below(draw, first_below[difficulty - 1]);
+    int b = mt_synth_below(draw, second_below[difficulty - 1]);
     mt_synth_ask(item, "%d+%d=", a, b);
     mt_synth_answer(item, "%d", a + b);
 }
 
-/* "a-b=", below zero from difficulty 4 on */
+/* "a-b=", also below zero */
 static void subtract(struct mt_synth_draw *draw, int difficulty, struct mt_synth_item *item)
 {
-    static const int below[MT_SYNTH_HARDEST] = {20, 50, 100, 300, 1000};
-    int a = mt_synth_below(draw, below[difficulty - 1]);
-    int b = mt_synth_below(draw, difficulty < 4 ? a + 1 : below[difficulty - 1]);
+    int a = mt_synth_below(draw, first_below[difficulty - 1]);
+    int b = mt_synth_below(draw, second_below[difficulty - 1]);
     mt_synth_ask(item, "%d-%d=", a, b);
     mt_synth_answer(item, "%d", a - b);
 }

@@ -45,12 +45,37 @@ static bool past(const char *prompt, char *answer)
     return true;
 }
 
-static bool article(const char *prompt, char *answer)
+/* Letters go to the end one by one until a vowel leads. */
+static bool pig_latin(const char *prompt, char *answer)
 {
     char word[MATCHED_BYTES];
-    if (!synth_match(prompt, "a or an, @:", word)) return false;
-    (void)snprintf(answer, SOLVED_BYTES, "%s %s", is_vowel(word[0]) ? "an" : "a", word);
-    return true;
+    if (!synth_match(prompt, "pig latin @:", word)) return false;
+    size_t length = strlen(word);
+    for (size_t turns = 0; !is_vowel(word[0]) && turns < length; turns++) {
+        char first = word[0];
+        memmove(word, word + 1, length - 1);
+        word[length - 1] = first;
+    }
+    (void)snprintf(answer, SOLVED_BYTES, "%say", word);
+    return is_vowel(word[0]);
+}
+
+/* The word no other is before. */
+static bool dictionary(const char *prompt, char *answer)
+{
+    char words[5][MATCHED_BYTES];
+    int count = 0;
+    const char *at = prompt + strlen("first of ");
+    for (; *at != '\0' && count < 5; at++) {
+        if (!synth_match(at, "@*", words[count])) return false;
+        at += strlen(words[count++]);
+    }
+    for (int i = 0; i < count; i++) {
+        int before = 0;
+        for (int k = 0; k < count; k++) before += strcmp(words[k], words[i]) < 0 ? 1 : 0;
+        if (before == 0) memcpy(answer, words[i], MATCHED_BYTES);
+    }
+    return *at == '\0' && count >= 2;
 }
 
 /* No noun ends in s but in the plural, and the subject is the first. */
@@ -111,8 +136,8 @@ static void language(void **state)
 {
     (void)state;
     static const struct synth_solver solvers[] = {
-        {"plural", plural},     {"past", past},         {"article", article},   {"agreement", agreement},
-        {"opposite", opposite}, {"question", question}, {"sort", sort_letters},
+        {"plural", plural},       {"past", past},         {"latin", pig_latin},   {"dictionary", dictionary},
+        {"agreement", agreement}, {"opposite", opposite}, {"question", question}, {"sort", sort_letters},
     };
     assert_int_equal(synth_compare(MT_DOMAIN_LANGUAGE, solvers, sizeof solvers / sizeof solvers[0], 400), 0);
 }
