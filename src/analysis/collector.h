@@ -6,8 +6,8 @@
  *     mt_collector_create(device, &options, &collector)
  *     for each batch, for each MoE layer (a model's observer is the place, mt_model_observe):
  *         mt_collector_add(collector, moe_layer, &record, &input)
- *     mt_collector_finish(collector, &figures)
- *     mt_collector_write_json(collector, &figures, path)
+ *     mt_collector_finish(collector, &geometry, &figures)
+ *     mt_figures_write_json(&figures, path)
  *
  * Sums (loads, scores) are over all tokens that are not masked, in double. Vectors (what enters a layer, what
  * its experts answer) are kept of a sample of tokens: those with the smallest random number, which depends on
@@ -45,7 +45,8 @@ void mt_collector_destroy(struct mt_collector *collector); // NULL is allowed
 /*
  * Takes one layer's record of one batch. Layers see the same tokens in the same order. input: [N,d], what the
  * layer's router and experts read; NULL: its vectors are not kept, nor are those of record->rows where that
- * is absent. A record that carries its Gram matrix gives |cos| of all tokens, else the kept outputs do.
+ * is absent or one of the token's slots was dropped. A record that carries its Gram matrix gives |cos| of all
+ * tokens, else the kept outputs do.
  */
 enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
                                 const struct mt_routing *record, const struct mt_tensor *input);
@@ -95,10 +96,22 @@ enum mt_status mt_collector_finish(struct mt_collector *collector, const struct 
                                    struct mt_figures *figures);
 void mt_figures_free(struct mt_figures *figures); // a zeroed struct is allowed
 
+/* The plain figures of a layer: index 0, 1, ...; false past the last. Texts live forever. */
+struct mt_figure_kind {
+    const char *name;    // as in JSON: "maxvio"
+    const char *formula; // in one line
+    size_t offset;       // of a double in struct mt_layer_figures
+};
+bool mt_figure_listed(int index, struct mt_figure_kind *kind);
+double mt_figure_value(const struct mt_layer_figures *figures, const struct mt_figure_kind *kind);
+
 /* Writes the figures as docs/analysis.md ("figures") describes: a file, or a value of a larger text. */
 struct mt_json_text; // formats/json_text.h
 enum mt_status mt_figures_write_json(const struct mt_figures *figures, const char *path);
 enum mt_status mt_figures_put_json(const struct mt_figures *figures, struct mt_json_text *text);
+
+/* {"maxvio": "(max_j c_j - mean) / mean", ...} */
+enum mt_status mt_figures_put_formulas(struct mt_json_text *text);
 
 /* The kept inputs of a layer: [count,d], with each token's experts [count,k]. Borrowed until the next add. */
 struct mt_kept_vectors {

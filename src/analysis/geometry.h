@@ -27,6 +27,7 @@ struct mt_geometry_options {
     int neighbours;  // k of the overlap; min(k, N - 1) are looked at. 0: 10
     int64_t queries; // points that are asked, drawn by the seed, each against all N; 0: all, exact
     uint64_t seed;
+    int threads; // 0: as many as the machine has; the figures are the same bits for any number
     bool no_overlap, no_silhouette; // not wanted: NaN
 };
 

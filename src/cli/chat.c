@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
-#include "base/interrupt.h"
 
 #define LINE_BYTES  (1 << 20) // of what is said at once
 #define WAIT_MILLIS 200       // between two looks for a signal while waiting for input

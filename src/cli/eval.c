@@ -46,7 +46,8 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
         if (arguments->samples > 0) sampled = mt_task_take_samples(task, arguments->samples, k) || sampled;
     }
     if (arguments->samples > 0 && !sampled)
-        return mt_fail(ctx, MT_ERR_USAGE, "--samples is for tasks with the metric pass, and none of these has it");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--samples is for tasks with the metric pass, and none of these has it");
     return MT_OK;
 }
 
@@ -68,8 +69,8 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments)
 {
-    int sources = (arguments->answers != NULL) + (arguments->questions != NULL) +
-                  (arguments->infer.directory != NULL);
+    int sources =
+        (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
     if (sources != 1)
         return mt_fail(ctx, MT_ERR_USAGE,
                        "one of --model DIR, --answers FILE and --questions FILE is expected");

@@ -27,8 +27,8 @@ enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_ar
                                     const struct mt_task_list *list);
 
 /*
- * Where results go when nobody said: "eval-MODEL" or "eval-MODEL-RUN" in the folder at hand. The text lives in
- * the arena.
+ * Where results go when nobody said: "eval-MODEL" or "eval-MODEL-RUN" in the folder at hand. The text lives
+ * in the arena.
  */
 enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
                                 const char **out);

@@ -5,6 +5,7 @@
 #include "base/folder.h"
 #include "base/interrupt.h"
 #include "cli/eval.h"
+#include "cli/eval_routing.h"
 #include "cli/table.h"
 #include "eval/code_judge.h"
 #include "eval/recorded.h"
@@ -21,6 +22,7 @@ struct evaluation {
     struct mt_recorded *recorded;          // --answers
     struct mt_session session;             // --model
     struct mt_session_answerer *answering; // likewise
+    struct eval_routing routing;           // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
 };
 
@@ -54,8 +56,8 @@ static enum mt_status add_rows(struct cli_table *table, const struct mt_task_res
 
 static enum mt_status print_results(const struct evaluation *e)
 {
-    static const struct cli_column columns[] = {{"task", false},  {"samples", true},        {"metric", false},
-                                                {"value", true},  {"95 % interval", false}, {"MaxVio", true}};
+    static const struct cli_column columns[] = {{"task", false}, {"samples", true},        {"metric", false},
+                                                {"value", true}, {"95 % interval", false}, {"MaxVio", true}};
     struct cli_table table;
     bool watched = false;
     enum mt_status status = MT_OK;
@@ -81,10 +83,11 @@ static void print_stop(const struct evaluation *e)
         if (!result->stopped) whole++;
         if (result->stopped && task[0] == '\0') task = result->task->name;
     }
-    (void)fprintf(stderr,
-                  "stopped in %s: %zu of %zu tasks are done, %zu samples are kept in %s; the same command goes "
-                  "on\n",
-                  task, whole, e->list->count, done, e->arguments->out);
+    (void)fprintf(
+        stderr,
+        "stopped in %s: %zu of %zu tasks are done, %zu samples are kept in %s; the same command goes "
+        "on\n",
+        task, whole, e->list->count, done, e->arguments->out);
 }
 
 // ------------------------------------------------------------------ what answers and what judges
@@ -123,12 +126,15 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
     status = infer_open(e->ctx, &arguments->infer, &e->session);
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
+    if (status == MT_OK && !arguments->no_routing)
+        status = eval_routing_open(&e->session, arguments->out, &e->routing);
     return status;
 }
 
 static void close_all(struct evaluation *e)
 {
     mt_release(e->ctx, e->results, e->list->count * sizeof *e->results);
+    eval_routing_close(&e->routing);
     mt_session_answerer_destroy(e->answering);
     mt_session_close(&e->session);
     mt_recorded_close(e->recorded);
@@ -156,12 +162,14 @@ static enum mt_status run(struct evaluation *e)
     if (status == MT_OK) status = mt_allocate_array(e->ctx, e->list->count, sizeof *e->results, &memory);
     e->results = memory;
     if (status != MT_OK) return status;
+    struct mt_task_watcher watcher = eval_routing_watcher(&e->routing);
     const struct mt_eval_options options = {.tasks = e->list->tasks,
                                             .task_count = e->list->count,
                                             .data = arguments->data,
                                             .out = arguments->out,
                                             .answerer = &answerer,
                                             .judge = runs_programs ? &judge : NULL,
+                                            .watcher = e->routing.watch != NULL ? &watcher : NULL,
                                             .limit = arguments->limit,
                                             .skip_missing = arguments->skip_missing,
                                             .stop = told_to_stop,
@@ -170,7 +178,8 @@ static enum mt_status run(struct evaluation *e)
                                             .log = &e->log};
     status = mt_eval_run(e->ctx, &options, e->results);
     if (status == MT_OK && e->answering != NULL && mt_session_answerer_cut(e->answering) > 0)
-        mt_log_warning(&e->log, "%lld prompts were too long and lost their beginning; --context is %lld tokens",
+        mt_log_warning(&e->log,
+                       "%lld prompts were too long and lost their beginning; --context is %lld tokens",
                        (long long)mt_session_answerer_cut(e->answering), (long long)e->session.context);
     return status;
 }

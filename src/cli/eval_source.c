@@ -72,7 +72,8 @@ static enum mt_status describe_folder(struct mt_json_text *text, const char *key
     enum mt_status status = mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
     if (status == MT_OK) status = mt_json_text_string(text, whole);
     if (status != MT_OK) return status;
-    return mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64 ", \"newest\": %" PRId64 "}",
+    return mt_json_text_format(text,
+                               ", \"files\": %" PRId64 ", \"bytes\": %" PRId64 ", \"newest\": %" PRId64 "}",
                                files, bytes, newest);
 }
 
@@ -94,8 +95,8 @@ static enum mt_status describe(struct mt_json_text *text, const struct eval_argu
 }
 
 /* Compares with what the folder says; notes it where it says nothing. */
-static enum mt_status compare_or_note(struct mt_context *ctx, const char *path, const struct mt_json_text *text,
-                                      const char *out)
+static enum mt_status compare_or_note(struct mt_context *ctx, const char *path,
+                                      const struct mt_json_text *text, const char *out)
 {
     void *noted = NULL;
     size_t bytes = 0;
@@ -105,10 +106,11 @@ static enum mt_status compare_or_note(struct mt_context *ctx, const char *path, 
     bool same = bytes == text->length && memcmp(noted, text->bytes, bytes) == 0;
     mt_release(ctx, noted, bytes);
     if (same) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "%s holds answers of another model, or of this one asked in another way (%s); give another "
-                   "--out or remove it",
-                   out, path);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s holds answers of another model, or of this one asked in another way (%s); give another "
+        "--out or remove it",
+        out, path);
 }
 
 enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments)

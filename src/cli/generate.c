@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
 #include "formats/json_text.h"
-#include "base/interrupt.h"
 
 #define BATCH       8
 #define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most

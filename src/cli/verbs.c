@@ -3,6 +3,24 @@
 
 const struct cli_verb cli_verbs[] = {
     {
+        .name = "analyze",
+        .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
+        .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",
+        .details =
+            "Runs data through a model and watches its routers and experts: load and MaxVio, routing\n"
+            "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
+            "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
+            "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
+            "OUT/analysis.json has every figure by layer and domain; docs/analysis.md has the formulas.",
+        .examples =
+            "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/a/analysis\n"
+            "  metier analyze --model models/moe --adapter runs/a/adapter --data math.jsonl --out "
+            "runs/a/analysis\n"
+            "  metier analyze --model runs/full/model --base models/moe --data wiki.txt=text --out o "
+            "--layers",
+        .run = cli_analyze,
+    },
+    {
         .name = "chat",
         .summary = "talk with a model in the terminal",
         .arguments = "DIR --template NAME",
@@ -25,22 +43,31 @@ const struct cli_verb cli_verbs[] = {
     },
     {
         .name = "eval",
-        .summary = "judge answers to benchmark tasks: GSM8K, MATH-500, MMLU, BBH, GLUE, ...",
-        .arguments = "TASK...",
-        .details = "Reads the tasks' questions from the folder of data, takes the answers from a file, "
-                   "judges them and\n"
-                   "writes OUT/samples_TASK.jsonl (a line for each sample) and OUT/results.json (figures "
-                   "with standard\n"
-                   "error and 95 % interval, laid out as lm-evaluation-harness does). Answers are JSONL:\n"
-                   "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
-                   "Samples already in OUT are not judged again. A TASK is a name of --list, a group (glue, "
-                   "bbh), one of\n"
-                   "a family (mmlu_anatomy) or a file of your own. docs/evaluation.md describes task files "
-                   "and data.",
-        .examples = "  metier eval --list\n"
-                    "  metier eval gsm8k --data data --questions questions.jsonl\n"
-                    "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
-                    "  metier eval mmlu --skip-missing --limit 50 --answers answers.jsonl --out runs/eval",
+        .summary = "put benchmark tasks to a model, or judge answers: GSM8K, MATH-500, MMLU, BBH, GLUE, "
+                   "HumanEval, ...",
+        .arguments = "TASK... --model DIR",
+        .details =
+            "Reads the tasks' questions from the folder of data, has the model answer them (or takes "
+            "answers\n"
+            "from a file), judges them and writes OUT/samples_TASK.jsonl (a line for each sample),\n"
+            "OUT/routing_TASK.json (which experts the task used) and OUT/results.json (figures with "
+            "standard\n"
+            "error and 95 % interval, laid out as lm-evaluation-harness does). Started again, the same "
+            "command\n"
+            "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Answers of a file are\n"
+            "JSONL:\n"
+            "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
+            "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of "
+            "your\n"
+            "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
+            "docs/evaluation.md describes task files and data.",
+        .examples =
+            "  metier eval --list\n"
+            "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/a/adapter\n"
+            "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10\n"
+            "  metier eval glue --skip-missing --limit 50 --shots 0 --model models/moe --out runs/glue\n"
+            "  metier eval gsm8k --data data --questions questions.jsonl\n"
+            "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval",
         .run = cli_eval,
     },
     {

@@ -40,8 +40,7 @@ enum mt_status mt_sandbox_judge_check(const struct mt_sandbox_judge *judge)
 {
     static const char program[] = "pass\n";
     struct mt_sandbox_result result;
-    enum mt_status status =
-        mt_sandbox_run(judge->ctx, &judge->options, program, sizeof program - 1, &result);
+    enum mt_status status = mt_sandbox_run(judge->ctx, &judge->options, program, sizeof program - 1, &result);
     if (status != MT_OK || result.outcome == MT_SANDBOX_PASSED) return status;
     return mt_fail(judge->ctx, MT_ERR_UNSUPPORTED, "a program that does nothing does not pass here: %s",
                    mt_sandbox_outcome_name(result.outcome));

@@ -33,8 +33,8 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
 void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome);
 
 /*
- * Judges one answer that was written, of any other task. `extracted` is replaced by what was found in it. The outcome's score,
- * predicted and gold are set; tries is 1.
+ * Judges one answer that was written, of any other task. `extracted` is replaced by what was found in it. The
+ * outcome's score, predicted and gold are set; tries is 1.
  */
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
                         size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome);

@@ -223,6 +223,9 @@ enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text
             (void)snprintf(escaped, sizeof escaped, "\\%c", byte);
         } else if (byte == '\n') {
             (void)snprintf(escaped, sizeof escaped, "\\n");
+        } else if (byte == '\0') {
+            // Valid in JSON, but many readers, ours among them, refuse it.
+            (void)snprintf(escaped, sizeof escaped, "\\ufffd");
         } else if (byte < 0x20) {
             (void)snprintf(escaped, sizeof escaped, "\\u%04x", byte);
         } else {
@@ -265,8 +268,7 @@ static enum mt_status append_texts(struct mt_byte_list *line, const char *name, 
 /* What lm-evaluation-harness calls the loglikelihood responses: a sum and whether it is the greedy text. */
 static enum mt_status append_choices(struct mt_byte_list *line, const struct mt_choice_question *choosing)
 {
-    enum mt_status status =
-        append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
+    enum mt_status status = append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
     if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"log_likelihoods\": [");
     for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
         if (i > 0) status = mt_byte_list_append_text(line, ", ");

@@ -177,8 +177,8 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
     enum mt_status status = MT_OK;
     bool stopped = false;
     for (size_t i = 0; i < options->task_count; i++) {
-        results[i] = (struct mt_task_result){
-            .task = &options->tasks[i], .stopped = true, .max_vio = (double)NAN};
+        results[i] =
+            (struct mt_task_result){.task = &options->tasks[i], .stopped = true, .max_vio = (double)NAN};
     }
     for (size_t i = 0; i < options->task_count && status == MT_OK && !stopped; i++) {
         results[i].stopped = false;

@@ -148,7 +148,8 @@ static enum mt_status judge_written(struct eval_run *run, size_t i)
         size_t at = i * batch->tries + k;
         struct mt_text answer = eval_text_of(&batch->answers[at]);
         struct mt_outcome one;
-        status = mt_grade(&run->grader, &batch->samples[i], answer.text, answer.bytes, &batch->found[at], &one);
+        status =
+            mt_grade(&run->grader, &batch->samples[i], answer.text, answer.bytes, &batch->found[at], &one);
         if (k == 0) total = one;
         if (k > 0) total.passed += one.passed;
     }
@@ -226,9 +227,8 @@ static enum mt_status ask_to_write(struct eval_run *run, const struct mt_answer_
                                               .samples = run->task->samples,
                                               .seed = run->task->seed};
     if (answerer->generate == NULL)
-        return mt_fail(run->ctx, MT_ERR_UNSUPPORTED,
-                       "task %s wants answers in writing, which %s cannot give", run->task->name,
-                       answerer->name);
+        return mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s wants answers in writing, which %s cannot give",
+                       run->task->name, answerer->name);
     for (size_t i = 0; i < batch->count; i++) {
         batch->questions[i] = (struct mt_question){.task = run->task->name,
                                                    .id = batch->samples[i].id,
@@ -236,13 +236,14 @@ static enum mt_status ask_to_write(struct eval_run *run, const struct mt_answer_
                                                    .prompt = eval_text_of(&batch->samples[i].prompt)};
     }
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
-    enum mt_status status =
-        answerer->generate(answerer->self, batch->questions, batch->count, &options, listener, batch->answers);
+    enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
+                                               listener, batch->answers);
     if (status == MT_OK && mt_grader_runs_programs(&run->grader)) status = judge_programs(run);
     return status;
 }
 
-/* Writes out the continuations of sample i, which end up in continuation_bytes; texts get their sizes only. */
+/* Writes out the continuations of sample i, which end up in continuation_bytes; texts get their sizes only.
+ */
 static enum mt_status render_choices(struct eval_run *run, size_t i, struct mt_text *texts)
 {
     struct eval_batch *batch = &run->batch;
@@ -284,8 +285,7 @@ static enum mt_status ask_to_choose(struct eval_run *run, const struct mt_answer
         batch->continuations[i].text = at;
         at += batch->continuations[i].bytes;
     }
-    if (status == MT_OK)
-        status = answerer->score(answerer->self, batch->choosing, batch->count, listener);
+    if (status == MT_OK) status = answerer->score(answerer->self, batch->choosing, batch->count, listener);
     return status;
 }
 

@@ -137,17 +137,17 @@ static enum mt_status start(struct writing *writing, struct job *job)
         return mt_fail_within(writing->answerer->ctx, status, "task %s, sample %s", question->task,
                               question->id);
     int64_t cut = cut_prompt(writing, &job->ids);
-    job->request =
-        (struct mt_generation){.ids = job->ids.data + cut,
-                               .count = (int64_t)job->ids.count - cut,
-                               .number = question->number * NUMBERS_A_QUESTION + job->place % writing->samples,
-                               .sampling = sampling_of(writing),
-                               .max_new = writing->options->max_tokens,
-                               .stop_ids = session->stop_ids.data,
-                               .stop_count = session->stop_ids.count,
-                               .self = job,
-                               .token = take_token,
-                               .finished = take_end};
+    job->request = (struct mt_generation){.ids = job->ids.data + cut,
+                                          .count = (int64_t)job->ids.count - cut,
+                                          .number = question->number * NUMBERS_A_QUESTION +
+                                                    job->place % writing->samples,
+                                          .sampling = sampling_of(writing),
+                                          .max_new = writing->options->max_tokens,
+                                          .stop_ids = session->stop_ids.data,
+                                          .stop_count = session->stop_ids.count,
+                                          .self = job,
+                                          .token = take_token,
+                                          .finished = take_end};
     status = mt_engine_add_generation(session->engine, &job->request);
     if (status != MT_OK)
         return mt_fail_within(writing->answerer->ctx, status, "task %s, sample %s", question->task,
@@ -178,7 +178,8 @@ static enum mt_status write_all(struct writing *writing)
     bool working = true;
     while (status == MT_OK && writing->written < writing->total &&
            listener->go_on(listener->self, answerer_tokens(writing->answerer, before))) {
-        for (size_t i = 0; i < writing->job_count && status == MT_OK && writing->started < writing->total; i++) {
+        for (size_t i = 0; i < writing->job_count && status == MT_OK && writing->started < writing->total;
+             i++) {
             if (!writing->jobs[i].busy) status = start(writing, &writing->jobs[i]);
         }
         if (status == MT_OK) status = mt_engine_step(engine, &working);
@@ -198,8 +199,7 @@ static enum mt_status open_jobs(struct writing *writing)
     void *memory = NULL;
     const char *const *stops = writing->options->stop;
     if (stops != NULL && stops[0] == NULL) stops = NULL;
-    enum mt_status status =
-        mt_allocate_array(ctx, writing->question_count, sizeof *writing->left, &memory);
+    enum mt_status status = mt_allocate_array(ctx, writing->question_count, sizeof *writing->left, &memory);
     writing->left = memory;
     if (status != MT_OK) return status;
     for (size_t i = 0; i < writing->question_count; i++) writing->left[i] = writing->samples;
@@ -208,7 +208,8 @@ static enum mt_status open_jobs(struct writing *writing)
     writing->jobs = memory;
     for (size_t i = 0; i < writing->job_count && status == MT_OK; i++) {
         writing->jobs[i].ids.ctx = ctx;
-        status = mt_answer_create(ctx, writing->answerer->session->tokenizer, stops, &writing->jobs[i].answer);
+        status =
+            mt_answer_create(ctx, writing->answerer->session->tokenizer, stops, &writing->jobs[i].answer);
     }
     return status;
 }

@@ -10,8 +10,8 @@
 struct group {
     struct scoring *scoring;
     size_t question;
-    size_t first;        // of its continuations in the call's
-    size_t prefix;       // where its ids begin in the pool, and how many they are
+    size_t first;  // of its continuations in the call's
+    size_t prefix; // where its ids begin in the pool, and how many they are
     size_t prefix_count;
     struct mt_scoring request;
 };
@@ -21,8 +21,8 @@ struct scoring {
     struct mt_session_answerer *answerer;
     const struct mt_choice_question *questions;
     const struct mt_answer_listener *listener;
-    struct mt_id_list prefix; // of the question at hand
-    struct mt_id_list pool;   // ids of all prefixes and continuations
+    struct mt_id_list prefix;              // of the question at hand
+    struct mt_id_list pool;                // ids of all prefixes and continuations
     struct mt_continuation *continuations; // [total]
     size_t *begins;                        // [total]: where a continuation's ids begin in the pool
     size_t total, used;
@@ -92,7 +92,8 @@ static enum mt_status encode_continuation(struct scoring *scoring, const struct 
     return MT_OK;
 }
 
-/* Tokens the prefix loses at its beginning, so that the continuation just fits: its last one needs no room. */
+/* Tokens the prefix loses at its beginning, so that the continuation just fits: its last one needs no room.
+ */
 static enum mt_status cut_for(const struct scoring *scoring, const struct mt_continuation *continuation,
                               size_t *cut)
 {

@@ -32,8 +32,8 @@ void mt_continuation_maker_free(struct mt_continuation_maker *maker); // a zeroe
 size_t mt_context_bytes(const char *context, size_t bytes);
 
 /*
- * Replaces `prefix` by the context's ids, which do not depend on the continuation. `bytes` is all of it; white
- * space is found here.
+ * Replaces `prefix` by the context's ids, which do not depend on the continuation. `bytes` is all of it;
+ * white space is found here.
  */
 enum mt_status mt_continuation_context(struct mt_continuation_maker *maker, const char *context, size_t bytes,
                                        struct mt_id_list *prefix);
