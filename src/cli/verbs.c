@@ -243,6 +243,21 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_sandbox,
     },
     {
+        .name = "synth",
+        .summary = "built-in problems with exact answers, to train and measure a small model with",
+        .arguments = "",
+        .details =
+            "Writes JSONL with prompt, completion, domain, task and id: short problems in five domains, all\n"
+            "different. A hash of the prompt decides between train, valid and test, so that these share\n"
+            "nothing, whatever the seed and the difficulty. The same options give the same bytes. Domains\n"
+            "and their sub-tasks take turns. docs/synth.md shows every sub-task.",
+        .examples = "  metier synth --list\n"
+                    "  metier synth --show 2 --domain math --difficulty 5\n"
+                    "  metier synth --domain all --count 100000 --out train.jsonl\n"
+                    "  metier synth --domain all --split test --count 500 --out 'data/synth/{domain}.jsonl'",
+        .run = cli_synth,
+    },
+    {
         .name = "tokenize",
         .summary = "text to token ids, and back",
         .arguments = "DIR",

@@ -18,6 +18,7 @@ int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc,
 int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_review(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 
