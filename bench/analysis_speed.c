@@ -47,9 +47,9 @@ static enum mt_status measure(struct mt_device *device, const struct mt_points *
 
 int main(int argc, char **argv)
 {
-    struct mt_points points = {.count = argc > 1 ? atoll(argv[1]) : 20000,
-                               .width = argc > 2 ? atoll(argv[2]) : 2048};
-    int64_t queries = argc > 3 ? atoll(argv[3]) : 0;
+    struct mt_points points = {.count = argc > 1 ? strtoll(argv[1], NULL, 10) : 20000,
+                               .width = argc > 2 ? strtoll(argv[2], NULL, 10) : 2048};
+    int64_t queries = argc > 3 ? strtoll(argv[3], NULL, 10) : 0;
     struct mt_device *device = NULL;
     struct mt_context ctx;
     void *data = NULL;

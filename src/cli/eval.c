@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/agreement.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
 
@@ -99,6 +100,10 @@ static enum mt_status run(struct mt_context *ctx, struct eval_arguments *argumen
     if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "tasks");
     if (status != MT_OK) return status;
     if (arguments->list) return eval_print_list(ctx, folder, arena);
+    if (arguments->merge_review != NULL && arguments->out != NULL)
+        return cli_merge_review(ctx, arguments->out, arguments->merge_review);
+    if (arguments->merge_review != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
     status = find_tasks(ctx, arguments, given, folder, arena, &list);
     if (status == MT_OK) status = check(ctx, arguments);
     if (status != MT_OK) return status;
@@ -129,6 +134,8 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--questions", CLI_TEXT, &arguments.questions, "FILE",
          "write the questions instead, JSONL; - is standard output"},
         {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go; with --model by default eval-MODEL"},
+        {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
+         "take over what a person marked (metier review) into the run of --out"},
         {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},
         {"--shots", CLI_INTEGER, &arguments.shots, "N",
          "examples before each question; default as the task says, none"},

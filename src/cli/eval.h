@@ -8,7 +8,7 @@
 struct eval_arguments {
     bool list, keys, quiet, skip_missing, without_sandbox, no_routing;
     const char *tasks; // names between commas
-    const char *data, *answers, *out, *questions;
+    const char *data, *answers, *out, *questions, *merge_review;
     int64_t limit;
     int64_t shots;               // -1: as the task says
     int64_t samples;             // answers to each question of programs; 0: as the task says

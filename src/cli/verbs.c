@@ -67,7 +67,8 @@ const struct cli_verb cli_verbs[] = {
             "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10\n"
             "  metier eval glue --skip-missing --limit 50 --shots 0 --model models/moe --out runs/glue\n"
             "  metier eval gsm8k --data data --questions questions.jsonl\n"
-            "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval",
+            "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
+            "  metier eval --merge-review review.json --out runs/eval",
         .run = cli_eval,
     },
     {
@@ -136,6 +137,23 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_inspect,
     },
     {
+        .name = "judge",
+        .summary = "have a language model judge the answers of a run, through an OpenAI-compatible endpoint",
+        .arguments = "RUN_DIR --endpoint URL --model NAME",
+        .details =
+            "RUN_DIR is what metier eval wrote. Every answer goes out with its question and reference; the\n"
+            "verdicts (correct, incorrect, unsure) are appended to RUN_DIR/judge_TASK.jsonl, and agreement\n"
+            "with the rules (and with a person, see metier review) is printed and stored in results.json.\n"
+            "An answer that has a verdict is not asked about again: the same command goes on after a stop.\n"
+            "The key is read from the environment and goes nowhere but to the endpoint. Exit status 1 when\n"
+            "an answer got no verdict.",
+        .examples =
+            "  metier judge runs/eval --endpoint https://api.openai.com/v1 --model gpt-4.1\n"
+            "  metier judge runs/eval --endpoint http://localhost:8000/v1 --model judge --parallel 16\n"
+            "  metier judge runs/eval --endpoint https://host/v1 --model m --key-env MY_KEY --tasks gsm8k",
+        .run = cli_judge,
+    },
+    {
         .name = "merge",
         .summary = "an adapter merged into its model: a complete model folder",
         .arguments = "DIR",
@@ -177,6 +195,37 @@ const struct cli_verb cli_verbs[] = {
             "  metier objective --record layer.safetensors --router sigmoid --top-k 8 --normalise \\\n"
             "      --routed-scale 2.5 --groups 8 --groups-kept 4 --group-rule top2-sum --method aux",
         .run = cli_objective,
+    },
+    {
+        .name = "report",
+        .summary = "runs as one page: curves, loads, results, settings; also Markdown, pictures, CSV",
+        .arguments = "RUN...",
+        .details =
+            "RUN is a folder as metier train, eval or analyze leaves it; several are drawn into the same\n"
+            "figures, with their differences to the first. The page is one HTML file without any request to\n"
+            "the network; each figure says what it means, which formula made it, and gives its numbers as\n"
+            "CSV and JSON. What a run lacks is left out, with a line on how to get it.",
+        .examples =
+            "  metier report runs/first --out first.html\n"
+            "  metier report runs/aux runs/paper runs/metier --out compared.html --title 'Three methods'\n"
+            "  metier report runs/first --markdown first.md --png pictures --data numbers",
+        .run = cli_report,
+    },
+    {
+        .name = "review",
+        .summary = "a page on which a person judges the answers of a run, and agreement of all judges",
+        .arguments = "RUN_DIR --out PAGE.html | --merge FILE | --agreement",
+        .details =
+            "RUN_DIR is what metier eval wrote. The page is one HTML file that needs no network: open it,\n"
+            "mark answers as right, wrong or unsure, save. --merge takes what was saved over into\n"
+            "RUN_DIR/review_TASK.jsonl, as metier eval --merge-review does. Agreement is Cohen's kappa of\n"
+            "each two of rule, language model (metier judge) and person, Fleiss' kappa of all three.",
+        .examples =
+            "  metier review runs/eval --out review.html\n"
+            "  metier review runs/eval --tasks gsm8k,math500 --sample 100 --seed 1 --out review.html\n"
+            "  metier review runs/eval --merge review.json\n"
+            "  metier review runs/eval --agreement",
+        .run = cli_review,
     },
     {
         .name = "sandbox",

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "eval/agreement.h"
 #include "eval/runner_parts.h"
 
 #define PATH_BYTES 4096
@@ -187,5 +188,6 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
     }
     if (status == MT_OK) warn_of_missing(options, results);
     if (status != MT_OK || stopped) return status;
-    return mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
+    status = mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
+    return status == MT_OK ? mt_agreement_refresh(ctx, options->out) : status;
 }

@@ -11,7 +11,7 @@ void mt_load_judge(const double *load, int experts, struct mt_load_figures *figu
     if (!(total > 0.0)) return;
     double mean = total / experts;
     for (int j = 0; j < experts; j++) {
-        double excess = (load[j] - mean) / mean;
+        double excess = load[j] / mean - 1.0;
         double share = load[j] / total;
         if (excess > figures->max_violation) figures->max_violation = excess;
         if (fabs(excess) > figures->max_violation_code) figures->max_violation_code = fabs(excess);

@@ -97,7 +97,8 @@ static void test_duplicates_in_order_of_index(void **state)
     static const float same[5] = {2.0f, 2.0f, 2.0f, 2.0f, 2.0f};
     static const int32_t labels[] = {0, 1, 1, 0, 0};
     struct mt_points points = {.count = 5, .width = 1, .data = same, .labels = labels};
-    struct mt_geometry_figures figures = measure(state, &points, &(struct mt_geometry_options){.neighbours = 2});
+    struct mt_geometry_figures figures =
+        measure(state, &points, &(struct mt_geometry_options){.neighbours = 2});
     // 0 sees 1 2: 1; 1 sees 0 2: 1/2; 2 sees 0 1: 1/2; 3 and 4 see 1 2: 1.
     assert_true(fabs(figures.overlap - 4.0 / 5.0) < 1e-15);
     assert_true(figures.silhouette == 0.0); // no distance at all
@@ -171,6 +172,7 @@ static double plain_overlap(const struct cloud *cloud, bool cosine, int64_t poin
             nearest = away;
             best = j;
         }
+        assert_true(best >= 0);
         taken[best] = true;
         others += cloud->labels[best] != cloud->labels[point] ? 1 : 0;
     }
@@ -237,7 +239,8 @@ static enum mt_status measure_with(struct mt_context *ctx, const void *self)
     struct mt_geometry_figures figures;
     enum mt_status status = mt_device_create(ctx, "cpu", 1, &device);
     if (status == MT_OK)
-        status = mt_geometry(device, self, &(struct mt_geometry_options){.queries = 3, .threads = 1}, &figures);
+        status =
+            mt_geometry(device, self, &(struct mt_geometry_options){.queries = 3, .threads = 1}, &figures);
     mt_device_destroy(device);
     return status;
 }

@@ -31,7 +31,8 @@ static void test_load_by_hand(void **state)
     near(figures.entropy, -(0.75 * log(0.75) + 2.0 * 0.125 * log(0.125)));
     // Differences of pairs: 5 5 6 0 1 1 = 18, over n Σc = 32.
     near(mt_load_gini(load, 4), 18.0 / 32.0);
-    const double idle[] = {3.0, 3.0, 3.0, 0.0}; // mean 2.25: the idle expert is farther off than the busy ones
+    const double idle[] = {3.0, 3.0, 3.0,
+                           0.0}; // mean 2.25: the idle expert is farther off than the busy ones
     mt_load_judge(idle, 4, &figures);
     near(figures.max_violation, 0.75 / 2.25);
     near(figures.max_violation_code, 1.0);

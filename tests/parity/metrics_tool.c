@@ -37,6 +37,18 @@ static void *load(struct mt_context *ctx, const char *path, size_t expected)
     return data;
 }
 
+/* A size: whole and not negative. */
+static int64_t whole(const char *text)
+{
+    char *end = NULL;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || value < 0) {
+        (void)fprintf(stderr, "'%s' is not a size\n", text);
+        exit(1);
+    }
+    return value;
+}
+
 static void print(const double *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++) printf("%.17g\n", numbers[i]);
@@ -44,10 +56,10 @@ static void print(const double *numbers, size_t count)
 
 static enum mt_status geometry(struct mt_context *ctx, char **argv)
 {
-    struct mt_points points = {.count = atoll(argv[0]), .width = atoll(argv[1])};
+    struct mt_points points = {.count = whole(argv[0]), .width = whole(argv[1])};
     bool cosine = strcmp(argv[4], "cosine") == 0;
-    struct mt_geometry_options options = {.neighbours = atoi(argv[2]),
-                                          .queries = atoll(argv[3]),
+    struct mt_geometry_options options = {.neighbours = (int)whole(argv[2]),
+                                          .queries = whole(argv[3]),
                                           .distance = cosine ? MT_DISTANCE_COSINE : MT_DISTANCE_EUCLIDEAN,
                                           .seed = 7};
     struct mt_geometry_figures figures;
@@ -66,10 +78,10 @@ static enum mt_status geometry(struct mt_context *ctx, char **argv)
 static enum mt_status pca(struct mt_context *ctx, char **argv)
 {
     struct mt_pca found;
-    int64_t count = atoll(argv[0]);
-    int64_t width = atoll(argv[1]);
+    int64_t count = whole(argv[0]);
+    int64_t width = whole(argv[1]);
     const float *data = load(ctx, argv[3], (size_t)(count * width) * sizeof(float));
-    enum mt_status status = mt_pca_find(ctx, data, count, width, atoi(argv[2]), 1, &found);
+    enum mt_status status = mt_pca_find(ctx, data, count, width, (int)whole(argv[2]), 1, &found);
     if (status != MT_OK) return status;
     size_t p = (size_t)found.components;
     print(&found.total_variance, 1);
@@ -83,7 +95,7 @@ static enum mt_status pca(struct mt_context *ctx, char **argv)
 
 static enum mt_status loads(struct mt_context *ctx, char **argv)
 {
-    int experts = atoi(argv[0]);
+    int experts = (int)whole(argv[0]);
     const double *load_of = load(ctx, argv[1], (size_t)experts * sizeof(double));
     struct mt_load_figures figures;
     mt_load_judge(load_of, experts, &figures);
@@ -95,9 +107,9 @@ static enum mt_status loads(struct mt_context *ctx, char **argv)
 
 static enum mt_status variance(struct mt_context *ctx, char **argv)
 {
-    size_t tokens = (size_t)atoll(argv[0]);
-    size_t n = (size_t)atoi(argv[1]);
-    size_t k = (size_t)atoi(argv[2]);
+    size_t tokens = (size_t)whole(argv[0]);
+    size_t n = (size_t)whole(argv[1]);
+    size_t k = (size_t)whole(argv[2]);
     const float *scores = load(ctx, argv[3], tokens * n * sizeof(float));
     const int32_t *experts = load(ctx, argv[4], tokens * k * sizeof(int32_t));
     const float *weights = load(ctx, argv[5], tokens * k * sizeof(float));
@@ -116,8 +128,8 @@ static enum mt_status variance(struct mt_context *ctx, char **argv)
 
 static enum mt_status affinity(struct mt_context *ctx, char **argv)
 {
-    int domains = atoi(argv[0]);
-    int experts = atoi(argv[1]);
+    int domains = (int)whole(argv[0]);
+    int experts = (int)whole(argv[1]);
     size_t count = (size_t)domains * (size_t)experts;
     const double *load_of = load(ctx, argv[2], count * sizeof(double));
     void *memory = NULL;
@@ -132,8 +144,8 @@ static enum mt_status affinity(struct mt_context *ctx, char **argv)
 
 static enum mt_status drift(struct mt_context *ctx, char **argv)
 {
-    size_t tokens = (size_t)atoll(argv[0]);
-    int slots = atoi(argv[1]);
+    size_t tokens = (size_t)whole(argv[0]);
+    int slots = (int)whole(argv[1]);
     size_t bytes = tokens * (size_t)slots * sizeof(uint16_t);
     struct mt_drift_figures figures;
     mt_drift_choices(load(ctx, argv[2], bytes), load(ctx, argv[3], bytes), (int64_t)tokens, slots, &figures);
@@ -143,8 +155,8 @@ static enum mt_status drift(struct mt_context *ctx, char **argv)
 
 static enum mt_status rmse(struct mt_context *ctx, char **argv)
 {
-    size_t a = (size_t)atoll(argv[0]);
-    size_t b = (size_t)atoll(argv[1]);
+    size_t a = (size_t)whole(argv[0]);
+    size_t b = (size_t)whole(argv[1]);
     struct mt_curve one = {a, load(ctx, argv[2], a * sizeof(double)), load(ctx, argv[3], a * sizeof(double))};
     struct mt_curve other = {b, load(ctx, argv[4], b * sizeof(double)),
                              load(ctx, argv[5], b * sizeof(double))};
