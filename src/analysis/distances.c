@@ -92,16 +92,33 @@ static void find_mean(const struct mt_distances *distances, double *mean)
     }
 }
 
+/* Brings the largest coordinate of the centred points to about 1: their products then fit f32, however large
+ * or small the points are. A power of two, so that no digit changes. */
+static void find_scale(struct mt_distances *distances, const double *mean)
+{
+    int64_t width = distances->points.width;
+    double largest = 0.0;
+    int exponent = 0;
+    distances->scale = 1.0;
+    for (int64_t i = 0; i < distances->points.count; i++) {
+        const float *point = point_at(distances, i);
+        for (int64_t c = 0; c < width; c++) largest = fmax(largest, fabs((double)point[c] - mean[c]));
+    }
+    (void)frexp(largest, &exponent);
+    if (largest > 0.0) distances->scale = ldexp(1.0, -exponent);
+}
+
 /* One point as the device gets it, and its length there. */
 static void prepare_point(struct mt_distances *distances, int64_t place, const double *mean, float *row)
 {
     bool cosine = distances->distance == MT_DISTANCE_COSINE;
     int64_t width = distances->points.width;
     const float *point = point_at(distances, place);
-    double scale = cosine && distances->norm[place] > 0.0 ? 1.0 / distances->norm[place] : 1.0;
+    double scale = distances->scale;
+    if (cosine) scale = distances->norm[place] > 0.0 ? 1.0 / distances->norm[place] : 1.0;
     double square = 0.0;
     for (int64_t c = 0; c < width; c++) {
-        row[c] = (float)(cosine ? (double)point[c] * scale : (double)point[c] - mean[c]);
+        row[c] = (float)((cosine ? (double)point[c] : (double)point[c] - mean[c]) * scale);
         square += (double)row[c] * (double)row[c];
     }
     distances->square[place] = cosine ? 1.0 : square;
@@ -117,7 +134,10 @@ static enum mt_status upload_points(struct mt_distances *distances)
     void *row = NULL;
     enum mt_status status = mt_allocate_array(distances->ctx, (size_t)width, sizeof(double), &mean);
     if (status == MT_OK) status = mt_allocate(distances->ctx, row_bytes, &row);
-    if (status == MT_OK) find_mean(distances, mean);
+    if (status == MT_OK) {
+        find_mean(distances, mean);
+        find_scale(distances, mean);
+    }
     for (int64_t i = 0; status == MT_OK && i < distances->points.count; i++) {
         prepare_point(distances, i, mean, row);
         status =
@@ -246,7 +266,7 @@ double mt_distances_exact(const struct mt_distances *distances, int64_t a, int64
         total += cosine ? u * v : (u - v) * (u - v);
     }
     for (int l = 0; l < LANES; l++) total += sum[l];
-    if (!cosine) return total;
+    if (!cosine) return total * distances->scale * distances->scale;
     double lengths = distances->norm[a] * distances->norm[b];
     double value = 1.0 - (lengths > 0.0 ? total / lengths : 0.0);
     return value < 0.0 ? 0.0 : value; // rounding

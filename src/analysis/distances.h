@@ -6,8 +6,8 @@
  *
  *     Euclidean  d² = |x|² + |y|² - 2 xy        cosine  d = 1 - xy
  *
- * follow with an error of about eps·√d·|x||y|. Pairs so close that this would show are computed again from
- * the points themselves, in double.
+ * follow (times a power of two that keeps f32 in range) with an error of about eps·√d·|x||y|. Pairs so close
+ * that this would show are computed again from the points themselves, in double.
  */
 #ifndef MT_ANALYSIS_DISTANCES_H
 #define MT_ANALYSIS_DISTANCES_H
@@ -22,6 +22,7 @@ struct mt_distances {
     struct mt_context *ctx;   // borrowed; NULL: not open
     struct mt_points points;  // as given; borrowed
     enum mt_distance distance;
+    double scale;              // Euclidean: values are of the points times this, a power of two
     int64_t *order;            // [N]: place in sorted order -> point as given
     int64_t label_count;       // different ones
     int64_t *label_start;      // [label_count + 1]: their places

@@ -8,7 +8,8 @@
 #include "model/model.h"
 #include "train/corpus.h"
 
-#define BATCH_TOKENS 2048 // of a batch that the model computes, unless a sequence is longer
+#define MOST_CHOICES (1 << 20) // tokens of a domain whose experts are compared with the base's
+#define BATCH_TOKENS 2048      // of a batch that the model computes, unless a sequence is longer
 
 // ------------------------------------------------------------------ domains
 
@@ -176,6 +177,7 @@ static enum mt_status make_collector(struct analyze *run, int stream, bool vecto
                                      struct mt_collector **collector)
 {
     const struct analyze_settings *settings = run->settings;
+    int64_t choices = settings->tokens < MOST_CHOICES ? settings->tokens + batch_tokens(run) : MOST_CHOICES;
     int64_t outputs = (settings->sample + run->slots - 1) / run->slots;
     struct mt_collector_options options = {
         .layers = run->layers,
@@ -186,7 +188,7 @@ static enum mt_status make_collector(struct analyze *run, int stream, bool vecto
         .inputs = settings->sample,
         .outputs = outputs,
         .batch_tokens = BATCH_TOKENS / 2, // what is left over at the end of a window joins the next
-        .choices = run->with_base ? settings->tokens + batch_tokens(run) : 0,
+        .choices = run->with_base ? choices : 0,
         .seed = (uint64_t)settings->seed,
         .stream = (uint64_t)stream,
     };
