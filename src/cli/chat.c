@@ -219,7 +219,8 @@ static enum mt_status talk(struct chat *chat)
         } else if (chat->line.count > 0) {
             status = hear(chat);
         }
-        got = mt_interrupt_seen(&chat->interrupt) == 0; // SIGTERM during an answer
+        int signal = mt_interrupt_seen(&chat->interrupt);
+        got = signal == 0 || signal == SIGINT; // SIGTERM during an answer; Ctrl-C just after one is nothing
     }
     if (chat->terminal) (void)fprintf(stderr, "\n");
     return status;

@@ -68,7 +68,7 @@ const struct cli_verb cli_verbs[] = {
             "  metier eval glue --skip-missing --limit 50 --shots 0 --model models/moe --out runs/glue\n"
             "  metier eval gsm8k --data data --questions questions.jsonl\n"
             "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
-             "  metier eval --merge-review review.json --out runs/eval",
+            "  metier eval --merge-review review.json --out runs/eval",
         .run = cli_eval,
     },
     {

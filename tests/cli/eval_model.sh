@@ -202,7 +202,7 @@ if [ -s "$place/answers.jsonl" ] && ! tail -n 1 "$place/answers.jsonl" | grep -q
 
 # metier chat: an answer is cut short and the conversation goes on; SIGTERM ends it.
 mkfifo "$place/input"
-env --default-signal=INT "$metier" chat "$model" --template chatml --max-new 100000 --context 190 --threads 1 \
+env --default-signal=INT "$metier" chat "$model" --template chatml --max-new 15000 --context 20000 --threads 1 \
     <"$place/input" >"$place/talk" 2>"$place/text" &
 process=$!
 exec 3>"$place/input"
