@@ -25,6 +25,8 @@ struct mt_trainer_options {
     bool plan_only;                           // for mt_trainer_outline: nothing on disk is touched
     bool signals;                             // SIGINT, SIGTERM, SIGHUP end the run after the step at hand
     uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
+    void (*stepped)(void *self, uint64_t step, uint64_t steps); // after every step; NULL: nobody counts
+    void *self;                                                 // handed to it
 };
 
 /* The caller closes. A run that has finished already is opened just far enough to say so. */
