@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/compare.h"
 #include "cli/train.h"
 #include "cli/verbs.h"
-#include "compare/compare.h"
 
 #define ARENA_BLOCK_BYTES 65536
 
 struct arguments {
-    bool quiet, keys;
+    bool quiet, keys, tables;
+    struct compare_outputs outputs;
     const char *config;
     const char *const *words; // borrowed from argv
     size_t word_count;
@@ -48,8 +49,11 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
                                                      arguments->word_count, arena, &settings);
     if (status == MT_OK) status = train_find_templates(ctx, arena, "plain", &options.templates);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
-    if (status == MT_OK) status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
+    if (status == MT_OK && !arguments->tables)
+        status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
     if (status == MT_OK && interrupted) *exit_status = report_interruption(arguments, signal);
+    if (status == MT_OK && !interrupted) status = compare_print(&comparison);
+    if (status == MT_OK && !interrupted) status = compare_write(&comparison, &arguments->outputs);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);
     if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
@@ -61,6 +65,11 @@ int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
     struct arguments arguments = {0};
     const struct cli_option options[] = {
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
+        {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
+        {"--markdown", CLI_TEXT, &arguments.outputs.markdown, "FILE", "the report as Markdown, too"},
+        {"--png", CLI_TEXT, &arguments.outputs.png, "DIR", "its pictures, which the Markdown links"},
+        {"--chart-js", CLI_TEXT, &arguments.outputs.chart_js, "FILE",
+         "Chart.js 3, when it is not where Debian puts it"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
     };
     struct cli_arguments given;
