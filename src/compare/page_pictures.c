@@ -75,8 +75,9 @@ void mt_compare_page_curves(const struct mt_comparison *comparison, struct mt_pa
     const struct mt_compare_settings *settings = comparison->settings;
     size_t most = mt_compare_most_steps(comparison);
     void *memory = NULL;
-    if (!mt_page_check(page, mt_allocate_array(comparison->ctx, 2 * most + 1, sizeof(double), &memory)))
-        return;
+    if (mt_page_status(page) != MT_OK) return;
+    enum mt_status status = mt_allocate_array(comparison->ctx, 2 * most + 1, sizeof(double), &memory);
+    if (!mt_page_check(page, status)) return;
     double *curve = memory;
     for (size_t d = 0; d < settings->trained; d++) {
         char title[128];
