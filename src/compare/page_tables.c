@@ -190,6 +190,7 @@ enum mt_status mt_comparison_page(const struct mt_comparison *comparison, struct
     add_head(comparison, page);
     mt_compare_page_accuracy(comparison, page);
     mt_compare_page_figures(comparison, page);
+    mt_compare_page_claims(comparison, page);
     mt_page_section(page, "Balance and geometry");
     mt_compare_page_bars(comparison, page);
     mt_page_section(page, "Balance while training");

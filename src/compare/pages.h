@@ -12,7 +12,8 @@ enum mt_status mt_comparison_page(const struct mt_comparison *comparison, struct
 // The parts, in the order of the page.
 void mt_compare_page_accuracy(const struct mt_comparison *comparison, struct mt_page *page); // page_tables.c
 void mt_compare_page_figures(const struct mt_comparison *comparison, struct mt_page *page);
-void mt_compare_page_bars(const struct mt_comparison *comparison, struct mt_page *page); // page_pictures.c
+void mt_compare_page_claims(const struct mt_comparison *comparison, struct mt_page *page); // page_claims.c
+void mt_compare_page_bars(const struct mt_comparison *comparison, struct mt_page *page);   // page_pictures.c
 void mt_compare_page_curves(const struct mt_comparison *comparison, struct mt_page *page);
 void mt_compare_page_radar(const struct mt_comparison *comparison, struct mt_page *page);
 void mt_compare_page_tokens(const struct mt_comparison *comparison, struct mt_page *page);

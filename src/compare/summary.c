@@ -63,6 +63,16 @@ void mt_compare_summarize(const struct mt_comparison *comparison, enum mt_compar
     for (size_t m = 0; m < settings->methods; m++) summary[m].holm = adjusted[m];
 }
 
+struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t method, size_t other,
+                                 enum mt_compare_figure figure)
+{
+    double values[MOST_PAIRS];
+    double reference[MOST_PAIRS];
+    size_t pairs = gather(comparison, method, MT_ALL_DOMAINS, figure, values);
+    (void)gather(comparison, other, MT_ALL_DOMAINS, figure, reference);
+    return mt_paired(values, reference, pairs);
+}
+
 size_t mt_compare_most_steps(const struct mt_comparison *comparison)
 {
     size_t most = 0;

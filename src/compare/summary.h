@@ -23,6 +23,10 @@ struct mt_compare_summary {
 void mt_compare_summarize(const struct mt_comparison *comparison, enum mt_compare_figure figure,
                           size_t domain, struct mt_compare_summary *summary);
 
+/* Differences method - other over all seeds and domains. */
+struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t method, size_t other,
+                                 enum mt_compare_figure figure);
+
 /* A figure of a cell; NaN when it is not known. */
 double mt_compare_value(const struct mt_comparison *comparison, size_t method, size_t domain, size_t seed,
                         enum mt_compare_figure figure);
