@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/compare.h"
-#include "cli/share.h"
+#include "cli/page_out.h"
 #include "cli/table.h"
 #include "compare/pages.h"
 #include "compare/write.h"
@@ -67,30 +67,6 @@ enum mt_status compare_print(const struct mt_comparison *comparison)
 
 // ------------------------------------------------------------------ files
 
-static enum mt_status write_html(const struct mt_comparison *comparison,
-                                 const struct compare_outputs *outputs, const struct mt_page *page,
-                                 const char *path)
-{
-    struct mt_context *ctx = comparison->ctx;
-    struct mt_html_parts parts = {0};
-    struct mt_arena arena;
-    struct mt_output out;
-    const char *folder = NULL;
-    mt_arena_init(&arena, ctx, PATH_BYTES);
-    mt_output_init(&out, ctx);
-    enum mt_status status = cli_find_share(&arena, "report", &folder);
-    if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "the page's style and script");
-    if (status == MT_OK)
-        status = mt_html_parts_read(ctx, folder,
-                                    outputs->chart_js != NULL ? outputs->chart_js : MT_CHARTS_FILE, &parts);
-    if (status == MT_OK) status = mt_render_html(page, &parts, &out);
-    if (status == MT_OK) status = mt_output_save(&out, path);
-    mt_html_parts_free(&parts);
-    mt_output_free(&out);
-    mt_arena_free(&arena);
-    return status;
-}
-
 static enum mt_status write_markdown(const struct mt_comparison *comparison,
                                      const struct compare_outputs *outputs, const struct mt_page *page)
 {
@@ -117,7 +93,7 @@ enum mt_status compare_write(const struct mt_comparison *comparison, const struc
     if (status != MT_OK) return status;
     mt_page_init(&page, comparison->ctx, "Comparison");
     status = mt_comparison_page(comparison, &page);
-    if (status == MT_OK) status = write_html(comparison, outputs, &page, html);
+    if (status == MT_OK) status = cli_page_write_html(&page, outputs->chart_js, html, NULL);
     if (status == MT_OK && outputs->markdown != NULL) status = write_markdown(comparison, outputs, &page);
     mt_page_free(&page);
     if (status != MT_OK) return status;

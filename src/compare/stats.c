@@ -97,7 +97,7 @@ struct mt_paired mt_paired(const double *values, const double *reference, size_t
 /* True when p[a] comes before p[b]; the place decides between equals. */
 static bool is_before(const double *p, size_t a, size_t b)
 {
-    return p[a] < p[b] || (p[a] == p[b] && a < b);
+    return p[a] < p[b] || (a < b && p[a] == p[b]);
 }
 
 void mt_holm(const double *p, size_t count, double *adjusted)
