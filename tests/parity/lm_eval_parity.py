@@ -10,7 +10,7 @@ at: where the two likeliest tokens are closer than 1e-5 either is right, which i
 Models: random weights with an adapter and without, and weights trained on half of the samples, so that there are right
 answers too; shaped as Mixtral and DeepSeek-V2, with the tokenizers of their makers.
 
-Usage: lm_eval_parity.py --data FOLDER [--program build/release/bin/metier] [--samples 8] [--tokens 160]
+Usage: lm_eval_parity.py --data FOLDER [--program build/release/bin/metier] [--samples 6] [--tokens 128]
                          [--deviation 0.1] [--only TEXT] [--verbose]
 FOLDER holds the benchmarks as docs/evaluation.md lists them, and tokenizers/mixtral and tokenizers/deepseek-llm with a
 tokenizer.json.gz. Needs lm-eval 0.4.13 with PyTorch, transformers >= 5.15 and peft; no network. Runs programs that small
@@ -424,8 +424,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--program", default=os.path.join(ROOT, "build/release/bin/metier"))
-    parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--tokens", type=int, default=160)
+    parser.add_argument("--samples", type=int, default=6)
+    parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--deviation", type=float, default=0.1)
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
