@@ -2,18 +2,13 @@
 #include "analysis/numbers_json.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+#include "base/exact.h"
 
 enum mt_status mt_put_number(struct mt_json_text *text, double number)
 {
-    char digits[32];
-    if (!isfinite(number)) return mt_json_text_format(text, "null");
-    for (int precision = 15; precision <= 17; precision++) {
-        (void)snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number) break;
-    }
-    return mt_json_text_format(text, "%s", digits);
+    char digits[MT_EXACT_BYTES];
+    return mt_json_text_format(text, "%s", isfinite(number) ? mt_exact_text(number, digits) : "null");
 }
 
 enum mt_status mt_put_numbers(struct mt_json_text *text, const double *numbers, int count)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/exact.h"
 #include "eval/line_file.h"
 #include "formats/utf8.h"
 
@@ -174,11 +175,8 @@ enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text
 
 enum mt_status mt_results_append_number(struct mt_byte_list *out, double number)
 {
-    char text[64];
-    if (!isfinite(number)) return mt_byte_list_append_text(out, "null");
-    (void)snprintf(text, sizeof text, "%.15g", number);
-    if (strtod(text, NULL) != number) (void)snprintf(text, sizeof text, "%.17g", number);
-    return mt_byte_list_append_text(out, text);
+    char digits[MT_EXACT_BYTES];
+    return mt_byte_list_append_text(out, isfinite(number) ? mt_exact_text(number, digits) : "null");
 }
 
 static enum mt_status append_named(struct mt_byte_list *line, const char *name, struct mt_text text)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/exact.h"
 #include "base/file.h"
 
 #define FORMAT_BYTES 512
@@ -140,16 +141,8 @@ void mt_put_markdown(struct mt_output *out, const char *text)
 
 void mt_put_exact(struct mt_output *out, double number, const char *none)
 {
-    char digits[MT_NUMBER_BYTES];
-    if (!isfinite(number)) {
-        mt_put(out, none);
-        return;
-    }
-    for (int precision = 15; precision <= 17; precision++) {
-        (void)snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number) break;
-    }
-    mt_put(out, digits);
+    char digits[MT_EXACT_BYTES];
+    mt_put(out, isfinite(number) ? mt_exact_text(number, digits) : none);
 }
 
 /* "1.234e-05" to "1.234e-5". */

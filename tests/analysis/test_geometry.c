@@ -163,7 +163,7 @@ static double plain_overlap(const struct cloud *cloud, bool cosine, int64_t poin
     bool taken[MOST] = {0};
     int others = 0;
     for (int i = 0; i < k; i++) {
-        int64_t best = -1;
+        int64_t best = 0;
         double nearest = INFINITY;
         for (int64_t j = 0; j < cloud->count; j++) {
             if (j == point || taken[j]) continue;
@@ -172,7 +172,7 @@ static double plain_overlap(const struct cloud *cloud, bool cosine, int64_t poin
             nearest = away;
             best = j;
         }
-        assert_true(best >= 0);
+        assert_true(isfinite(nearest));
         taken[best] = true;
         others += cloud->labels[best] != cloud->labels[point] ? 1 : 0;
     }
