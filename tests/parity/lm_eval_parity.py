@@ -51,6 +51,7 @@ SUBJECTS = ("abstract_algebra", "high_school_us_history")
 
 COMMON = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 4096,
           "hidden_act": "silu", "tie_word_embeddings": False, "rope_theta": 10000.0, "dtype": "float32"}
+# vocab_size is the tokenizer's: with an adapter the harness cuts the model down to it.
 SHAPES = {
     "mixtral": {"tokenizer": "mixtral", "bos": "<s>", "eos": "</s>", "config": {
         **COMMON, "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_key_value_heads": 2,
@@ -63,7 +64,7 @@ SHAPES = {
         "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 2,
         "num_experts_per_tok": 3, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "topk_method": "greedy",
         "routed_scaling_factor": 1.0, "norm_topk_prob": False, "scoring_func": "softmax", "attention_bias": False,
-        "rms_norm_eps": 1e-6, "vocab_size": 102400, "bos_token_id": 100000, "eos_token_id": 100001}},
+        "rms_norm_eps": 1e-6, "vocab_size": 100015, "bos_token_id": 100000, "eos_token_id": 100001}},
 }
 
 
