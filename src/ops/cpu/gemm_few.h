@@ -13,7 +13,6 @@
 
 #include "ops/cpu/gemm_block.h"
 #include "ops/cpu/gemm_pack.h"
-#include "ops/cpu/weight_ahead.h"
 
 #if VECTOR_LANES == 16 || defined(__aarch64__)
 #define FEW_ROWS 8 // sums at a time; the rest of 32 registers holds the square
@@ -46,7 +45,6 @@ struct few_tile {
     int64_t last; // line of the square that exists: VECTOR_LANES - 1, less at the right edge
     float beta;
     float *c;
-    struct weight_ahead *ahead;
 };
 
 /* Steps of one square: a 32-bit lane holds one f32, or two of the 16-bit types. */
@@ -122,7 +120,6 @@ VECTOR_INLINE void few_tile(int rows, enum mt_dtype dtype, const struct few_prod
     int64_t p = 0;
     for (; p + square_steps <= t->steps; p += square_steps) {
         vector_u32 square[VECTOR_LANES];
-        weight_ask(t->ahead);
         vector_load_transposed(t->b + p * bytes, line_bytes, t->last, square);
         few_square(rows, dtype, square, t->a + p, x->a_row, sum);
     }
@@ -171,8 +168,7 @@ VECTOR_INLINE void few_edge(enum mt_dtype dtype, const struct few_product *x, co
 }
 
 /* Columns [column, column + VECTOR_LANES), as far as they exist, and all steps. */
-VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x, int64_t column,
-                               struct weight_ahead *ahead)
+VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x, int64_t column)
 {
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     int64_t passes = (x->m + FEW_ROWS - 1) / FEW_ROWS;
@@ -185,21 +181,17 @@ VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x,
             .last = columns - 1,
             .beta = p == 0 ? x->beta : 1.0f,
             .c = x->c + column,
-            .ahead = ahead,
         };
         if (columns < VECTOR_LANES) {
             few_edge(dtype, x, &tile);
             continue;
         }
-        // The rows pass over the same few lines of the weight, which stay in the first-level cache; only the
-        // first asks for more.
-        struct weight_ahead nothing = {NULL, NULL};
+        // The rows pass over the same few lines of the weight, which stay in the first-level cache.
         for (int64_t pass = 0; pass < passes; pass++) {
             int64_t i = pass * x->m / passes;
             struct few_tile part = tile;
             part.a += i * x->a_row;
             part.c += i * x->c_row;
-            if (pass > 0) part.ahead = &nothing;
             few_rows((pass + 1) * x->m / passes - i, dtype, x, &part);
         }
     }
@@ -207,10 +199,7 @@ VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x,
 
 VECTOR_INLINE void few_typed(enum mt_dtype dtype, const struct few_product *x)
 {
-    const int64_t bytes = dtype == MT_F32 ? 4 : 2;
-    struct weight_ahead ahead = weight_ahead_begin(x->b, x->k * bytes, x->b_column * bytes,
-                                                   x->n / VECTOR_LANES, VECTOR_LANES);
-    for (int64_t column = 0; column < x->n; column += VECTOR_LANES) few_columns(dtype, x, column, &ahead);
+    for (int64_t column = 0; column < x->n; column += VECTOR_LANES) few_columns(dtype, x, column);
 }
 
 /* True when gemm_few serves the product. */

@@ -185,14 +185,11 @@ static int64_t multiply_in_vectors(int64_t m, int64_t n, int64_t k, float alpha,
     if (!fits) return 0;
     vector_split_rows(a.data, a.row, m, k, parts);
     int64_t whole = n / VECTOR_LANES * VECTOR_LANES;
-    struct weight_ahead ahead =
-        weight_ahead_begin(b.data, k * 2, b.column * 2, whole / VECTOR_LANES, VECTOR_LANES);
     struct vector_rows rows = {.distance = b.column * 2,
                                .parts = parts,
                                .k = k,
                                .block_steps = steps,
-                               .sums = parts + m * k * MOST_PARTS,
-                               .ahead = &ahead};
+                               .sums = parts + m * k * MOST_PARTS};
     for (int64_t line = 0; line < whole; line += VECTOR_LANES) {
         rows.lines = gemm_operand_at(b, 0, line).data;
         vector_multiply_lines(m, &rows);
