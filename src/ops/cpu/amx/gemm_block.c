@@ -185,11 +185,16 @@ static int64_t multiply_in_vectors(int64_t m, int64_t n, int64_t k, float alpha,
     if (!fits) return 0;
     vector_split_rows(a.data, a.row, m, k, parts);
     int64_t whole = n / VECTOR_LANES * VECTOR_LANES;
+    struct weight_ahead ahead = {.lines = b.data,
+                                 .distance = b.column * 2,
+                                 .squares = k / TILE_STEPS,
+                                 .followers = whole / VECTOR_LANES - 1};
     struct vector_rows rows = {.distance = b.column * 2,
                                .parts = parts,
                                .k = k,
                                .block_steps = steps,
-                               .sums = parts + m * k * MOST_PARTS};
+                               .sums = parts + m * k * MOST_PARTS,
+                               .ahead = &ahead};
     for (int64_t line = 0; line < whole; line += VECTOR_LANES) {
         rows.lines = gemm_operand_at(b, 0, line).data;
         vector_multiply_lines(m, &rows);

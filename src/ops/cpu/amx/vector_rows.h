@@ -13,6 +13,7 @@
 #include <immintrin.h>
 
 #include "ops/cpu/amx/tile_pack.h"
+#include "ops/cpu/weight_ahead.h"
 
 #define VECTOR_ROWS     2                          // up to so many
 #define ROW_PART_FLOATS (MOST_PARTS * TILE_STEPS) // 32 steps of a row in its parts
@@ -25,6 +26,7 @@ struct vector_rows {
     int64_t k;
     int64_t block_steps; // after so many a sum is complete
     float *sums;         // [blocks][rows][16]
+    struct weight_ahead *ahead;
 };
 
 /* Rows as floats in their parts, small first: [k/32][rows][parts][32]. */
@@ -77,6 +79,7 @@ VECTOR_INLINE void vector_sum_lines(int rows, const struct vector_rows *x)
         for (int i = 0; i < rows; i++) sum[i] = (vector_f32){0};
         for (int64_t p = first; p < end; p += TILE_STEPS) {
             vector_u32 square[VECTOR_LANES];
+            weight_ask(x->ahead);
             vector_load_transposed(x->lines + p * 2, x->distance, VECTOR_LANES - 1, square);
             UNROLL
             for (int i = 0; i < rows; i++) {
