@@ -1,6 +1,6 @@
 /*
- * Asking memory for a weight before it is multiplied. Products of few rows take a vector's lanes of lines at a
- * time, a square of each in turn. So many places in memory at once give more of it than one after the other
+ * Asking memory for a weight before it is multiplied. Products of few rows take a vector's lanes of lines at
+ * a time, a square of each in turn. So many places in memory at once give more of it than one after the other
  * does, but where several lines share a page, or are short, the processor does not foresee what comes next.
  */
 #ifndef MT_OPS_CPU_WEIGHT_AHEAD_H

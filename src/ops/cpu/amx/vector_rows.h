@@ -15,7 +15,7 @@
 #include "ops/cpu/amx/tile_pack.h"
 #include "ops/cpu/weight_ahead.h"
 
-#define VECTOR_ROWS     2                          // up to so many
+#define VECTOR_ROWS     2                         // up to so many
 #define ROW_PART_FLOATS (MOST_PARTS * TILE_STEPS) // 32 steps of a row in its parts
 
 /* Lines of a weight by rows in their parts, over all steps. */
