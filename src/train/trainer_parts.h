@@ -2,7 +2,7 @@
 #ifndef MT_TRAIN_TRAINER_PARTS_H
 #define MT_TRAIN_TRAINER_PARTS_H
 
-#include "train/interrupt.h"
+#include "base/interrupt.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/runlog.h"

@@ -3,7 +3,7 @@
  *
  * A round is two products of 32-bit halves. On x86 that is one instruction for a register of them, which
  * clang finds in a 64-bit multiplication and gcc has to be told: it would multiply all 64 bits, three times
- * as slowly. multiply_halves is the one place where a kernel names an instruction; elsewhere the compiler
+ * as slowly. multiply_halves names it; where that is not needed the compiler
  * vectorises mt_rng_words itself.
  */
 #ifndef MT_OPS_CPU_PHILOX_H

@@ -145,16 +145,43 @@ enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void
     return MT_OK;
 }
 
+typedef float eight_f32 __attribute__((vector_size(8 * sizeof(float))));
+typedef double eight_f64 __attribute__((vector_size(8 * sizeof(double))));
+
+/* Adds eight products in double. gcc widens eight floats by halves unless told: half the speed. */
+VECTOR_INLINE void add_eight_products(const float *p, const float *g, eight_f64 *sum)
+{
+    eight_f32 x, y;
+    memcpy(&x, p, sizeof x);
+    memcpy(&y, g, sizeof y);
+#if defined(__AVX512F__) && !defined(__clang__)
+    const int rounding = 4; // as the thread has it; widening is exact anyway
+    *sum += __builtin_ia32_cvtps2pd512_mask(x, (eight_f64){0}, -1, rounding) *
+            __builtin_ia32_cvtps2pd512_mask(y, (eight_f64){0}, -1, rounding);
+#else
+    *sum += __builtin_convertvector(x, eight_f64) * __builtin_convertvector(y, eight_f64);
+#endif
+}
+
+/*
+ * <p,g> of a row. In double: where gradients nearly cancel (a balance loss near balance), its error would be
+ * what is left. Lanes are added as a tree: one after another they would take longer than the products.
+ */
+VECTOR_INLINE double row_product(const float *p, const float *g, int64_t experts)
+{
+    eight_f64 sum = {0};
+    double rest = 0.0;
+    int64_t j = 0;
+    for (; j + 8 <= experts; j += 8) add_eight_products(p + j, g + j, &sum);
+    for (; j < experts; j++) rest += (double)p[j] * (double)g[j];
+    return (((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]))) + rest;
+}
+
 /* dz = p (g - <p,g>), or added to what dz holds. */
 VECTOR_INLINE void softmax_row_backward(const float *p, const float *g, float *dz, int64_t experts,
                                         bool accumulate)
 {
-    // In double: where gradients nearly cancel (a balance loss near balance), its error would be what is
-    // left.
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < experts; j++) sum += (double)p[j] * (double)g[j];
-    float mean = (float)sum;
+    float mean = (float)row_product(p, g, experts);
     if (accumulate) {
 #pragma omp simd
         for (int64_t j = 0; j < experts; j++) dz[j] += p[j] * (g[j] - mean);
@@ -175,15 +202,20 @@ static void sigmoid_row_backward(const float *p, const float *g, float *dz, int6
     }
 }
 
-/* Rows of a softmax; the number of experts is a constant wherever this is inlined for a usual one. */
-VECTOR_INLINE void softmax_backward(const struct mt_router_score_backward_args *a, int64_t experts,
-                                    int threads)
+static void softmax_backward(const struct mt_router_score_backward_args *a, int threads)
 {
     int64_t tokens = a->probs.dim[0];
+    int64_t experts = a->probs.dim[1];
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < tokens; i++) {
-        softmax_row_backward(cpu_row(&a->probs, i), cpu_row(&a->dprobs, i), cpu_row(&a->dlogits, i), experts,
-                             a->accumulate);
+        const float *p = cpu_row(&a->probs, i);
+        const float *g = cpu_row(&a->dprobs, i);
+        float *dz = cpu_row(&a->dlogits, i);
+        switch (experts) {
+        case 64: softmax_row_backward(p, g, dz, 64, a->accumulate); break;
+        case 128: softmax_row_backward(p, g, dz, 128, a->accumulate); break;
+        default: softmax_row_backward(p, g, dz, experts, a->accumulate); break;
+        }
     }
 }
 
@@ -203,14 +235,10 @@ enum mt_status MT_CPU(router_score_backward)(struct mt_device *device, const voi
     bool fast = cpu_is_f32(&a->probs) && cpu_is_f32(&a->dprobs) && cpu_is_f32(&a->dlogits);
     if (!fast) return mt_ref_router_score_backward(device, args);
     int threads = cpu_threads(device, mt_tensor_count(&a->probs));
-    if (a->kind != MT_SCORE_SOFTMAX) {
+    if (a->kind == MT_SCORE_SOFTMAX) {
+        softmax_backward(a, threads);
+    } else {
         sigmoid_backward(a, threads);
-        return MT_OK;
-    }
-    switch (a->probs.dim[1]) {
-    case 64: softmax_backward(a, 64, threads); break;
-    case 128: softmax_backward(a, 128, threads); break;
-    default: softmax_backward(a, a->probs.dim[1], threads); break;
     }
     return MT_OK;
 }
