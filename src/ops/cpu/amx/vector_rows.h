@@ -46,6 +46,13 @@ static void vector_split_rows(const float *rows, int64_t row_stride, int64_t cou
     }
 }
 
+/* a · w + sum, rounded once. Named, not left to the compiler: a product that is rounded apart may be too
+ * small. */
+VECTOR_INLINE vector_f32 vector_fused(float a, vector_f32 w, vector_f32 sum)
+{
+    return (vector_f32)_mm512_fmadd_ps(_mm512_set1_ps(a), (__m512)w, (__m512)sum);
+}
+
 /* What the unit adds to a sum over 32 steps; the square's vector j has steps 2j and 2j+1 of 16 lines. */
 VECTOR_INLINE vector_f32 vector_unit_steps(vector_f32 sum, const vector_u32 *square, const float *parts)
 {
@@ -59,8 +66,9 @@ VECTOR_INLINE vector_f32 vector_unit_steps(vector_f32 sum, const vector_u32 *squ
         vector_f32 odd_weight = (vector_f32)(square[j] & HIGH_HALVES);
         UNROLL
         for (int q = 0; q < MOST_PARTS; q++) {
-            even[q] = parts[q * TILE_STEPS + 2 * j] * even_weight + even[q];
-            odd[q] = parts[q * TILE_STEPS + 2 * j + 1] * odd_weight + odd[q];
+            const float *pair = parts + q * TILE_STEPS + 2 * j;
+            even[q] = vector_fused(pair[0], even_weight, even[q]);
+            odd[q] = vector_fused(pair[1], odd_weight, odd[q]);
         }
     }
     UNROLL
