@@ -226,14 +226,18 @@ enum mt_status mt_comm_agree(struct mt_comm *comm, enum mt_status status)
     int mine = (int)status;
     int *all = (int *)(void *)comm->room;
     mt_comm_gather(comm, &mine, sizeof mine, all);
-    for (int r = 0; r < comm->size; r++) {
-        if (all[r] == MT_OK) continue;
-        int found = all[r];
-        comm->failed_rank = r;
-        mt_comm_broadcast(comm, comm->ctx->message, sizeof comm->ctx->message, r);
-        return (enum mt_status)found;
+    int failed = -1;
+    bool everybody = true;
+    for (int r = comm->size; r-- > 0;) {
+        everybody = everybody && all[r] != MT_OK;
+        if (all[r] != MT_OK) failed = r;
     }
-    return MT_OK;
+    if (failed < 0) return MT_OK;
+    enum mt_status found = (enum mt_status)all[failed];
+    comm->failed_rank = failed;
+    mt_comm_broadcast(comm, comm->ctx->message, sizeof comm->ctx->message, failed);
+    // What went wrong everywhere is nobody's in particular.
+    return everybody ? found : mt_fail_within(comm->ctx, found, "rank %d", failed);
 }
 
 int mt_comm_failed_rank(const struct mt_comm *comm)

@@ -93,7 +93,8 @@ void mt_comm_sum_wait(struct mt_comm_sum *sum);
 
 /*
  * MT_OK when every rank brings MT_OK. Else everybody gets the status of the lowest rank that failed and, in
- * the context, its message: nobody goes on alone. mt_comm_failed_rank says who it was.
+ * the context, its message, with "rank R: " before it unless all have failed: nobody goes on alone.
+ * mt_comm_failed_rank says who it was.
  */
 enum mt_status mt_comm_agree(struct mt_comm *comm, enum mt_status status);
 

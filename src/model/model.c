@@ -464,6 +464,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
 static double terms_scale(const struct mt_model *model, const struct mt_batch *batch)
 {
     int64_t unmasked = model->transformer.pass.unmasked;
+    if (batch->shared_tokens > 0) unmasked = batch->shared_tokens;
     if (batch->step_tokens == 0 || unmasked == 0) return 1.0;
     return (double)unmasked / (double)batch->step_tokens;
 }
@@ -509,6 +510,11 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     }
     model->ran = model->options.backward && !batch->loss_only;
     return MT_OK;
+}
+
+void mt_model_set_layer_hook(struct mt_model *model, const struct mt_layer_hook *hook)
+{
+    model->transformer.hook = *hook;
 }
 
 enum mt_status mt_model_backward(struct mt_model *model)

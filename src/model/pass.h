@@ -52,6 +52,12 @@ struct mt_pass {
     struct mt_tensor drop_work; // flat: one linear map's dropped input; absent without dropout
 };
 
+/* Somebody who wants to know how far a backward has come. */
+struct mt_layer_hook {
+    enum mt_status (*layer_done)(void *self, int64_t layer); // its gradients are complete; NULL: nobody
+    void *self;                                              // borrowed; handed to the call
+};
+
 /* What random numbers besides LoRA dropout are for; each has a stream per layer and step. */
 enum mt_pass_stream {
     MT_STREAM_SAMPLING = 1, // SparseMixer's choice, dropping of slots

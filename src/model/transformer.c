@@ -178,6 +178,7 @@ enum mt_status mt_transformer_backward(struct mt_transformer *transformer)
         bool below = i > lowest || embedding_learns(t);
         status = mt_layer_backward(pass, &t->params->layer[i], &t->layer[i], &t->hidden[i], &t->hidden[i + 1],
                                    below, &t->dhidden);
+        if (status == MT_OK && t->hook.layer_done != NULL) status = t->hook.layer_done(t->hook.self, i);
         if (status != MT_OK)
             return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);
     }

@@ -2,7 +2,7 @@
  * What ranks tell each other, from the inside of each: run under mpirun with any number of ranks, or alone.
  * Every rank checks what it got and says what is wrong; the exit status is 1 when something is.
  *     ranks            everything that should work
- *     ranks agree R    rank R fails; all agree on it, the message is its own
+ *     ranks agree R    ranks from R on (0 or 2) fail; all agree on the first, the message is its own
  *     ranks abort R    rank R aborts while the others wait
  *     ranks die R      rank R kills itself while the others wait
  */
@@ -137,8 +137,9 @@ static void agree(struct mt_context *ctx, struct mt_comm *comm, int failing)
     if (mt_comm_rank(comm) >= failing)
         status = mt_fail(ctx, MT_ERR_IO, "the disk of rank %d is full", mt_comm_rank(comm));
     status = mt_comm_agree(comm, status);
-    char text[64];
-    (void)snprintf(text, sizeof text, "the disk of rank %d is full", failing);
+    char text[96];
+    (void)snprintf(text, sizeof text, "%sthe disk of rank %d is full", failing > 0 ? "rank 2: " : "",
+                   failing);
     expect(status == MT_ERR_IO && strcmp(ctx->message, text) == 0, comm, "agreed on something else");
     expect(mt_comm_size(comm) == 1 || mt_comm_failed_rank(comm) == failing, comm, "the wrong rank is blamed");
 }
