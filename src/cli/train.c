@@ -108,7 +108,7 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
                                                    arguments->word_count, arena, &settings);
     if (status == MT_OK)
         status = train_find_templates(ctx, arena, settings.template_name, &options.templates);
-    status = mt_comm_agree(comm, status);
+    status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK) status = mt_trainer_open(ctx, &options, &trainer);
     if (status == MT_OK && arguments->dry_run) {
         struct mt_run_outline outline;

@@ -81,7 +81,7 @@ enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **
     *part = NULL;
     // A rank that had no memory must say so before the others split without it.
     enum mt_status status = mt_comm_allocate(comm->ctx, comm->transport, comm->size, &made);
-    status = mt_comm_agree(comm, status);
+    status = mt_comm_agree(comm, comm->ctx, status);
     if (status != MT_OK) {
         if (made != NULL) mt_release(comm->ctx, made, made->bytes);
         return status;
@@ -220,7 +220,7 @@ void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count)
 
 // ------------------------------------------------------------------ failures
 
-enum mt_status mt_comm_agree(struct mt_comm *comm, enum mt_status status)
+enum mt_status mt_comm_agree(struct mt_comm *comm, struct mt_context *ctx, enum mt_status status)
 {
     if (comm->size == 1) return status;
     int mine = (int)status;
@@ -235,9 +235,9 @@ enum mt_status mt_comm_agree(struct mt_comm *comm, enum mt_status status)
     if (failed < 0) return MT_OK;
     enum mt_status found = (enum mt_status)all[failed];
     comm->failed_rank = failed;
-    mt_comm_broadcast(comm, comm->ctx->message, sizeof comm->ctx->message, failed);
+    mt_comm_broadcast(comm, ctx->message, sizeof ctx->message, failed);
     // What went wrong everywhere is nobody's in particular.
-    return everybody ? found : mt_fail_within(comm->ctx, found, "rank %d", failed);
+    return everybody ? found : mt_fail_within(ctx, found, "rank %d", failed);
 }
 
 int mt_comm_failed_rank(const struct mt_comm *comm)
@@ -245,11 +245,11 @@ int mt_comm_failed_rank(const struct mt_comm *comm)
     return comm->failed_rank;
 }
 
-enum mt_status mt_comm_abort(struct mt_comm *comm, enum mt_status status, FILE *stream)
+enum mt_status mt_comm_abort(struct mt_comm *comm, const struct mt_context *ctx, enum mt_status status,
+                             FILE *stream)
 {
     if (comm->job->size == 1) return status;
-    (void)fprintf(stream, "metier: rank %d of %d: %s\n", comm->job->rank, comm->job->size,
-                  comm->ctx->message);
+    (void)fprintf(stream, "metier: rank %d of %d: %s\n", comm->job->rank, comm->job->size, ctx->message);
     (void)fflush(stream);
     comm->transport->abort(comm->job->group, 1);
     return status;

@@ -96,7 +96,7 @@ void mt_comm_sum_wait(struct mt_comm_sum *sum);
  * the context, its message, with "rank R: " before it unless all have failed: nobody goes on alone.
  * mt_comm_failed_rank says who it was.
  */
-enum mt_status mt_comm_agree(struct mt_comm *comm, enum mt_status status);
+enum mt_status mt_comm_agree(struct mt_comm *comm, struct mt_context *ctx, enum mt_status status);
 
 /* The rank whose failure was agreed on; -1: there was none. */
 int mt_comm_failed_rank(const struct mt_comm *comm);
@@ -106,6 +106,7 @@ int mt_comm_failed_rank(const struct mt_comm *comm);
  * the context's message and ends all ranks with exit status 1. Alone there is nobody to wait, and the status
  * comes back.
  */
-enum mt_status mt_comm_abort(struct mt_comm *comm, enum mt_status status, FILE *stream);
+enum mt_status mt_comm_abort(struct mt_comm *comm, const struct mt_context *ctx, enum mt_status status,
+                             FILE *stream);
 
 #endif

@@ -78,7 +78,7 @@ static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status bef
         if (status == MT_OK) status = mt_state_sweep(trainer->ctx, folder->checkpoints);
     }
     // Nobody looks at the checkpoints before they are swept.
-    status = mt_comm_agree(trainer->comm, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
     if (status != MT_OK) return status;
@@ -291,7 +291,11 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     void *memory = NULL;
     *trainer = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **trainer, &memory);
-    if (status != MT_OK) return status;
+    if (options->comm != NULL) status = mt_comm_agree(options->comm, ctx, status);
+    if (status != MT_OK) {
+        mt_release(ctx, memory, sizeof **trainer);
+        return status;
+    }
     struct mt_trainer *made = memory;
     struct mt_state_reader *reader = NULL;
     made->ctx = ctx;
@@ -300,18 +304,18 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     made->numbers.best_loss = (double)NAN;
     mt_arena_init(&made->arena, ctx, ARENA_BLOCK_BYTES);
     status = mt_trainer_open_ranks(made);
-    if (status != MT_OK) {
-        status = mt_trainer_fail_alone(made, status);
+    if (made->comm == NULL) {
         mt_trainer_close(made);
         return status;
     }
-    status = mt_train_settings_text(ctx, made->settings, &made->arena, &made->settings_text);
+    if (status == MT_OK)
+        status = mt_train_settings_text(ctx, made->settings, &made->arena, &made->settings_text);
     if (status == MT_OK) status = read_description(made);
     if (status == MT_OK) status = select_parameters(made);
     status = open_folder(made, status, &reader);
     if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
     mt_state_close(reader);
-    status = mt_comm_agree(made->comm, status);
+    status = mt_comm_agree(made->comm, ctx, status);
     made->started = mt_clock_seconds() - made->numbers.seconds;
     if (status != MT_OK) {
         mt_trainer_close(made);

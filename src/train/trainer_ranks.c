@@ -129,13 +129,12 @@ enum mt_status mt_trainer_share_losses(struct mt_trainer *trainer, const struct 
     mt_comm_gather(trainer->comm, &mine, sizeof mine, trainer->losses);
     bool failed = false;
     for (int r = 0; r < mt_comm_size(trainer->comm); r++) failed = failed || trainer->losses[r].failed != 0.0;
-    return failed ? mt_comm_agree(trainer->comm, status) : MT_OK;
+    return failed ? mt_comm_agree(trainer->comm, trainer->ctx, status) : MT_OK;
 }
 
 enum mt_status mt_trainer_fail_alone(struct mt_trainer *trainer, enum mt_status status)
 {
-    if (status == MT_OK || trainer->comm == NULL) return status;
-    return mt_comm_abort(trainer->comm, status, stderr);
+    return status == MT_OK ? MT_OK : mt_comm_abort(trainer->comm, trainer->ctx, status, stderr);
 }
 
 void mt_trainer_share_state(struct mt_trainer *trainer, const struct mt_round *round)

@@ -59,13 +59,13 @@ static enum mt_status save(struct mt_trainer *trainer)
     const char *folder = trainer->folder.checkpoints;
     enum mt_status status = mt_trainer_check_values(trainer);
     if (status == MT_OK) status = mt_run_log_sync(trainer->run_log, &numbers->metrics_bytes);
-    status = mt_comm_agree(trainer->comm, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     numbers->seconds = mt_clock_seconds() - trainer->started;
     if (mt_trainer_writes(trainer))
         status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
     // What one rank has written is the checkpoint of all.
-    status = mt_comm_agree(trainer->comm, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     trainer->saved_step = numbers->step;
     if (!mt_trainer_writes(trainer)) return MT_OK;
@@ -96,15 +96,15 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     bool better = false;
     enum mt_status status = mt_trainer_step(trainer);
     if (status == MT_OK) status = warn(trainer);
-    status = mt_comm_agree(trainer->comm, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK) status = evaluate(trainer, &better);
     if (status == MT_OK) status = decide_end(trainer);
-    status = mt_comm_agree(trainer->comm, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     const struct mt_run_numbers *numbers = &trainer->numbers;
     bool due = is_due(numbers->step, (uint64_t)trainer->settings->checkpoint_every);
     if (due || better || numbers->finished) status = save(trainer);
-    return mt_comm_agree(trainer->comm, status);
+    return mt_comm_agree(trainer->comm, trainer->ctx, status);
 }
 
 /* Rows that were drawn and not learned from, or not wholly: nobody should find that out by accident. */
@@ -170,7 +170,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
     if (status == MT_OK && end == MT_RUN_FINISHED && mt_trainer_writes(trainer))
         status = mt_trainer_write_results(trainer);
-    status = mt_comm_agree(trainer->comm, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     bool has_best = numbers->best_step > 0 && numbers->finished;
     *outcome = (struct mt_run_outcome){.end = end,
                                        .signal = signal,

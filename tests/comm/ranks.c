@@ -133,10 +133,10 @@ static void groups(struct mt_context *ctx, struct mt_comm *comm)
 static void agree(struct mt_context *ctx, struct mt_comm *comm, int failing)
 {
     enum mt_status status = MT_OK;
-    expect(mt_comm_agree(comm, MT_OK) == MT_OK && mt_comm_failed_rank(comm) < 0, comm, "no agreement");
+    expect(mt_comm_agree(comm, ctx, MT_OK) == MT_OK && mt_comm_failed_rank(comm) < 0, comm, "no agreement");
     if (mt_comm_rank(comm) >= failing)
         status = mt_fail(ctx, MT_ERR_IO, "the disk of rank %d is full", mt_comm_rank(comm));
-    status = mt_comm_agree(comm, status);
+    status = mt_comm_agree(comm, ctx, status);
     char text[96];
     (void)snprintf(text, sizeof text, "%sthe disk of rank %d is full", failing > 0 ? "rank 2: " : "",
                    failing);
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "agree") == 0) agree(&ctx, comm, chosen);
     if (strcmp(what, "abort") == 0 && mt_comm_rank(comm) == chosen)
-        (void)mt_comm_abort(comm, mt_fail(&ctx, MT_ERR_NUMERIC, "a number is none"), stderr);
+        (void)mt_comm_abort(comm, &ctx, mt_fail(&ctx, MT_ERR_NUMERIC, "a number is none"), stderr);
     if (strcmp(what, "die") == 0 && mt_comm_rank(comm) == chosen) (void)raise(SIGKILL);
     if (strcmp(what, "abort") == 0 || strcmp(what, "die") == 0) mt_comm_barrier(comm);
     mt_comm_close(comm);

@@ -4,6 +4,8 @@
  * way together are told apart by their tags; a message of more than MOST bytes goes in several.
  */
 #include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include "comm/transport.h"
 
@@ -39,7 +41,17 @@ static int open_group(void *group)
 {
     struct group *g = group;
     int level = 0;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) return 1;
+    sigset_t asked;
+    sigset_t before;
+    // MPI starts threads, which inherit what is blocked: a signal that asks the program to end is for our own.
+    (void)sigemptyset(&asked);
+    (void)sigaddset(&asked, SIGINT);
+    (void)sigaddset(&asked, SIGTERM);
+    (void)sigaddset(&asked, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &asked, &before);
+    int started = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started != MPI_SUCCESS) return 1;
     g->comm = MPI_COMM_WORLD;
     g->host_ranks = count_host_ranks(g->comm);
     return 0;
