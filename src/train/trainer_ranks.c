@@ -1,6 +1,7 @@
 /* A run on many ranks: who takes which micro-batch, and what is added up when. */
 #include "train/trainer_ranks.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #define BUCKET_BYTES ((size_t)8 << 20)
@@ -128,8 +129,15 @@ enum mt_status mt_trainer_share_losses(struct mt_trainer *trainer, const struct 
     mine.failed = status == MT_OK ? 0.0 : 1.0;
     mt_comm_gather(trainer->comm, &mine, sizeof mine, trainer->losses);
     bool failed = false;
-    for (int r = 0; r < mt_comm_size(trainer->comm); r++) failed = failed || trainer->losses[r].failed != 0.0;
-    return failed ? mt_comm_agree(trainer->comm, trainer->ctx, status) : MT_OK;
+    bool met = false; // somebody's own loss is no number
+    for (int r = 0; r < mt_comm_size(trainer->comm); r++) {
+        failed = failed || trainer->losses[r].failed != 0.0;
+        met = met || !isfinite(trainer->losses[r].task);
+    }
+    if (!failed) return MT_OK;
+    // Statistics carry it to every rank: the one that met it knows best.
+    bool knows = !met || !isfinite(mine.task);
+    return mt_comm_agree(trainer->comm, trainer->ctx, knows ? status : MT_OK);
 }
 
 enum mt_status mt_trainer_fail_alone(struct mt_trainer *trainer, enum mt_status status)
