@@ -4,6 +4,7 @@
 #ifndef MT_MODEL_MODEL_H
 #define MT_MODEL_MODEL_H
 
+#include "comm/comm.h"
 #include "metier/objective.h"
 #include "model/params.h"
 #include "model/pass.h"
@@ -19,6 +20,8 @@ struct mt_model_options {
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
     enum mt_dtype activations;                   // f32; f64 on ref, for finite differences
+    struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
+                                  // model alike and make the same calls. NULL: every expert is here
     bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };
 

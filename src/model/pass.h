@@ -7,7 +7,8 @@
 #include "metier/objective.h"
 #include "model/desc.h"
 
-struct mt_cache; // model/cache.h
+struct mt_cache;        // model/cache.h
+struct mt_expert_ranks; // model/expert_ranks.h
 
 /* A sequence that goes on from earlier passes. */
 struct mt_cached_sequence {
@@ -43,6 +44,7 @@ struct mt_pass {
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
     bool measure;                             // gradient norms of the objective's terms
+    struct mt_expert_ranks *ranks;            // that share the routed experts; borrowed; NULL: all are here
 
     bool training; // dropout, jitter, sampling
     uint64_t seed;

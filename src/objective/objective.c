@@ -199,9 +199,9 @@ static enum mt_status complete_statistics(struct mt_objective *objective)
                                 numbers + objective->offset[term]);
         }
     }
-    objective->own_share = 1.0;
-    if (objective->reduction.sum == NULL) return MT_OK;
     double own = objective->statistics[experts];
+    objective->own_share = own > 0.0 ? 1.0 : 0.0;
+    if (objective->reduction.sum == NULL) return MT_OK;
     double *packed = objective->gradient; // nothing is in it yet
     size_t count = pack(objective, packed, false);
     enum mt_status status = objective->reduction.sum(objective->reduction.self, packed, count);

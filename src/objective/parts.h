@@ -177,7 +177,7 @@ struct mt_objective {
     double *device_statistics;               // device, [layers,stride]
     double *device_gradient;                 // device, [layers,stride]
     double loss_scale;                       // of the last finish
-    double own_share;                        // of the tokens: 1 without a reduction
+    double own_share;                        // of the tokens: 1 without a reduction, 0 where all are masked
     struct mt_objective_reduction reduction; // sum NULL: none
 
     struct mt_objective_layer *layers;  // [layers]

@@ -166,6 +166,7 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         .backward = true,
         .objective = settings->task_only ? NULL : &settings->objective,
         .selection = trainer->selection,
+        .expert_ranks = trainer->expert_comm,
     };
     enum mt_status status =
         mt_device_create(trainer->ctx, settings->device, trainer->threads, &trainer->device);
@@ -329,7 +330,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
 {
     if (trainer == NULL) return;
     struct mt_context *ctx = trainer->ctx;
-    mt_trainer_close_ranks(trainer);
+    mt_gradient_sum_free(trainer->gradient_sum);
     mt_run_log_close(trainer->run_log);
     mt_watch_destroy(trainer->watch);
     mt_optimizer_free(&trainer->optimizer);
@@ -340,6 +341,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
     mt_hf_config_free(&trainer->config);
     mt_run_folder_close(&trainer->folder);
     mt_interrupt_end(&trainer->interrupt);
+    mt_trainer_close_ranks(trainer);
     mt_arena_free(&trainer->arena);
     mt_release(ctx, trainer, sizeof *trainer);
 }

@@ -37,6 +37,7 @@ struct mt_trainer {
     float *bias; // [n], in the arena: a router's bias on its way
 
     struct mt_comm *comm;                 // borrowed, or own_comm
+    struct mt_comm *expert_comm;          // owned: the ranks that share the experts; NULL: none do
     struct mt_comm *own_comm;             // NULL: the caller has given one
     int threads;                          // of the device; 0: as many as the machine has
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round

@@ -1,10 +1,28 @@
 /* A run on many ranks: who takes which micro-batch, and what is added up when. */
 #include "train/trainer_ranks.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <unistd.h>
 
 #define BUCKET_BYTES ((size_t)8 << 20)
+
+/* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
+static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status status)
+{
+    int64_t sharing = trainer->settings->expert_ranks;
+    int ranks = mt_comm_size(trainer->comm);
+    if (sharing == 1) return status;
+    if (ranks % sharing != 0) {
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "parallel.experts is %" PRId64 ", which does not divide the %d rank%s of this run",
+                       sharing, ranks, ranks == 1 ? "" : "s");
+    }
+    // Whoever cannot come along says so first.
+    enum mt_status agreed = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    if (agreed != MT_OK) return agreed;
+    return mt_comm_split(trainer->comm, mt_comm_rank(trainer->comm) / (int)sharing, &trainer->expert_comm);
+}
 
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
 {
@@ -18,8 +36,9 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     if (status != MT_OK) return status;
     size_t ranks = (size_t)mt_comm_size(trainer->comm);
     status = mt_arena_allocate(&trainer->arena, ranks * sizeof *trainer->losses, &memory);
-    if (status != MT_OK) return status;
     trainer->losses = memory;
+    status = split_experts(trainer, status);
+    if (status != MT_OK) return status;
     trainer->threads = (int)trainer->settings->threads;
     int neighbours = mt_comm_host_ranks(trainer->comm);
     if (trainer->threads > 0 || neighbours == 1) return MT_OK;
@@ -69,7 +88,7 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 
 void mt_trainer_close_ranks(struct mt_trainer *trainer)
 {
-    mt_gradient_sum_free(trainer->gradient_sum);
+    mt_comm_close(trainer->expert_comm);
     mt_comm_close(trainer->own_comm);
 }
 
@@ -119,7 +138,7 @@ struct mt_round mt_trainer_round(const struct mt_trainer *trainer, const struct 
 
 bool mt_trainer_takes_part(const struct mt_trainer *trainer, const struct mt_round *round)
 {
-    return !round->idle || has_global_terms(trainer);
+    return !round->idle || has_global_terms(trainer) || trainer->expert_comm != NULL;
 }
 
 enum mt_status mt_trainer_share_losses(struct mt_trainer *trainer, const struct mt_rank_loss *own,

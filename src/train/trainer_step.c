@@ -206,7 +206,8 @@ static enum mt_status evaluate_step(struct mt_trainer *trainer, const struct mt_
         struct mt_model_loss loss = {0};
         struct mt_round round = mt_trainer_round(trainer, trainer->corpus.held_out, step, i, &batch);
         enum mt_status status = MT_OK;
-        if (!round.idle) status = mt_model_forward(trainer->model, &batch, &loss);
+        if (!round.idle || trainer->expert_comm != NULL)
+            status = mt_model_forward(trainer->model, &batch, &loss);
         if (status != MT_OK) return status;
         const struct mt_rank_loss own = {.task = loss.task, .labels = (double)loss.labels};
         status = mt_trainer_share_losses(trainer, &own, MT_OK);

@@ -1,8 +1,9 @@
 /*
  * Whole runs of small models on many ranks, compared with one rank's. Run under mpirun with 2 or 4 ranks, all
  * in the same folder.
- *     rank_runs FOLDER same      every method, and every architecture, global and local statistics
- *     rank_runs FOLDER every     every method with every architecture
+ *     rank_runs FOLDER same [E]  every method, and every architecture, global and local statistics; experts
+ *                                spread over E ranks
+ *     rank_runs FOLDER every [E] every method with every architecture
  *     rank_runs FOLDER resume    begun on all ranks, gone on with by half of them, then by one
  *     rank_runs FOLDER memory    one rank runs out of memory, here and there: all fail, none hangs
  */
@@ -113,16 +114,17 @@ static void make(struct bench *bench, enum mt_hf_model model)
  * Local ones: micro-batches are what they are with one rank, noise included; scales are means over ranks, and
  * off.
  */
-static void compare_method(struct bench *bench, enum mt_hf_model model, const struct mt_method *method)
+static void compare_method(struct bench *bench, enum mt_hf_model model, const struct mt_method *method,
+                           int sharing)
 {
     char what[128];
     char alone[512];
-    char together[512];
+    char together[640];
     int ranks = mt_comm_size(bench->comm);
     const char *name = mt_hf_model_name(model);
     if (model == MT_HF_PHIMOE && method->config.bias_rule != MT_BIAS_NONE) return; // refused for its router
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
-    (void)snprintf(what, sizeof what, "%s, %s, global", name, method->name);
+    (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
     (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
                    method->name, 2 * ranks, 48 * ranks);
     (void)snprintf(together, sizeof together,
@@ -132,24 +134,26 @@ static void compare_method(struct bench *bench, enum mt_hf_model model, const st
     bool groups =
         method->config.coefficient[MT_TERM_O] > 0.0 && method->config.grouping == MT_GROUPING_EXPERT_CONCAT;
     if (!groups) compare(bench, what, alone, together, 1e-5);
-    // Five micro-batches: some ranks are idle at the end of a step.
-    (void)snprintf(what, sizeof what, "%s, %s, local", name, method->name);
-    (void)snprintf(together, sizeof together,
+    // Five micro-batches: some ranks are idle at the end of a step. Dropout is drawn by a row's place among
+    // those that meet an expert, which is another where other ranks' rows are among them.
+    (void)snprintf(what, sizeof what, "%s, %s, local, experts over %d", name, method->name, sharing);
+    (void)snprintf(alone, sizeof alone,
                    COMMON " method=%s parallel.statistics=local objective.scale=none batch.examples=5 "
-                          "batch.tokens=24",
-                   method->name);
-    compare(bench, what, together, together, 1e-5);
+                          "batch.tokens=24%s",
+                   method->name, sharing > 1 ? " lora.dropout=0" : "");
+    (void)snprintf(together, sizeof together, "%s parallel.experts=%d", alone, sharing);
+    compare(bench, what, alone, together, 1e-5);
 }
 
 /* `every`: all methods with all architectures; else all methods with one, and one with all. */
-static void same(struct bench *bench, bool every)
+static void same(struct bench *bench, bool every, int sharing)
 {
     for (int model = MT_HF_DEEPSEEK; model <= MT_HF_QWEN3_MOE; model++) {
         make(bench, (enum mt_hf_model)model);
         for (int i = 0; mt_method_listed(i) != NULL; i++) {
             const struct mt_method *method = mt_method_listed(i);
             if (every || model == MT_HF_DEEPSEEK_V3 || strcmp(method->name, "metier") == 0)
-                compare_method(bench, (enum mt_hf_model)model, method);
+                compare_method(bench, (enum mt_hf_model)model, method, sharing);
         }
     }
 }
@@ -221,18 +225,21 @@ int main(int argc, char **argv)
 {
     struct bench bench = {0};
     struct mt_context ctx;
-    if (argc != 3) return 2;
+    if (argc < 3) return 2;
     mt_context_init(&ctx, NULL);
     if (mt_comm_open(&ctx, &bench.comm) != MT_OK) {
         (void)fprintf(stderr, "%s\n", ctx.message);
         return 1;
     }
     (void)snprintf(bench.place.directory, sizeof bench.place.directory, "%s", argv[1]);
-    if (strcmp(argv[2], "same") == 0) same(&bench, false);
-    if (strcmp(argv[2], "every") == 0) same(&bench, true);
+    int sharing = argc > 3 ? atoi(argv[3]) : 1;
+    if (strcmp(argv[2], "same") == 0) same(&bench, false, sharing);
+    if (strcmp(argv[2], "every") == 0) same(&bench, true, sharing);
     if (strcmp(argv[2], "resume") == 0) resume(&bench);
     if (strcmp(argv[2], "memory") == 0) memory(&bench);
-    if (first(&bench)) printf("%d ranks, %s: worst %g\n", mt_comm_size(bench.comm), argv[2], bench.worst);
+    if (first(&bench))
+        printf("%d ranks, %s, experts over %d: worst %g\n", mt_comm_size(bench.comm), argv[2], sharing,
+               bench.worst);
     mt_comm_close(bench.comm);
     return bench.faults == 0 ? 0 : 1;
 }
