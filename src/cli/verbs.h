@@ -13,6 +13,7 @@ int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
 int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

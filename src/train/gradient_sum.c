@@ -4,7 +4,7 @@
  */
 #include "train/gradient_sum.h"
 
-#include <string.h>
+#include "base/clock.h"
 
 struct bucket {
     size_t first, count; // among the numbers of the gradients' buffer
@@ -20,6 +20,7 @@ struct mt_gradient_sum {
     size_t count;                   // numbers in all
     struct bucket *buckets;         // owned; [bucket_count], those of the last layers first
     size_t bucket_count;
+    double waited; // seconds
 };
 
 /* The lowest layer whose backward adds to a parameter's gradient. */
@@ -133,8 +134,14 @@ enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t l
     return MT_OK;
 }
 
+double mt_gradient_sum_waited(const struct mt_gradient_sum *sum)
+{
+    return sum->waited;
+}
+
 enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum)
 {
+    double began = mt_clock_seconds();
     enum mt_status status = mt_gradient_sum_layer_done(sum, -1);
     for (size_t i = sum->bucket_count; status == MT_OK && i-- > 0;) {
         struct bucket *bucket = &sum->buckets[i];
@@ -144,5 +151,6 @@ enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum)
         status = mt_device_upload(sum->params->device, (float *)sum->params->gradients.data + bucket->first,
                                   sum->host + bucket->first, bucket->count * sizeof(float));
     }
+    sum->waited += mt_clock_seconds() - began;
     return status;
 }

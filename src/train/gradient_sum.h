@@ -21,6 +21,9 @@ enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t l
 /* Nothing adds anything any more; on return all gradients are the sums, the same bits on every rank. */
 enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum);
 
+/* Seconds spent in mt_gradient_sum_finish so far: what backward did not hide. */
+double mt_gradient_sum_waited(const struct mt_gradient_sum *sum);
+
 /* Bytes all buckets have together. */
 size_t mt_gradient_sum_bytes(const struct mt_gradient_sum *sum);
 

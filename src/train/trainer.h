@@ -47,8 +47,9 @@ struct mt_run_outcome {
     uint64_t step;      // steps done
     uint64_t best_step; // 0: no evaluation
     double best_loss;
-    const char *result; // folder of what was trained; lives with the trainer
-    const char *best;   // of the best checkpoint; NULL: none
+    uint64_t sent_bytes; // by this rank, since the run was opened; 0: alone
+    const char *result;  // folder of what was trained; lives with the trainer
+    const char *best;    // of the best checkpoint; NULL: none
 };
 
 /*

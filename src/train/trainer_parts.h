@@ -42,6 +42,7 @@ struct mt_trainer {
     int threads;                          // of the device; 0: as many as the machine has
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
     struct mt_gradient_sum *gradient_sum; // NULL: alone
+    uint64_t sent_before;                 // bytes this rank had sent when the run was opened
     bool sends;                           // this backward is the step's last
 
     struct mt_run_numbers numbers;

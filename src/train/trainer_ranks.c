@@ -39,6 +39,7 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     trainer->losses = memory;
     status = split_experts(trainer, status);
     if (status != MT_OK) return status;
+    trainer->sent_before = mt_comm_sent_bytes(trainer->comm);
     trainer->threads = (int)trainer->settings->threads;
     int neighbours = mt_comm_host_ranks(trainer->comm);
     if (trainer->threads > 0 || neighbours == 1) return MT_OK;
@@ -90,6 +91,19 @@ void mt_trainer_close_ranks(struct mt_trainer *trainer)
 {
     mt_comm_close(trainer->expert_comm);
     mt_comm_close(trainer->own_comm);
+}
+
+enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
+{
+    char text[256];
+    if (is_alone(trainer)) return MT_OK;
+    (void)snprintf(text, sizeof text,
+                   "%d ranks, experts over %" PRId64 "; rank 0 sent %" PRIu64
+                   " bytes and waited %.3f s for gradients",
+                   mt_comm_size(trainer->comm), trainer->settings->expert_ranks,
+                   mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
+                   mt_gradient_sum_waited(trainer->gradient_sum));
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "ranks", text);
 }
 
 bool mt_trainer_writes(const struct mt_trainer *trainer)

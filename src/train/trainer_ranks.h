@@ -61,4 +61,7 @@ void mt_trainer_share_state(struct mt_trainer *trainer, const struct mt_round *r
 /* The step's loads, variances and norms, of all ranks. */
 enum mt_status mt_trainer_share_watch(struct mt_trainer *trainer);
 
+/* Into the log: how many ranks there were, what this one sent, how long it waited for gradients. */
+enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer);
+
 #endif

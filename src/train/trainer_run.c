@@ -167,6 +167,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     }
     if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
+    if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
     if (status == MT_OK && end == MT_RUN_FINISHED && mt_trainer_writes(trainer))
         status = mt_trainer_write_results(trainer);
@@ -177,6 +178,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .step = numbers->step,
                                        .best_step = numbers->best_step,
                                        .best_loss = numbers->best_loss,
+                                       .sent_bytes = mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
                                        .result = trainer->folder.result,
                                        .best = has_best ? trainer->folder.best : NULL};
     return status == MT_OK ? MT_OK : fail(trainer, status);
