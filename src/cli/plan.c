@@ -13,7 +13,7 @@
 struct settings {
     const char *directory;
     int64_t ranks, experts, tokens, lora_rank, row_bytes;
-    double teraflops, gigabytes, microseconds, max_violation;
+    double room, teraflops, gigabytes, microseconds, max_violation;
     bool table;
 };
 
@@ -36,9 +36,10 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     if (settings->row_bytes != 2 && settings->row_bytes != 4)
         return mt_fail(ctx, MT_ERR_USAGE, "--row-bytes is %" PRId64 ", expected 2 or 4", settings->row_bytes);
     if (!(settings->teraflops > 0.0) || !(settings->gigabytes > 0.0) || !(settings->microseconds >= 0.0) ||
-        !(settings->max_violation >= 0.0)) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "--flops and --bandwidth must be above 0, --latency and --max-violation not below");
+        !(settings->room >= 0.0) || !(settings->max_violation >= 0.0)) {
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "--flops and --bandwidth must be above 0, --latency, --room and --max-violation not below");
     }
     return MT_OK;
 }
@@ -55,6 +56,7 @@ static void predict(const struct mt_hf_config *config, const struct settings *se
                                      .lora_rank = settings->lora_rank,
                                      .weight_bytes = 2,
                                      .row_bytes = settings->row_bytes,
+                                     .room = settings->room,
                                      .max_violation = settings->max_violation};
     mt_scaling_predict(config, &cluster, &layout, scaling);
 }
@@ -71,8 +73,7 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
     printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
            s.weights / 1e9, settings->experts);
     printf("    adapters             %10.3f GB   masters, gradients, moments, sums\n", s.adapters / 1e9);
-    printf("    activations          %10.3f GB   room for all rows of %" PRId64 " rank%s\n",
-           s.activations / 1e9, settings->experts, settings->experts == 1 ? "" : "s");
+    printf("    activations          %10.3f GB\n", s.activations / 1e9);
     printf("  arithmetic of a step   %10.3f TFLOP\n", s.flops / 1e12);
     printf("  sent by a rank         %10.3f MB\n",
            (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6);
@@ -144,6 +145,7 @@ int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     const struct cli_option options[] = {
         {"--ranks", CLI_INTEGER, &settings.ranks, "P", "processes, one for each GPU (8)"},
         {"--experts", CLI_INTEGER, &settings.experts, "E", "ranks that share the routed experts (1)"},
+        {"--room", CLI_REAL, &settings.room, "F", "as the key parallel.room: 0, room for all rows (0)"},
         {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
         {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
         {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},

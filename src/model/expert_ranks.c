@@ -2,6 +2,7 @@
 #include "model/expert_ranks.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 int mt_expert_ranks_first(int experts, int rank, int ranks)
@@ -58,6 +59,8 @@ enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *
                        shape->rows, size);
     }
     ranks->room = shape->rows * size;
+    if (shape->room > 0.0 && shape->room < (double)size)
+        ranks->room = (int64_t)ceil((double)shape->rows * shape->room);
     ranks->first = mt_expert_ranks_first(shape->experts, rank, size);
     ranks->owned = mt_expert_ranks_first(shape->experts, rank + 1, size) - ranks->first;
     ranks->bytes = lay_out(ranks, shape, NULL);
@@ -106,7 +109,11 @@ enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
     mt_comm_exchange(ranks->comm, sent, ranks->send_bytes, arrived, ranks->receive_bytes);
     ranks->rows[layer] = 0;
     for (int i = 0; i < size * ranks->owned; i++) ranks->rows[layer] += arrived[i];
-    return MT_OK;
+    if (ranks->rows[layer] <= ranks->room) return MT_OK;
+    return mt_fail(mt_device_context(ranks->device), MT_ERR_USAGE,
+                   "%" PRId64 " rows chose experts %d to %d, there is room for %" PRId64
+                   ": raise parallel.room, or lower batch.tokens",
+                   ranks->rows[layer], ranks->first, ranks->first + ranks->owned - 1, ranks->room);
 }
 
 enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,

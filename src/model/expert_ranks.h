@@ -40,6 +40,7 @@ struct mt_expert_ranks_shape {
     int64_t rows;   // of a rank's own at the most: tokens · k
     int64_t width;  // d
     size_t element; // bytes of a number
+    double room;    // rows that may arrive, over a rank's own at the most; 0: all that can
 };
 
 /* Prepares a caller-owned struct; the caller frees. Refuses more ranks than experts, and more than 2^31 rows.

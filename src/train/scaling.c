@@ -31,9 +31,10 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
     scaling->activations = (double)memory.activation_bytes;
     if (layout->expert_ranks > 1) {
         // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.
+        double room = layout->room > 0.0 ? fmin(layout->room, sharing) : sharing;
         double inner = (double)config->moe_intermediate_size * (double)layout->row_bytes;
-        scaling->activations += (sharing - 1.0) * rows->own * 2.0 * inner * (double)count->moe_layers;
-        scaling->activations += 3.0 * sharing * rows->own * rows->bytes;
+        scaling->activations += (room - 1.0) * rows->own * 2.0 * inner * (double)count->moe_layers;
+        scaling->activations += 3.0 * room * rows->own * rows->bytes;
     }
     scaling->memory = scaling->weights + scaling->adapters + scaling->activations;
     scaling->gradient_bytes =

@@ -21,6 +21,7 @@ struct mt_layout {
     int64_t lora_rank;    // r, on every linear map of the layers
     int64_t weight_bytes; // of one frozen number
     int64_t row_bytes;    // of one activation
+    double room;          // rows a rank has room for, over those it sends; 0: for all E ranks' rows
     double max_violation; // MaxVio of the experts' loads; 0: balanced
 };
 

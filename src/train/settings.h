@@ -88,6 +88,7 @@ struct mt_train_settings {
     int64_t threads;                     // threads; 0: as many as the machine has
     enum mt_recompute recompute;         // recompute
     int64_t expert_ranks;                // parallel.experts: ranks that share a model's routed experts
+    double expert_room;                  // parallel.room
     enum mt_statistics_scope statistics; // parallel.statistics
     bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
     uint64_t seed; // seed; also objective.seed, unless that is given

@@ -167,6 +167,7 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         .objective = settings->task_only ? NULL : &settings->objective,
         .selection = trainer->selection,
         .expert_ranks = trainer->expert_comm,
+        .expert_room = settings->expert_room,
     };
     enum mt_status status =
         mt_device_create(trainer->ctx, settings->device, trainer->threads, &trainer->device);

@@ -19,13 +19,20 @@ result() {
     failed=1
 }
 
-for mode in "2 same" "4 resume" "4 memory"; do
+for mode in "2 same 1" "4 same 2" "4 resume" "4 memory" "4 bytes"; do
     mkdir "$place/runs"
     # shellcheck disable=SC2086
     set -- $mode
-    ranks "$1" "$runs" "$place/runs" "$2" || result 1 "rank_runs $mode"
+    ranks "$1" "$runs" "$place/runs" "$2" ${3:+"$3"} || result 1 "rank_runs $mode"
     rm -rf "$place/runs"
 done
+
+mkdir "$place/runs"
+ranks 2 "$runs" "$place/runs" room >"$place/text" 2>&1
+got=$?
+[ $got -ne 0 ] && [ $got -ne 124 ] && grep -q "^metier: rank [01] of 2: .*parallel.room" "$place/text"
+result $? "too little room: exit status $got, $(head -n 3 "$place/text")"
+rm -rf "$place/runs"
 
 "$here/support/train-bench" "$metier" "$place" || exit 1
 config=$place/run.yaml
