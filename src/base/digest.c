@@ -60,3 +60,8 @@ struct mt_digest_text mt_digest_of(const void *data, size_t bytes)
 {
     return as_text(XXH3_128bits(data, bytes));
 }
+
+uint64_t mt_digest_short(const void *data, size_t bytes, uint64_t key)
+{
+    return XXH3_64bits_withSeed(data, bytes, key);
+}

@@ -32,4 +32,7 @@ uint64_t mt_digest_bytes(const struct mt_digest *digest);
 /* Of one stretch of memory. */
 struct mt_digest_text mt_digest_of(const void *data, size_t bytes);
 
+/* 64 bits of one stretch of memory, the same on every machine; another key gives unrelated ones. */
+uint64_t mt_digest_short(const void *data, size_t bytes, uint64_t key);
+
 #endif

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
-#include "train/interrupt.h"
 
 #define LINE_BYTES  (1 << 20) // of what is said at once
 #define WAIT_MILLIS 200       // between two looks for a signal while waiting for input
@@ -219,7 +219,8 @@ static enum mt_status talk(struct chat *chat)
         } else if (chat->line.count > 0) {
             status = hear(chat);
         }
-        got = mt_interrupt_seen(&chat->interrupt) == 0; // SIGTERM during an answer
+        int signal = mt_interrupt_seen(&chat->interrupt);
+        got = signal == 0 || signal == SIGINT; // SIGTERM during an answer; Ctrl-C just after one is nothing
     }
     if (chat->terminal) (void)fprintf(stderr, "\n");
     return status;
@@ -272,7 +273,7 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
                         .input = {.ctx = ctx},
                         .line = {.ctx = ctx},
                         .terminal = isatty(STDIN_FILENO) != 0};
-    mt_interrupt_begin(&chat.interrupt, NULL); // before the device makes threads
+    mt_interrupt_begin(&chat.interrupt, NULL, NULL); // before the device makes threads
     status = run(&chat);
     mt_interrupt_end(&chat.interrupt);
     close_all(&chat);

@@ -1,254 +1,178 @@
-/* metier eval: judging answers to tasks, listing tasks, writing out their questions. */
-#include <dirent.h>
+/* metier eval: benchmark tasks put to a model, or judged from a file of answers. */
+#include "cli/eval.h"
+
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/folder.h"
+#include "cli/agreement.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
-#include "eval/recorded.h"
-#include "eval/results.h"
-#include "eval/runner.h"
-#include "eval/task_data.h"
 
-#define ARENA_BYTES 65536
-#define MOST_FILES  1024
+#define ARENA_BYTES  65536
+#define SLOTS        8
+#define MOST_SLOTS   4096
+#define MOST_SAMPLES 1000
 
-struct arguments {
-    bool list, keys, quiet, skip_missing;
-    const char *data, *answers, *out, *questions;
-    int64_t limit;
-    int64_t shots; // -1: as the task says
-};
+// ------------------------------------------------------------------ which tasks
 
-// ------------------------------------------------------------------ lists
-
-static int by_text(const void *a, const void *b)
+/* Names between commas. */
+static enum mt_status resolve_named(struct mt_context *ctx, const char *folder, const char *names,
+                                    struct mt_arena *arena, struct mt_task_list *list)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    enum mt_status status = MT_OK;
+    for (const char *at = names; status == MT_OK && *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        char *name = NULL;
+        if (length > 0) status = mt_arena_copy_text(arena, at, length, &name);
+        if (length > 0 && status == MT_OK) status = mt_task_resolve(ctx, folder, name, arena, list);
+        at += length + (at[length] == ',' ? 1 : 0);
+    }
+    return status;
 }
 
-static enum mt_status print_task(struct mt_context *ctx, const char *folder, const char *file,
-                                 struct mt_arena *arena)
+/* What options change about tasks. */
+static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  struct mt_task_list *list)
 {
-    char path[4096];
-    struct mt_task task;
-    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
-    enum mt_status status = mt_task_read(ctx, path, arena, &task);
-    if (status != MT_OK) return status;
-    size_t parts = 0;
-    const char *const *names = task.members != NULL ? task.members : task.subtasks;
-    while (names != NULL && names[parts] != NULL) parts++;
-    char note[64] = "";
-    if (parts > 0)
-        (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
-    printf("%-22s %-10s %s%s\n", task.name, mt_domain_name(task.domain), task.title, note);
+    bool sampled = false;
+    for (size_t i = 0; i < list->count; i++) {
+        struct mt_task *task = &list->tasks[i];
+        if (arguments->shots >= 0) task->few_shot = arguments->shots;
+        if (task->few_shot > 0 && task->few_shot_data == NULL)
+            return mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots", task->name);
+        int64_t k = arguments->pass_k > 0 ? arguments->pass_k : arguments->samples;
+        if (arguments->samples > 0) sampled = mt_task_take_samples(task, arguments->samples, k) || sampled;
+    }
+    if (arguments->samples > 0 && !sampled)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--samples is for tasks with the metric pass, and none of these has it");
     return MT_OK;
 }
 
-static enum mt_status print_list(struct mt_context *ctx, const char *folder, struct mt_arena *arena)
+static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const struct cli_arguments *given, const char *folder,
+                                 struct mt_arena *arena, struct mt_task_list *list)
 {
-    const char *names[MOST_FILES];
-    size_t count = 0;
     enum mt_status status = MT_OK;
-    DIR *directory = opendir(folder);
-    if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot read it: %s", folder, strerror(errno));
-    for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK && count < MOST_FILES;
-         entry = readdir(directory)) {
-        size_t length = strlen(entry->d_name);
-        char *copy = NULL;
-        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
-        status = mt_arena_copy_text(arena, entry->d_name, length, &copy);
-        names[count++] = copy;
-    }
-    (void)closedir(directory);
-    if (status == MT_OK) qsort(names, count, sizeof names[0], by_text);
-    for (size_t i = 0; i < count && status == MT_OK; i++) status = print_task(ctx, folder, names[i], arena);
-    return status;
+    for (int i = 0; i < given->positional_count && status == MT_OK; i++)
+        status = mt_task_resolve(ctx, folder, given->positional[i], arena, list);
+    if (status == MT_OK && arguments->tasks != NULL)
+        status = resolve_named(ctx, folder, arguments->tasks, arena, list);
+    if (status == MT_OK && list->count == 0)
+        status = mt_fail(ctx, MT_ERR_USAGE, "a task is missing; --list names them");
+    return status == MT_OK ? adapt_tasks(ctx, arguments, list) : status;
 }
 
-static void print_keys(void)
+// ------------------------------------------------------------------ arguments
+
+static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments)
 {
-    struct mt_task_key key;
-    for (int i = 0; mt_task_key_listed(i, &key); i++) {
-        printf("%-17s %s\n%-17s   %s; default %s\n", key.name, key.meaning, "", key.values, key.standard);
-    }
+    int sources =
+        (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
+    if (sources != 1)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "one of --model DIR, --answers FILE and --questions FILE is expected");
+    if (arguments->answers != NULL && arguments->out == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
+    if (arguments->limit < 0 || arguments->shots < -1 || arguments->shots > 1000)
+        return mt_fail(ctx, MT_ERR_USAGE, "--limit and --shots may not be negative");
+    if (arguments->infer.batch < 1 || arguments->infer.batch > MOST_SLOTS)
+        return mt_fail(ctx, MT_ERR_USAGE, "--slots is %" PRId64 ", expected 1 to %d", arguments->infer.batch,
+                       MOST_SLOTS);
+    if (arguments->samples < 0 || arguments->samples > MOST_SAMPLES)
+        return mt_fail(ctx, MT_ERR_USAGE, "--samples is %" PRId64 ", expected 1 to %d", arguments->samples,
+                       MOST_SAMPLES);
+    if (arguments->pass_k < 0 || arguments->pass_k > arguments->samples)
+        return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
+                       arguments->pass_k);
+    return infer_check(ctx, &arguments->infer);
 }
 
-// ------------------------------------------------------------------ questions
-
-static enum mt_status write_question(struct mt_byte_list *line, const struct mt_task *task,
-                                     const struct mt_sample *sample, FILE *stream)
-{
-    struct mt_text name = {.text = task->name, .bytes = strlen(task->name)};
-    struct mt_text id = {.text = sample->id, .bytes = strlen(sample->id)};
-    struct mt_text prompt = {.text = (const char *)sample->prompt.data, .bytes = sample->prompt.count};
-    char tail[64];
-    line->count = 0;
-    enum mt_status status = mt_byte_list_append_text(line, "{\"task\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, name);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"id\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, id);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"prompt\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, prompt);
-    (void)snprintf(tail, sizeof tail, ", \"max_tokens\": %" PRId64 "}\n", task->max_tokens);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, tail);
-    if (status == MT_OK && fwrite(line->data, 1, line->count, stream) != line->count)
-        status = mt_fail(line->ctx, MT_ERR_IO, "cannot write the questions: %s", strerror(errno));
-    return status;
-}
-
-static enum mt_status write_task_questions(struct mt_context *ctx, const struct arguments *arguments,
-                                           const struct mt_task *task, FILE *stream)
-{
-    struct mt_task_data *data = NULL;
-    struct mt_sample sample;
-    struct mt_byte_list line = {.ctx = ctx};
-    if (arguments->skip_missing && !mt_task_data_exists(task, arguments->data)) return MT_OK;
-    mt_sample_init(ctx, &sample);
-    enum mt_status status = mt_task_data_open(ctx, task, arguments->data, &data);
-    size_t count = status == MT_OK ? mt_task_data_count(data) : 0;
-    if (arguments->limit > 0 && (uint64_t)arguments->limit < count) count = (size_t)arguments->limit;
-    for (size_t i = 0; i < count && status == MT_OK; i++) {
-        status = mt_task_data_sample(data, i, &sample);
-        if (status == MT_OK) status = write_question(&line, task, &sample, stream);
-    }
-    mt_byte_list_free(&line);
-    mt_sample_free(&sample);
-    mt_task_data_close(data);
-    return status;
-}
-
-static enum mt_status write_questions(struct mt_context *ctx, const struct arguments *arguments,
-                                      const struct mt_task_list *list)
-{
-    bool standard = strcmp(arguments->questions, "-") == 0;
-    FILE *stream = standard ? stdout : fopen(arguments->questions, "w");
-    enum mt_status status = MT_OK;
-    if (stream == NULL)
-        return mt_fail(ctx, MT_ERR_IO, "%s: cannot write it: %s", arguments->questions, strerror(errno));
-    for (size_t i = 0; i < list->count && status == MT_OK; i++)
-        status = write_task_questions(ctx, arguments, &list->tasks[i], stream);
-    bool flushed = standard ? fflush(stream) == 0 : fclose(stream) == 0;
-    if (status == MT_OK && !flushed)
-        status = mt_fail(ctx, MT_ERR_IO, "%s: cannot write it: %s", arguments->questions, strerror(errno));
-    return status;
-}
-
-// ------------------------------------------------------------------ judging
-
-static void print_results(const struct mt_task_result *results, size_t count)
-{
-    printf("%-40s %8s  %-12s %8s  %s\n", "task", "samples", "metric", "value", "95 % interval");
-    for (size_t i = 0; i < count; i++) {
-        const struct mt_task_result *one = &results[i];
-        for (size_t k = 0; k < one->task->metric_count && !one->skipped; k++) {
-            char label[64];
-            const struct mt_metric_result *metric = &one->metrics[k];
-            printf("%-40s %8zu  %-12s %8.4f  %.4f to %.4f\n", k == 0 ? one->task->name : "", one->done,
-                   mt_eval_metric_label(one->task, k, label, sizeof label), metric->value, metric->low,
-                   metric->high);
-        }
-    }
-}
-
-static enum mt_status judge(struct mt_context *ctx, const struct arguments *arguments,
-                            const struct mt_task_list *list)
-{
-    struct mt_recorded *recorded = NULL;
-    void *memory = NULL;
-    struct mt_log log;
-    mt_log_init(&log, stderr, MT_LOG_WARNING);
-    enum mt_status status = mt_recorded_open(ctx, arguments->answers, &recorded);
-    if (status == MT_OK) status = mt_folder_make(ctx, arguments->out);
-    if (status == MT_OK) status = mt_allocate_array(ctx, list->count, sizeof(struct mt_task_result), &memory);
-    if (status == MT_OK) {
-        struct mt_answerer answerer = mt_recorded_answerer(recorded);
-        const struct mt_eval_options options = {.tasks = list->tasks,
-                                                .task_count = list->count,
-                                                .data = arguments->data,
-                                                .out = arguments->out,
-                                                .answerer = &answerer,
-                                                .limit = arguments->limit,
-                                                .skip_missing = arguments->skip_missing,
-                                                .terminal = arguments->quiet ? NULL : stderr,
-                                                .log = &log};
-        status = mt_eval_run(ctx, &options, memory);
-        if (status == MT_OK) print_results(memory, list->count);
-    }
-    mt_release(ctx, memory, list->count * sizeof(struct mt_task_result));
-    mt_recorded_close(recorded);
-    return status;
-}
-
-static enum mt_status run(struct mt_context *ctx, struct arguments *arguments,
-                          const struct cli_arguments *given, struct mt_arena *arena)
+static enum mt_status run(struct mt_context *ctx, struct eval_arguments *arguments,
+                          const struct cli_arguments *given, struct mt_arena *arena, int *signal)
 {
     const char *folder = NULL;
     struct mt_task_list list = {0};
     enum mt_status status = cli_find_share(arena, "tasks", &folder);
     if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "tasks");
     if (status != MT_OK) return status;
-    if (arguments->list) return print_list(ctx, folder, arena);
-    if (given->positional_count == 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "a task is missing; --list names them");
-    bool answers = arguments->answers != NULL;
-    if (answers == (arguments->questions != NULL))
-        return mt_fail(ctx, MT_ERR_USAGE, "either --answers FILE or --questions FILE is expected");
-    if (answers && arguments->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
-    if (arguments->limit < 0 || arguments->shots < -1 || arguments->shots > 1000)
-        return mt_fail(ctx, MT_ERR_USAGE, "--limit and --shots may not be negative");
+    if (arguments->list) return eval_print_list(ctx, folder, arena);
+    if (arguments->merge_review != NULL && arguments->out != NULL)
+        return cli_merge_review(ctx, arguments->out, arguments->merge_review);
+    if (arguments->merge_review != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
+    status = find_tasks(ctx, arguments, given, folder, arena, &list);
+    if (status == MT_OK) status = check(ctx, arguments);
+    if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
-    for (int i = 0; i < given->positional_count && status == MT_OK; i++)
-        status = mt_task_resolve(ctx, folder, given->positional[i], arena, &list);
-    for (size_t i = 0; i < list.count && status == MT_OK && arguments->shots >= 0; i++) {
-        list.tasks[i].few_shot = arguments->shots;
-        if (arguments->shots > 0 && list.tasks[i].few_shot_data == NULL)
-            status = mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots",
-                             list.tasks[i].name);
-    }
-    if (status != MT_OK) return status;
-    return answers ? judge(ctx, arguments, &list) : write_questions(ctx, arguments, &list);
+    if (arguments->questions != NULL) return eval_write_questions(ctx, arguments, &list);
+    if (arguments->out == NULL) status = eval_default_out(arena, arguments, &arguments->out);
+    return status == MT_OK ? eval_run_tasks(ctx, arguments, &list, signal) : status;
 }
 
 int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct arguments arguments = {.shots = -1};
+    struct eval_arguments arguments = {.shots = -1};
+    struct infer_settings *infer = &arguments.infer;
+    infer_settings_init(infer);
+    infer->batch = SLOTS;
     const struct cli_option options[] = {
         {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
+        {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "tasks, beside those named as arguments"},
         {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
+        {"--model", CLI_TEXT, &infer->directory, "DIR", "the model that answers"},
+        {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
+        {"--template", CLI_TEXT, &infer->template_name, "NAME",
+         "ask through a chat template: a name or a file; default plain text"},
         {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},
         {"--questions", CLI_TEXT, &arguments.questions, "FILE",
          "write the questions instead, JSONL; - is standard output"},
-        {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go"},
+        {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go; with --model by default eval-MODEL"},
+        {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
+         "take over what a person marked (metier review) into the run of --out"},
         {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},
         {"--shots", CLI_INTEGER, &arguments.shots, "N",
          "examples before each question; default as the task says, none"},
+        {"--samples", CLI_INTEGER, &arguments.samples, "N",
+         "answers to each question of HumanEval and MBPP, for pass@k"},
+        {"--pass-k", CLI_INTEGER, &arguments.pass_k, "K", "k of pass@k, beside pass@1; default N"},
+        {"--temperature", CLI_REAL, &infer->temperature, "T",
+         "default 0, the most likely token; 0.8 with --samples above 1"},
+        {"--top-p", CLI_REAL, &infer->top_p, "P", "draw from the likeliest tokens with this probability"},
+        {"--seed", CLI_INTEGER, &infer->seed, "S", "of the draws (0)"},
+        {"--slots", CLI_INTEGER, &infer->batch, "N", "sequences computed together (8)"},
+        {"--context", CLI_INTEGER, &infer->context, "N",
+         "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+        {"--device", CLI_TEXT, &infer->device, "NAME", "cpu or ref (cpu)"},
+        {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
+        {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
+        {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
+         "run programs the model wrote as they are: they can do all that you can"},
         {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
          "leave out tasks whose data is not there"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
     };
     struct cli_arguments given;
     struct mt_arena arena;
+    int signal = 0;
     mt_arena_init(&arena, ctx, ARENA_BYTES);
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
     if (status == MT_OK && arguments.keys) {
-        print_keys();
+        eval_print_keys();
     } else if (status == MT_OK) {
-        status = run(ctx, &arguments, &given, &arena);
+        status = run(ctx, &arguments, &given, &arena, &signal);
     }
     mt_arena_free(&arena);
     if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    return signal != 0 ? 128 + signal : 0;
 }

@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
 #include "formats/json_text.h"
-#include "train/interrupt.h"
 
 #define BATCH       8
 #define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most
@@ -296,7 +296,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct generator generator = {.ctx = ctx, .settings = &settings};
     mt_row_init(ctx, &generator.row);
     mt_json_text_init(&generator.line, ctx);
-    mt_interrupt_begin(&generator.interrupt, NULL); // before the device makes threads
+    mt_interrupt_begin(&generator.interrupt, NULL, NULL); // before the device makes threads
     status = run(&generator);
     int signal = mt_interrupt_seen(&generator.interrupt);
     mt_interrupt_end(&generator.interrupt);

@@ -3,6 +3,24 @@
 
 const struct cli_verb cli_verbs[] = {
     {
+        .name = "analyze",
+        .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
+        .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",
+        .details =
+            "Runs data through a model and watches its routers and experts: load and MaxVio, routing\n"
+            "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
+            "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
+            "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
+            "OUT/analysis.json has every figure by layer and domain; docs/analysis.md has the formulas.",
+        .examples =
+            "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/a/analysis\n"
+            "  metier analyze --model models/moe --adapter runs/a/adapter --data math.jsonl --out "
+            "runs/a/analysis\n"
+            "  metier analyze --model runs/full/model --base models/moe --data wiki.txt=text --out o "
+            "--layers",
+        .run = cli_analyze,
+    },
+    {
         .name = "chat",
         .summary = "talk with a model in the terminal",
         .arguments = "DIR --template NAME",
@@ -25,22 +43,32 @@ const struct cli_verb cli_verbs[] = {
     },
     {
         .name = "eval",
-        .summary = "judge answers to benchmark tasks: GSM8K, MATH-500, MMLU, BBH, GLUE, ...",
-        .arguments = "TASK...",
-        .details = "Reads the tasks' questions from the folder of data, takes the answers from a file, "
-                   "judges them and\n"
-                   "writes OUT/samples_TASK.jsonl (a line for each sample) and OUT/results.json (figures "
-                   "with standard\n"
-                   "error and 95 % interval, laid out as lm-evaluation-harness does). Answers are JSONL:\n"
-                   "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
-                   "Samples already in OUT are not judged again. A TASK is a name of --list, a group (glue, "
-                   "bbh), one of\n"
-                   "a family (mmlu_anatomy) or a file of your own. docs/evaluation.md describes task files "
-                   "and data.",
-        .examples = "  metier eval --list\n"
-                    "  metier eval gsm8k --data data --questions questions.jsonl\n"
-                    "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
-                    "  metier eval mmlu --skip-missing --limit 50 --answers answers.jsonl --out runs/eval",
+        .summary = "put benchmark tasks to a model, or judge answers: GSM8K, MATH-500, MMLU, BBH, GLUE, "
+                   "HumanEval, ...",
+        .arguments = "TASK... --model DIR",
+        .details =
+            "Reads the tasks' questions from the folder of data, has the model answer them (or takes "
+            "answers\n"
+            "from a file), judges them and writes OUT/samples_TASK.jsonl (a line for each sample),\n"
+            "OUT/routing_TASK.json (which experts the task used) and OUT/results.json (figures with "
+            "standard\n"
+            "error and 95 % interval, laid out as lm-evaluation-harness does). Started again, the same "
+            "command\n"
+            "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Answers of a file are\n"
+            "JSONL:\n"
+            "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
+            "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of "
+            "your\n"
+            "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
+            "docs/evaluation.md describes task files and data.",
+        .examples =
+            "  metier eval --list\n"
+            "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/a/adapter\n"
+            "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10\n"
+            "  metier eval glue --skip-missing --limit 50 --shots 0 --model models/moe --out runs/glue\n"
+            "  metier eval gsm8k --data data --questions questions.jsonl\n"
+            "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
+            "  metier eval --merge-review review.json --out runs/eval",
         .run = cli_eval,
     },
     {
@@ -109,6 +137,23 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_inspect,
     },
     {
+        .name = "judge",
+        .summary = "have a language model judge the answers of a run, through an OpenAI-compatible endpoint",
+        .arguments = "RUN_DIR --endpoint URL --model NAME",
+        .details =
+            "RUN_DIR is what metier eval wrote. Every answer goes out with its question and reference; the\n"
+            "verdicts (correct, incorrect, unsure) are appended to RUN_DIR/judge_TASK.jsonl, and agreement\n"
+            "with the rules (and with a person, see metier review) is printed and stored in results.json.\n"
+            "An answer that has a verdict is not asked about again: the same command goes on after a stop.\n"
+            "The key is read from the environment and goes nowhere but to the endpoint. Exit status 1 when\n"
+            "an answer got no verdict.",
+        .examples =
+            "  metier judge runs/eval --endpoint https://api.openai.com/v1 --model gpt-4.1\n"
+            "  metier judge runs/eval --endpoint http://localhost:8000/v1 --model judge --parallel 16\n"
+            "  metier judge runs/eval --endpoint https://host/v1 --model m --key-env MY_KEY --tasks gsm8k",
+        .run = cli_judge,
+    },
+    {
         .name = "merge",
         .summary = "an adapter merged into its model: a complete model folder",
         .arguments = "DIR",
@@ -165,6 +210,37 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_plan,
     },
     {
+        .name = "report",
+        .summary = "runs as one page: curves, loads, results, settings; also Markdown, pictures, CSV",
+        .arguments = "RUN...",
+        .details =
+            "RUN is a folder as metier train, eval or analyze leaves it; several are drawn into the same\n"
+            "figures, with their differences to the first. The page is one HTML file without any request to\n"
+            "the network; each figure says what it means, which formula made it, and gives its numbers as\n"
+            "CSV and JSON. What a run lacks is left out, with a line on how to get it.",
+        .examples =
+            "  metier report runs/first --out first.html\n"
+            "  metier report runs/aux runs/paper runs/metier --out compared.html --title 'Three methods'\n"
+            "  metier report runs/first --markdown first.md --png pictures --data numbers",
+        .run = cli_report,
+    },
+    {
+        .name = "review",
+        .summary = "a page on which a person judges the answers of a run, and agreement of all judges",
+        .arguments = "RUN_DIR --out PAGE.html | --merge FILE | --agreement",
+        .details =
+            "RUN_DIR is what metier eval wrote. The page is one HTML file that needs no network: open it,\n"
+            "mark answers as right, wrong or unsure, save. --merge takes what was saved over into\n"
+            "RUN_DIR/review_TASK.jsonl, as metier eval --merge-review does. Agreement is Cohen's kappa of\n"
+            "each two of rule, language model (metier judge) and person, Fleiss' kappa of all three.",
+        .examples =
+            "  metier review runs/eval --out review.html\n"
+            "  metier review runs/eval --tasks gsm8k,math500 --sample 100 --seed 1 --out review.html\n"
+            "  metier review runs/eval --merge review.json\n"
+            "  metier review runs/eval --agreement",
+        .run = cli_review,
+    },
+    {
         .name = "sandbox",
         .summary = "run a Python program nobody trusts, contained and limited; --check: does it hold here?",
         .arguments = "PROGRAM.py | --check",
@@ -178,6 +254,21 @@ const struct cli_verb cli_verbs[] = {
         .examples = "  metier sandbox --check\n"
                     "  metier sandbox solution.py --seconds 3 --memory 512",
         .run = cli_sandbox,
+    },
+    {
+        .name = "synth",
+        .summary = "built-in problems with exact answers, to train and measure a small model with",
+        .arguments = "",
+        .details =
+            "Writes JSONL with prompt, completion, domain, task and id: short problems in five domains, all\n"
+            "different. A hash of the prompt decides between train, valid and test, so that these share\n"
+            "nothing, whatever the seed and the difficulty. The same options give the same bytes. Domains\n"
+            "and their sub-tasks take turns. docs/synth.md shows every sub-task.",
+        .examples = "  metier synth --list\n"
+                    "  metier synth --show 2 --domain math --difficulty 5\n"
+                    "  metier synth --domain all --count 100000 --out train.jsonl\n"
+                    "  metier synth --domain all --split test --count 500 --out 'data/synth/{domain}.jsonl'",
+        .run = cli_synth,
     },
     {
         .name = "tokenize",

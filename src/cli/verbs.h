@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 
+int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
@@ -11,10 +12,14 @@ int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
 int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_judge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_review(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 

@@ -10,6 +10,7 @@
 struct mt_question {
     const char *task; // its name
     const char *id;   // of the sample; both NUL-terminated
+    uint64_t number;  // of the sample in its task: draws depend on it, not on what else is asked
     struct mt_text prompt;
 };
 
@@ -20,12 +21,28 @@ struct mt_answer_options {
     uint64_t seed;
 };
 
-/* One continuation whose log-likelihood is asked for. */
-struct mt_scoring {
+struct mt_choice_score {
+    double log_likelihood; // sum of the log-probabilities of its tokens, natural logarithm
+    bool greedy;           // each of its tokens was the most likely one
+};
+
+/* How likely given continuations of one prefix are. */
+struct mt_choice_question {
     const char *task;
     const char *id;
     struct mt_text prefix;
-    struct mt_text continuation;
+    const struct mt_text *continuations; // [count], borrowed
+    size_t count;
+    struct mt_choice_score *scores; // [count], the asker's; filled in
+};
+
+/* How a call is getting on, for whoever asked; in the thread that asked. */
+struct mt_answer_listener {
+    void *self; // borrowed
+    /* All that question `index` asked for is there. A failure ends the call with that status. */
+    enum mt_status (*answered)(void *self, size_t index);
+    /* Asked often. `tokens`: computed since the call began. False: come back now, without the rest. */
+    bool (*go_on)(void *self, int64_t tokens);
 };
 
 struct mt_answerer {
@@ -34,18 +51,20 @@ struct mt_answerer {
     size_t batch;     // questions it likes to get at once; at least 1
     /*
      * Appends the answers to answers[question · samples + sample], lists that are empty and have a context.
-     * NULL: it cannot write.
+     * Questions are finished in any order. NULL: it cannot write.
      */
     enum mt_status (*generate)(void *self, const struct mt_question *questions, size_t count,
-                               const struct mt_answer_options *options, struct mt_byte_list *answers);
-    /* Sums of the continuations' log-probabilities, natural logarithm. NULL: it cannot score. */
-    enum mt_status (*score)(void *self, const struct mt_scoring *requests, size_t count, double *scores);
+                               const struct mt_answer_options *options,
+                               const struct mt_answer_listener *listener, struct mt_byte_list *answers);
+    /* Fills in the scores of all questions, in any order. NULL: it cannot score. */
+    enum mt_status (*score)(void *self, const struct mt_choice_question *questions, size_t count,
+                            const struct mt_answer_listener *listener);
 };
 
-/* Runs a program to see whether it ends well; what compare: code needs. */
+/* Runs programs to see whether they end well; what compare: code needs. */
 struct mt_code_judge {
     void *self;
-    enum mt_status (*run)(void *self, const char *program, size_t bytes, bool *passed);
+    enum mt_status (*run)(void *self, const struct mt_text *programs, size_t count, bool *passed);
 };
 
 #endif

@@ -124,19 +124,30 @@ static int chosen_by_text(const struct mt_grader *grader, const struct mt_sample
     return -1;
 }
 
-static enum mt_status grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
-                                    const struct mt_byte_list *extracted, bool *right)
+bool mt_grader_runs_programs(const struct mt_grader *grader)
 {
-    struct mt_byte_list program = {.ctx = grader->ctx};
+    return grader->task->compare == MT_COMPARE_CODE;
+}
+
+enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
+                                const char *text, size_t bytes, struct mt_byte_list *extracted,
+                                struct mt_byte_list *program)
+{
+    bool found = false;
+    enum mt_status status =
+        mt_extract(grader->extractor, text, bytes, (int)sample->choice_count, extracted, &found);
+    if (status != MT_OK || !found) return status;
     struct mt_text completion = {.text = (const char *)extracted->data, .bytes = extracted->count};
     struct mt_prompt_names names = mt_sample_names(grader->task, sample);
     names.completion = &completion;
-    enum mt_status status = mt_prompt_render(grader->task->program, &sample->row, &names, &program);
-    if (status == MT_OK) {
-        status = grader->judge->run(grader->judge->self, (const char *)program.data, program.count, right);
-    }
-    mt_byte_list_free(&program);
-    return status;
+    return mt_prompt_render(grader->task->program, &sample->row, &names, program);
+}
+
+void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome)
+{
+    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = (int64_t)count};
+    for (size_t i = 0; i < count; i++) outcome->passed += passed[i] ? 1 : 0;
+    outcome->score = count > 0 && passed[0] ? 1.0 : 0.0;
 }
 
 /* Compares two texts after normalising; both are changed. */
@@ -177,20 +188,14 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
         return MT_OK;
     }
-    if (grader->task->compare == MT_COMPARE_CODE) {
-        bool passed = false;
-        if (found) status = grade_program(grader, sample, extracted, &passed);
-        outcome->score = passed ? 1.0 : 0.0;
-    } else {
-        struct mt_byte_list one = {.ctx = grader->ctx};
-        struct mt_byte_list gold = {.ctx = grader->ctx};
-        status = mt_byte_list_append(&one, extracted->data, extracted->count);
-        if (status == MT_OK) status = mt_byte_list_append(&gold, sample->answer.data, sample->answer.count);
-        if (status == MT_OK) status = compare(grader, &one, &gold, outcome);
-        if (!found) outcome->score = 0.0;
-        mt_byte_list_free(&one);
-        mt_byte_list_free(&gold);
-    }
+    struct mt_byte_list one = {.ctx = grader->ctx};
+    struct mt_byte_list gold = {.ctx = grader->ctx};
+    status = mt_byte_list_append(&one, extracted->data, extracted->count);
+    if (status == MT_OK) status = mt_byte_list_append(&gold, sample->answer.data, sample->answer.count);
+    if (status == MT_OK) status = compare(grader, &one, &gold, outcome);
+    if (!found) outcome->score = 0.0;
+    mt_byte_list_free(&one);
+    mt_byte_list_free(&gold);
     outcome->passed = outcome->score == 1.0 ? 1 : 0;
     return status;
 }

@@ -18,9 +18,23 @@ enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task
                               const struct mt_code_judge *judge, struct mt_grader *grader);
 void mt_grader_free(struct mt_grader *grader);
 
+/* True when answers to the task are programs, which are judged by running them. */
+bool mt_grader_runs_programs(const struct mt_grader *grader);
+
 /*
- * Judges one answer that was written. `extracted` is replaced by what was found in it. The outcome's score,
- * predicted and gold are set; tries is 1.
+ * Of such a task: the program that tests one answer, appended; nothing where the answer holds no program.
+ * `extracted` is replaced by what was found.
+ */
+enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
+                                const char *text, size_t bytes, struct mt_byte_list *extracted,
+                                struct mt_byte_list *program);
+
+/* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
+void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome);
+
+/*
+ * Judges one answer that was written, of any other task. `extracted` is replaced by what was found in it. The
+ * outcome's score, predicted and gold are set; tries is 1.
  */
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
                         size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome);

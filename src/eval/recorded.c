@@ -135,12 +135,15 @@ static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_q
 }
 
 static enum mt_status generate(void *self, const struct mt_question *questions, size_t count,
-                               const struct mt_answer_options *options, struct mt_byte_list *answers)
+                               const struct mt_answer_options *options,
+                               const struct mt_answer_listener *listener, struct mt_byte_list *answers)
 {
     size_t samples = (size_t)options->samples;
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < count && status == MT_OK; i++)
+    for (size_t i = 0; i < count && status == MT_OK && listener->go_on(listener->self, 0); i++) {
         status = answer_one(self, &questions[i], samples, &answers[i * samples]);
+        if (status == MT_OK) status = listener->answered(listener->self, i);
+    }
     return status;
 }
 

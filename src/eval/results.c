@@ -1,23 +1,16 @@
 /* Files of samples: appending, continuing. */
 #include "eval/results.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "formats/json.h"
+#include "base/digest.h"
+#include "base/exact.h"
+#include "eval/line_file.h"
 #include "formats/utf8.h"
 
-#define MOST_BYTES     ((size_t)8 << 30) // of a file to continue
-#define SYNC_RECORDS   64
-#define SYNC_SECONDS   5.0
 #define FIRST_CAPACITY 256
 
 /* A sample done: a key made of id and prompt, 0 where the slot is free. */
@@ -28,14 +21,11 @@ struct slot {
 
 struct mt_results {
     struct mt_context *ctx;
-    char *path;
-    int descriptor;
+    struct mt_line_file file;
     struct slot *slots; // [capacity], a power of two, at most half full
     size_t capacity;
     size_t count;
     struct mt_byte_list line;
-    int unsynced;
-    double synced;
 };
 
 // ------------------------------------------------------------------ keys
@@ -81,6 +71,11 @@ static enum mt_status remember(struct mt_results *results, uint64_t key, const s
     return MT_OK;
 }
 
+bool mt_results_empty(const struct mt_results *results)
+{
+    return results->count == 0;
+}
+
 bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
                      struct mt_outcome *outcome)
 {
@@ -101,79 +96,34 @@ static double number_in(const struct mt_json_node *root, const char *key)
     return value;
 }
 
-static enum mt_status read_line(struct mt_results *results, const char *text, size_t bytes, size_t number)
+static enum mt_status read_line(void *self, const struct mt_json_node *line)
 {
-    const struct mt_json_limits limits = {
-        .max_bytes = (size_t)256 << 20, .max_values = 1000000, .max_depth = 16};
-    char where[512];
-    struct mt_json json = {0};
+    struct mt_results *results = self;
     const char *id = NULL;
     const char *digits = NULL;
-    (void)snprintf(where, sizeof where, "%.480s:%zu", results->path, number);
-    enum mt_status status = mt_json_parse(results->ctx, where, text, bytes, &limits, &json);
-    if (status != MT_OK) return status;
-    struct mt_json_node root = mt_json_root(&json);
-    status = mt_json_expect_object(&root);
-    if (status == MT_OK) status = mt_json_get_string(&root, "id", &id);
-    if (status == MT_OK) status = mt_json_get_string(&root, "prompt_hash", &digits);
+    enum mt_status status = mt_json_get_string(line, "id", &id);
+    if (status == MT_OK) status = mt_json_get_string(line, "prompt_hash", &digits);
     if (status == MT_OK && strlen(digits) != MT_DIGEST_DIGITS)
-        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: prompt_hash is no checksum", where);
-    if (status == MT_OK) {
-        struct mt_outcome outcome = {.score = number_in(&root, "score"),
-                                     .predicted = number_in(&root, "predicted"),
-                                     .gold = number_in(&root, "gold")};
-        status = mt_json_get_integer(&root, "tries", 0, 1000000, &outcome.tries);
-        if (status == MT_OK) status = mt_json_get_integer(&root, "passed", 0, 1000000, &outcome.passed);
-        if (status == MT_OK) status = remember(results, key_of_digits(id, digits), &outcome);
-    }
-    mt_json_free(&json);
-    return status;
-}
-
-/* Reads the whole lines; *kept is how many bytes they are. */
-static enum mt_status read_lines(struct mt_results *results, size_t *kept)
-{
-    void *data = NULL;
-    size_t bytes = 0;
-    size_t number = 1;
-    enum mt_status status = mt_file_read_all(results->ctx, results->path, MOST_BYTES, &data, &bytes);
-    const char *text = data;
-    *kept = 0;
-    while (status == MT_OK && *kept < bytes) {
-        const char *end = memchr(text + *kept, '\n', bytes - *kept);
-        if (end == NULL) break; // torn
-        status = read_line(results, text + *kept, (size_t)(end - text) - *kept, number++);
-        *kept = (size_t)(end - text) + 1;
-    }
-    mt_release(results->ctx, data, bytes);
-    return status;
-}
-
-static enum mt_status fail_io(struct mt_results *results, const char *what)
-{
-    return mt_fail(results->ctx, MT_ERR_IO, "%s: cannot %s: %s", results->path, what, strerror(errno));
+        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: prompt_hash is no checksum", line->file);
+    if (status != MT_OK) return status;
+    struct mt_outcome outcome = {.score = number_in(line, "score"),
+                                 .predicted = number_in(line, "predicted"),
+                                 .gold = number_in(line, "gold")};
+    status = mt_json_get_integer(line, "tries", 0, 1000000, &outcome.tries);
+    if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
+    return status == MT_OK ? remember(results, key_of_digits(id, digits), &outcome) : status;
 }
 
 enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct mt_results **results)
 {
     void *memory = NULL;
-    size_t kept = 0;
     *results = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **results, &memory);
     if (status != MT_OK) return status;
     struct mt_results *made = memory;
     made->ctx = ctx;
-    made->descriptor = -1;
     made->line.ctx = ctx;
-    made->synced = mt_clock_seconds();
-    status = mt_path_join(ctx, "", path, &made->path);
-    if (status == MT_OK) {
-        made->descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (made->descriptor < 0) status = fail_io(made, "open it");
-    }
-    if (status == MT_OK) status = read_lines(made, &kept);
-    if (status == MT_OK && ftruncate(made->descriptor, (off_t)kept) != 0)
-        status = fail_io(made, "cut a torn line off");
+    status = mt_line_file_open(ctx, path, read_line, made, &made->file);
     if (status != MT_OK) {
         (void)mt_results_close(made);
         return status;
@@ -182,24 +132,13 @@ enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct 
     return MT_OK;
 }
 
-static enum mt_status sync_now(struct mt_results *results)
-{
-    if (results->unsynced == 0) return MT_OK;
-    results->unsynced = 0;
-    results->synced = mt_clock_seconds();
-    return fsync(results->descriptor) == 0 ? MT_OK : fail_io(results, "bring it to the disk");
-}
-
 enum mt_status mt_results_close(struct mt_results *results)
 {
     if (results == NULL) return MT_OK;
     struct mt_context *ctx = results->ctx;
-    enum mt_status status = results->descriptor >= 0 ? sync_now(results) : MT_OK;
-    if (results->descriptor >= 0 && close(results->descriptor) != 0 && status == MT_OK)
-        status = fail_io(results, "close it");
+    enum mt_status status = mt_line_file_close(&results->file);
     mt_byte_list_free(&results->line);
     mt_release(ctx, results->slots, results->capacity * sizeof *results->slots);
-    mt_path_release(ctx, results->path);
     mt_release(ctx, results, sizeof *results);
     return status;
 }
@@ -218,6 +157,9 @@ enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text
             (void)snprintf(escaped, sizeof escaped, "\\%c", byte);
         } else if (byte == '\n') {
             (void)snprintf(escaped, sizeof escaped, "\\n");
+        } else if (byte == '\0') {
+            // Valid in JSON, but many readers, ours among them, refuse it.
+            (void)snprintf(escaped, sizeof escaped, "\\ufffd");
         } else if (byte < 0x20) {
             (void)snprintf(escaped, sizeof escaped, "\\u%04x", byte);
         } else {
@@ -233,11 +175,8 @@ enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text
 
 enum mt_status mt_results_append_number(struct mt_byte_list *out, double number)
 {
-    char text[64];
-    if (!isfinite(number)) return mt_byte_list_append_text(out, "null");
-    (void)snprintf(text, sizeof text, "%.15g", number);
-    if (strtod(text, NULL) != number) (void)snprintf(text, sizeof text, "%.17g", number);
-    return mt_byte_list_append_text(out, text);
+    char digits[MT_EXACT_BYTES];
+    return mt_byte_list_append_text(out, isfinite(number) ? mt_exact_text(number, digits) : "null");
 }
 
 static enum mt_status append_named(struct mt_byte_list *line, const char *name, struct mt_text text)
@@ -257,6 +196,24 @@ static enum mt_status append_texts(struct mt_byte_list *line, const char *name, 
     return status == MT_OK ? mt_byte_list_append_text(line, "]") : status;
 }
 
+/* What lm-evaluation-harness calls the loglikelihood responses: a sum and whether it is the greedy text. */
+static enum mt_status append_choices(struct mt_byte_list *line, const struct mt_choice_question *choosing)
+{
+    enum mt_status status = append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
+    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"log_likelihoods\": [");
+    for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
+        if (i > 0) status = mt_byte_list_append_text(line, ", ");
+        if (status == MT_OK) status = mt_results_append_number(line, choosing->scores[i].log_likelihood);
+    }
+    if (status == MT_OK) status = mt_byte_list_append_text(line, "], \"greedy\": [");
+    for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
+        if (i > 0) status = mt_byte_list_append_text(line, ", ");
+        if (status == MT_OK)
+            status = mt_byte_list_append_text(line, choosing->scores[i].greedy ? "true" : "false");
+    }
+    return status == MT_OK ? mt_byte_list_append_text(line, "]") : status;
+}
+
 static enum mt_status append_outcome(struct mt_byte_list *line, const struct mt_outcome *outcome)
 {
     char counts[96];
@@ -269,21 +226,6 @@ static enum mt_status append_outcome(struct mt_byte_list *line, const struct mt_
     (void)snprintf(counts, sizeof counts, ", \"tries\": %lld, \"passed\": %lld}\n", (long long)outcome->tries,
                    (long long)outcome->passed);
     return status == MT_OK ? mt_byte_list_append_text(line, counts) : status;
-}
-
-/* One write per line, so that at most the last line of a killed process is torn. */
-static enum mt_status write_line(struct mt_results *results)
-{
-    size_t done = 0;
-    while (done < results->line.count) {
-        ssize_t wrote = write(results->descriptor, results->line.data + done, results->line.count - done);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return fail_io(results, "write to it");
-        done += (size_t)wrote;
-    }
-    results->unsynced++;
-    bool due = results->unsynced >= SYNC_RECORDS || mt_clock_seconds() - results->synced > SYNC_SECONDS;
-    return due ? sync_now(results) : MT_OK;
 }
 
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record)
@@ -299,11 +241,13 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
         struct mt_text hash = {.text = digest.digits, .bytes = MT_DIGEST_DIGITS};
         status = append_named(line, ", \"prompt_hash\": ", hash);
     }
+    if (status == MT_OK) status = append_named(line, ", \"prompt\": ", record->prompt);
     if (status == MT_OK) status = append_named(line, ", \"target\": ", record->target);
     if (status == MT_OK) status = append_texts(line, ", \"resps\": [", record->answers, record->count);
     if (status == MT_OK) status = append_texts(line, ", \"filtered_resps\": [", record->found, record->count);
+    if (status == MT_OK && record->choosing != NULL) status = append_choices(line, record->choosing);
     if (status == MT_OK) status = append_outcome(line, &record->outcome);
-    if (status == MT_OK) status = write_line(results);
+    if (status == MT_OK) status = mt_line_file_append(&results->file, line);
     if (status == MT_OK)
         status = remember(results, key_of_digits(record->id, digest.digits), &record->outcome);
     return status;

@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
+#include "eval/answerer.h"
 #include "eval/metric.h"
-#include "eval/prompt.h"
 
 struct mt_results; // opaque
 
@@ -18,6 +18,9 @@ enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct 
 
 /* Brings everything to the disk and closes; NULL is allowed. What was open is freed whatever happens. */
 enum mt_status mt_results_close(struct mt_results *results);
+
+/* True when nothing was done before. */
+bool mt_results_empty(const struct mt_results *results);
 
 /* The outcome of a sample done before; false: it was not, or with another prompt. */
 bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
@@ -31,12 +34,13 @@ struct mt_result_record {
     const struct mt_text *answers; // [count], as the model gave them
     const struct mt_text *found;   // [count], what was extracted
     size_t count;
+    const struct mt_choice_question *choosing; // with its scores; NULL: the answers were written
     struct mt_outcome outcome;
 };
 
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record);
 
-/* Appends a quoted, escaped JSON string; what is not UTF-8 becomes U+FFFD. */
+/* Appends a quoted, escaped JSON string; what is not UTF-8 becomes U+FFFD, and so does NUL. */
 enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text text);
 
 /* Appends a number that reads back as it is; what is not finite as null. */

@@ -1,279 +1,174 @@
-/* Tasks, batches, answers. */
+/* Tasks from their first sample to their figures. */
 #include "eval/runner.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/progress.h"
-#include "eval/grade.h"
-#include "eval/results.h"
+#include "eval/agreement.h"
+#include "eval/runner_parts.h"
 
-#define PATH_BYTES   4096
-#define MOST_BATCH   4096
-#define MOST_ANSWERS 1000000 // of one batch
+#define PATH_BYTES 4096
 
-/* One task in progress. */
-struct run {
-    struct mt_context *ctx;
-    const struct mt_eval_options *options;
-    const struct mt_task *task;
-    struct mt_task_data *data;
-    struct mt_grader grader;
-    struct mt_results *file;
-    struct mt_outcome *outcomes; // [outcome_capacity]
-    size_t outcome_count, outcome_capacity;
-    // A batch: samples that wait for their answers.
-    struct mt_sample *samples; // [batch]
-    size_t *numbers;           // [batch]
-    struct mt_question *questions;
-    struct mt_byte_list *answers; // [batch · samples]
-    struct mt_byte_list *found;   // the same
-    struct mt_text *texts;        // [2 · samples]
-    size_t batch, waiting, answer_count;
-    size_t kept;
-    struct mt_progress progress;
-};
-
-static struct mt_text text_of(const struct mt_byte_list *list)
+struct mt_text eval_text_of(const struct mt_byte_list *list)
 {
     return (struct mt_text){.text = list->count > 0 ? (const char *)list->data : "", .bytes = list->count};
 }
 
-static enum mt_status add_outcome(struct run *run, const struct mt_outcome *outcome)
+enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const struct mt_outcome *outcome)
 {
-    void *memory = run->outcomes;
-    enum mt_status status = mt_list_reserve(run->ctx, &memory, &run->outcome_capacity, sizeof *run->outcomes,
-                                            run->outcome_count + 1);
-    run->outcomes = memory;
-    if (status == MT_OK) run->outcomes[run->outcome_count++] = *outcome;
-    return status;
-}
-
-// ------------------------------------------------------------------ judging
-
-static enum mt_status record(struct run *run, size_t i, const struct mt_outcome *outcome, size_t count)
-{
-    const struct mt_sample *sample = &run->samples[i];
-    size_t first = i * (size_t)run->task->samples;
-    for (size_t k = 0; k < count; k++) {
-        run->texts[k] = text_of(&run->answers[first + k]);
-        run->texts[count + k] = text_of(&run->found[first + k]);
+    struct eval_batch *batch = &run->batch;
+    const struct mt_sample *sample = &batch->samples[i];
+    size_t first = i * batch->tries;
+    for (size_t k = 0; k < answers; k++) {
+        batch->texts[k] = eval_text_of(&batch->answers[first + k]);
+        batch->texts[answers + k] = eval_text_of(&batch->found[first + k]);
     }
-    struct mt_result_record line = {.number = run->numbers[i],
+    struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
-                                    .prompt = text_of(&sample->prompt),
-                                    .target = text_of(&sample->answer),
-                                    .answers = run->texts,
-                                    .found = run->texts + count,
-                                    .count = count,
+                                    .prompt = eval_text_of(&sample->prompt),
+                                    .target = eval_text_of(&sample->answer),
+                                    .answers = batch->texts,
+                                    .found = batch->texts + answers,
+                                    .count = answers,
+                                    .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .outcome = *outcome};
     enum mt_status status = mt_results_add(run->file, &line);
-    return status == MT_OK ? add_outcome(run, outcome) : status;
-}
-
-/* All answers to one question: the first one's score counts, all count for pass@k. */
-static enum mt_status judge_written(struct run *run, size_t i)
-{
-    struct mt_outcome total = {0};
-    size_t samples = (size_t)run->task->samples;
-    enum mt_status status = MT_OK;
-    for (size_t k = 0; k < samples && status == MT_OK; k++) {
-        struct mt_byte_list *answer = &run->answers[i * samples + k];
-        struct mt_outcome one;
-        status = mt_grade(&run->grader, &run->samples[i], answer->count > 0 ? (const char *)answer->data : "",
-                          answer->count, &run->found[i * samples + k], &one);
-        if (k == 0) total = one;
-        if (k > 0) total.passed += one.passed;
-    }
-    total.tries = (int64_t)samples;
-    return status == MT_OK ? record(run, i, &total, samples) : status;
-}
-
-static enum mt_status ask_to_write(struct run *run)
-{
-    const struct mt_answer_options options = {.max_tokens = run->task->max_tokens,
-                                              .stop = run->task->stop,
-                                              .samples = run->task->samples,
-                                              .seed = run->task->seed};
-    for (size_t i = 0; i < run->waiting; i++) {
-        run->questions[i] = (struct mt_question){
-            .task = run->task->name, .id = run->samples[i].id, .prompt = text_of(&run->samples[i].prompt)};
-    }
-    for (size_t i = 0; i < run->answer_count; i++) run->answers[i].count = 0;
-    const struct mt_answerer *answerer = run->options->answerer;
-    enum mt_status status =
-        answerer->generate(answerer->self, run->questions, run->waiting, &options, run->answers);
-    for (size_t i = 0; i < run->waiting && status == MT_OK; i++) status = judge_written(run, i);
-    return status;
-}
-
-/* The choice with the highest log-likelihood of sample i. */
-static enum mt_status choose(struct run *run, size_t i)
-{
-    const struct mt_answerer *answerer = run->options->answerer;
-    const struct mt_sample *sample = &run->samples[i];
-    struct mt_scoring requests[MT_SAMPLE_MOST_CHOICES];
-    struct mt_byte_list texts[MT_SAMPLE_MOST_CHOICES];
-    double scores[MT_SAMPLE_MOST_CHOICES] = {0};
-    enum mt_status status = MT_OK;
-    for (size_t k = 0; k < sample->choice_count; k++) texts[k] = (struct mt_byte_list){.ctx = run->ctx};
-    for (size_t k = 0; k < sample->choice_count && status == MT_OK; k++) {
-        struct mt_prompt_names names = mt_sample_names(run->task, sample);
-        names.choice = (int)k;
-        status = mt_prompt_render(run->task->continuation, &sample->row, &names, &texts[k]);
-        requests[k] = (struct mt_scoring){.task = run->task->name,
-                                          .id = sample->id,
-                                          .prefix = text_of(&sample->prompt),
-                                          .continuation = text_of(&texts[k])};
-    }
-    if (status == MT_OK) status = answerer->score(answerer->self, requests, sample->choice_count, scores);
-    int best = -1;
-    for (size_t k = 0; k < sample->choice_count; k++) {
-        if (!isnan(scores[k]) && (best < 0 || scores[k] > scores[best])) best = (int)k;
-    }
-    struct mt_outcome outcome;
-    mt_grade_choice(sample, best, &outcome);
-    size_t slot = i * (size_t)run->task->samples;
-    run->answers[slot].count = run->found[slot].count = 0;
-    if (status == MT_OK && best >= 0)
-        status = mt_byte_list_append(&run->answers[slot], texts[best].data, texts[best].count);
-    if (status == MT_OK) status = record(run, i, &outcome, 1);
-    for (size_t k = 0; k < sample->choice_count; k++) mt_byte_list_free(&texts[k]);
-    return status;
-}
-
-static enum mt_status ask(struct run *run)
-{
-    const struct mt_answerer *answerer = run->options->answerer;
-    enum mt_status status = MT_OK;
-    if (run->waiting == 0) return MT_OK;
-    if (run->task->kind == MT_TASK_CHOOSE && answerer->score != NULL) {
-        for (size_t i = 0; i < run->waiting && status == MT_OK; i++) status = choose(run, i);
-    } else if (answerer->generate != NULL) {
-        status = ask_to_write(run);
-    } else {
-        status =
-            mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s wants answers in writing, which %s cannot give",
-                    run->task->name, answerer->name);
-    }
-    run->waiting = 0;
-    mt_progress_update(&run->progress, (int64_t)run->outcome_count);
-    return status;
+    if (status != MT_OK) return status;
+    run->outcomes[batch->numbers[i]] = *outcome;
+    run->done[batch->numbers[i]] = true;
+    run->done_count++;
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ one task
 
-static enum mt_status open_batch(struct run *run)
+static enum mt_status open_run(struct eval_run *run)
 {
-    size_t samples = (size_t)run->task->samples;
-    size_t batch = run->options->answerer->batch;
-    if (batch < 1) batch = 1;
-    if (batch > MOST_BATCH) batch = MOST_BATCH;
-    while (batch > 1 && batch * samples > MOST_ANSWERS) batch /= 2;
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(run->ctx, batch, sizeof *run->samples, &memory);
-    if (status != MT_OK) return status;
-    run->samples = memory;
-    run->batch = batch;
-    for (size_t i = 0; i < batch; i++) mt_sample_init(run->ctx, &run->samples[i]);
-    status = mt_allocate_array(run->ctx, batch, sizeof *run->numbers, &memory);
-    if (status != MT_OK) return status;
-    run->numbers = memory;
-    status = mt_allocate_array(run->ctx, batch, sizeof *run->questions, &memory);
-    if (status != MT_OK) return status;
-    run->questions = memory;
-    status = mt_allocate_array(run->ctx, 2 * samples, sizeof *run->texts, &memory);
-    if (status != MT_OK) return status;
-    run->texts = memory;
-    status = mt_allocate_array(run->ctx, 2 * batch * samples, sizeof *run->answers, &memory);
-    if (status != MT_OK) return status;
-    run->answers = memory;
-    run->answer_count = batch * samples;
-    run->found = run->answers + run->answer_count;
-    for (size_t i = 0; i < 2 * run->answer_count; i++) run->answers[i].ctx = run->ctx;
-    return MT_OK;
-}
-
-static void close_batch(struct run *run)
-{
-    size_t samples = (size_t)run->task->samples;
-    for (size_t i = 0; i < 2 * run->answer_count; i++) mt_byte_list_free(&run->answers[i]);
-    mt_release(run->ctx, run->answers, 2 * run->answer_count * sizeof *run->answers);
-    mt_release(run->ctx, run->texts, 2 * samples * sizeof *run->texts);
-    mt_release(run->ctx, run->questions, run->batch * sizeof *run->questions);
-    mt_release(run->ctx, run->numbers, run->batch * sizeof *run->numbers);
-    for (size_t i = 0; run->samples != NULL && i < run->batch; i++) mt_sample_free(&run->samples[i]);
-    mt_release(run->ctx, run->samples, run->batch * sizeof *run->samples);
-}
-
-static enum mt_status open_run(struct run *run)
-{
+    const struct mt_eval_options *options = run->options;
     char path[PATH_BYTES];
-    int written = snprintf(path, sizeof path, "%s/samples_%s.jsonl", run->options->out, run->task->name);
+    void *outcomes = NULL;
+    void *done = NULL;
+    int written = snprintf(path, sizeof path, "%s/samples_%s.jsonl", options->out, run->task->name);
     if (written < 0 || (size_t)written >= sizeof path)
         return mt_fail(run->ctx, MT_ERR_USAGE, "the path of the results is too long");
-    enum mt_status status = mt_task_data_open(run->ctx, run->task, run->options->data, &run->data);
-    if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, run->options->judge, &run->grader);
+    enum mt_status status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
+    if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, options->judge, &run->grader);
     if (status == MT_OK) status = mt_results_open(run->ctx, path, &run->file);
-    return status == MT_OK ? open_batch(run) : status;
+    if (status != MT_OK) return status;
+    run->count = mt_task_data_count(run->data);
+    if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
+    status = mt_allocate_array(run->ctx, run->count, sizeof *run->outcomes, &outcomes);
+    run->outcomes = outcomes;
+    if (status == MT_OK) status = mt_allocate_array(run->ctx, run->count, sizeof *run->done, &done);
+    run->done = done;
+    return status == MT_OK ? eval_batch_open(run) : status;
 }
 
-/* Every sample in order: done before, or into the batch. */
-static enum mt_status go_through(struct run *run, size_t count)
+static enum mt_status close_run(struct eval_run *run)
+{
+    enum mt_status status = mt_results_close(run->file);
+    eval_batch_free(run);
+    mt_release(run->ctx, run->outcomes, run->count * sizeof *run->outcomes);
+    mt_release(run->ctx, run->done, run->count * sizeof *run->done);
+    mt_grader_free(&run->grader);
+    mt_task_data_close(run->data);
+    return status;
+}
+
+/* Samples that are in the file already. Looked for first, so that the time left is that of the others. */
+static enum mt_status keep_old(struct eval_run *run)
 {
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < count && status == MT_OK; i++) {
-        struct mt_sample *sample = &run->samples[run->waiting];
+    int64_t tries = run->chooses ? 1 : run->task->samples;
+    if (mt_results_empty(run->file)) return MT_OK;
+    for (size_t i = 0; i < run->count && status == MT_OK; i++) {
+        struct mt_sample *sample = &run->batch.samples[0];
         struct mt_outcome outcome;
         status = mt_task_data_sample(run->data, i, sample);
         if (status != MT_OK) break;
-        if (mt_results_find(run->file, sample->id, text_of(&sample->prompt), &outcome)) {
-            run->kept++;
-            status = add_outcome(run, &outcome);
-            continue;
-        }
-        run->numbers[run->waiting++] = i;
-        if (run->waiting == run->batch) status = ask(run);
+        bool found = mt_results_find(run->file, sample->id, eval_text_of(&sample->prompt), &outcome);
+        if (!found || outcome.tries != tries) continue;
+        run->outcomes[i] = outcome;
+        run->done[i] = true;
+        run->kept++;
+        run->done_count++;
     }
-    return status == MT_OK ? ask(run) : status;
+    return status;
+}
+
+static enum mt_status go_through(struct eval_run *run)
+{
+    struct eval_batch *batch = &run->batch;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < run->count && status == MT_OK && !run->stopped; i++) {
+        if (run->done[i]) continue;
+        status = mt_task_data_sample(run->data, i, &batch->samples[batch->count]);
+        if (status != MT_OK) break;
+        batch->numbers[batch->count++] = i;
+        if (batch->count == batch->capacity) status = eval_batch_ask(run);
+    }
+    return status == MT_OK && !run->stopped ? eval_batch_ask(run) : status;
+}
+
+static enum mt_status run_samples(struct eval_run *run)
+{
+    const struct mt_task_watcher *watcher = run->options->watcher;
+    enum mt_status status = keep_old(run);
+    if (status == MT_OK && watcher != NULL) status = watcher->began(watcher->self, run->task);
+    if (status != MT_OK) return status;
+    const struct mt_progress_options shown = {.stream = run->options->terminal,
+                                              .label = run->task->name,
+                                              .unit = "samples",
+                                              .total = (int64_t)run->count,
+                                              .done = (int64_t)run->kept};
+    run->start = mt_clock_seconds();
+    mt_progress_start(&run->progress, &shown);
+    status = go_through(run);
+    mt_progress_update(&run->progress, (int64_t)run->done_count);
+    mt_progress_finish(&run->progress);
+    return status;
 }
 
 static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_options *options,
                                const struct mt_task *task, struct mt_task_result *result)
 {
-    struct run run = {.ctx = ctx, .options = options, .task = task};
-    *result = (struct mt_task_result){.task = task};
+    struct eval_run run = {.ctx = ctx, .options = options, .task = task};
+    run.chooses = task->kind == MT_TASK_CHOOSE && options->answerer->score != NULL;
     if (options->skip_missing && !mt_task_data_exists(task, options->data)) {
         result->skipped = true;
         return MT_OK;
     }
     enum mt_status status = open_run(&run);
+    if (status == MT_OK) status = run_samples(&run);
     if (status == MT_OK) {
-        size_t count = mt_task_data_count(run.data);
-        result->total = count;
-        if (options->limit > 0 && (uint64_t)options->limit < count) count = (size_t)options->limit;
-        const struct mt_progress_options shown = {
-            .stream = options->terminal, .label = task->name, .unit = "samples", .total = (int64_t)count};
-        mt_progress_start(&run.progress, &shown);
-        status = go_through(&run, count);
-        mt_progress_update(&run.progress, (int64_t)run.outcome_count);
-        mt_progress_finish(&run.progress);
+        result->total = mt_task_data_count(run.data);
+        result->done = run.done_count;
+        result->kept = run.kept;
+        result->stopped = run.done_count < run.count;
     }
-    result->done = run.outcome_count;
-    result->kept = run.kept;
-    for (size_t i = 0; i < task->metric_count && status == MT_OK; i++) {
-        status = mt_metric_compute(ctx, task->metrics[i], task->pass_k, run.outcomes, run.outcome_count,
+    for (size_t i = 0; i < task->metric_count && status == MT_OK && !result->stopped; i++) {
+        status = mt_metric_compute(ctx, task->metrics[i], mt_task_metric_k(task, i), run.outcomes, run.count,
                                    &result->metrics[i]);
     }
-    enum mt_status closed = mt_results_close(run.file);
-    if (status == MT_OK) status = closed;
-    close_batch(&run);
-    mt_release(ctx, run.outcomes, run.outcome_capacity * sizeof *run.outcomes);
-    mt_grader_free(&run.grader);
-    mt_task_data_close(run.data);
-    return status;
+    if (status == MT_OK && options->watcher != NULL)
+        status = options->watcher->ended(options->watcher->self, result);
+    enum mt_status closed = close_run(&run);
+    return status == MT_OK ? closed : status;
+}
+
+/* One line: a family may lack most of its tasks. */
+static void warn_of_missing(const struct mt_eval_options *options, const struct mt_task_result *results)
+{
+    size_t missing = 0;
+    const char *first = "";
+    for (size_t i = 0; i < options->task_count; i++) {
+        if (!results[i].skipped) continue;
+        if (missing == 0) first = options->tasks[i].name;
+        missing++;
+    }
+    if (missing == 1) mt_log_warning(options->log, "task %s: no data, left out", first);
+    if (missing > 1)
+        mt_log_warning(options->log, "%zu tasks have no data and are left out: %s, ...", missing, first);
 }
 
 enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
@@ -281,11 +176,18 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
 {
     double start = mt_clock_seconds();
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < options->task_count && status == MT_OK; i++) {
-        status = run_task(ctx, options, &options->tasks[i], &results[i]);
-        if (status == MT_OK && results[i].skipped)
-            mt_log_warning(options->log, "task %s: no data, left out", options->tasks[i].name);
+    bool stopped = false;
+    for (size_t i = 0; i < options->task_count; i++) {
+        results[i] =
+            (struct mt_task_result){.task = &options->tasks[i], .stopped = true, .max_vio = (double)NAN};
     }
-    if (status == MT_OK) status = mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
-    return status;
+    for (size_t i = 0; i < options->task_count && status == MT_OK && !stopped; i++) {
+        results[i].stopped = false;
+        status = run_task(ctx, options, &options->tasks[i], &results[i]);
+        stopped = results[i].stopped;
+    }
+    if (status == MT_OK) warn_of_missing(options, results);
+    if (status != MT_OK || stopped) return status;
+    status = mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
+    return status == MT_OK ? mt_agreement_refresh(ctx, options->out) : status;
 }

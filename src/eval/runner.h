@@ -1,6 +1,6 @@
 /*
  * Going through tasks with an answerer: questions in batches, answers judged and written as they come,
- * figures at the end. A run that was killed goes on where it was.
+ * figures at the end. A run that was killed or stopped goes on where it was.
  */
 #ifndef MT_EVAL_RUNNER_H
 #define MT_EVAL_RUNNER_H
@@ -11,29 +11,44 @@
 #include "eval/answerer.h"
 #include "eval/task.h"
 
+struct mt_task_result {
+    const struct mt_task *task;
+    bool skipped; // no data
+    bool stopped; // before all of its samples were done
+    size_t total; // samples there are
+    size_t done;  // of them asked, now or before
+    size_t kept;  // of those, done before
+    struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
+    double max_vio; // how unevenly experts were used, if somebody watched; else NaN
+};
+
+/* Told of every task before its first question and after its last answer; `ended` may add to the result. */
+struct mt_task_watcher {
+    void *self; // borrowed
+    enum mt_status (*began)(void *self, const struct mt_task *task);
+    enum mt_status (*ended)(void *self, struct mt_task_result *result);
+};
+
 struct mt_eval_options {
     const struct mt_task *tasks;
     size_t task_count;
     const char *data; // folder of data
     const char *out;  // folder for samples_TASK.jsonl and results.json; must exist
     const struct mt_answerer *answerer;
-    const struct mt_code_judge *judge; // NULL: tasks of programs are refused
-    int64_t limit;                     // samples of a task at most; 0: all
-    bool skip_missing;                 // tasks without data are left out, not refused
-    FILE *terminal;                    // progress; NULL: none
-    const struct mt_log *log;          // NULL: silent
+    const struct mt_code_judge *judge;     // NULL: tasks of programs are refused
+    const struct mt_task_watcher *watcher; // NULL: none
+    int64_t limit;                         // samples of a task at most; 0: all
+    bool skip_missing;                     // tasks without data are left out, not refused
+    bool (*stop)(void *self);              // asked often; true: stop. NULL: never
+    void *stop_self;                       // borrowed; handed to `stop`
+    FILE *terminal;                        // progress; NULL: none
+    const struct mt_log *log;              // NULL: silent
 };
 
-struct mt_task_result {
-    const struct mt_task *task;
-    bool skipped; // no data
-    size_t total; // samples there are
-    size_t done;  // of them asked, now or before
-    size_t kept;  // of those, done before
-    struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
-};
-
-/* Runs all tasks and writes the summary. `results` is [task_count], the caller's. */
+/*
+ * Runs all tasks and writes the summary. `results` is [task_count], the caller's. After a stop that is MT_OK,
+ * too: what was finished is kept, `stopped` marks what is not, and there is no summary.
+ */
 enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
                            struct mt_task_result *results);
 

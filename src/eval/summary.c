@@ -35,7 +35,7 @@ const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char
 {
     enum mt_metric_kind kind = task->metrics[metric];
     if (kind == MT_METRIC_PASS) {
-        (void)snprintf(text, bytes, "pass@%lld", (long long)task->pass_k);
+        (void)snprintf(text, bytes, "pass@%lld", (long long)mt_task_metric_k(task, metric));
     } else {
         (void)snprintf(text, bytes, "%s", mt_metric_name(kind));
     }
@@ -79,6 +79,10 @@ static void put_task(struct writer *writer, const struct mt_task_result *result)
         put(writer, ", ");
         put_number(writer, metric->high);
         put(writer, "]");
+    }
+    if (!isnan(result->max_vio)) {
+        put(writer, ", \"max_vio,none\": ");
+        put_number(writer, result->max_vio);
     }
     put(writer, "}");
 }

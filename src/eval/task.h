@@ -74,7 +74,7 @@ struct mt_task {
     const char *program; // of CODE: a template with {completion}
     enum mt_metric_kind metrics[MT_TASK_MOST_METRICS];
     size_t metric_count;
-    int64_t pass_k; // of pass@k
+    int64_t pass_k; // of pass@k; see mt_task_metric_k
     int64_t few_shot;
     const char *few_shot_data; // NULL: none
     const char *few_shot_rows; // as `rows`
@@ -108,6 +108,15 @@ struct mt_task_list {
  */
 enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const char *name,
                                struct mt_arena *arena, struct mt_task_list *list);
+
+/*
+ * Asks for so many answers to each question of a task that has the metric pass, and for pass@1 and pass@k of
+ * them. False: the task has not, and is left as it is.
+ */
+bool mt_task_take_samples(struct mt_task *task, int64_t samples, int64_t k);
+
+/* k of a metric that is pass@k: pass_k, and 1 where another pass follows. */
+int64_t mt_task_metric_k(const struct mt_task *task, size_t metric);
 
 const char *mt_domain_name(enum mt_task_domain domain);
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/exact.h"
 #include "formats/dataset_parts.h"
 
 // ------------------------------------------------------------------ walking through a document
@@ -156,20 +157,14 @@ enum mt_status mt_json_rows_finish(struct mt_dataset *dataset, struct mt_row_wal
 static enum mt_status store_scalar(struct mt_row *row, const struct mt_json_node *node,
                                    struct mt_row_field *field)
 {
-    char text[64];
+    char text[MT_EXACT_BYTES];
     const json_t *value = node->value;
     switch (mt_json_kind(node)) {
     case MT_JSON_BOOL: (void)snprintf(text, sizeof text, json_is_true(value) ? "true" : "false"); break;
     case MT_JSON_INTEGER:
         (void)snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
         break;
-    case MT_JSON_REAL: {
-        // The shortest of the usual lengths that says the same number.
-        double number = json_real_value(value);
-        (void)snprintf(text, sizeof text, "%.15g", number);
-        if (strtod(text, NULL) != number) (void)snprintf(text, sizeof text, "%.17g", number);
-        break;
-    }
+    case MT_JSON_REAL: (void)mt_exact_text(json_real_value(value), text); break;
     default: text[0] = '\0'; break; // null: an empty text
     }
     size_t start = row->storage.count;

@@ -32,7 +32,7 @@ static enum mt_status take_memory(struct mt_engine *engine)
     size_t slots = (size_t)engine->slots;
     size_t tokens = (size_t)engine->tokens;
     size_t positions = (size_t)engine->positions;
-    void *memory[8] = {NULL};
+    void *memory[9] = {NULL};
     enum mt_status status = mt_allocate_array(ctx, slots, sizeof *engine->slot, &memory[0]);
     engine->slot = memory[0];
     if (status == MT_OK) status = mt_allocate_array(ctx, slots, positions * sizeof(int32_t), &memory[1]);
@@ -49,6 +49,8 @@ static enum mt_status take_memory(struct mt_engine *engine)
     engine->wanted = memory[6];
     if (status == MT_OK) status = mt_allocate_array(ctx, tokens, sizeof *engine->row, &memory[7]);
     engine->row = memory[7];
+    if (status == MT_OK) status = mt_allocate_array(ctx, tokens, sizeof *engine->is_new, &memory[8]);
+    engine->is_new = memory[8];
     for (int64_t i = 0; status == MT_OK && i < engine->slots; i++)
         engine->slot[i].ids = engine->slot_ids + i * engine->positions;
     return status;
@@ -116,6 +118,7 @@ void mt_engine_destroy(struct mt_engine *engine)
     mt_release(ctx, engine->fed, slots * sizeof *engine->fed);
     mt_release(ctx, engine->wanted, tokens * sizeof *engine->wanted);
     mt_release(ctx, engine->row, tokens * sizeof *engine->row);
+    mt_release(ctx, engine->is_new, tokens * sizeof *engine->is_new);
     mt_release(ctx, engine->line, engine->line_capacity * sizeof *engine->line);
     mt_release(ctx, engine, sizeof *engine);
 }
@@ -236,6 +239,8 @@ static void add_to_batch(struct mt_engine *engine, int64_t number, int64_t token
     memcpy(engine->ids + first, slot->ids + slot->done, (size_t)tokens * sizeof *engine->ids);
     for (int64_t i = 0; i < tokens; i++) {
         int64_t position = slot->done + i;
+        engine->is_new[first + i] = position >= slot->seen;
+        if (position < slot->seen) engine->all_new = false;
         if (position < slot->first_wanted) continue;
         engine->wanted[engine->wanted_count] = (int32_t)(first + i);
         engine->row[engine->wanted_count++] =
@@ -254,6 +259,7 @@ static void fill_batch(struct mt_engine *engine)
     engine->sequences = 0;
     engine->batch_tokens = 0;
     engine->wanted_count = 0;
+    engine->all_new = true;
     memset(engine->fed, 0, (size_t)engine->slots * sizeof *engine->fed);
     for (int64_t i = 0; i < engine->slots; i++) {
         if (computes(&engine->slot[i]) && next_piece(engine, &engine->slot[i]) == 1)
@@ -276,6 +282,7 @@ static void move_on(struct mt_engine *engine)
     for (int64_t i = 0; i < engine->slots; i++) {
         struct engine_slot *slot = &engine->slot[i];
         slot->done += engine->fed[i];
+        if (slot->seen < slot->done) slot->seen = slot->done;
         if (slot->use != SLOT_GENERATION || slot->generated == 0)
             engine->counts.prompt_tokens += engine->fed[i];
     }
@@ -337,6 +344,19 @@ enum mt_status mt_engine_step(struct mt_engine *engine, bool *working)
     if (engine->sequences == 0) return MT_OK;
     *working = true;
     return compute(engine);
+}
+
+void mt_engine_forget(struct mt_engine *engine)
+{
+    for (int64_t i = 0; i < engine->slots; i++) engine_free(engine, i);
+    engine->line_count = 0;
+    engine->line_first = 0;
+    engine->active = 0;
+}
+
+const int32_t *mt_engine_new_tokens(const struct mt_engine *engine)
+{
+    return engine->all_new ? NULL : engine->is_new;
 }
 
 size_t mt_engine_requests(const struct mt_engine *engine)

@@ -82,6 +82,16 @@ enum mt_status mt_engine_add_scoring(struct mt_engine *engine, const struct mt_s
 /* Computes one batch. *working is false when there was nothing to do. */
 enum mt_status mt_engine_step(struct mt_engine *engine, bool *working);
 
+/* Drops all requests, which then hear no more. */
+void mt_engine_forget(struct mt_engine *engine);
+
+/*
+ * Within a step, for an observer of the model: of each token of the batch at hand, 1, or 0 where the same
+ * token of the same request was computed before (continuations beside each other, LongRoPE's edge). NULL:
+ * none was.
+ */
+const int32_t *mt_engine_new_tokens(const struct mt_engine *engine);
+
 /* Requests that are waiting or being computed. */
 size_t mt_engine_requests(const struct mt_engine *engine);
 

@@ -17,6 +17,7 @@ struct engine_slot {
     int32_t *ids;         // [positions]: the tokens so far
     int64_t count;        // of them
     int64_t done;         // of them, in the cache
+    int64_t seen;         // of them, computed at some time for this request
     int64_t first_wanted; // position of the first token whose logits are wanted
 
     const struct mt_generation *generation; // borrowed
@@ -29,6 +30,7 @@ struct engine_slot {
     size_t next_shared, next_alone;
     size_t shared_left; // not finished
     size_t alone_left;
+    bool prefix_seen; // some continuation has been begun
 };
 
 /* A request in line. */
@@ -64,6 +66,8 @@ struct mt_engine {
     int32_t *fed;                      // [slots]: tokens each slot has in it
     int32_t *wanted;                   // [tokens]: rows of the batch
     struct engine_row *row;            // [tokens]: what each of those is
+    int32_t *is_new;                   // [tokens]: 0 where a token was computed before
+    bool all_new;
     int64_t sequences, batch_tokens, wanted_count;
     // logits of some rows at a time
     int64_t logit_rows;
@@ -75,6 +79,9 @@ struct mt_engine {
 
 /* A slot that is free, or -1. */
 int64_t engine_free_slot(const struct mt_engine *engine);
+
+/* Whatever was in a slot is not any more. */
+void engine_free(struct mt_engine *engine, int64_t slot);
 
 /* Puts a request into a free slot. */
 void engine_start_generation(struct mt_engine *engine, int64_t slot, const struct mt_generation *generation);

@@ -18,6 +18,11 @@ static void clear(struct engine_slot *slot, enum slot_use use)
     *slot = (struct engine_slot){.use = use, .ids = slot->ids};
 }
 
+void engine_free(struct mt_engine *engine, int64_t slot)
+{
+    clear(&engine->slot[slot], SLOT_FREE);
+}
+
 static void append(struct engine_slot *slot, const int32_t *ids, int64_t count)
 {
     memcpy(slot->ids + slot->count, ids, (size_t)count * sizeof *ids);
@@ -174,6 +179,9 @@ static enum mt_status start_continuation(struct mt_engine *engine, int64_t home,
     append(s, scoring->ids, scoring->count);
     append(s, continuation->ids, continuation->count - 1);
     s->done = alone ? 0 : scoring->count;
+    // A prefix that is computed again for a later continuation was seen with the first.
+    s->seen = alone && !engine->slot[home].prefix_seen ? 0 : scoring->count;
+    engine->slot[home].prefix_seen = true;
     s->first_wanted = alone ? scoring->count - 1 : scoring->count;
     return MT_OK;
 }
@@ -249,6 +257,7 @@ enum mt_status engine_finish_tokens(struct mt_engine *engine, int64_t slot)
             if (!is_alone(engine, s->scoring, i) && s->scoring->continuation[i].count == 1) s->shared_left--;
         }
         s->use = SLOT_HELD;
+        s->prefix_seen = true;
         return finish_scoring(engine, home);
     }
     if (is_alone(engine, s->scoring, s->continuation)) {

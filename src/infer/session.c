@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "model/adapter.h"
-#include "train/special_ids.h"
+#include "text/special_ids.h"
 
 #define CONTEXT_TOKENS 4096
 #define MOST_MESSAGES  4096
@@ -64,8 +64,7 @@ static enum mt_status add_stop(struct mt_session *session, int64_t id)
 }
 
 /* What ends a text: generation_config.json's list, or where it has none config.json's; and the eos token. */
-static enum mt_status find_stops(struct mt_session *session, const char *directory,
-                                 const struct mt_special_ids *special)
+static enum mt_status find_stops(struct mt_session *session, const char *directory)
 {
     char path[4096];
     const struct mt_hf_config *config = mt_model_description(session->model)->config;
@@ -79,31 +78,30 @@ static enum mt_status find_stops(struct mt_session *session, const char *directo
     const int64_t *eos = listed ? session->generation.eos : config->eos;
     size_t count = listed ? session->generation.eos_count : config->eos_count;
     for (size_t i = 0; status == MT_OK && i < count; i++) status = add_stop(session, eos[i]);
-    return status == MT_OK ? add_stop(session, special->eos) : status;
+    return status == MT_OK ? add_stop(session, session->special.eos) : status;
 }
 
 static enum mt_status open_texts(struct mt_session *session, const struct mt_session_options *options)
 {
     struct mt_context *ctx = session->ctx;
-    struct mt_special_ids special = {0};
     const struct mt_hf_config *config = mt_model_description(session->model)->config;
     enum mt_status status = mt_tokenizer_load(ctx, options->directory, &session->tokenizer);
     if (status == MT_OK) status = mt_token_scratch_create(ctx, session->tokenizer, &session->scratch);
     if (status == MT_OK)
-        status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &special);
-    if (status == MT_OK) status = find_stops(session, options->directory, &special);
+        status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &session->special);
+    if (status == MT_OK) status = find_stops(session, options->directory);
     if (status != MT_OK || options->template_name == NULL) return status;
     status = mt_chat_template_read(ctx, options->templates, options->template_name, &session->template);
     if (status != MT_OK) return status;
     const struct mt_example_options example = {
-        .tokenizer = session->tokenizer, .template = session->template, .special = special};
+        .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
     return mt_example_maker_create(ctx, &example, &session->maker);
 }
 
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session)
 {
-    *session = (struct mt_session){.ctx = ctx, .stop_ids = {.ctx = ctx}};
+    *session = (struct mt_session){.ctx = ctx, .stop_ids = {.ctx = ctx}, .slots = options->slots};
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);

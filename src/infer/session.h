@@ -8,7 +8,7 @@
 #include "formats/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
-#include "train/example.h"
+#include "text/example.h"
 
 struct mt_session_options {
     const char *directory;     // the model's
@@ -32,7 +32,9 @@ struct mt_session {
     struct mt_example_maker *maker;     // NULL without a template
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
+    struct mt_special_ids special;
     struct mt_id_list stop_ids; // every id that ends a text
+    int64_t slots;
     int64_t context;
 };
 

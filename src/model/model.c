@@ -672,6 +672,11 @@ const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t 
     return kept && model->params.layer[layer].moe ? &model->transformer.layer[layer].moe.record : NULL;
 }
 
+void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer)
+{
+    model->transformer.pass.observer = observer != NULL ? *observer : (struct mt_layer_observer){0};
+}
+
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits)
 {
     const struct mt_transformer *t = &model->transformer;

@@ -104,6 +104,12 @@ const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
                                         int64_t layer); // [T,d] leaving the layer
 const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t layer); // NULL: a dense layer
 
+/*
+ * From now on the observer sees every MoE layer of every forward while it runs, whatever is kept afterwards;
+ * NULL ends it. It is copied; what it points to must outlive its use.
+ */
+void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer);
+
 /* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. */
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
 

@@ -17,6 +17,16 @@ struct mt_cached_sequence {
     int32_t length; // of the sequence as far as it is known, which is what LongRoPE goes by
 };
 
+/*
+ * Somebody who looks on: called after every MoE layer's forward with its number among the MoE layers, its
+ * record (rows included) and its input [T,d]. Both are the device's memory and last for the call.
+ */
+struct mt_layer_observer {
+    void *self; // borrowed; handed to `look`
+    enum mt_status (*look)(void *self, int moe_layer, const struct mt_routing *record,
+                           const struct mt_tensor *input);
+};
+
 struct mt_pass {
     struct mt_device *device;         // borrowed
     const struct mt_model_desc *desc; // borrowed
@@ -45,6 +55,7 @@ struct mt_pass {
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
     bool measure;                             // gradient norms of the objective's terms
     struct mt_expert_ranks *ranks;            // that share the routed experts; borrowed; NULL: all are here
+    struct mt_layer_observer observer;        // its look is NULL: nobody
 
     bool training; // dropout, jitter, sampling
     uint64_t seed;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "objective/loads.h"
 #include "objective/parts.h"
 
 bool mt_objective_needs_gram(const struct mt_objective *objective)
@@ -134,20 +135,11 @@ static void report_loads(struct mt_objective *objective, int layer)
     struct mt_layer_report *report = &objective->layers[layer].report;
     int experts = objective->shape.experts;
     report->load = layer_numbers(objective->statistics, objective, layer);
-    report->max_violation = 0.0;
-    report->max_violation_code = 0.0;
-    report->load_entropy = 0.0;
-    double total = 0.0;
-    for (int j = 0; j < experts; j++) total += report->load[j];
-    if (total <= 0.0) return;
-    double mean = total / experts;
-    for (int j = 0; j < experts; j++) {
-        double excess = (report->load[j] - mean) / mean;
-        double share = report->load[j] / total;
-        if (excess > report->max_violation) report->max_violation = excess;
-        if (fabs(excess) > report->max_violation_code) report->max_violation_code = fabs(excess);
-        if (share > 0.0) report->load_entropy -= share * log(share);
-    }
+    struct mt_load_figures figures;
+    mt_load_judge(report->load, experts, &figures);
+    report->max_violation = figures.max_violation;
+    report->max_violation_code = figures.max_violation_code;
+    report->load_entropy = figures.entropy;
 }
 
 void mt_objective_set_reduction(struct mt_objective *objective,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exact.h"
 #include "base/nearest.h"
 #include "metier/objective.h"
 
@@ -185,15 +186,6 @@ static void word_at_place(const char *words, int place, char *text, size_t bytes
     (void)snprintf(text, bytes, "%.*s", (int)strcspn(words, "|"), words);
 }
 
-/* The shortest text that gives the same number again. */
-static void number_text(double value, char *text, size_t bytes)
-{
-    for (int digits = 15; digits <= 17; digits++) {
-        (void)snprintf(text, bytes, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) return;
-    }
-}
-
 // ------------------------------------------------------------------ reading
 
 static bool parse_number(const struct key_row *row, const char *text, double *number)
@@ -333,16 +325,19 @@ void mt_objective_key_value(const struct mt_objective_config *config, int index,
     if (index < 0 || index >= ROW_COUNT) return;
     const struct key_row *row = &rows[index];
     uint64_t seed = 0;
+    char digits[MT_EXACT_BYTES];
     switch (row->kind) {
     case KEY_EPSILON:
         if (load_number(row, config) == 0.0) {
             (void)snprintf(text, bytes, "auto");
             return;
         }
-        number_text(load_number(row, config), text, bytes);
+        (void)snprintf(text, bytes, "%s", mt_exact_text(load_number(row, config), digits));
         return;
     case KEY_NUMBER:
-    case KEY_RATIO: number_text(load_number(row, config), text, bytes); return;
+    case KEY_RATIO:
+        (void)snprintf(text, bytes, "%s", mt_exact_text(load_number(row, config), digits));
+        return;
     case KEY_SEED:
         memcpy(&seed, (const char *)config + row->offset, sizeof seed);
         (void)snprintf(text, bytes, "%llu", (unsigned long long)seed);

@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 #include "model/model.h"
-#include "train/example.h"
+#include "text/example.h"
 
 struct mt_batch_source {
     const struct mt_dataset *dataset; // borrowed

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "train/special_ids.h"
+#include "text/special_ids.h"
 
 // ------------------------------------------------------------------ files and their parts
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exact.h"
+
 #include <utf8proc.h>
 
 static void put(struct mt_json_text *text, const char *data, size_t bytes)
@@ -48,17 +50,9 @@ void mt_json_put_close(struct mt_json_text *text, char bracket)
 
 void mt_json_put_number(struct mt_json_text *text, const char *name, double value)
 {
-    char digits[MT_JSON_NUMBER_BYTES];
+    char digits[MT_EXACT_BYTES];
     begin_value(text, name);
-    if (!isfinite(value)) {
-        put_text(text, "null");
-        return;
-    }
-    for (int precision = 15; precision <= 17; precision++) {
-        (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value) break;
-    }
-    put_text(text, digits);
+    put_text(text, isfinite(value) ? mt_exact_text(value, digits) : "null");
 }
 
 void mt_json_put_count(struct mt_json_text *text, const char *name, uint64_t value)

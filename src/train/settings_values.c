@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exact.h"
 #include "formats/printable.h"
 #include "formats/utf8.h"
 #include "train/settings_parts.h"
@@ -262,15 +263,10 @@ enum mt_status mt_settings_store_standard(const struct mt_settings_reader *reade
 
 // ------------------------------------------------------------------ writing
 
-/* The shortest text that gives the same number again. */
 static enum mt_status append_number(double number, struct mt_byte_list *text)
 {
-    char digits[40] = "";
-    for (int precision = 15; precision <= 17; precision++) {
-        (void)snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number) break;
-    }
-    return mt_byte_list_append_text(text, digits);
+    char digits[MT_EXACT_BYTES];
+    return mt_byte_list_append_text(text, mt_exact_text(number, digits));
 }
 
 /* True when a text needs no quotes, be it in a line of its own or within brackets. */

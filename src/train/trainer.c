@@ -275,7 +275,9 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     enum mt_status status = open_data(trainer);
     if (status != MT_OK) return status;
     // From here on there are threads.
-    if (trainer->options.signals) mt_interrupt_begin(&trainer->interrupt, trainer->options.terminal);
+    if (trainer->options.signals)
+        mt_interrupt_begin(&trainer->interrupt, trainer->options.terminal,
+                           "the step at hand is finished and saved");
     status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
     if (status == MT_OK) status = open_optimizer(trainer);

@@ -2,8 +2,8 @@
 #ifndef MT_TRAIN_TRAINER_PARTS_H
 #define MT_TRAIN_TRAINER_PARTS_H
 
+#include "base/interrupt.h"
 #include "train/gradient_sum.h"
-#include "train/interrupt.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/runlog.h"

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "objective/loads.h"
 
 /* Where a layer's numbers lie, as made by the device and as added up: [stride] doubles. */
 struct numbers {
@@ -438,25 +439,6 @@ void mt_watch_end(struct mt_watch *watch)
 
 // ------------------------------------------------------------------ the record
 
-/* (largest - mean) / mean, and the entropy in nats; both 0 without any load. */
-static void judge_loads(const double *load, int experts, double *max_violation, double *entropy)
-{
-    double total = 0.0;
-    double largest = 0.0;
-    *max_violation = 0.0;
-    *entropy = 0.0;
-    for (int j = 0; j < experts; j++) {
-        total += load[j];
-        if (load[j] > largest) largest = load[j];
-    }
-    if (!(total > 0.0)) return;
-    *max_violation = largest / (total / experts) - 1.0;
-    for (int j = 0; j < experts; j++) {
-        double share = load[j] / total;
-        if (share > 0.0) *entropy -= share * log(share);
-    }
-}
-
 /* Of each expert over tokens, mean over experts. */
 static double variance_over_tokens(const double *sum, const double *squares, int experts, double tokens)
 {
@@ -513,11 +495,14 @@ static void fill_terms(const struct mt_watch *watch, size_t layer, struct mt_lay
 static void fill_layer(struct mt_watch *watch, size_t layer)
 {
     struct mt_layer_record *record = &watch->records[layer];
-    double unused = 0.0;
+    struct mt_load_figures step;
+    struct mt_load_figures running;
     record->load = watch->step + layer * watch->at.stride + watch->at.load;
-    judge_loads(record->load, watch->experts, &record->max_violation, &record->load_entropy);
-    judge_loads(watch->running + layer * (size_t)watch->experts, watch->experts,
-                &record->max_violation_running, &unused);
+    mt_load_judge(record->load, watch->experts, &step);
+    mt_load_judge(watch->running + layer * (size_t)watch->experts, watch->experts, &running);
+    record->max_violation = step.max_violation;
+    record->load_entropy = step.entropy;
+    record->max_violation_running = running.max_violation;
     fill_variances(watch, layer, record);
     fill_terms(watch, layer, record);
 }

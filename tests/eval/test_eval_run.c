@@ -63,7 +63,8 @@ static enum mt_status find_sample(struct script *script, const char *name, const
 }
 
 static enum mt_status script_generate(void *self, const struct mt_question *questions, size_t count,
-                                      const struct mt_answer_options *options, struct mt_byte_list *answers)
+                                      const struct mt_answer_options *options,
+                                      const struct mt_answer_listener *listener, struct mt_byte_list *answers)
 {
     struct script *script = self;
     enum mt_status status = MT_OK;
@@ -83,20 +84,29 @@ static enum mt_status script_generate(void *self, const struct mt_question *ques
         if (status == MT_OK && !script->right) status = mt_byte_list_append_text(&answers[i], "-4096.5");
         if (status == MT_OK && math) status = mt_byte_list_append_text(&answers[i], "}");
         mt_sample_free(&sample);
+        if (status == MT_OK) status = listener->answered(listener->self, i);
     }
     return status;
 }
 
-static enum mt_status script_score(void *self, const struct mt_scoring *requests, size_t count,
-                                   double *scores)
+static enum mt_status script_score(void *self, const struct mt_choice_question *questions, size_t count,
+                                   const struct mt_answer_listener *listener)
 {
     struct script *script = self;
-    struct mt_sample sample;
-    script->asked++;
-    mt_sample_init(script->ctx, &sample);
-    enum mt_status status = find_sample(script, requests[0].task, requests[0].id, &sample);
-    for (size_t i = 0; i < count; i++) scores[i] = ((int)i == sample.gold) == script->right ? -1.0 : -5.0;
-    mt_sample_free(&sample);
+    enum mt_status status = MT_OK;
+    for (size_t q = 0; q < count && status == MT_OK; q++) {
+        const struct mt_choice_question *question = &questions[q];
+        struct mt_sample sample;
+        script->asked++;
+        mt_sample_init(script->ctx, &sample);
+        status = find_sample(script, question->task, question->id, &sample);
+        for (size_t i = 0; i < question->count; i++) {
+            bool high = ((int)i == sample.gold) == script->right;
+            question->scores[i] = (struct mt_choice_score){.log_likelihood = high ? -1.0 : -5.0};
+        }
+        mt_sample_free(&sample);
+        if (status == MT_OK) status = listener->answered(listener->self, q);
+    }
     return status;
 }
 
@@ -315,6 +325,120 @@ static void test_shuffled_choices(void **state)
     tear_down(&setup, place);
 }
 
+/* Says stop after so many questions; the run keeps what was finished, and goes on later. */
+static bool stop_after(void *self)
+{
+    const struct setup *setup = self;
+    return setup->script.asked >= 2;
+}
+
+/* Asks between two answers, as an answerer should. */
+static enum mt_status patient_generate(void *self, const struct mt_question *questions, size_t count,
+                                       const struct mt_answer_options *options,
+                                       const struct mt_answer_listener *listener,
+                                       struct mt_byte_list *answers)
+{
+    struct script *script = self;
+    enum mt_status status = MT_OK;
+    if (options->samples != 1) return mt_fail(script->ctx, MT_ERR_INTERNAL, "odd options");
+    for (size_t i = 0; i < count && status == MT_OK && listener->go_on(listener->self, (int64_t)i); i++) {
+        script->asked++;
+        assert_int_equal(questions[i].id[0] - '0', questions[i].number);
+        // A byte no JSON reader likes, and one that is no UTF-8.
+        status = mt_byte_list_append(&answers[i], "a\0b\xff", 4);
+        if (status == MT_OK) status = listener->answered(listener->self, i);
+    }
+    return status;
+}
+
+static void test_stop(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", "math500", NULL};
+    struct setup setup;
+    struct mt_task_result results[2];
+    char path[512];
+    set_up(&setup, place, names);
+    setup.answerer.batch = 8;
+    setup.answerer.generate = patient_generate;
+    setup.options.stop = stop_after;
+    setup.options.stop_self = &setup;
+    run_ok(&setup, results);
+    assert_true(results[0].stopped && results[1].stopped);
+    assert_int_equal(results[0].done, 2);
+    assert_int_not_equal(access(workplace_path(place, "results.json", path, sizeof path), F_OK), 0);
+    setup.options.stop = NULL;
+    setup.script.asked = 0;
+    setup.options.task_count = 1;
+    run_ok(&setup, results);
+    assert_int_equal(setup.script.asked, 1);
+    assert_int_equal(results[0].kept, 2);
+    assert_int_equal(results[0].done, 3);
+    assert_false(results[0].stopped);
+    assert_int_equal(access(workplace_path(place, "results.json", path, sizeof path), F_OK), 0);
+    tear_down(&setup, place);
+}
+
+/* Answers of which some are programs, and a judge that finds every second one good. */
+static enum mt_status several_generate(void *self, const struct mt_question *questions, size_t count,
+                                       const struct mt_answer_options *options,
+                                       const struct mt_answer_listener *listener,
+                                       struct mt_byte_list *answers)
+{
+    (void)self;
+    (void)questions;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        for (int64_t k = 0; k < options->samples && status == MT_OK; k++) {
+            size_t at = i * (size_t)options->samples + (size_t)k;
+            status = mt_byte_list_append_text(&answers[at], "```python\npass\n```");
+        }
+        if (status == MT_OK) status = listener->answered(listener->self, i);
+    }
+    return status;
+}
+
+static enum mt_status judge_half(void *self, const struct mt_text *programs, size_t count, bool *passed)
+{
+    size_t *judged = self;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(programs[i].bytes > 0);
+        passed[i] = i % 2 == 0;
+    }
+    *judged += count;
+    return MT_OK;
+}
+
+static void test_several_programs(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"humaneval", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    size_t judged = 0;
+    char label[64];
+    const struct mt_code_judge judge = {.self = &judged, .run = judge_half};
+    set_up(&setup, place, names);
+    setup.answerer.generate = several_generate;
+    setup.options.judge = &judge;
+    assert_true(mt_task_take_samples(&setup.list.tasks[0], 4, 2));
+    run_ok(&setup, &result);
+    assert_int_equal(judged, 4);
+    assert_int_equal(result.task->metric_count, 2);
+    assert_string_equal(mt_eval_metric_label(result.task, 0, label, sizeof label), "pass@1");
+    assert_string_equal(mt_eval_metric_label(result.task, 1, label, sizeof label), "pass@2");
+    assert_true(fabs(result.metrics[0].value - 0.5) < 1e-12);
+    assert_true(fabs(result.metrics[1].value - (1.0 - 1.0 / 6.0)) < 1e-12);
+    // Another number of answers is another question.
+    setup.list.tasks[0].samples = 2;
+    run_ok(&setup, &result);
+    assert_int_equal(judged, 6);
+    assert_int_equal(result.kept, 0);
+    run_ok(&setup, &result);
+    assert_int_equal(judged, 6);
+    tear_down(&setup, place);
+}
+
 /* Programs are not run without somebody to run them. */
 static void test_programs(void **state)
 {
@@ -373,6 +497,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_summary, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_shuffled_choices, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_several_programs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_stop, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

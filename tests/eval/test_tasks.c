@@ -120,12 +120,32 @@ static const struct expectation expected[] = {
     {"glue_mnli_json", 1, 0}, {"livebench", 5, 422}, {"humaneval", 1, 164}, {"mbpp", 1, 500},
 };
 
-static enum mt_status never(void *self, const char *program, size_t bytes, bool *passed)
+static enum mt_status never(void *self, const struct mt_text *programs, size_t count, bool *passed)
 {
-    int *runs = self;
-    *runs += 1;
-    *passed = bytes > 0 && strstr(program, "assert") != NULL; // the tests are in the program
-    return MT_OK;
+    (void)self;
+    (void)programs;
+    (void)count;
+    (void)passed;
+    return MT_ERR_INTERNAL;
+}
+
+/* Judges an answer; a program, which is not run, is right when the tests are in it. */
+static enum mt_status judge(const struct mt_grader *grader, const struct mt_sample *sample,
+                            const struct mt_byte_list *text, struct mt_byte_list *extracted,
+                            struct mt_outcome *outcome)
+{
+    struct mt_byte_list program = {.ctx = grader->ctx};
+    const char *answer = (const char *)text->data;
+    if (!mt_grader_runs_programs(grader))
+        return mt_grade(grader, sample, answer, text->count, extracted, outcome);
+    enum mt_status status = mt_grade_program(grader, sample, answer, text->count, extracted, &program);
+    if (status == MT_OK) status = mt_byte_list_append(&program, "", 1);
+    if (status == MT_OK) {
+        bool passed = strstr((const char *)program.data, "assert") != NULL;
+        mt_grade_passed(&passed, 1, outcome);
+    }
+    mt_byte_list_free(&program);
+    return status;
 }
 
 /* What a model would have to write for the right answer, and for a wrong one. */
@@ -154,7 +174,6 @@ static void write_answer(const struct mt_task *task, const struct mt_sample *sam
 
 struct tally {
     size_t tasks, samples, wrong;
-    int runs;
 };
 
 /* Where the data has a worked solution, it is judged as if a model had written it. */
@@ -185,8 +204,7 @@ static void check_sample(const struct mt_grader *grader, const struct mt_sample 
     struct mt_outcome outcome;
     assert_true(sample->prompt.count > 10);
     write_answer(task, sample, true, &text);
-    enum mt_status status =
-        mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome);
+    enum mt_status status = judge(grader, sample, &text, &extracted, &outcome);
     if (status != MT_OK) print_message("%s\n", grader->ctx->message);
     assert_int_equal(status, MT_OK);
     bool right = outcome.score == 1.0;
@@ -198,8 +216,7 @@ static void check_sample(const struct mt_grader *grader, const struct mt_sample 
     tally->wrong += right ? 0 : 1;
     if (task->compare != MT_COMPARE_CODE) {
         write_answer(task, sample, false, &text);
-        assert_int_equal(mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome),
-                         MT_OK);
+        assert_int_equal(judge(grader, sample, &text, &extracted, &outcome), MT_OK);
         if (outcome.score != 0.0) {
             print_message("%s %s: wrong answer judged %g\n", task->name, sample->id, outcome.score);
             tally->wrong++;
@@ -217,10 +234,10 @@ static void check_task(struct mt_context *ctx, const struct mt_task *task, const
     struct mt_task_data *data = NULL;
     struct mt_grader grader;
     struct mt_sample sample;
-    const struct mt_code_judge judge = {.self = &tally->runs, .run = never};
+    const struct mt_code_judge nobody = {.run = never};
     if (!mt_task_data_exists(task, folder)) return;
     enum mt_status status = mt_task_data_open(ctx, task, folder, &data);
-    if (status == MT_OK) status = mt_grader_open(ctx, task, &judge, &grader);
+    if (status == MT_OK) status = mt_grader_open(ctx, task, &nobody, &grader);
     if (status != MT_OK) print_message("%s\n", ctx->message);
     assert_int_equal(status, MT_OK);
     mt_sample_init(ctx, &sample);

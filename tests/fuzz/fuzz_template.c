@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/template.h"
+#include "text/template.h"
 
 #define TURNS 5
 

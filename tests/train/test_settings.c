@@ -8,7 +8,7 @@
 
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
-#include "train/template.h"
+#include "text/template.h"
 
 #define LEAST "model: m\nout: o\ndata.path: d.jsonl\n"
 

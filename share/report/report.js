@@ -1,0 +1,424 @@
+/*
+ * Draws the figures of a report. Every <figure> holds its numbers as JSON: columns of labels (levels, codes) and of
+ * numbers (values, null for unknown). Chart.js draws curves, bars, points and radars; heat maps are drawn here.
+ */
+'use strict';
+(function () {
+    // Okabe and Ito's colours, which colour-blind readers can tell apart; yellow and black fitted to each theme.
+    const palettes = {
+        light: ['#0072b2', '#d55e00', '#009e73', '#b0578d', '#b37a00', '#3a94c8', '#4d4d4d', '#8f8600'],
+        dark: ['#56b4e9', '#f0843c', '#2fc79b', '#dd94bd', '#e6a93a', '#8fc7ef', '#c4c8cd', '#e8df63'],
+    };
+    const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+    const marks = ['circle', 'triangle', 'rect', 'rectRot', 'star', 'crossRot', 'cross', 'rectRounded'];
+    // Cividis: dark to light, the same to the colour-blind.
+    const sequence = [[0, 32, 77], [31, 58, 109], [76, 85, 109], [113, 113, 115], [149, 142, 120], [191, 173, 107],
+        [226, 203, 90], [255, 234, 70]];
+    const below = [0, 114, 178], above = [213, 94, 0];
+
+    const root = document.documentElement;
+    const media = window.matchMedia('(prefers-color-scheme: dark)');
+    const isDark = () => root.dataset.theme ? root.dataset.theme === 'dark' : media.matches;
+    const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+    const colour = (i) => { const p = palettes[isDark() ? 'dark' : 'light']; return p[i % p.length]; };
+    const faded = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, '0');
+
+    /* A number for people: four digits that count (output.c has the same rule). */
+    function show(v) {
+        if (v === null || v === undefined || Number.isNaN(v)) return '–';
+        const size = Math.abs(v);
+        if (size < 1e7 && Number.isInteger(v)) return String(v);
+        if (size < 1e-3 || size >= 1e7) return v.toExponential(3).replace('e+', 'e');
+        return v.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))));
+    }
+
+    const cell = (column, row) => column.codes ? column.levels[column.codes[row]] : column.values[row];
+
+    // ------------------------------------------------------------------ downloads
+
+    function csvField(value) {
+        if (value === null) return '';
+        if (typeof value === 'number') return String(value);
+        const formula = /^[=+@\t\r]/.test(value) || /^-[^0-9]/.test(value);
+        if (!formula && !/[,"\r\n]/.test(value)) return value;
+        return '"' + (formula ? "'" : '') + value.replace(/"/g, '""') + '"';
+    }
+
+    function toCsv(data) {
+        const lines = [data.columns.map((c) => csvField(c.name)).join(',')];
+        for (let r = 0; r < data.rows; r++) lines.push(data.columns.map((c) => csvField(cell(c, r))).join(','));
+        return lines.join('\n') + '\n';
+    }
+
+    function toJson(data) {
+        const rows = [];
+        for (let r = 0; r < data.rows; r++) rows.push(data.columns.map((c) => cell(c, r)));
+        const { id, title, meaning, formula } = data;
+        return JSON.stringify({ id, title, meaning, formula, columns: data.columns.map((c) => c.name), rows }, null, 1);
+    }
+
+    function download(name, type, text) {
+        const link = document.createElement('a');
+        link.href = URL.createObjectURL(new Blob([text], { type }));
+        link.download = name;
+        link.click();
+        setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    }
+
+    // ------------------------------------------------------------------ Chart.js
+
+    /* Rows by series: name and the row numbers. */
+    function bySeries(data) {
+        const all = data.columns[0].levels.map((name) => ({ name, rows: [] }));
+        data.columns[0].codes.forEach((code, row) => all[code].rows.push(row));
+        return all;
+    }
+
+    function axis(title, extra) {
+        return Object.assign({
+            title: { display: title !== '', text: title, color: css('--soft') },
+            ticks: { color: css('--soft'), maxRotation: 60, autoSkipPadding: 12 },
+            grid: { color: css('--line'), drawBorder: false },
+        }, extra);
+    }
+
+    function baseOptions(data, series) {
+        return {
+            animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
+            interaction: { mode: 'nearest', axis: 'x', intersect: false },
+            plugins: {
+                legend: {
+                    display: series > 1, position: 'bottom',
+                    labels: {
+                        color: css('--ink'), usePointStyle: true, boxWidth: 10, boxHeight: 7,
+                        filter: (item, all) => !all.datasets[item.datasetIndex].hidden_in_legend,
+                    },
+                },
+                tooltip: { filter: (item) => !item.dataset.hidden_in_legend },
+            },
+        };
+    }
+
+    function linesConfig(data) {
+        const [, xs, ys, lows, highs] = data.columns;
+        const series = bySeries(data);
+        const datasets = [];
+        series.forEach((one, i) => {
+            const at = (column) => one.rows.map((r) => ({ x: xs.values[r], y: column.values[r] }));
+            const line = {
+                borderColor: colour(i), backgroundColor: colour(i), borderWidth: 1.8, spanGaps: false,
+                borderDash: dashes[Math.floor(i / palettes.light.length) % dashes.length],
+                pointRadius: one.rows.length > 40 ? 0 : 2.5, pointHoverRadius: 4, parsing: false,
+            };
+            datasets.push(Object.assign({ label: one.name, data: at(ys), order: 0 }, line));
+            if (!data.band) return;
+            const edge = Object.assign({}, line, {
+                borderWidth: 0, pointRadius: 0, pointHoverRadius: 0, hidden_in_legend: true, order: 1,
+                backgroundColor: faded(colour(i), 0.18),
+            });
+            datasets.push(Object.assign({ label: one.name, data: at(lows), fill: false }, edge));
+            datasets.push(Object.assign({ label: one.name, data: at(highs), fill: '-1' }, edge));
+        });
+        const options = baseOptions(data, series.length);
+        const positive = ys.values.every((v) => v === null || v > 0);
+        options.scales = {
+            x: axis(data.x, { type: 'linear' }),
+            y: axis(data.y, { type: data.log && positive ? 'logarithmic' : 'linear' }),
+        };
+        options.plugins.tooltip.callbacks = {
+            title: (items) => items.length ? data.x + ' ' + show(items[0].parsed.x) : '',
+            label: (item) => ' ' + item.dataset.label + ': ' + show(item.parsed.y),
+        };
+        return { type: 'line', data: { datasets }, options };
+    }
+
+    /* Whiskers over bars, from columns low and high. */
+    const whiskers = {
+        id: 'whiskers',
+        afterDatasetsDraw(chart) {
+            const pen = chart.ctx;
+            pen.save();
+            pen.strokeStyle = css('--ink');
+            pen.lineWidth = 1.3;
+            chart.data.datasets.forEach((set, i) => {
+                const meta = chart.getDatasetMeta(i);
+                if (!set.ranges || meta.hidden) return;
+                meta.data.forEach((bar, k) => {
+                    const range = set.ranges[k];
+                    if (set.data[k] === null || !range || range[0] === null || range[1] === null) return;
+                    const low = chart.scales.y.getPixelForValue(range[0]);
+                    const high = chart.scales.y.getPixelForValue(range[1]);
+                    pen.beginPath();
+                    pen.moveTo(bar.x, low); pen.lineTo(bar.x, high);
+                    pen.moveTo(bar.x - 4, low); pen.lineTo(bar.x + 4, low);
+                    pen.moveTo(bar.x - 4, high); pen.lineTo(bar.x + 4, high);
+                    pen.stroke();
+                });
+            });
+            pen.restore();
+        },
+    };
+
+    function labelledSets(data) {
+        const [, labels, ys, lows, highs] = data.columns;
+        return bySeries(data).map((one) => {
+            const values = labels.levels.map(() => null);
+            const ranges = labels.levels.map(() => null);
+            one.rows.forEach((r) => {
+                values[labels.codes[r]] = ys.values[r];
+                if (data.band) ranges[labels.codes[r]] = [lows.values[r], highs.values[r]];
+            });
+            return { label: one.name, data: values, ranges: data.band ? ranges : null };
+        });
+    }
+
+    function barsConfig(data) {
+        const sets = labelledSets(data);
+        sets.forEach((set, i) => Object.assign(set, {
+            backgroundColor: faded(colour(i), 0.8), borderColor: colour(i), borderWidth: 1, borderRadius: 2,
+        }));
+        const options = baseOptions(data, sets.length);
+        const most = data.columns[data.band ? 4 : 2].values.reduce((a, v) => v === null ? a : Math.max(a, v), 0);
+        options.interaction = { mode: 'index', intersect: false };
+        options.scales = {
+            x: axis(data.x, { type: 'category' }),
+            y: axis(data.y, { beginAtZero: true, suggestedMax: most }),
+        };
+        options.plugins.tooltip.callbacks = {
+            title: (items) => items.length ? data.x + ' ' + items[0].label : '',
+            label: (item) => {
+                const range = item.dataset.ranges && item.dataset.ranges[item.dataIndex];
+                const extent = range && range[0] !== null ? ' [' + show(range[0]) + ', ' + show(range[1]) + ']' : '';
+                return ' ' + item.dataset.label + ': ' + show(item.raw) + extent;
+            },
+        };
+        return { type: 'bar', data: { labels: data.columns[1].levels, datasets: sets }, options, plugins: [whiskers] };
+    }
+
+    function scatterConfig(data) {
+        const [, xs, ys] = data.columns;
+        const series = bySeries(data);
+        const datasets = series.map((one, i) => ({
+            label: one.name, data: one.rows.map((r) => ({ x: xs.values[r], y: ys.values[r] })), parsing: false,
+            backgroundColor: faded(colour(i), 0.6), borderColor: colour(i), pointStyle: marks[i % marks.length],
+            pointRadius: one.rows.length > 400 ? 2.2 : 3.2, borderWidth: 1,
+        }));
+        const options = baseOptions(data, series.length);
+        options.interaction = { mode: 'nearest', intersect: true };
+        options.scales = { x: axis(data.x, { type: 'linear' }), y: axis(data.y, {}) };
+        options.plugins.tooltip.callbacks = {
+            label: (item) => ' ' + item.dataset.label + ' (' + show(item.parsed.x) + ', ' + show(item.parsed.y) + ')',
+        };
+        return { type: 'scatter', data: { datasets }, options };
+    }
+
+    function radarConfig(data) {
+        const sets = labelledSets(data);
+        sets.forEach((set, i) => Object.assign(set, {
+            backgroundColor: faded(colour(i), 0.12), borderColor: colour(i), pointBackgroundColor: colour(i),
+            borderWidth: 2, pointStyle: marks[i % marks.length],
+        }));
+        const options = baseOptions(data, sets.length);
+        options.interaction = { mode: 'nearest', intersect: false };
+        options.scales = {
+            r: {
+                beginAtZero: true, grid: { color: css('--line') }, angleLines: { color: css('--line') },
+                pointLabels: { color: css('--ink') }, ticks: { color: css('--soft'), backdropColor: 'transparent' },
+            },
+        };
+        options.plugins.tooltip.callbacks = { label: (item) => ' ' + item.dataset.label + ': ' + show(item.raw) };
+        return { type: 'radar', data: { labels: data.columns[1].levels, datasets: sets }, options };
+    }
+
+    const configs = { lines: linesConfig, bars: barsConfig, scatter: scatterConfig, radar: radarConfig };
+
+    // ------------------------------------------------------------------ heat maps
+
+    const mix = (a, b, t) => a.map((v, i) => Math.round(v + (b[i] - v) * t));
+    const rgb = (c) => 'rgb(' + c.join(',') + ')';
+
+    function hexToRgb(hex) {
+        return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+    }
+
+    /* value -> colour, and the numbers the legend names. */
+    function colourScale(values, centre, range) {
+        let [low, high] = range || [Infinity, -Infinity];
+        values.forEach((v) => { if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); } });
+        if (low > high) { low = 0; high = 1; }
+        if (centre !== null) {
+            const middle = hexToRgb(css('--neutral'));
+            low = Math.min(low, centre); high = Math.max(high, centre);
+            const pick = (v) => v < centre
+                ? mix(middle, below, (centre - v) / (centre - low || 1))
+                : mix(middle, above, (v - centre) / (high - centre || 1));
+            const at = (t) => t < 0.5 ? low + (centre - low) * 2 * t : centre + (high - centre) * (2 * t - 1);
+            return { pick, at, marks: [[0, low], [0.5, centre], [1, high]] };
+        }
+        const pick = (v) => {
+            const t = (high > low ? (v - low) / (high - low) : 0.5) * (sequence.length - 1);
+            const i = Math.min(sequence.length - 2, Math.floor(t));
+            return mix(sequence[i], sequence[i + 1], t - i);
+        };
+        return { pick, at: (t) => low + (high - low) * t, marks: [[0, low], [1, high]] };
+    }
+
+    const readable = (c) => (0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2]) > 140 ? '#111418' : '#ffffff';
+
+    const widestOf = (pen, labels) => labels.reduce((most, label) => Math.max(most, pen.measureText(label).width), 1);
+
+    /* Labels along an axis, as many as fit. */
+    function everyNth(count, room, each) {
+        return Math.max(1, Math.ceil(count * each / Math.max(1, room)));
+    }
+
+    function drawLegend(pen, scale, box) {
+        for (let i = 0; i < box.width; i++) {
+            pen.fillStyle = rgb(scale.pick(scale.at(i / (box.width - 1))));
+            pen.fillRect(box.left + i, box.top, 1.5, 8);
+        }
+        pen.fillStyle = css('--soft');
+        pen.textBaseline = 'top';
+        scale.marks.forEach(([t, v]) => {
+            pen.textAlign = t === 0 ? 'left' : t === 1 ? 'right' : 'center';
+            pen.fillText(show(v), box.left + t * box.width, box.top + 11);
+        });
+    }
+
+    function drawHeatmap(canvas, data) {
+        const [down, across, value] = data.columns;
+        const holder = canvas.parentElement;
+        const width = holder.clientWidth, height = holder.clientHeight;
+        const ratio = window.devicePixelRatio || 1;
+        canvas.width = Math.round(width * ratio);
+        canvas.height = Math.round(height * ratio);
+        canvas.style.width = width + 'px';
+        canvas.style.height = height + 'px';
+        const pen = canvas.getContext('2d');
+        pen.scale(ratio, ratio);
+        pen.clearRect(0, 0, width, height);
+        pen.font = '12px ' + getComputedStyle(document.body).fontFamily;
+        const widest = widestOf(pen, down.levels);
+        const left = Math.min(widest, width * 0.3) + 28;
+        const box = { left, top: 6, width: width - left - 4, height: height - 6 - 76 };
+        const wide = box.width / across.levels.length, tall = box.height / down.levels.length;
+        const scale = colourScale(value.values, data.centre, data.range);
+        const gap = wide > 6 && tall > 6 ? 1 : 0;
+        pen.fillStyle = css('--empty');
+        pen.fillRect(box.left, box.top, box.width, box.height);
+        for (let r = 0; r < data.rows; r++) {
+            if (value.values[r] === null) continue;
+            const c = scale.pick(value.values[r]);
+            const x = box.left + across.codes[r] * wide, y = box.top + down.codes[r] * tall;
+            pen.fillStyle = rgb(c);
+            pen.fillRect(x, y, wide - gap + (gap ? 0 : 0.5), tall - gap + (gap ? 0 : 0.5));
+            const text = show(value.values[r]);
+            if (data.kind !== 'grid' || pen.measureText(text).width > wide - 4) continue;
+            pen.fillStyle = readable(c);
+            pen.textAlign = 'center'; pen.textBaseline = 'middle';
+            pen.fillText(text, x + wide / 2, y + tall / 2);
+        }
+        drawHeatmapAxes(pen, data, box, wide, tall);
+        drawLegend(pen, scale, { left: box.left, top: height - 26, width: Math.min(260, box.width) });
+        pen.textAlign = 'left'; pen.textBaseline = 'top';
+        if (box.width > 420) pen.fillText(data.value, box.left + 276, height - 29);
+        return { box, wide, tall };
+    }
+
+    function drawHeatmapAxes(pen, data, box, wide, tall) {
+        const [down, across] = data.columns;
+        pen.fillStyle = css('--soft');
+        pen.textBaseline = 'middle'; pen.textAlign = 'right';
+        const rowStep = everyNth(down.levels.length, box.height, 14);
+        down.levels.forEach((label, i) => {
+            if (i % rowStep === 0) pen.fillText(label, box.left - 6, box.top + (i + 0.5) * tall, box.left - 24);
+        });
+        pen.textBaseline = 'top'; pen.textAlign = 'center';
+        const widest = widestOf(pen, across.levels);
+        const step = everyNth(across.levels.length, box.width, widest + 10);
+        across.levels.forEach((label, i) => {
+            if (i % step === 0) pen.fillText(label, box.left + (i + 0.5) * wide, box.top + box.height + 5);
+        });
+        pen.fillText(data.x, box.left + box.width / 2, box.top + box.height + 22);
+        pen.save();
+        pen.translate(4, box.top + box.height / 2);
+        pen.rotate(-Math.PI / 2);
+        pen.fillText(data.y, 0, 0);
+        pen.restore();
+    }
+
+    /* The cell under the pointer, in words beside it. */
+    function addHover(canvas, data, state) {
+        const [down, across, value] = data.columns;
+        const cells = new Map();
+        for (let r = 0; r < data.rows; r++) cells.set(down.codes[r] + ' ' + across.codes[r], value.values[r]);
+        const tip = document.createElement('div');
+        tip.className = 'tip';
+        tip.hidden = true;
+        canvas.parentElement.append(tip);
+        canvas.addEventListener('pointerleave', () => { tip.hidden = true; });
+        canvas.addEventListener('pointermove', (event) => {
+            const { box, wide, tall } = state.drawn;
+            const x = event.offsetX, y = event.offsetY;
+            const i = Math.floor((y - box.top) / tall), k = Math.floor((x - box.left) / wide);
+            const inside = i >= 0 && i < down.levels.length && k >= 0 && k < across.levels.length;
+            tip.hidden = !inside;
+            if (!inside) return;
+            const v = cells.get(i + ' ' + k);
+            tip.textContent = data.y + ' ' + down.levels[i] + ', ' + data.x + ' ' + across.levels[k] + ': ' +
+                data.value + ' ' + show(v);
+            tip.style.top = Math.max(0, y - 34) + 'px';
+            tip.style.left = Math.max(0, Math.min(x + 10, canvas.clientWidth - tip.offsetWidth)) + 'px';
+        });
+    }
+
+    // ------------------------------------------------------------------ all of them
+
+    const figures = [];
+
+    function draw(figure) {
+        if (figure.chart) figure.chart.destroy();
+        if (!figure.canvas) return;
+        if (configs[figure.data.kind]) {
+            figure.chart = new Chart(figure.canvas, configs[figure.data.kind](figure.data));
+        } else {
+            figure.drawn = drawHeatmap(figure.canvas, figure.data);
+        }
+    }
+
+    function open(element) {
+        const data = JSON.parse(element.querySelector('script[type="application/json"]').textContent);
+        const figure = { data, canvas: element.querySelector('canvas'), chart: null, drawn: null };
+        element.querySelectorAll('button[data-get]').forEach((button) => button.addEventListener('click', () => {
+            if (button.dataset.get === 'csv') download(data.id + '.csv', 'text/csv', toCsv(data));
+            else download(data.id + '.json', 'application/json', toJson(data));
+        }));
+        figures.push(figure);
+        draw(figure);
+        const map = figure.canvas && !configs[data.kind];
+        if (map) addHover(figure.canvas, data, figure);
+        if (map) new ResizeObserver(() => { figure.drawn = drawHeatmap(figure.canvas, data); }).observe(
+            figure.canvas.parentElement);
+    }
+
+    /* Marks the section being read in the contents. */
+    function watchContents() {
+        const links = new Map();
+        document.querySelectorAll('nav a').forEach((link) => links.set(link.hash.slice(1), link));
+        const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
+            if (!entry.isIntersecting) return;
+            links.forEach((link) => link.classList.remove('here'));
+            links.get(entry.target.id).classList.add('here');
+        }), { rootMargin: '-10% 0px -75% 0px' });
+        document.querySelectorAll('main section').forEach((section) => seen.observe(section));
+    }
+
+    document.querySelectorAll('figure[data-figure]').forEach(open);
+    watchContents();
+    document.getElementById('theme').addEventListener('click', () => {
+        root.dataset.theme = isDark() ? 'light' : 'dark';
+        figures.forEach(draw);
+    });
+    media.addEventListener('change', () => figures.forEach(draw));
+    root.dataset.drawn = String(figures.filter((f) => f.canvas).length);
+})();

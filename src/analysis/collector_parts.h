@@ -1,0 +1,54 @@
+/* What the collector's own files share. */
+#ifndef MT_ANALYSIS_COLLECTOR_PARTS_H
+#define MT_ANALYSIS_COLLECTOR_PARTS_H
+
+#include "analysis/collector.h"
+#include "analysis/sample.h"
+#include "analysis/variance.h"
+
+/* Loads of batches, judged one by one. */
+struct mt_batch_loads {
+    int64_t tokens;                   // of the batch so far
+    int64_t batches;                  // finished
+    double violation, violation_code; // sums over them
+    double *load;                     // [n]: of the batch so far
+};
+
+/* |cos| between a token's expert outputs: sums over tokens of the mean over their pairs. */
+struct mt_cosine_sums {
+    int64_t tokens; // with two outputs at least
+    double sum, squares;
+};
+
+/* What is known of one layer. */
+struct mt_layer_sums {
+    int64_t number;       // of the layer in the model
+    int64_t tokens;       // unmasked
+    double *load, *first; // [n]
+    struct mt_variance_sums variance;
+    struct mt_batch_loads batch;
+    struct mt_cosine_sums cosine;     // from Gram matrices
+    struct mt_sample inputs, outputs; // not open where none are kept
+    uint16_t *choices;                // [options.choices,k]
+    int64_t choice_count;
+};
+
+struct mt_collector {
+    struct mt_device *device; // borrowed
+    struct mt_context *ctx;   // borrowed
+    struct mt_collector_options options;
+    struct mt_layer_sums *layer; // [layers]
+    double *numbers;             // [layers][MT_LAYER_ARRAYS][n]: what the layers' arrays point into
+    void *scratch;               // a record on the host
+    size_t scratch_bytes;
+};
+
+#define MT_LAYER_ARRAYS 7
+
+/* Mean |cos| over the pairs of k vectors with this Gram matrix [k,k]; the pair of a zero vector has 0. */
+double mt_cosine_of_gram(const double *gram, int slots);
+
+/* Fills figures->mean from the layers; what is NaN in one does not count. */
+void mt_figures_mean(struct mt_figures *figures);
+
+#endif

@@ -1,0 +1,158 @@
+/* The figures by name: their list, their mean over layers, and as JSON. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/collector_parts.h"
+#include "analysis/numbers_json.h"
+#include "base/file.h"
+
+#define PLACE(field) offsetof(struct mt_layer_figures, field)
+
+// c_j: slots expert j served; P: scores of all experts; s: weights after top-k; x: expert outputs.
+static const struct mt_figure_kind kinds[] = {
+    {"maxvio", "MaxVio_global = (max_j c_j - c) / c, c = mean_j c_j, over all tokens", PLACE(max_violation)},
+    {"maxvio_code", "max_j |c_j - c| / c over all tokens (the authors' code)", PLACE(max_violation_code)},
+    {"maxvio_batch", "mean over batches of (max_j c_j - c) / c", PLACE(max_violation_batch)},
+    {"maxvio_batch_code", "mean over batches of max_j |c_j - c| / c", PLACE(max_violation_batch_code)},
+    {"entropy", "-sum_j p_j ln p_j, p_j = c_j / sum c, in nats; ln n at balance", PLACE(entropy)},
+    {"gini", "sum_ij |c_i - c_j| / (2 n sum_j c_j)", PLACE(gini)},
+    {"rv_token", "mean over tokens of var over experts (divisor n-1) of P (the authors' code)",
+     PLACE(rv_token)},
+    {"rv_expert", "mean over experts of var over tokens of s (the paper's L_v)", PLACE(rv_expert)},
+    {"rv_appendix", "1/n sum_j (mean over tokens of P_ij / sum_m P_im - 1/n)^2 (the paper's appendix)",
+     PLACE(rv_appendix)},
+    {"abs_cos", "mean over tokens of mean over pairs of |cos| of their expert outputs", PLACE(abs_cos)},
+    {"abs_cos_error", "standard error of abs_cos; 0: all tokens", PLACE(abs_cos_error)},
+    {"output_norm", "mean length of an expert output", PLACE(output_norm)},
+    {"overlap_in", "share of other labels among the nearest neighbours; inputs by first expert, Euclidean",
+     PLACE(input.overlap)},
+    {"overlap_in_error", "standard error of overlap_in; 0: exact", PLACE(input.overlap_error)},
+    {"overlap_out", "the same of expert outputs labelled by expert, Euclidean", PLACE(output.overlap)},
+    {"overlap_out_error", "standard error of overlap_out; 0: exact", PLACE(output.overlap_error)},
+    {"overlap_out_unit", "the same of expert outputs by angle (1 - cos)", PLACE(output_unit.overlap)},
+    {"overlap_out_unit_error", "standard error of overlap_out_unit; 0: exact",
+     PLACE(output_unit.overlap_error)},
+    {"silhouette_in", "mean (b - a) / max(a, b); inputs by first expert, Euclidean", PLACE(input.silhouette)},
+    {"silhouette_in_error", "standard error of silhouette_in; 0: exact", PLACE(input.silhouette_error)},
+    {"silhouette_out", "the same of expert outputs labelled by expert, Euclidean", PLACE(output.silhouette)},
+    {"silhouette_out_error", "standard error of silhouette_out; 0: exact", PLACE(output.silhouette_error)},
+    {"silhouette_out_unit", "the same of expert outputs by angle (1 - cos)", PLACE(output_unit.silhouette)},
+    {"silhouette_out_unit_error", "standard error of silhouette_out_unit; 0: exact",
+     PLACE(output_unit.silhouette_error)},
+};
+
+#define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
+
+bool mt_figure_listed(int index, struct mt_figure_kind *kind)
+{
+    if (index < 0 || index >= KINDS) return false;
+    *kind = kinds[index];
+    return true;
+}
+
+double mt_figure_value(const struct mt_layer_figures *figures, const struct mt_figure_kind *kind)
+{
+    double value;
+    memcpy(&value, (const char *)figures + kind->offset, sizeof value);
+    return value;
+}
+
+void mt_figures_mean(struct mt_figures *figures)
+{
+    figures->mean = (struct mt_layer_figures){.number = -1};
+    for (int i = 0; i < KINDS; i++) {
+        double sum = 0.0;
+        int count = 0;
+        for (int layer = 0; layer < figures->layers; layer++) {
+            double value = mt_figure_value(&figures->layer[layer], &kinds[i]);
+            if (isnan(value)) continue;
+            sum += value;
+            count++;
+        }
+        double mean = count > 0 ? sum / count : NAN;
+        memcpy((char *)&figures->mean + kinds[i].offset, &mean, sizeof mean);
+    }
+}
+
+// ------------------------------------------------------------------ JSON
+
+static enum mt_status put_plain(const struct mt_layer_figures *figures, struct mt_json_text *text)
+{
+    enum mt_status status = MT_OK;
+    for (int i = 0; status == MT_OK && i < KINDS; i++) {
+        status = mt_json_text_format(text, "%s\"%s\": ", i > 0 ? ", " : "", kinds[i].name);
+        if (status == MT_OK) status = mt_put_number(text, mt_figure_value(figures, &kinds[i]));
+    }
+    return status;
+}
+
+static enum mt_status put_counts(const struct mt_layer_figures *figures, struct mt_json_text *text)
+{
+    enum mt_status status = mt_json_text_format(
+        text, "\"tokens\": %" PRId64 ", \"batches\": %" PRId64 ", \"abs_cos_tokens\": %" PRId64,
+        figures->tokens, figures->batches, figures->abs_cos_tokens);
+    if (status != MT_OK) return status;
+    return mt_json_text_format(text,
+                               ", \"points_in\": %" PRId64 ", \"queries_in\": %" PRId64
+                               ", \"labels_in\": %" PRId64 ", \"points_out\": %" PRId64
+                               ", \"queries_out\": %" PRId64 ", \"labels_out\": %" PRId64,
+                               figures->input.points, figures->input.queries, figures->input.labels,
+                               figures->output.points, figures->output.queries, figures->output.labels);
+}
+
+static enum mt_status put_array(const char *name, const double *numbers, int count, struct mt_json_text *text)
+{
+    enum mt_status status = mt_json_text_format(text, ",\n     \"%s\": ", name);
+    return status == MT_OK ? mt_put_numbers(text, numbers, count) : status;
+}
+
+static enum mt_status put_layer(const struct mt_figures *figures, int index, struct mt_json_text *text)
+{
+    const struct mt_layer_figures *layer = &figures->layer[index];
+    int n = figures->experts;
+    enum mt_status status =
+        mt_json_text_format(text, "%s\n    {\"layer\": %" PRId64 ", ", index > 0 ? "," : "", layer->number);
+    if (status == MT_OK) status = put_counts(layer, text);
+    if (status == MT_OK) status = mt_json_text_format(text, ",\n     ");
+    if (status == MT_OK) status = put_plain(layer, text);
+    if (status == MT_OK) status = put_array("load", layer->load, n, text);
+    if (status == MT_OK) status = put_array("first", layer->first, n, text);
+    if (status == MT_OK) status = put_array("mean_score", layer->mean_score, n, text);
+    if (status == MT_OK) status = put_array("mean_weight", layer->mean_weight, n, text);
+    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+}
+
+enum mt_status mt_figures_put_json(const struct mt_figures *figures, struct mt_json_text *text)
+{
+    enum mt_status status = mt_json_text_format(text, "{\"experts\": %d, \"slots\": %d,\n  \"mean\": {",
+                                                figures->experts, figures->slots);
+    if (status == MT_OK) status = put_plain(&figures->mean, text);
+    if (status == MT_OK) status = mt_json_text_format(text, "},\n  \"layers\": [");
+    for (int i = 0; status == MT_OK && i < figures->layers; i++) status = put_layer(figures, i, text);
+    return status == MT_OK ? mt_json_text_format(text, "]}") : status;
+}
+
+enum mt_status mt_figures_put_formulas(struct mt_json_text *text)
+{
+    enum mt_status status = mt_json_text_format(text, "{");
+    for (int i = 0; status == MT_OK && i < KINDS; i++) {
+        status = mt_json_text_format(text, "%s\n  \"%s\": ", i > 0 ? "," : "", kinds[i].name);
+        if (status == MT_OK) status = mt_json_text_string(text, kinds[i].formula);
+    }
+    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+}
+
+enum mt_status mt_figures_write_json(const struct mt_figures *figures, const char *path)
+{
+    struct mt_json_text text;
+    mt_json_text_init(&text, figures->ctx);
+    enum mt_status status = mt_json_text_format(&text, "{\"formulas\": ");
+    if (status == MT_OK) status = mt_figures_put_formulas(&text);
+    if (status == MT_OK) status = mt_json_text_format(&text, ",\n \"figures\": ");
+    if (status == MT_OK) status = mt_figures_put_json(figures, &text);
+    if (status == MT_OK) status = mt_json_text_format(&text, "}\n");
+    if (status == MT_OK) status = mt_file_write_all(figures->ctx, path, text.bytes, text.length);
+    mt_json_text_free(&text);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* The tokens with the smallest numbers, in a heap of places. */
+#include "analysis/sample.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+
+enum mt_status mt_sample_open(struct mt_context *ctx, int64_t capacity, int64_t width, int slots,
+                              struct mt_sample *sample)
+{
+    size_t count = (size_t)capacity;
+    void *number = NULL;
+    void *heap = NULL;
+    void *vectors = NULL;
+    void *experts = NULL;
+    *sample = (struct mt_sample){.ctx = ctx, .capacity = capacity, .width = width, .slots = slots};
+    enum mt_status status = mt_allocate_array(ctx, count, sizeof(uint64_t), &number);
+    if (status == MT_OK) status = mt_allocate_array(ctx, count, sizeof(int64_t), &heap);
+    if (status == MT_OK) status = mt_allocate_array(ctx, count, (size_t)slots * sizeof(int32_t), &experts);
+    if (status == MT_OK) status = mt_allocate_array(ctx, count, (size_t)width * sizeof(float), &vectors);
+    sample->number = number;
+    sample->heap = heap;
+    sample->vectors = vectors;
+    sample->experts = experts;
+    if (status != MT_OK) mt_sample_close(sample);
+    return status;
+}
+
+void mt_sample_close(struct mt_sample *sample)
+{
+    size_t count = (size_t)sample->capacity;
+    if (sample->ctx == NULL) return;
+    mt_release(sample->ctx, sample->number, count * sizeof(uint64_t));
+    mt_release(sample->ctx, sample->heap, count * sizeof(int64_t));
+    mt_release(sample->ctx, sample->experts, count * (size_t)sample->slots * sizeof(int32_t));
+    mt_release(sample->ctx, sample->vectors, count * (size_t)sample->width * sizeof(float));
+    *sample = (struct mt_sample){0};
+}
+
+uint64_t mt_sample_number(uint64_t seed, uint64_t stream, int64_t token)
+{
+    struct mt_rng_block words = mt_rng_words(seed, stream, (uint64_t)token);
+    return (uint64_t)words.word[0] << 32 | words.word[1];
+}
+
+/* Lets the last of the heap rise. */
+static void rise(struct mt_sample *sample, int64_t at)
+{
+    while (at > 0) {
+        int64_t parent = (at - 1) / 2;
+        if (sample->number[sample->heap[parent]] >= sample->number[sample->heap[at]]) return;
+        int64_t place = sample->heap[parent];
+        sample->heap[parent] = sample->heap[at];
+        sample->heap[at] = place;
+        at = parent;
+    }
+}
+
+/* Lets the first of the heap sink. */
+static void sink(struct mt_sample *sample)
+{
+    int64_t at = 0;
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= sample->count) return;
+        if (child + 1 < sample->count &&
+            sample->number[sample->heap[child + 1]] > sample->number[sample->heap[child]])
+            child++;
+        if (sample->number[sample->heap[at]] >= sample->number[sample->heap[child]]) return;
+        int64_t place = sample->heap[at];
+        sample->heap[at] = sample->heap[child];
+        sample->heap[child] = place;
+        at = child;
+    }
+}
+
+int64_t mt_sample_place(struct mt_sample *sample, uint64_t number)
+{
+    if (sample->count < sample->capacity) {
+        int64_t place = sample->count++;
+        sample->number[place] = number;
+        sample->heap[place] = place;
+        rise(sample, place);
+        return place;
+    }
+    if (sample->capacity == 0 || number >= sample->number[sample->heap[0]]) return -1;
+    int64_t place = sample->heap[0];
+    sample->number[place] = number;
+    sink(sample);
+    return place;
+}
+
+void mt_sample_merge(struct mt_sample *sample, const struct mt_sample *other)
+{
+    for (int64_t i = 0; i < other->count; i++) {
+        int64_t place = mt_sample_place(sample, other->number[i]);
+        if (place < 0) continue;
+        memcpy(sample->vectors + place * sample->width, other->vectors + i * other->width,
+               (size_t)sample->width * sizeof(float));
+        memcpy(sample->experts + place * sample->slots, other->experts + i * other->slots,
+               (size_t)sample->slots * sizeof(int32_t));
+    }
+}

@@ -1,0 +1,58 @@
+/* Routing variances from sums over tokens. */
+#include "analysis/variance.h"
+
+#include <math.h>
+
+void mt_variance_add(struct mt_variance_sums *sums, int experts, const float *scores, int slots,
+                     const int32_t *expert, const float *weight)
+{
+    double total = 0.0;
+    double squares = 0.0;
+    for (int j = 0; j < experts; j++) total += (double)scores[j];
+    double mean = total / experts;
+    double inverse = total > 0.0 ? 1.0 / total : 0.0;
+    for (int j = 0; j < experts; j++) {
+        double score = (double)scores[j];
+        squares += (score - mean) * (score - mean);
+        sums->score[j] += score;
+        sums->share[j] += score * inverse;
+    }
+    if (experts > 1) sums->row_variance += squares / (experts - 1);
+    for (int s = 0; s < slots; s++) {
+        if (expert[s] < 0) continue;
+        double value = (double)weight[s];
+        sums->weight[expert[s]] += value;
+        sums->weight_square[expert[s]] += value * value;
+    }
+    sums->tokens++;
+}
+
+void mt_variance_merge(struct mt_variance_sums *sums, int experts, const struct mt_variance_sums *other)
+{
+    sums->tokens += other->tokens;
+    sums->row_variance += other->row_variance;
+    for (int j = 0; j < experts; j++) {
+        sums->score[j] += other->score[j];
+        sums->share[j] += other->share[j];
+        sums->weight[j] += other->weight[j];
+        sums->weight_square[j] += other->weight_square[j];
+    }
+}
+
+struct mt_variance_figures mt_variance_finish(const struct mt_variance_sums *sums, int experts)
+{
+    struct mt_variance_figures figures = {.token = NAN, .expert = NAN, .appendix = NAN};
+    if (sums->tokens == 0) return figures;
+    double tokens = (double)sums->tokens;
+    figures.token = sums->row_variance / tokens;
+    figures.expert = 0.0;
+    figures.appendix = 0.0;
+    for (int j = 0; j < experts; j++) {
+        double mean = sums->weight[j] / tokens;
+        double variance = sums->weight_square[j] / tokens - mean * mean;
+        double deviation = sums->share[j] / tokens - 1.0 / experts;
+        figures.expert += (variance > 0.0 ? variance : 0.0) / experts; // rounding may go below zero
+        figures.appendix += deviation * deviation / experts;
+    }
+    return figures;
+}

@@ -1,0 +1,40 @@
+/*
+ * Routing variance, the three things called so. Sums over tokens come first, the figures at the end; what was
+ * added in several parts is what one part would have given.
+ *
+ *     token     1/N Σ_i 1/(n-1) Σ_j (P_ij - mean_j P_ij)²     the authors' code: how decided a token is
+ *     expert    1/n Σ_j 1/N Σ_i (s_ij - mean_i s_ij)²          the paper's L_v: how an expert tells tokens
+ * apart appendix  1/n Σ_j (mean_i P_ij/Σ_m P_im - 1/n)²          the paper's appendix: imbalance, 0 at
+ * balance
+ *
+ * P: scores of all experts before top-k; s: weights after it, 0 where an expert was not chosen or dropped.
+ */
+#ifndef MT_ANALYSIS_VARIANCE_H
+#define MT_ANALYSIS_VARIANCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All sums, over tokens. The arrays are the caller's, zeroed at the start. */
+struct mt_variance_sums {
+    int64_t tokens;
+    double row_variance;   // of a token's scores, divisor n-1
+    double *score;         // [n]: P_ij
+    double *share;         // [n]: P_ij / Σ_m P_im
+    double *weight;        // [n]: s_ij
+    double *weight_square; // [n]: s_ij²
+};
+
+/* Adds one token: its scores[n], and the experts and weights [k] of its slots (expert -1: dropped). */
+void mt_variance_add(struct mt_variance_sums *sums, int experts, const float *scores, int slots,
+                     const int32_t *expert, const float *weight);
+
+/* sums += other. */
+void mt_variance_merge(struct mt_variance_sums *sums, int experts, const struct mt_variance_sums *other);
+
+struct mt_variance_figures {
+    double token, expert, appendix; // NaN without tokens
+};
+struct mt_variance_figures mt_variance_finish(const struct mt_variance_sums *sums, int experts);
+
+#endif

@@ -1,0 +1,127 @@
+/* metier eval: whose answers a folder holds. */
+#define _XOPEN_SOURCE 700 // realpath
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/eval.h"
+#include "formats/json_text.h"
+
+#define MOST_BYTES (1 << 20)
+
+/* The last part of a path; of RUN/adapter, which every run has, the one before. */
+static void short_name(const char *path, char *name, size_t bytes)
+{
+    char whole[PATH_MAX];
+    if (realpath(path, whole) == NULL) (void)snprintf(whole, sizeof whole, "%s", path);
+    char *slash = strrchr(whole, '/');
+    if (slash != NULL && strcmp(slash + 1, "adapter") == 0) {
+        *slash = '\0';
+        slash = strrchr(whole, '/');
+    }
+    (void)snprintf(name, bytes, "%.*s", (int)bytes - 1, slash != NULL ? slash + 1 : whole);
+}
+
+enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
+                                const char **out)
+{
+    char model[128];
+    char adapter[128] = "";
+    char text[sizeof model + sizeof adapter + 16];
+    char *copy = NULL;
+    short_name(arguments->infer.directory, model, sizeof model);
+    if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
+    int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
+    enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
+    *out = copy;
+    return status;
+}
+
+/*
+ * A folder's weights, so that those of a run that was trained again are others: how many files and bytes, and
+ * the time of the newest.
+ */
+static enum mt_status describe_folder(struct mt_json_text *text, const char *key, const char *folder)
+{
+    char whole[PATH_MAX];
+    char path[PATH_MAX + 300];
+    int64_t files = 0;
+    int64_t bytes = 0;
+    int64_t newest = 0;
+    if (realpath(folder, whole) == NULL)
+        return mt_fail(text->ctx, MT_ERR_USAGE, "%s: cannot open it: %s", folder, strerror(errno));
+    DIR *directory = opendir(whole);
+    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
+         entry = readdir(directory)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        struct stat found;
+        if (dot == NULL || strcmp(dot, ".safetensors") != 0) continue;
+        (void)snprintf(path, sizeof path, "%s/%s", whole, entry->d_name);
+        if (stat(path, &found) != 0) continue;
+        files++;
+        bytes += found.st_size;
+        if (found.st_mtime > newest) newest = found.st_mtime;
+    }
+    if (directory != NULL) (void)closedir(directory);
+    enum mt_status status = mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
+    if (status == MT_OK) status = mt_json_text_string(text, whole);
+    if (status != MT_OK) return status;
+    return mt_json_text_format(text,
+                               ", \"files\": %" PRId64 ", \"bytes\": %" PRId64 ", \"newest\": %" PRId64 "}",
+                               files, bytes, newest);
+}
+
+static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments)
+{
+    const struct infer_settings *infer = &arguments->infer;
+    if (infer->directory == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
+    enum mt_status status = mt_json_text_format(text, "{\"answers\": \"of a model\"");
+    if (status == MT_OK) status = describe_folder(text, "model", infer->directory);
+    if (status == MT_OK && infer->adapter != NULL) status = describe_folder(text, "adapter", infer->adapter);
+    if (status == MT_OK && infer->template_name != NULL) {
+        status = mt_json_text_format(text, ", \"template\": ");
+        if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
+    }
+    if (status != MT_OK) return status;
+    return mt_json_text_format(
+        text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
+        infer->context, infer->temperature, infer->top_p, infer->seed);
+}
+
+/* Compares with what the folder says; notes it where it says nothing. */
+static enum mt_status compare_or_note(struct mt_context *ctx, const char *path,
+                                      const struct mt_json_text *text, const char *out)
+{
+    void *noted = NULL;
+    size_t bytes = 0;
+    if (access(path, F_OK) != 0) return mt_file_write_all(ctx, path, text->bytes, text->length);
+    enum mt_status status = mt_file_read_all(ctx, path, MOST_BYTES, &noted, &bytes);
+    if (status != MT_OK) return status;
+    bool same = bytes == text->length && memcmp(noted, text->bytes, bytes) == 0;
+    mt_release(ctx, noted, bytes);
+    if (same) return MT_OK;
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s holds answers of another model, or of this one asked in another way (%s); give another "
+        "--out or remove it",
+        out, path);
+}
+
+enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments)
+{
+    struct mt_json_text text;
+    char *path = NULL;
+    mt_json_text_init(&text, ctx);
+    enum mt_status status = mt_path_join(ctx, arguments->out, "source.json", &path);
+    if (status == MT_OK) status = describe(&text, arguments);
+    if (status == MT_OK) status = compare_or_note(ctx, path, &text, arguments->out);
+    mt_path_release(ctx, path);
+    mt_json_text_free(&text);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* metier report: the page of one run or several. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/share.h"
+#include "cli/verbs.h"
+#include "report/render.h"
+#include "report/report.h"
+
+#define MOST_RUNS   16
+#define BLOCK_BYTES 4096
+
+struct settings {
+    const char *out;
+    const char *markdown;
+    const char *png;
+    const char *data;
+    const char *title;
+    const char *chart_js;
+};
+
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
+                            const struct cli_arguments *arguments)
+{
+    bool written = settings->out != NULL || settings->markdown != NULL || settings->png != NULL ||
+                   settings->data != NULL;
+    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "the folder of a run is missing");
+    if (arguments->positional_count > MOST_RUNS)
+        return mt_fail(ctx, MT_ERR_USAGE, "%d runs are given, at most %d fit on a page",
+                       arguments->positional_count, MOST_RUNS);
+    if (!written)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "nothing to write: give --out FILE.html, --markdown FILE, --png DIR or --data DIR");
+    return MT_OK;
+}
+
+/* Runs of the same name in different folders are called by their paths. */
+static enum mt_status read_runs(struct mt_context *ctx, const struct cli_arguments *arguments,
+                                struct mt_run *runs)
+{
+    int count = arguments->positional_count;
+    bool same[MOST_RUNS] = {false};
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < count && status == MT_OK; i++)
+        status = mt_run_read(ctx, arguments->positional[i], &runs[i]);
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        for (int k = 0; k < count; k++) {
+            if (i == k || strcmp(runs[i].name, runs[k].name) != 0) continue;
+            if (strcmp(runs[i].path, runs[k].path) == 0)
+                return mt_fail(ctx, MT_ERR_USAGE, "%s is given twice", runs[i].path);
+            same[i] = true;
+        }
+    }
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        if (same[i]) runs[i].name = runs[i].path;
+    }
+    return status;
+}
+
+static enum mt_status write_html(struct mt_context *ctx, const struct settings *settings,
+                                 const struct mt_page *page)
+{
+    struct mt_html_parts parts = {0};
+    struct mt_arena arena;
+    struct mt_output out;
+    const char *folder = NULL;
+    mt_arena_init(&arena, ctx, BLOCK_BYTES);
+    mt_output_init(&out, ctx);
+    enum mt_status status = cli_find_share(&arena, "report", &folder);
+    if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "the page's style and script");
+    if (status == MT_OK)
+        status = mt_html_parts_read(ctx, folder,
+                                    settings->chart_js != NULL ? settings->chart_js : MT_CHARTS_FILE, &parts);
+    if (status == MT_OK) status = mt_render_html(page, &parts, &out);
+    if (status == MT_OK) status = mt_output_save(&out, settings->out);
+    if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, out.text.count);
+    mt_html_parts_free(&parts);
+    mt_output_free(&out);
+    mt_arena_free(&arena);
+    return status;
+}
+
+static enum mt_status write_markdown(struct mt_context *ctx, const struct settings *settings,
+                                     const struct mt_page *page)
+{
+    struct mt_output out;
+    mt_output_init(&out, ctx);
+    enum mt_status status = mt_render_markdown(page, settings->png, &out);
+    if (status == MT_OK) status = mt_output_save(&out, settings->markdown);
+    if (status == MT_OK) printf("%s: %zu bytes\n", settings->markdown, out.text.count);
+    mt_output_free(&out);
+    return status;
+}
+
+static enum mt_status write_all(struct mt_context *ctx, const struct settings *settings,
+                                const struct mt_page *page)
+{
+    enum mt_status status = MT_OK;
+    if (settings->png != NULL) status = mt_save_pictures(page, settings->png);
+    if (status == MT_OK && settings->png != NULL) printf("%s: pictures\n", settings->png);
+    if (status == MT_OK && settings->data != NULL) status = mt_save_numbers(page, settings->data);
+    if (status == MT_OK && settings->data != NULL)
+        printf("%s: CSV and JSON of every figure\n", settings->data);
+    if (status == MT_OK && settings->markdown != NULL) status = write_markdown(ctx, settings, page);
+    if (status == MT_OK && settings->out != NULL) status = write_html(ctx, settings, page);
+    return status;
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct settings *settings,
+                          const struct cli_arguments *arguments)
+{
+    struct mt_run runs[MOST_RUNS] = {{0}};
+    struct mt_page page = {0};
+    size_t count = (size_t)arguments->positional_count;
+    char title[256];
+    enum mt_status status = read_runs(ctx, arguments, runs);
+    if (status == MT_OK) {
+        (void)snprintf(title, sizeof title, count > 1 ? "%zu runs" : "Run", count);
+        if (count == 1) (void)snprintf(title, sizeof title, "Run %.200s", runs[0].name);
+        mt_page_init(&page, ctx, settings->title != NULL ? settings->title : title);
+        mt_page_subtitle(&page, "metier report");
+        status = mt_report_build(&page, runs, count);
+    }
+    if (status == MT_OK) status = write_all(ctx, settings, &page);
+    mt_page_free(&page);
+    for (size_t i = 0; i < count; i++) mt_run_free(&runs[i]);
+    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
+    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct settings settings = {0};
+    const struct cli_option options[] = {
+        {"--out", CLI_TEXT, &settings.out, "FILE", "the page: one HTML file that needs nothing else"},
+        {"--markdown", CLI_TEXT, &settings.markdown, "FILE",
+         "the same as Markdown; with --png it links the pictures"},
+        {"--png", CLI_TEXT, &settings.png, "DIR", "a picture of every figure"},
+        {"--data", CLI_TEXT, &settings.data, "DIR", "every figure's numbers, as CSV and JSON"},
+        {"--title", CLI_TEXT, &settings.title, "TEXT", "of the page"},
+        {"--chart-js", CLI_TEXT, &settings.chart_js, "FILE",
+         "Chart.js 3, when it is not where Debian puts it"},
+    };
+    struct cli_arguments arguments;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
+    if (status == MT_OK && arguments.help_shown) return 0;
+    if (status == MT_OK) status = check(ctx, &settings, &arguments);
+    if (status == MT_OK) status = run(ctx, &settings, &arguments);
+    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+}

@@ -1,0 +1,273 @@
+/* metier synth: files of built-in problems, lists of them, examples. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/nearest.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "formats/json_text.h"
+#include "synth/synth.h"
+
+#define MOST_ITEMS  INT64_C(10000000)
+#define WRITE_BYTES 65536 // lines are collected until there is so much
+#define DOMAIN_MARK "{domain}"
+
+struct settings {
+    const char *domains; // "math,code", or "all"
+    const char *split;
+    const char *out;
+    int64_t count, seed, difficulty, show;
+    bool list;
+};
+
+/* What was asked for, understood. */
+struct request {
+    enum mt_task_domain domains[MT_DOMAINS];
+    size_t domain_count;
+    struct mt_synth_options options; // the domain apart
+};
+
+// ------------------------------------------------------------------ what is asked for
+
+static enum mt_status no_such_word(struct mt_context *ctx, const char *option, const char *word,
+                                   const char *const *known, size_t count, const char *expected)
+{
+    const char *nearest = NULL;
+    int distance = CLI_NEAR;
+    for (size_t i = 0; i < count; i++) {
+        if (mt_nearer(word, known[i], &distance)) nearest = known[i];
+    }
+    return mt_fail(ctx, MT_ERR_USAGE, "%s is '%s', expected %s%s%s%s", option, word, expected,
+                   nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                   nearest != NULL ? "'?" : "");
+}
+
+static enum mt_status add_domain(struct mt_context *ctx, const char *word, struct request *request)
+{
+    const char *known[MT_DOMAINS];
+    enum mt_task_domain domain;
+    for (int i = 0; i < MT_DOMAINS; i++) known[i] = mt_domain_name((enum mt_task_domain)i);
+    if (!mt_synth_domain(word, &domain)) {
+        return no_such_word(ctx, "--domain", word, known, MT_DOMAINS,
+                            "language, reasoning, science, math, code or all");
+    }
+    for (size_t i = 0; i < request->domain_count; i++) {
+        if (request->domains[i] == domain) return mt_fail(ctx, MT_ERR_USAGE, "--domain names %s twice", word);
+    }
+    request->domains[request->domain_count++] = domain;
+    return MT_OK;
+}
+
+static enum mt_status read_domains(struct mt_context *ctx, const char *list, struct request *request)
+{
+    if (strcmp(list, "all") == 0) {
+        for (int i = 0; i < MT_DOMAINS; i++)
+            request->domains[request->domain_count++] = (enum mt_task_domain)i;
+        return MT_OK;
+    }
+    enum mt_status status = MT_OK;
+    for (const char *rest = list; rest != NULL && status == MT_OK;) {
+        char word[64];
+        size_t length = strcspn(rest, ",");
+        (void)snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), rest);
+        status = add_domain(ctx, word, request);
+        rest = rest[length] == ',' ? rest + length + 1 : NULL;
+    }
+    return status;
+}
+
+static enum mt_status read_split(struct mt_context *ctx, const char *word, enum mt_synth_split *split)
+{
+    const char *known[MT_SYNTH_SPLITS];
+    for (int i = 0; i < MT_SYNTH_SPLITS; i++) {
+        *split = (enum mt_synth_split)i;
+        known[i] = mt_synth_split_name(*split);
+        if (strcmp(word, known[i]) == 0) return MT_OK;
+    }
+    return no_such_word(ctx, "--split", word, known, MT_SYNTH_SPLITS, "train, valid or test");
+}
+
+static enum mt_status read_request(struct mt_context *ctx, const struct settings *settings,
+                                   const struct cli_arguments *arguments, struct request *request)
+{
+    memset(request, 0, sizeof *request);
+    if (arguments->positional_count > 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[0]);
+    if (settings->difficulty < 1 || settings->difficulty > MT_SYNTH_HARDEST) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--difficulty is %" PRId64 ", expected 1 to %d",
+                       settings->difficulty, MT_SYNTH_HARDEST);
+    }
+    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
+    if (settings->show < 0 || settings->show > 1000)
+        return mt_fail(ctx, MT_ERR_USAGE, "--show is %" PRId64 ", expected 1 to 1000", settings->show);
+    bool shows = settings->list || settings->show > 0;
+    if (settings->domains == NULL && !shows)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--domain is missing: language, reasoning, science, math, code or all");
+    if (settings->out == NULL && !shows) return mt_fail(ctx, MT_ERR_USAGE, "--out FILE is missing");
+    if (!shows && (settings->count < 1 || settings->count > MOST_ITEMS)) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--count is %" PRId64 ", expected 1 to %" PRId64, settings->count,
+                       MOST_ITEMS);
+    }
+    request->options.seed = (uint64_t)settings->seed;
+    request->options.difficulty = (int)settings->difficulty;
+    enum mt_status status = read_split(ctx, settings->split, &request->options.split);
+    if (status != MT_OK) return status;
+    return read_domains(ctx, settings->domains != NULL ? settings->domains : "all", request);
+}
+
+// ------------------------------------------------------------------ lists and examples
+
+static enum mt_status print_list(struct mt_context *ctx, const struct request *request)
+{
+    static const struct cli_column columns[] = {{"domain", false}, {"task", false}, {"meaning", false}};
+    struct cli_table table;
+    enum mt_status status = MT_OK;
+    cli_table_init(&table, ctx, columns, 3);
+    for (size_t d = 0; d < request->domain_count; d++) {
+        size_t count = 0;
+        const struct mt_synth_task *tasks = mt_synth_tasks(request->domains[d], &count);
+        for (size_t i = 0; i < count && status == MT_OK; i++) {
+            const char *cells[] = {mt_domain_name(tasks[i].domain), tasks[i].name, tasks[i].meaning};
+            status = cli_table_row(&table, cells);
+        }
+    }
+    if (status == MT_OK) cli_table_print(&table, stdout);
+    cli_table_free(&table);
+    return status;
+}
+
+/* The first `show` items of every sub-task, whatever their split. */
+static enum mt_status print_examples(struct mt_context *ctx, const struct request *request, int64_t show)
+{
+    static const struct cli_column columns[] = {
+        {"domain", false}, {"task", false}, {"split", false}, {"prompt", true}, {"completion", false}};
+    struct cli_table table;
+    enum mt_status status = MT_OK;
+    cli_table_init(&table, ctx, columns, 5);
+    for (size_t d = 0; d < request->domain_count; d++) {
+        size_t count = 0;
+        const struct mt_synth_task *tasks = mt_synth_tasks(request->domains[d], &count);
+        for (size_t i = 0; i < count * (size_t)show && status == MT_OK; i++) {
+            const struct mt_synth_task *task = &tasks[i / (size_t)show];
+            struct mt_synth_item item;
+            mt_synth_make(task, request->options.seed, request->options.difficulty, i % (uint64_t)show,
+                          &item);
+            const char *split = mt_synth_split_name(mt_synth_split_of(mt_synth_hash(item.prompt)));
+            const char *cells[] = {mt_domain_name(task->domain), task->name, split, item.prompt,
+                                   item.completion};
+            status = cli_table_row(&table, cells);
+        }
+    }
+    if (status == MT_OK) cli_table_print(&table, stdout);
+    cli_table_free(&table);
+    return status;
+}
+
+// ------------------------------------------------------------------ files
+
+static enum mt_status append_item(struct mt_json_text *text, const struct mt_synth_item *item,
+                                  const struct mt_synth_task *task)
+{
+    enum mt_status status = mt_json_text_format(text, "{\"prompt\": ");
+    if (status == MT_OK) status = mt_json_text_string(text, item->prompt);
+    if (status == MT_OK) status = mt_json_text_format(text, ", \"completion\": ");
+    if (status == MT_OK) status = mt_json_text_string(text, item->completion);
+    if (status != MT_OK) return status;
+    return mt_json_text_format(text, ", \"domain\": \"%s\", \"task\": \"%s\", \"id\": \"%016" PRIx64 "\"}\n",
+                               mt_domain_name(task->domain), task->name, mt_synth_hash(item->prompt));
+}
+
+/* Writes `count` items, domains taking turns. */
+static enum mt_status write_items(struct mt_context *ctx, struct mt_synth *const *sources,
+                                  size_t source_count, int64_t count, struct mt_file_writer *writer)
+{
+    struct mt_json_text text;
+    enum mt_status status = MT_OK;
+    mt_json_text_init(&text, ctx);
+    for (int64_t i = 0; i < count && status == MT_OK; i++) {
+        struct mt_synth_item item;
+        const struct mt_synth_task *task = NULL;
+        status = mt_synth_next(sources[(size_t)i % source_count], &item, &task);
+        if (status == MT_OK) status = append_item(&text, &item, task);
+        if (status == MT_OK && (text.length >= WRITE_BYTES || i + 1 == count)) {
+            status = mt_file_writer_write(writer, text.bytes, text.length);
+            text.length = 0;
+        }
+    }
+    mt_json_text_free(&text);
+    return status;
+}
+
+static enum mt_status write_file(struct mt_context *ctx, const struct request *request, size_t first,
+                                 size_t domain_count, int64_t count, const char *path)
+{
+    struct mt_synth *sources[MT_DOMAINS] = {NULL};
+    struct mt_file_writer writer = {0};
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < domain_count && status == MT_OK; i++) {
+        struct mt_synth_options options = request->options;
+        options.domain = request->domains[first + i];
+        status = mt_synth_create(ctx, &options, &sources[i]);
+    }
+    if (status == MT_OK) status = mt_file_writer_open(ctx, path, &writer);
+    if (status == MT_OK) status = write_items(ctx, sources, domain_count, count, &writer);
+    if (status == MT_OK) status = mt_file_writer_commit(&writer);
+    mt_file_writer_abandon(&writer);
+    for (size_t i = 0; i < domain_count; i++) mt_synth_free(sources[i]);
+    if (status == MT_OK) printf("%s: %" PRId64 " items\n", path, count);
+    return status;
+}
+
+/* One file, or one of each domain where the name has the mark. */
+static enum mt_status write_files(struct mt_context *ctx, const struct request *request,
+                                  const struct settings *settings)
+{
+    const char *mark = strstr(settings->out, DOMAIN_MARK);
+    if (mark == NULL)
+        return write_file(ctx, request, 0, request->domain_count, settings->count, settings->out);
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < request->domain_count && status == MT_OK; i++) {
+        char path[4096];
+        int written = snprintf(path, sizeof path, "%.*s%s%s", (int)(mark - settings->out), settings->out,
+                               mt_domain_name(request->domains[i]), mark + strlen(DOMAIN_MARK));
+        if (written < 0 || (size_t)written >= sizeof path)
+            return mt_fail(ctx, MT_ERR_USAGE, "--out is too long: %s", settings->out);
+        status = write_file(ctx, request, i, 1, settings->count, path);
+    }
+    return status;
+}
+
+int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct settings settings = {.split = "train", .count = 1000, .difficulty = MT_SYNTH_STANDARD};
+    const struct cli_option options[] = {
+        {"--domain", CLI_TEXT, &settings.domains, "LIST",
+         "of language, reasoning, science, math, code, with commas between; or all"},
+        {"--split", CLI_TEXT, &settings.split, "SPLIT", "train, valid or test (train)"},
+        {"--count", CLI_INTEGER, &settings.count, "N", "items of a file (1000)"},
+        {"--seed", CLI_INTEGER, &settings.seed, "N", "of the random numbers (0)"},
+        {"--difficulty", CLI_INTEGER, &settings.difficulty, "N", "1, easy, to 5 (3)"},
+        {"--out", CLI_TEXT, &settings.out, "FILE", "JSONL; {domain} in its name: a file for each domain"},
+        {"--list", CLI_FLAG, &settings.list, NULL, "list the sub-tasks"},
+        {"--show", CLI_INTEGER, &settings.show, "N", "print N examples of each sub-task instead"},
+    };
+    struct cli_arguments arguments;
+    struct request request;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
+    if (status == MT_OK && arguments.help_shown) return 0;
+    if (status == MT_OK) status = read_request(ctx, &settings, &arguments, &request);
+    if (status == MT_OK && settings.list)
+        status = print_list(ctx, &request);
+    else if (status == MT_OK && settings.show > 0)
+        status = print_examples(ctx, &request, settings.show);
+    else if (status == MT_OK)
+        status = write_files(ctx, &request, &settings);
+    if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+}

@@ -1,0 +1,67 @@
+/* Between the files of the runner: a task in progress, and the batch of samples that wait for answers. */
+#ifndef MT_EVAL_RUNNER_PARTS_H
+#define MT_EVAL_RUNNER_PARTS_H
+
+#include "base/progress.h"
+#include "eval/grade.h"
+#include "eval/results.h"
+#include "eval/runner.h"
+
+/* Samples that are asked together. Arrays that the task's kind has no use for are NULL. */
+struct eval_batch {
+    size_t capacity;           // samples
+    size_t count;              // that wait
+    struct mt_sample *samples; // [capacity]
+    size_t *numbers;           // [capacity]: of the samples in their task
+    bool *answered;            // [capacity]
+    // Answers in writing; `tries` for each sample.
+    size_t tries;
+    struct mt_question *questions; // [capacity]
+    struct mt_byte_list *answers;  // [capacity · tries]
+    struct mt_byte_list *found;    // [capacity · tries]: what was extracted
+    struct mt_text *texts;         // [2 · tries]
+    // Programs; only of the samples that were answered.
+    struct mt_byte_list *programs; // [capacity · tries]
+    struct mt_text *program_texts; // [capacity · tries]
+    bool *passed;                  // [capacity · tries]
+    // Choices.
+    struct mt_choice_question *choosing;    // [capacity]
+    struct mt_byte_list continuation_bytes; // of all samples, one after the other
+    struct mt_text *continuations;          // [capacity · MT_SAMPLE_MOST_CHOICES]
+    struct mt_choice_score *scores;         // the same
+};
+
+/* One task in progress. */
+struct eval_run {
+    struct mt_context *ctx;
+    const struct mt_eval_options *options;
+    const struct mt_task *task;
+    struct mt_task_data *data;
+    struct mt_grader grader;
+    struct mt_results *file;
+    size_t count;                // samples to do
+    struct mt_outcome *outcomes; // [count]: by number, so that figures do not depend on who was first
+    bool *done;                  // [count]
+    size_t done_count, kept;
+    bool chooses; // scores choices instead of reading answers
+    bool stopped;
+    struct eval_batch batch;
+    struct mt_progress progress;
+    double start;   // clock
+    int64_t tokens; // computed in calls that are over
+    int64_t latest; // in the call at hand
+};
+
+struct mt_text eval_text_of(const struct mt_byte_list *list);
+
+/* A batch for the task at hand; freed whatever `open` returned. */
+enum mt_status eval_batch_open(struct eval_run *run);
+void eval_batch_free(struct eval_run *run);
+
+/* Asks what waits; answers are judged and written as they come. */
+enum mt_status eval_batch_ask(struct eval_run *run);
+
+/* Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's. */
+enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const struct mt_outcome *outcome);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * Which experts a session's model uses: every token the engine computes is counted, once, by a collector
+ * (analysis/collector.h). The figures are those of all tokens since the watch began.
+ */
+#ifndef MT_INFER_ROUTING_WATCH_H
+#define MT_INFER_ROUTING_WATCH_H
+
+#include "analysis/collector.h"
+#include "infer/session.h"
+
+struct mt_routing_watch; // opaque
+
+/* The session outlives the watch. The caller destroys; the model is then observed no more. NULL: no layer has
+ * experts. */
+enum mt_status mt_routing_watch_create(struct mt_session *session, struct mt_routing_watch **watch);
+void mt_routing_watch_destroy(struct mt_routing_watch *watch); // NULL is allowed
+
+/* Begins again, with nothing counted. */
+enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch);
+
+/* The figures so far. The caller frees them. */
+enum mt_status mt_routing_watch_figures(struct mt_routing_watch *watch, struct mt_figures *figures);
+
+#endif

@@ -1,0 +1,32 @@
+/* Figures of a load. */
+#include "objective/loads.h"
+
+#include <math.h>
+
+void mt_load_judge(const double *load, int experts, struct mt_load_figures *figures)
+{
+    *figures = (struct mt_load_figures){0};
+    double total = 0.0;
+    for (int j = 0; j < experts; j++) total += load[j];
+    if (!(total > 0.0)) return;
+    double mean = total / experts;
+    for (int j = 0; j < experts; j++) {
+        double excess = load[j] / mean - 1.0;
+        double share = load[j] / total;
+        if (excess > figures->max_violation) figures->max_violation = excess;
+        if (fabs(excess) > figures->max_violation_code) figures->max_violation_code = fabs(excess);
+        if (share > 0.0) figures->entropy -= share * log(share);
+    }
+}
+
+/* As written, without sorting: n is a few hundred at the most. */
+double mt_load_gini(const double *load, int experts)
+{
+    double differences = 0.0; // each unordered pair once
+    double total = 0.0;
+    for (int i = 0; i < experts; i++) {
+        total += load[i];
+        for (int j = 0; j < i; j++) differences += fabs(load[i] - load[j]);
+    }
+    return total > 0.0 ? differences / (experts * total) : 0.0;
+}

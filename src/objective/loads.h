@@ -1,0 +1,17 @@
+/* How evenly experts are used, from how many slots each served. */
+#ifndef MT_OBJECTIVE_LOADS_H
+#define MT_OBJECTIVE_LOADS_H
+
+struct mt_load_figures {
+    double max_violation; // (largest - mean) / mean: 0 at balance, at most n/k - 1 when nothing is dropped
+    double max_violation_code; // largest |load - mean| / mean: the authors' code
+    double entropy;            // of the shares, in nats: ln n at balance, 0 when one expert has everything
+};
+
+/* load[n], none negative. All figures are 0 without any load. */
+void mt_load_judge(const double *load, int experts, struct mt_load_figures *figures);
+
+/* Σ_ij |load_i - load_j| / (2 n Σ_j load_j): 0 at balance or without any load, at most 1 - 1/n. */
+double mt_load_gini(const double *load, int experts);
+
+#endif

@@ -1,0 +1,210 @@
+/* Pictures of curves, points, bars and radars. */
+#include <math.h>
+
+#include "report/cairo/draw.h"
+
+#define MOST_BARS_WIDTH 46.0
+
+static double place_x(const struct mt_drawing *drawing, const struct mt_axis *axis, double value)
+{
+    return drawing->left + drawing->width * mt_axis_place(axis, value);
+}
+
+static double place_y(const struct mt_drawing *drawing, const struct mt_axis *axis, double value)
+{
+    return drawing->top + drawing->height * (1 - mt_axis_place(axis, value));
+}
+
+/* The vertical axis of a figure with columns 2 and, with a band, 3 and 4. */
+static struct mt_axis y_axis_of(const struct mt_figure *figure, bool zero)
+{
+    const struct mt_column *const columns[] = {&figure->column[2], &figure->column[3], &figure->column[4]};
+    return mt_axis_of(columns, figure->head.band ? 3 : 1, zero, figure->head.log_y);
+}
+
+// ------------------------------------------------------------------ curves and points
+
+/* The area between low and high of a series: forth along one, back along the other. */
+static void draw_band(const struct mt_drawing *drawing, size_t series, const struct mt_axis *x_axis,
+                      const struct mt_axis *y_axis)
+{
+    const struct mt_column *column = drawing->figure->column;
+    size_t rows = drawing->thinned->rows;
+    for (size_t i = 0; i < 2 * rows; i++) {
+        bool forth = i < rows;
+        size_t row = forth ? i : 2 * rows - 1 - i;
+        if (column[0].codes[row] != series || !mt_thinned_has(drawing->thinned, row)) continue;
+        double value = column[forth ? 3 : 4].numbers[row];
+        if (!isfinite(column[3].numbers[row]) || !isfinite(column[4].numbers[row])) continue;
+        cairo_line_to(drawing->pen, place_x(drawing, x_axis, column[1].numbers[row]),
+                      place_y(drawing, y_axis, value));
+    }
+    mt_draw_set(drawing->pen, mt_draw_colour(series), 0.18);
+    cairo_fill(drawing->pen);
+}
+
+static void draw_curve(const struct mt_drawing *drawing, size_t series, const struct mt_axis *x_axis,
+                       const struct mt_axis *y_axis)
+{
+    const struct mt_column *column = drawing->figure->column;
+    static const double dash[] = {7, 4};
+    size_t points = 0;
+    bool down = false;
+    cairo_set_line_width(drawing->pen, 1.6);
+    mt_draw_set(drawing->pen, mt_draw_colour(series), 1);
+    cairo_set_dash(drawing->pen, dash, series >= 8 ? 2 : 0, 0);
+    for (size_t row = 0; row < drawing->thinned->rows; row++) {
+        if (column[0].codes[row] != series || !mt_thinned_has(drawing->thinned, row)) continue;
+        double x = place_x(drawing, x_axis, column[1].numbers[row]);
+        double y = place_y(drawing, y_axis, column[2].numbers[row]);
+        if (!isfinite(x) || !isfinite(y)) {
+            down = false;
+            continue;
+        }
+        if (down) {
+            cairo_line_to(drawing->pen, x, y);
+        } else {
+            cairo_move_to(drawing->pen, x, y);
+            cairo_line_to(drawing->pen, x + 0.01, y); // a lone point is seen as a dot
+        }
+        down = true;
+        points++;
+    }
+    cairo_set_line_cap(drawing->pen, CAIRO_LINE_CAP_ROUND);
+    if (points == 1) cairo_set_line_width(drawing->pen, 5);
+    cairo_stroke(drawing->pen);
+    cairo_set_dash(drawing->pen, NULL, 0, 0);
+}
+
+void mt_draw_lines(const struct mt_drawing *drawing)
+{
+    const struct mt_figure *figure = drawing->figure;
+    const struct mt_column *const xs[] = {&figure->column[1]};
+    struct mt_axis x_axis = mt_axis_of(xs, 1, false, false);
+    struct mt_axis y_axis = y_axis_of(figure, false);
+    mt_draw_y_axis(drawing, &y_axis, figure->head.y);
+    mt_draw_x_axis(drawing, &x_axis, figure->head.x);
+    for (size_t i = 0; i < figure->column[0].level_count && figure->head.band; i++)
+        draw_band(drawing, i, &x_axis, &y_axis);
+    for (size_t i = 0; i < figure->column[0].level_count; i++) draw_curve(drawing, i, &x_axis, &y_axis);
+    mt_draw_legend(drawing);
+}
+
+void mt_draw_scatter(const struct mt_drawing *drawing)
+{
+    const struct mt_figure *figure = drawing->figure;
+    const struct mt_column *column = figure->column;
+    const struct mt_column *const xs[] = {&column[1]};
+    struct mt_axis x_axis = mt_axis_of(xs, 1, false, false);
+    struct mt_axis y_axis = y_axis_of(figure, false);
+    double radius = drawing->thinned->kept > 1000 ? 1.6 : 2.6;
+    mt_draw_y_axis(drawing, &y_axis, figure->head.y);
+    mt_draw_x_axis(drawing, &x_axis, figure->head.x);
+    for (size_t row = 0; row < drawing->thinned->rows; row++) {
+        double x = place_x(drawing, &x_axis, column[1].numbers[row]);
+        double y = place_y(drawing, &y_axis, column[2].numbers[row]);
+        if (!mt_thinned_has(drawing->thinned, row) || !isfinite(x) || !isfinite(y)) continue;
+        mt_draw_set(drawing->pen, mt_draw_colour(column[0].codes[row]), 0.65);
+        cairo_arc(drawing->pen, x, y, radius, 0, 2 * MT_PI);
+        cairo_fill(drawing->pen);
+    }
+    mt_draw_legend(drawing);
+}
+
+// ------------------------------------------------------------------ bars
+
+static void draw_whisker(const struct mt_drawing *drawing, double x, double low, double high)
+{
+    if (!isfinite(low) || !isfinite(high)) return;
+    mt_draw_set(drawing->pen, mt_draw_ink, 1);
+    cairo_set_line_width(drawing->pen, 1.2);
+    cairo_move_to(drawing->pen, x, low);
+    cairo_line_to(drawing->pen, x, high);
+    cairo_move_to(drawing->pen, x - 3, low);
+    cairo_line_to(drawing->pen, x + 3, low);
+    cairo_move_to(drawing->pen, x - 3, high);
+    cairo_line_to(drawing->pen, x + 3, high);
+    cairo_stroke(drawing->pen);
+}
+
+void mt_draw_bars(const struct mt_drawing *drawing)
+{
+    const struct mt_figure *figure = drawing->figure;
+    const struct mt_column *column = figure->column;
+    struct mt_axis y_axis = y_axis_of(figure, true);
+    double each = drawing->width / (double)column[1].level_count;
+    double count = (double)column[0].level_count;
+    double wide = fmin(each * 0.8 / count, MOST_BARS_WIDTH);
+    double zero = place_y(drawing, &y_axis, 0);
+    mt_draw_y_axis(drawing, &y_axis, figure->head.y);
+    mt_draw_x_labels(drawing, &column[1], figure->head.x);
+    for (size_t row = 0; row < mt_figure_rows(figure); row++) {
+        double series = (double)column[0].codes[row];
+        double middle = drawing->left + ((double)column[1].codes[row] + 0.5) * each;
+        double x = middle + (series - (count - 1) / 2) * wide;
+        double y = place_y(drawing, &y_axis, column[2].numbers[row]);
+        if (!isfinite(y)) continue;
+        mt_draw_set(drawing->pen, mt_draw_colour(column[0].codes[row]), 0.85);
+        cairo_rectangle(drawing->pen, x - wide / 2, fmin(y, zero), wide > 4 ? wide - 1 : wide,
+                        fabs(zero - y));
+        cairo_fill(drawing->pen);
+        if (!figure->head.band) continue;
+        draw_whisker(drawing, x - 0.5, place_y(drawing, &y_axis, column[3].numbers[row]),
+                     place_y(drawing, &y_axis, column[4].numbers[row]));
+    }
+    mt_draw_legend(drawing);
+}
+
+// ------------------------------------------------------------------ radar
+
+static void radar_point(const struct mt_drawing *drawing, size_t index, size_t count, double part)
+{
+    double radius = part * (drawing->height / 2 - 16);
+    double angle = 2 * MT_PI * (double)index / (double)count - MT_PI / 2;
+    cairo_line_to(drawing->pen, drawing->left + drawing->width / 2 + radius * cos(angle),
+                  drawing->top + drawing->height / 2 + radius * sin(angle));
+}
+
+static void draw_web(const struct mt_drawing *drawing, size_t count)
+{
+    const struct mt_column *labels = &drawing->figure->column[1];
+    cairo_set_line_width(drawing->pen, 1);
+    mt_draw_set(drawing->pen, mt_draw_line, 1);
+    for (int ring = 1; ring <= 4; ring++) {
+        for (size_t i = 0; i < count; i++) radar_point(drawing, i, count, ring / 4.0);
+        cairo_close_path(drawing->pen);
+        cairo_stroke(drawing->pen);
+    }
+    mt_draw_set(drawing->pen, mt_draw_ink, 1);
+    for (size_t i = 0; i < count; i++) {
+        double angle = 2 * MT_PI * (double)i / (double)count - MT_PI / 2;
+        double radius = drawing->height / 2 - 4;
+        enum mt_align align =
+            fabs(cos(angle)) < 0.1 ? MT_ALIGN_MIDDLE : (cos(angle) > 0 ? MT_ALIGN_LEFT : MT_ALIGN_RIGHT);
+        mt_draw_text(drawing->pen, drawing->left + drawing->width / 2 + radius * cos(angle),
+                     drawing->top + drawing->height / 2 + radius * sin(angle), align, 160, labels->levels[i]);
+    }
+}
+
+void mt_draw_radar(const struct mt_drawing *drawing)
+{
+    const struct mt_figure *figure = drawing->figure;
+    const struct mt_column *column = figure->column;
+    const struct mt_column *const ys[] = {&column[2]};
+    struct mt_axis axis = mt_axis_of(ys, 1, true, false);
+    size_t count = column[1].level_count;
+    draw_web(drawing, count);
+    for (size_t series = 0; series < column[0].level_count; series++) {
+        for (size_t row = 0; row < mt_figure_rows(figure); row++) {
+            if (column[0].codes[row] != series || !isfinite(column[2].numbers[row])) continue;
+            radar_point(drawing, column[1].codes[row], count, mt_axis_place(&axis, column[2].numbers[row]));
+        }
+        cairo_close_path(drawing->pen);
+        mt_draw_set(drawing->pen, mt_draw_colour(series), 0.12);
+        cairo_fill_preserve(drawing->pen);
+        mt_draw_set(drawing->pen, mt_draw_colour(series), 1);
+        cairo_set_line_width(drawing->pen, 1.8);
+        cairo_stroke(drawing->pen);
+    }
+    mt_draw_legend(drawing);
+}

@@ -1,0 +1,47 @@
+/* What becomes of a page: HTML, Markdown, pictures, files of numbers. Nothing here changes the page. */
+#ifndef MT_REPORT_RENDER_H
+#define MT_REPORT_RENDER_H
+
+#include "report/output.h"
+#include "report/page.h"
+
+/* What a page of HTML is put together with; texts of files, borrowed. */
+struct mt_html_parts {
+    struct mt_byte_list style;   // share/report/report.css
+    struct mt_byte_list program; // share/report/report.js
+    struct mt_byte_list charts;  // Chart.js
+};
+
+/* Where Debian's and Ubuntu's package libjs-chart.js puts Chart.js. */
+#define MT_CHARTS_FILE "/usr/share/javascript/chart.js/chart.min.js"
+
+/* Reads the parts: the first two from a folder, Chart.js from a file. The caller frees, also after a failure.
+ */
+enum mt_status mt_html_parts_read(struct mt_context *ctx, const char *folder, const char *charts,
+                                  struct mt_html_parts *parts);
+void mt_html_parts_free(struct mt_html_parts *parts);
+
+/* One HTML file that needs nothing else: no network, no other file. */
+enum mt_status mt_render_html(const struct mt_page *page, const struct mt_html_parts *parts,
+                              struct mt_output *out);
+
+/* Markdown; `pictures`: the folder of mt_save_pictures as the file should link to it, NULL: no pictures. */
+enum mt_status mt_render_markdown(const struct mt_page *page, const char *pictures, struct mt_output *out);
+
+/* A figure's numbers, all of them. JSON: id, title, meaning, formula, columns, rows. */
+enum mt_status mt_render_csv(const struct mt_figure *figure, struct mt_output *out);
+enum mt_status mt_render_json(const struct mt_figure *figure, struct mt_output *out);
+
+/* True unless the figure is a table or empty. */
+bool mt_figure_has_picture(const struct mt_figure *figure);
+
+/* A PNG of 1600 x 900 points; cairo allocates with malloc, not through the context. */
+enum mt_status mt_render_png(const struct mt_figure *figure, struct mt_output *out);
+
+/* FOLDER/ID.png of every figure that has a picture; the folder is made unless it is there. */
+enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder);
+
+/* FOLDER/ID.csv and ID.json of every figure. */
+enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder);
+
+#endif

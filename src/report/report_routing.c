@@ -1,0 +1,272 @@
+/* The report's part on routing: balance over time and layers, loads of experts, variances. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/curves.h"
+#include "report/output.h"
+#include "report/report.h"
+
+#define BINS 50 // of time in a heat map
+
+#define VIOLATION_FORMULA                                                                                    \
+    "MaxVio = (max_j load_j - mean) / mean of a step's loads; 0: all experts serve the same."
+
+static const char *layer_text(char text[MT_NUMBER_BYTES], const struct mt_run *run, size_t layer)
+{
+    (void)snprintf(text, MT_NUMBER_BYTES, "%lld", (long long)run->log.layer[layer].number);
+    return text;
+}
+
+/* "TITLE" of the only run, "TITLE: NAME" of one of several. */
+static void title_of(char *title, size_t bytes, const char *what, const struct mt_run *run, size_t count)
+{
+    (void)snprintf(title, bytes, count > 1 ? "%s: %.100s" : "%s", what, run->name);
+}
+
+static size_t bins_of(const struct mt_run_log *log)
+{
+    return log->steps < BINS ? log->steps : BINS;
+}
+
+/* A layer's mean MaxVio over a stretch of steps. */
+static double bin_mean(const struct mt_run_log *log, size_t layer, size_t bin, size_t bins)
+{
+    double sum = 0;
+    double known = 0;
+    for (size_t i = bin * log->steps / bins; i < (bin + 1) * log->steps / bins; i++) {
+        double value = log->violation[i * log->layers + layer];
+        if (isnan(value)) continue;
+        sum += value;
+        known++;
+    }
+    return known > 0 ? sum / known : (double)NAN;
+}
+
+static void add_violation(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_LINES,
+                  .title = "MaxVio over time",
+                  .meaning = "How much the busiest expert is above the mean; lower is more even.",
+                  .formula = VIOLATION_FORMULA " Mean over layers.",
+                  .series = "run",
+                  .x = "step",
+                  .y = "MaxVio"});
+    for (size_t r = 0; r < count; r++) {
+        for (size_t i = 0; i < runs[r].log.steps; i++)
+            mt_figure_point(figure, runs[r].name, mt_run_at(&runs[r], i, MT_RUN_STEP),
+                            mt_run_at(&runs[r], i, MT_RUN_MAX_VIOLATION));
+    }
+}
+
+/* The largest share of an expert, and the largest MaxVio, of all runs: figures side by side share their
+ * colours. */
+struct extremes {
+    double share, violation;
+};
+
+static struct extremes extremes_of(const struct mt_run *runs, size_t count)
+{
+    struct extremes most = {0, 0};
+    for (size_t r = 0; r < count; r++) {
+        const struct mt_run_log *log = &runs[r].log;
+        for (size_t l = 0; l < log->layers; l++) {
+            const double *load = log->load + l * log->experts;
+            double sum = 0;
+            for (size_t j = 0; j < log->experts; j++) sum += load[j];
+            for (size_t j = 0; j < log->experts && sum > 0; j++) most.share = fmax(most.share, load[j] / sum);
+        }
+        size_t bins = bins_of(log);
+        for (size_t i = 0; i < log->layers * bins; i++)
+            most.violation = fmax(most.violation, bin_mean(log, i / bins, i % bins, bins));
+    }
+    return most;
+}
+
+/* Layers by stretches of steps; with few steps every step is a column. */
+static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count, double most)
+{
+    const struct mt_run_log *log = &run->log;
+    char title[160];
+    size_t bins = bins_of(log);
+    title_of(title, sizeof title, "MaxVio of each layer", run, count);
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_HEATMAP,
+                  .title = title,
+                  .meaning = "Where and when routing is uneven: bright layers have a busy expert.",
+                  .formula = VIOLATION_FORMULA " A column is the mean over a stretch of steps, "
+                                               "named by its last.",
+                  .x = "step",
+                  .y = "layer",
+                  .value = "MaxVio",
+                  .ranged = true,
+                  .high = most});
+    for (size_t l = 0; l < log->layers; l++) {
+        for (size_t bin = 0; bin < bins; bin++) {
+            size_t end = (bin + 1) * log->steps / bins;
+            char row[MT_NUMBER_BYTES];
+            char column[MT_NUMBER_BYTES];
+            (void)snprintf(column, sizeof column, "%.0f", mt_run_at(run, end - 1, MT_RUN_STEP));
+            mt_figure_cell(figure, layer_text(row, run, l), column, bin_mean(log, l, bin, bins));
+        }
+    }
+}
+
+static void add_loads(struct mt_page *page, const struct mt_run *run, size_t count, double most)
+{
+    const struct mt_run_log *log = &run->log;
+    char title[160];
+    title_of(title, sizeof title, "Load of experts", run, count);
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_HEATMAP,
+                  .title = title,
+                  .meaning = "Which experts serve how much: orange more than their fair share, "
+                             "blue less.",
+                  .formula = "share_j = load_j / sum_m load_m, loads of the last tenth of the "
+                             "steps; the fair share is 1/n.",
+                  .x = "expert",
+                  .y = "layer",
+                  .value = "share",
+                  .centred = true,
+                  .centre = 1.0 / (double)log->experts,
+                  .ranged = true,
+                  .high = most});
+    for (size_t l = 0; l < log->layers; l++) {
+        const double *load = log->load + l * log->experts;
+        double sum = 0;
+        char row[MT_NUMBER_BYTES];
+        char column[MT_NUMBER_BYTES];
+        for (size_t j = 0; j < log->experts; j++) sum += load[j];
+        for (size_t j = 0; j < log->experts; j++) {
+            (void)snprintf(column, sizeof column, "%zu", j);
+            mt_figure_cell(figure, layer_text(row, run, l), column, sum > 0 ? load[j] / sum : (double)NAN);
+        }
+    }
+}
+
+// Bars by layer.
+static const struct layer_bars {
+    int value;
+    const char *title, *meaning, *formula, *y;
+} layer_bars[] = {
+    {MT_RUN_LAYER_VARIANCE_TOPK, "Routing variance by layer (paper)",
+     "How much an expert's weight differs from token to token; more is more decided routing.",
+     "1/n sum_j var_i(s_ij), s the weights after top-k, 0 where not chosen; mean over the last tenth of the "
+     "steps.",
+     "variance"},
+    {MT_RUN_LAYER_VARIANCE_FULL, "Routing variance by layer (before top-k)",
+     "The same of the scores of all experts, whether chosen or not.",
+     "1/n sum_j var_i(P_ij), P the scores before top-k; mean over the last tenth of the steps.", "variance"},
+    {MT_RUN_LAYER_VARIANCE_TOKEN, "Routing variance by layer (authors' code)",
+     "How much a token's scores differ between experts; more is more decided routing.",
+     "1/N sum_i 1/(n-1) sum_j (P_ij - mean)^2; mean over the last tenth of the steps.", "variance"},
+    {MT_RUN_LAYER_ENTROPY, "Load entropy by layer",
+     "How evenly experts are used; ln n when all serve the same.",
+     "-sum_j q_j ln q_j, q the shares of the load; mean over the last tenth of the steps.", "nats"},
+};
+
+static void add_layer_bars(struct mt_page *page, const struct mt_run *runs, size_t count,
+                           const struct layer_bars *bars)
+{
+    struct mt_figure *figure = NULL;
+    for (size_t r = 0; r < count; r++) {
+        for (size_t l = 0; l < runs[r].log.layers; l++) {
+            char label[MT_NUMBER_BYTES];
+            double value = mt_run_layer_mean(&runs[r], l, bars->value);
+            if (isnan(value)) continue;
+            if (figure == NULL)
+                figure = mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
+                                                                       .title = bars->title,
+                                                                       .meaning = bars->meaning,
+                                                                       .formula = bars->formula,
+                                                                       .series = "run",
+                                                                       .x = "layer",
+                                                                       .y = bars->y});
+            mt_figure_bar(figure, runs[r].name, layer_text(label, &runs[r], l), value, 0, 0);
+        }
+    }
+}
+
+// ------------------------------------------------------------------ differences between runs
+
+/* A layer's curve of MaxVio, or with layer = layers the mean's, written into arrays [steps]. */
+static struct mt_curve violation_curve(const struct mt_run *run, size_t layer, double *x, double *y)
+{
+    const struct mt_run_log *log = &run->log;
+    for (size_t i = 0; i < log->steps; i++) {
+        x[i] = mt_run_at(run, i, MT_RUN_STEP);
+        y[i] = layer == log->layers ? mt_run_at(run, i, MT_RUN_MAX_VIOLATION)
+                                    : log->violation[i * log->layers + layer];
+    }
+    return (struct mt_curve){.count = log->steps, .x = x, .y = y};
+}
+
+static void compare_layers(struct mt_figure *figure, const struct mt_run *first, const struct mt_run *other,
+                           double *numbers)
+{
+    size_t steps = first->log.steps;
+    double *rest = numbers + 2 * steps;
+    for (size_t l = 0; l <= first->log.layers; l++) {
+        bool mean = l == first->log.layers;
+        char label[MT_NUMBER_BYTES] = "mean over layers";
+        size_t points = 0;
+        struct mt_curve one = violation_curve(first, l, numbers, numbers + steps);
+        struct mt_curve two =
+            violation_curve(other, mean ? other->log.layers : l, rest, rest + other->log.steps);
+        double rmse = mt_curves_rmse(&one, &two, &points);
+        mt_figure_text(figure, other->name);
+        mt_figure_text(figure, mean ? label : layer_text(label, first, l));
+        mt_figure_number(figure, rmse);
+        mt_figure_number(figure, (double)points);
+    }
+}
+
+static void add_rmse(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_TABLE,
+                  .title = "RMSE of MaxVio to the first run",
+                  .meaning = "How far the balance of a run is from the first run's over time.",
+                  .formula = "sqrt(mean (a - b)^2) over the first run's steps within the other's "
+                             "range; between its steps the other curve is a straight line."});
+    mt_figure_column(figure, MT_COLUMN_LABEL, "run");
+    mt_figure_column(figure, MT_COLUMN_LABEL, "layer");
+    mt_figure_column(figure, MT_COLUMN_NUMBER, "RMSE");
+    mt_figure_column(figure, MT_COLUMN_NUMBER, "points");
+    for (size_t r = 1; r < count; r++) {
+        void *numbers = NULL;
+        size_t needed = 2 * (runs[0].log.steps + runs[r].log.steps);
+        if (!runs[r].has_log || runs[r].log.layers != runs[0].log.layers) continue;
+        enum mt_status status = mt_allocate_array(page->ctx, needed, sizeof(double), &numbers);
+        if (!mt_page_check(page, status)) {
+            mt_release(page->ctx, numbers, status == MT_OK ? needed * sizeof(double) : 0);
+            return;
+        }
+        compare_layers(figure, &runs[0], &runs[r], numbers);
+        mt_release(page->ctx, numbers, needed * sizeof(double));
+    }
+}
+
+void mt_report_routing(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    size_t logged = 0;
+    for (size_t r = 0; r < count; r++) logged += runs[r].has_log && runs[r].log.layers > 0 ? 1 : 0;
+    if (logged == 0) return;
+    mt_page_section(page, "Routing during training");
+    add_violation(page, runs, count);
+    for (size_t i = 0; i < sizeof layer_bars / sizeof layer_bars[0]; i++)
+        add_layer_bars(page, runs, count, &layer_bars[i]);
+    struct extremes most = extremes_of(runs, count);
+    for (size_t r = 0; r < count; r++) {
+        if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged, most.share);
+    }
+    for (size_t r = 0; r < count; r++) {
+        if (runs[r].log.layers > 0) add_violation_map(page, &runs[r], logged, most.violation);
+    }
+    if (logged > 1 && runs[0].log.layers > 0) add_rmse(page, runs, count);
+}

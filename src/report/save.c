@@ -1,0 +1,119 @@
+/* A figure's numbers as CSV and JSON; folders of them, and of pictures. */
+#include "base/file.h"
+#include "base/folder.h"
+#include "report/render.h"
+
+static void put_cell(struct mt_output *out, const struct mt_column *column, size_t row, bool json)
+{
+    if (column->kind == MT_COLUMN_NUMBER) {
+        mt_put_exact(out, column->numbers[row], json ? "null" : "");
+    } else if (json) {
+        mt_put_json(out, mt_column_text(column, row));
+    } else {
+        mt_put_csv(out, mt_column_text(column, row));
+    }
+}
+
+enum mt_status mt_render_csv(const struct mt_figure *figure, struct mt_output *out)
+{
+    size_t rows = mt_figure_rows(figure);
+    for (int i = 0; i < figure->column_count; i++) {
+        if (i > 0) mt_put(out, ",");
+        mt_put_csv(out, figure->column[i].name);
+    }
+    mt_put(out, "\n");
+    for (size_t row = 0; row < rows && out->status == MT_OK; row++) {
+        for (int i = 0; i < figure->column_count; i++) {
+            if (i > 0) mt_put(out, ",");
+            put_cell(out, &figure->column[i], row, false);
+        }
+        mt_put(out, "\n");
+    }
+    return out->status;
+}
+
+static void put_member(struct mt_output *out, const char *name, const char *text)
+{
+    mt_putf(out, "\"%s\": ", name);
+    mt_put_json(out, text);
+    mt_put(out, ",\n ");
+}
+
+enum mt_status mt_render_json(const struct mt_figure *figure, struct mt_output *out)
+{
+    size_t rows = mt_figure_rows(figure);
+    mt_put(out, "{");
+    put_member(out, "id", figure->id);
+    put_member(out, "title", figure->head.title);
+    put_member(out, "meaning", figure->head.meaning);
+    put_member(out, "formula", figure->head.formula);
+    mt_put(out, "\"columns\": [");
+    for (int i = 0; i < figure->column_count; i++) {
+        if (i > 0) mt_put(out, ", ");
+        mt_put_json(out, figure->column[i].name);
+    }
+    mt_put(out, "],\n \"rows\": [");
+    for (size_t row = 0; row < rows && out->status == MT_OK; row++) {
+        mt_put(out, row > 0 ? ",\n  [" : "\n  [");
+        for (int i = 0; i < figure->column_count; i++) {
+            if (i > 0) mt_put(out, ", ");
+            put_cell(out, &figure->column[i], row, true);
+        }
+        mt_put(out, "]");
+    }
+    mt_put(out, "]}\n");
+    return out->status;
+}
+
+/* Renders a figure and writes it as FOLDER/ID.ENDING. */
+static enum mt_status save(const struct mt_figure *figure, const char *folder, const char *ending,
+                           enum mt_status (*render)(const struct mt_figure *figure, struct mt_output *out))
+{
+    struct mt_context *ctx = figure->page->ctx;
+    struct mt_output name;
+    struct mt_output out;
+    char *path = NULL;
+    mt_output_init(&name, ctx);
+    mt_output_init(&out, ctx);
+    mt_put(&name, figure->id);
+    mt_put(&name, ending);
+    mt_put_bytes(&name, "", 1);
+    enum mt_status status = name.status;
+    if (status == MT_OK) status = mt_path_join(ctx, folder, (const char *)name.text.data, &path);
+    if (status == MT_OK) status = render(figure, &out);
+    if (status == MT_OK) status = mt_output_save(&out, path);
+    mt_path_release(ctx, path);
+    mt_output_free(&out);
+    mt_output_free(&name);
+    return status;
+}
+
+enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder)
+{
+    enum mt_status status = mt_folder_make(page->ctx, folder);
+    for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
+        for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+            if (block->figure == NULL) continue;
+            if (status == MT_OK) status = save(block->figure, folder, ".csv", mt_render_csv);
+            if (status == MT_OK) status = save(block->figure, folder, ".json", mt_render_json);
+        }
+    }
+    return status;
+}
+
+bool mt_figure_has_picture(const struct mt_figure *figure)
+{
+    return figure->head.kind != MT_FIGURE_TABLE && mt_figure_rows(figure) > 0;
+}
+
+enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder)
+{
+    enum mt_status status = mt_folder_make(page->ctx, folder);
+    for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
+        for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+            if (block->figure == NULL || !mt_figure_has_picture(block->figure)) continue;
+            if (status == MT_OK) status = save(block->figure, folder, ".png", mt_render_png);
+        }
+    }
+    return status;
+}

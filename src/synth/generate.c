@@ -1,0 +1,190 @@
+/* Different items of one domain and split, sub-tasks taking turns. */
+#include <string.h>
+
+#include "base/digest.h"
+#include "synth/item.h"
+
+// Draws in a row without anything new after which a sub-task counts as exhausted. A tenth of the prompts is
+// in the smallest split, so most of a space of n items has been seen by then even if only n/500 are missing.
+#define PATIENCE       5000
+
+#define FIRST_CAPACITY 1024 // of the table of hashes; a power of two
+
+// Separates this use of the hash from others. Changing it moves every item to another split.
+#define SPLIT_KEY 0x6D65746965723031u
+
+static const struct mt_synth_task *const tables[MT_DOMAINS] = {
+    [MT_DOMAIN_LANGUAGE] = mt_synth_language_tasks, [MT_DOMAIN_REASONING] = mt_synth_reasoning_tasks,
+    [MT_DOMAIN_SCIENCE] = mt_synth_science_tasks,   [MT_DOMAIN_MATH] = mt_synth_math_tasks,
+    [MT_DOMAIN_CODE] = mt_synth_code_tasks,
+};
+
+#define MOST_TASKS 16 // of a domain
+
+struct mt_synth {
+    struct mt_context *ctx; // borrowed
+    struct mt_synth_options options;
+    const struct mt_synth_task *tasks;
+    size_t task_count;
+    uint64_t drawn[MOST_TASKS]; // how many draws each sub-task has made
+    bool exhausted[MOST_TASKS];
+    size_t turn;
+    uint64_t *seen; // owned; open addressing, 0: free. A hash of 0 is kept as 1
+    size_t capacity;
+    size_t count;
+};
+
+const struct mt_synth_task *mt_synth_tasks(enum mt_task_domain domain, size_t *count)
+{
+    *count = 0;
+    while (tables[domain][*count].name != NULL) (*count)++;
+    return tables[domain];
+}
+
+bool mt_synth_domain(const char *name, enum mt_task_domain *domain)
+{
+    for (int i = 0; i < MT_DOMAINS; i++) {
+        *domain = (enum mt_task_domain)i;
+        if (strcmp(mt_domain_name(*domain), name) == 0) return true;
+    }
+    return false;
+}
+
+const char *mt_synth_split_name(enum mt_synth_split split)
+{
+    static const char *const names[MT_SYNTH_SPLITS] = {"train", "valid", "test"};
+    return names[split];
+}
+
+uint64_t mt_synth_hash(const char *prompt)
+{
+    return mt_digest_short(prompt, strlen(prompt), SPLIT_KEY);
+}
+
+enum mt_synth_split mt_synth_split_of(uint64_t hash)
+{
+    uint64_t share = hash % 100;
+    return share < 80 ? MT_SYNTH_TRAIN : share < 90 ? MT_SYNTH_VALID : MT_SYNTH_TEST;
+}
+
+void mt_synth_make(const struct mt_synth_task *task, uint64_t seed, int difficulty, uint64_t number,
+                   struct mt_synth_item *item)
+{
+    size_t count = 0;
+    const struct mt_synth_task *first = mt_synth_tasks(task->domain, &count);
+    uint64_t place = (uint64_t)task->domain * MOST_TASKS + (uint64_t)(task - first);
+    // Number of the draw below, what is drawn above: no two items share a stream.
+    struct mt_synth_draw draw = {.seed = seed,
+                                 .stream = (place * (MT_SYNTH_HARDEST + 1) + (uint64_t)difficulty) << 48 |
+                                           (number & ((UINT64_C(1) << 48) - 1))};
+    memset(item, 0, sizeof *item);
+    task->make(&draw, difficulty, item);
+}
+
+enum mt_status mt_synth_create(struct mt_context *ctx, const struct mt_synth_options *options,
+                               struct mt_synth **synth)
+{
+    void *memory = NULL;
+    *synth = NULL;
+    if (options->difficulty < 1 || options->difficulty > MT_SYNTH_HARDEST) {
+        return mt_fail(ctx, MT_ERR_USAGE, "the difficulty is %d, expected 1 to %d", options->difficulty,
+                       MT_SYNTH_HARDEST);
+    }
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **synth, &memory);
+    if (status != MT_OK) return status;
+    struct mt_synth *made = memory;
+    made->ctx = ctx;
+    made->options = *options;
+    made->tasks = mt_synth_tasks(options->domain, &made->task_count);
+    status = mt_allocate_array(ctx, FIRST_CAPACITY, sizeof made->seen[0], &memory);
+    if (status != MT_OK) {
+        mt_synth_free(made);
+        return status;
+    }
+    made->seen = memory;
+    made->capacity = FIRST_CAPACITY;
+    *synth = made;
+    return MT_OK;
+}
+
+void mt_synth_free(struct mt_synth *synth)
+{
+    if (synth == NULL) return;
+    mt_release(synth->ctx, synth->seen, synth->capacity * sizeof synth->seen[0]);
+    mt_release(synth->ctx, synth, sizeof *synth);
+}
+
+/* Where a hash is in a table, or the free place where it belongs. */
+static size_t place_of(const uint64_t *seen, size_t capacity, uint64_t hash)
+{
+    size_t at = (size_t)hash & (capacity - 1);
+    while (seen[at] != 0 && seen[at] != hash) at = (at + 1) & (capacity - 1);
+    return at;
+}
+
+/* Twice the table, as soon as half of it is taken. */
+static enum mt_status make_room(struct mt_synth *synth)
+{
+    void *memory = NULL;
+    if (2 * (synth->count + 1) <= synth->capacity) return MT_OK;
+    size_t capacity = 2 * synth->capacity;
+    enum mt_status status = mt_allocate_array(synth->ctx, capacity, sizeof synth->seen[0], &memory);
+    if (status != MT_OK) return status;
+    uint64_t *seen = memory;
+    for (size_t i = 0; i < synth->capacity; i++) {
+        if (synth->seen[i] != 0) seen[place_of(seen, capacity, synth->seen[i])] = synth->seen[i];
+    }
+    mt_release(synth->ctx, synth->seen, synth->capacity * sizeof seen[0]);
+    synth->seen = seen;
+    synth->capacity = capacity;
+    return MT_OK;
+}
+
+/* Draws until there is an item of the split that was not there before; *found says whether. */
+static enum mt_status draw_new(struct mt_synth *synth, size_t task, struct mt_synth_item *item, bool *found)
+{
+    *found = false;
+    for (int tries = 0; tries < PATIENCE; tries++) {
+        mt_synth_make(&synth->tasks[task], synth->options.seed, synth->options.difficulty,
+                      synth->drawn[task]++, item);
+        if (item->cut) {
+            return mt_fail(synth->ctx, MT_ERR_INTERNAL, "synth: an item of %s does not fit: %s",
+                           synth->tasks[task].name, item->prompt);
+        }
+        uint64_t hash = mt_synth_hash(item->prompt);
+        if (mt_synth_split_of(hash) != synth->options.split) continue;
+        if (hash == 0) hash = 1;
+        size_t at = place_of(synth->seen, synth->capacity, hash);
+        if (synth->seen[at] == hash) continue;
+        synth->seen[at] = hash;
+        synth->count++;
+        *found = true;
+        return MT_OK;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
+                             const struct mt_synth_task **task)
+{
+    enum mt_status status = make_room(synth);
+    for (size_t asked = 0; asked < synth->task_count && status == MT_OK; asked++) {
+        size_t turn = synth->turn;
+        bool found = false;
+        synth->turn = (turn + 1) % synth->task_count;
+        if (synth->exhausted[turn]) continue;
+        status = draw_new(synth, turn, item, &found);
+        if (status != MT_OK) return status;
+        if (found) {
+            *task = &synth->tasks[turn];
+            return MT_OK;
+        }
+        synth->exhausted[turn] = true;
+    }
+    if (status != MT_OK) return status;
+    return mt_fail(synth->ctx, MT_ERR_USAGE,
+                   "%s has only %zu different items in the split %s at difficulty %d: ask for fewer, or for "
+                   "another difficulty",
+                   mt_domain_name(synth->options.domain), synth->count,
+                   mt_synth_split_name(synth->options.split), synth->options.difficulty);
+}

@@ -1,0 +1,50 @@
+/*
+ * A text and how it goes on, as ids: what a log-likelihood is asked of. As lm-evaluation-harness does it, so
+ * that figures can be compared:
+ *
+ *     white space at the end of the context moves to the front of the continuation;
+ *     whole = encode(context + continuation), with the special tokens the tokenizer adds;
+ *     the continuation's ids are whole[len(encode(context)) ...], the context's encode(context).
+ *
+ * The end of the context and the start of the continuation are thus encoded together, as a model has seen
+ * them in training. A context without any text is the token that begins texts.
+ */
+#ifndef MT_TEXT_CONTINUATION_H
+#define MT_TEXT_CONTINUATION_H
+
+#include "formats/tokenizer.h"
+
+struct mt_continuation_maker {
+    const struct mt_tokenizer *tokenizer; // borrowed
+    struct mt_token_scratch *scratch;     // borrowed
+    int32_t first;                        // what stands for an empty context: bos, else eos; -1: none
+    struct mt_byte_list text;             // kept between calls
+    struct mt_id_list whole;
+};
+
+/* Prepares a caller-owned maker; mt_continuation_maker_free gives its memory back. */
+void mt_continuation_maker_init(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
+                                struct mt_token_scratch *scratch, int32_t first,
+                                struct mt_continuation_maker *maker);
+void mt_continuation_maker_free(struct mt_continuation_maker *maker); // a zeroed struct is allowed
+
+/* Bytes of the context without the white space at its end: Python's rstrip. */
+size_t mt_context_bytes(const char *context, size_t bytes);
+
+/*
+ * Replaces `prefix` by the context's ids, which do not depend on the continuation. `bytes` is all of it;
+ * white space is found here.
+ */
+enum mt_status mt_continuation_context(struct mt_continuation_maker *maker, const char *context, size_t bytes,
+                                       struct mt_id_list *prefix);
+
+/*
+ * Appends the ids of a continuation to `ids`. `prefix` holds what mt_continuation_context made of the same
+ * context; where that is empty text, the continuation's own first token may be the one that begins texts: it
+ * is then left out. MT_ERR_USAGE when nothing is left of the continuation.
+ */
+enum mt_status mt_continuation_encode(struct mt_continuation_maker *maker, const char *context, size_t bytes,
+                                      const char *continuation, size_t continuation_bytes,
+                                      const struct mt_id_list *prefix, struct mt_id_list *ids);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * Chat templates: how a conversation is written out for a model. A template is a small file of
+ *
+ *     # ChatML
+ *     start            = ""
+ *     user.before      = "<|im_start|>user\n"
+ *     user.after       = "<|im_end|>\n"
+ *     assistant.prompt = "<|im_start|>assistant\n"
+ *     assistant.end    = "<|im_end|>"
+ *
+ * lines; docs/data.md lists the keys. A text has the escapes \n \t \" \\ and the marks {bos}, {eos}, {pad}
+ * (the model's tokens, by id), {bos?} (nothing where the model has none) and {{ for a brace. What the file
+ * says is trusted to write special tokens ("<|im_end|>"); what a conversation says is not.
+ *
+ * Rendering gives pieces, in order: text of the template, text of the conversation, tokens; each with whether
+ * it is trained on. Trained are an assistant's words with what ends them, and nothing else.
+ */
+#ifndef MT_TEXT_TEMPLATE_H
+#define MT_TEXT_TEMPLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "formats/lists.h"
+
+struct mt_chat_template; // opaque; does not change once read
+
+enum mt_role { MT_ROLE_SYSTEM, MT_ROLE_USER, MT_ROLE_ASSISTANT, MT_ROLES };
+
+/* The role of a name ("human" and "gpt" are user and assistant), or MT_ROLES. */
+enum mt_role mt_role_named(const char *name);
+
+struct mt_turn {
+    enum mt_role role;
+    const char *text;
+    size_t bytes;
+    const char *input; // of a user: what the instruction is about; NULL: none
+    size_t input_bytes;
+};
+
+enum mt_piece_kind {
+    MT_PIECE_TEMPLATE, // text in which special tokens are meant
+    MT_PIECE_CONTENT,  // text in which nothing is special
+    MT_PIECE_BOS,
+    MT_PIECE_BOS_IF_ANY,
+    MT_PIECE_EOS,
+    MT_PIECE_PAD,
+};
+
+struct mt_piece {
+    enum mt_piece_kind kind;
+    bool trained;
+    const char *text; // of the first two kinds; borrowed from the template or the conversation
+    size_t bytes;
+};
+
+struct mt_piece_list {
+    struct mt_context *ctx; // borrowed
+    struct mt_piece *data;
+    size_t count;
+    size_t capacity;
+};
+void mt_piece_list_free(struct mt_piece_list *pieces);
+
+/* Reads a template; `path` is a file, or the name of one of those that come along ("chatml"), looked for in
+ * `folder` (NULL: only files). The caller frees. */
+enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
+                                     struct mt_chat_template **template);
+
+/* The same from memory; `name` stands in messages. */
+enum mt_status mt_chat_template_parse(struct mt_context *ctx, const char *name, const char *text,
+                                      size_t bytes, struct mt_chat_template **template);
+void mt_chat_template_free(struct mt_chat_template *template); // NULL is allowed
+
+/*
+ * Appends the pieces of a conversation. With `generate` it ends in what asks for an answer; without, as a
+ * finished one. MT_ERR_USAGE when the template cannot say it (a system message where there is none).
+ */
+enum mt_status mt_chat_template_render(const struct mt_chat_template *template, const struct mt_turn *turns,
+                                       size_t count, bool generate, struct mt_piece_list *pieces);
+
+/* Appends the pieces of a text to learn as a whole: trained from its first token to {eos}. */
+enum mt_status mt_chat_template_render_text(const struct mt_chat_template *template, const char *text,
+                                            size_t bytes, struct mt_piece_list *pieces);
+
+#endif

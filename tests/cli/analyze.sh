@@ -1,0 +1,92 @@
+#!/bin/bash
+# metier analyze from outside: what it writes, prints and refuses. Usage: analyze.sh METIER
+set -u
+metier=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "$place"' EXIT
+failed=0
+passed=0
+
+# result OK TEXT...: counts, and complains.
+result() {
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        shift
+        printf 'FAIL %s\n' "$*"
+        failed=$((failed + 1))
+    fi
+}
+
+# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
+expect() {
+    local status=$1 text=$2
+    shift 2
+    "$metier" "$@" >"$place/text" 2>&1
+    local got=$?
+    [ $got -eq "$status" ] && grep -qF -- "$text" "$place/text"
+    local bad=$?
+    [ $bad -eq 0 ] || cat "$place/text"
+    result $bad "metier $*: exit status $got, expected $status and \"$text\""
+}
+
+# holds NAME PYTHON: an expression about the analysis.json of folder NAME.
+holds() {
+    python3 -c 'import json, math, sys
+d = json.load(open(sys.argv[1]))
+first = d["overall"]["layers"][0]
+sys.exit(0 if eval(sys.argv[2]) else 1)' "$place/$1/analysis.json" "$2"
+    result $? "$1: not $2"
+}
+
+"$here/support/train-bench" "$metier" "$place" || exit 1
+"$metier" train "$place/run.yaml" --quiet steps=4 >/dev/null 2>&1 || exit 1
+for i in 1 2 3 4 5 6 7 8 9; do
+    printf 'Some words of another kind, number %d, and what they say.\nA second line.\n\n' $i
+done >"$place/words.txt"
+model=$place/model
+data="--data $place/data.jsonl=sums --data $place/words.txt --sample 120 --tokens 1000"
+
+expect 0 "metier analyze --model DIR" analyze --help
+expect 2 "--model DIR is missing" analyze
+expect 2 "--data FILE is missing" analyze --model "$model" --out "$place/o"
+expect 2 "--out DIR is missing" analyze --model "$model" --data "$place/words.txt"
+expect 2 "expected FILE or FILE=DOMAIN" analyze --model "$model" --data "$place/words.txt=" --out "$place/o"
+expect 2 "--length is 1, expected 2" analyze --model "$model" --data "$place/words.txt" --out "$place/o" --length 1
+expect 1 "nothing.jsonl" analyze --model "$model" --data "$place/nothing.jsonl" --out "$place/o"
+expect 1 "config.json" analyze --model "$place/nothing" --data "$place/words.txt" --out "$place/o"
+
+# shellcheck disable=SC2086
+expect 0 "all together" analyze --model "$model" $data --out "$place/plain" --length 64
+holds plain 'd["format"] == "metier-analysis-1" and d["domains"] == ["sums", "words"] and d["drift"] is None'
+holds plain 'sum(first["load"]) == first["tokens"] * d["slots"] and len(first["load"]) == d["experts"]'
+holds plain 'first["tokens"] == sum(x["layers"][0]["tokens"] for x in d["by_domain"].values())'
+holds plain 'abs((max(first["load"]) / (sum(first["load"]) / d["experts"]) - 1) - first["maxvio"]) < 1e-12'
+holds plain 'all(0 <= first[x] <= 1 for x in ("overlap_in", "overlap_out", "overlap_out_unit", "abs_cos", "gini"))'
+holds plain 'set(d["formulas"]) == set(d["overall"]["mean"]) and set(d["formulas"]) <= set(first)'
+holds plain 'all(abs(sum(row) - 1) < 1e-12 for layer in d["affinity"] for row in layer["share"])'
+holds plain 'len(d["pca"]) == len(d["layers"]) and d["pca"][0]["residual"] < 1e-8'
+
+# The adapter moved something; a model is its own base without any drift.
+# shellcheck disable=SC2086
+expect 0 "drift from the base" analyze --model "$model" --adapter "$place/run/adapter" $data --out "$place/moved" --layers
+holds moved 'd["drift"]["overall"]["mean"]["router_change"] > 0 and d["base"] == d["model"]'
+holds moved '0 <= d["drift"]["by_domain"]["sums"]["mean"]["sets_changed"] <= 1'
+# shellcheck disable=SC2086
+expect 0 "layer 1" analyze --model "$model" --base "$model" $data --out "$place/same" --layers
+holds same 'all(v == 0 for v in d["drift"]["overall"]["mean"].values())'
+
+# The same numbers whatever the threads; a sample states its error; tokens are a limit.
+# shellcheck disable=SC2086
+"$metier" analyze --model "$model" $data --json --threads 1 >"$place/one.json" 2>/dev/null
+# shellcheck disable=SC2086
+"$metier" analyze --model "$model" $data --json --threads 2 >"$place/two.json" 2>/dev/null
+[ -s "$place/one.json" ] && cmp -s "$place/one.json" "$place/two.json"
+result $? "one thread and two differ"
+# shellcheck disable=SC2086
+expect 0 "written" analyze --model "$model" $data --out "$place/few" --queries 20 --tokens 300 --length 32
+holds few 'first["queries_in"] == 20 and first["overlap_in_error"] > 0 and first["points_in"] == 120'
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

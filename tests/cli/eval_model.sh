@@ -1,0 +1,220 @@
+#!/bin/sh
+# metier eval with a model, from outside: every kind of task, company, adapters, programs, stops, kills; and what
+# SIGINT does to metier generate and metier chat. Usage: eval_model.sh METIER GOLDEN
+set -u
+metier=$1
+golden=$2
+samples=$(cd "$(dirname "$0")/../../share/samples" && pwd)
+place=$(mktemp -d) || exit 1
+process=
+trap '[ -n "$process" ] && kill -KILL $process 2>/dev/null; rm -rf "$place"' EXIT
+failed=0
+
+fail() {
+    printf 'eval_model.sh: %s\n' "$*"
+    failed=1
+}
+
+cat >"$place/config.json" <<'END'
+{"model_type": "deepseek_v3", "first_k_dense_replace": 1, "hidden_size": 24, "intermediate_size": 44,
+ "kv_lora_rank": 14, "max_position_embeddings": 192, "moe_intermediate_size": 10, "n_group": 4,
+ "n_routed_experts": 8, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 3,
+ "num_experts_per_tok": 3, "num_hidden_layers": 3, "num_key_value_heads": 3, "q_lora_rank": null,
+ "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-05, "rope_theta": 50000.0,
+ "routed_scaling_factor": 2.446, "scoring_func": "sigmoid", "topk_group": 2, "topk_method": "noaux_tc",
+ "v_head_dim": 12, "vocab_size": 440, "bos_token_id": 420, "eos_token_id": 421, "initializer_range": 0.3}
+END
+model=$place/model
+"$metier" init --config "$place/config.json" --seed 1 --dtype bf16 --out "$model" >/dev/null 2>&1 || fail "metier init"
+cp "$golden/tokenizers/deepseek.json" "$model/tokenizer.json" || fail "no tokenizer"
+
+# evaluate OUT ARGUMENTS...: a run that should succeed; what it prints is in $place/text.
+evaluate() {
+    out=$place/$1
+    shift
+    "$metier" eval "$@" --data "$samples" --model "$model" --out "$out" --threads 1 --quiet >"$place/text" 2>&1 ||
+        { cat "$place/text"; fail "eval $*"; }
+}
+
+# refuse TEXT ARGUMENTS...: a run that should say so.
+refuse() {
+    text=$1
+    shift
+    if "$metier" eval "$@" >"$place/text" 2>&1; then fail "eval $* was not refused"; fi
+    grep -qF -- "$text" "$place/text" || { cat "$place/text"; fail "eval $*: no '$text'"; }
+}
+
+# same A B TASK: the same samples, whatever order they were finished in.
+same() {
+    sort "$place/$1/samples_$3.jsonl" >"$place/a"
+    sort "$place/$2/samples_$3.jsonl" >"$place/b"
+    [ -s "$place/a" ] && cmp -s "$place/a" "$place/b" || fail "$3: $1 and $2 differ"
+}
+
+# Every kind: written answers, numbers, lists, choices, programs; alone and in company the same bits.
+kinds=gsm8k,math500,mmlu_astronomy,mmlu_pro,gpqa,glue_cola,glue_stsb,bbh_words_word_sorting,livebench_olympiad
+evaluate one --tasks $kinds --slots 1 --no-routing
+[ -e "$place/one/routing_gsm8k.json" ] && fail "--no-routing writes routing"
+evaluate eight --tasks $kinds --slots 8
+grep -q 'MaxVio' "$place/text" || fail "no MaxVio in the table"
+for task in $(echo $kinds | tr , ' '); do
+    same one eight "$task"
+    grep -q '"maxvio"' "$place/eight/routing_$task.json" || fail "no routing of $task"
+    grep -q "\"$task\"" "$place/eight/results.json" || fail "no result of $task"
+done
+grep -q '"log_likelihoods": \[-[0-9.e+-]*, -[0-9.e+-]*\], "greedy": \[' "$place/one/samples_glue_cola.jsonl" ||
+    fail "no log-likelihoods"
+grep -q '"max_vio,none"' "$place/eight/results.json" || fail "no MaxVio in the summary"
+
+# A second run has nothing to do, and says the same.
+cp "$place/eight/results.json" "$place/before"
+evaluate eight --tasks glue_cola --slots 8
+[ "$(wc -l <"$place/eight/samples_glue_cola.jsonl")" -eq 2 ] || fail "samples were asked again"
+
+# Another way of asking is not mixed in.
+refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --template chatml --out "$place/one"
+"$metier" forward "$model" --ids 1,2 --grads --train lora --targets attention,routed_experts --rank 2 --alpha 4 \
+    --lora-b-std 0.3 --save-adapter "$place/adapter" >/dev/null 2>&1 || fail "no adapter"
+refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --adapter "$place/adapter" --out "$place/one"
+evaluate adapted glue_cola --adapter "$place/adapter"
+sort "$place/adapted/samples_glue_cola.jsonl" >"$place/a"
+sort "$place/one/samples_glue_cola.jsonl" >"$place/b"
+cmp -s "$place/a" "$place/b" && fail "an adapter changes nothing"
+evaluate asked gsm8k glue_cola --template chatml
+refuse "one of --model DIR" gsm8k --data "$samples"
+refuse "--slots is 0" gsm8k --data "$samples" --model "$model" --slots 0
+refuse "none of these has it" gsm8k --data "$samples" --model "$model" --samples 4
+refuse "--pass-k is 5" humaneval --data "$samples" --model "$model" --samples 4 --pass-k 5
+refuse "a task is missing" --tasks , --data "$samples" --model "$model"
+(cd "$place" && "$metier" eval glue_cola --data "$samples" --model "$model" --quiet >"$place/text" 2>&1) ||
+    fail "no --out"
+[ -s "$place/eval-model/results.json" ] || fail "results do not go to eval-model"
+
+# Programs, where the sandbox works: several answers for pass@k, and those of a file.
+echo pass >"$place/nothing.py"
+if "$metier" sandbox "$place/nothing.py" >/dev/null 2>&1; then
+    evaluate code humaneval mbpp --samples 3 --pass-k 2 --seed 7
+    grep -q 'pass@1' "$place/text" && grep -q 'pass@2' "$place/text" || fail "no pass@k"
+    grep -q '"tries": 3' "$place/code/samples_humaneval.jsonl" || fail "not three answers"
+    printf '%s\n' '{"task": "humaneval", "id": "Sample/0", "answer": "```python\ndef add(a, b):\n    return a + b\n```"}' \
+        >"$place/right"
+    printf '%s\n' '{"task": "humaneval", "id": "Sample/0", "answer": "```python\ndef add(a, b):\n    return a - b\n```"}' \
+        >"$place/wrong"
+    printf '%s\n' '{"task": "humaneval", "id": "Sample/0", "answer": ""}' >"$place/none"
+    for kind in right wrong none; do
+        expected=0.0000
+        [ $kind = right ] && expected=1.0000
+        "$metier" eval humaneval --data "$samples" --answers "$place/$kind" --out "$place/judged-$kind" --quiet \
+            >"$place/text" 2>&1 || fail "judging $kind"
+        grep -q "pass@1 *$expected" "$place/text" || { cat "$place/text"; fail "a $kind program"; }
+    done
+else
+    printf 'eval_model.sh: no sandbox here: programs are not tried\n'
+    refuse 'runs programs that a model wrote' humaneval --data "$samples" --model "$model" --out "$place/code"
+fi
+
+# Many samples, so that there is time to stop and to kill.
+mkdir -p "$place/data/gsm8k" "$place/data/glue/RTE"
+i=0
+printf 'index\tsentence1\tsentence2\tlabel\n' >"$place/data/glue/RTE/dev.tsv"
+while [ $i -lt 400 ]; do
+    printf '{"question": "What is %d + %d?", "answer": "#### %d"}\n' $i $i $((2 * i)) >>"$place/data/gsm8k/test.jsonl"
+    printf '%d\tThere are %d.\tThere are some.\tentailment\n' $i $i >>"$place/data/glue/RTE/dev.tsv"
+    i=$((i + 1))
+done
+
+for i in 1 2 3 4 5 6 7 8 9 10; do cat "$place/data/gsm8k/test.jsonl"; done >"$place/many"
+mv "$place/many" "$place/data/gsm8k/test.jsonl"
+cat >"$place/sums.yaml" <<'END'
+title: sums
+domain: math
+data: gsm8k/test.jsonl
+prompt: "{question}"
+answer: "{answer|after:####|trim}"
+extract: [last_number]
+compare: math
+metrics: [exact_match]
+max_tokens: 40
+END
+
+# begin ARGUMENTS...: a run in the background. Such a job ignores SIGINT unless it is told otherwise.
+begin() {
+    env --default-signal=INT "$metier" "$@" >"$place/text" 2>&1 </dev/null &
+    process=$!
+}
+
+lines() { if [ -e "$1" ]; then wc -l <"$1"; else echo 0; fi; }
+
+wait_for() {
+    while [ "$(lines "$1")" -lt "$2" ] && kill -0 $process 2>/dev/null; do sleep 0.01; done
+}
+
+file=$place/stopped/samples_sums.jsonl
+begin eval "$place/sums.yaml" --data "$place/data" --model "$model" --out "$place/stopped" --threads 1 --slots 4 --quiet
+wait_for "$file" 1
+kill -INT $process
+wait $process
+got=$?
+process=
+[ $got -eq 130 ] || { cat "$place/text"; fail "SIGINT: exit status $got"; }
+grep -q 'the same command goes on' "$place/text" || { cat "$place/text"; fail "SIGINT: nothing is said"; }
+[ "$(lines "$file")" -ge 1 ] && [ "$(lines "$file")" -lt 4000 ] || fail "SIGINT: $(lines "$file") samples"
+[ -e "$place/stopped/results.json" ] && fail "SIGINT: a summary of half a run"
+
+# Killed again and again; in the end every sample was asked once, and all is as in a run that was left alone.
+for task in sums glue_rte; do
+    name=$task
+    [ $task = sums ] && name=$place/sums.yaml
+    file=$place/killed/samples_$task.jsonl
+    lives=0
+    while [ ! -e "$place/killed/results.json" ] && [ $lives -lt 60 ]; do
+        had=$(lines "$file")
+        begin eval "$name" --data "$place/data" --model "$model" --out "$place/killed" --threads 1 --slots 4 \
+            --limit 40 --no-routing --quiet
+        [ $lives -lt 3 ] && wait_for "$file" $((had + 5)) && kill -KILL $process 2>/dev/null
+        wait $process
+        process=
+        lives=$((lives + 1))
+    done
+    rm "$place/killed/results.json" || { cat "$place/text"; fail "no end of $task"; }
+    [ "$(lines "$file")" -eq 40 ] || fail "$task: $(lines "$file") samples after $lives lives"
+    "$metier" eval "$name" --data "$place/data" --model "$model" --out "$place/alone" --threads 1 --limit 40 --no-routing \
+        --quiet >/dev/null 2>&1 || fail "$task left alone"
+    same killed alone $task
+done
+
+# metier generate: the answers that were finished are in the file.
+i=0
+while [ $i -lt 2000 ]; do
+    printf '{"prompt": "number %d"}\n' $i >>"$place/prompts.jsonl"
+    i=$((i + 1))
+done
+begin generate "$model" --in "$place/prompts.jsonl" --out "$place/answers.jsonl" --max-new 100 --threads 1
+while ! ls "$place"/answers.jsonl.tmp.* >/dev/null 2>&1 && kill -0 $process 2>/dev/null; do sleep 0.01; done
+sleep 0.2
+kill -INT $process
+wait $process
+got=$?
+process=
+[ $got -eq 130 ] || { cat "$place/text"; fail "generate, SIGINT: exit status $got"; }
+[ -e "$place/answers.jsonl" ] && [ "$(lines "$place/answers.jsonl")" -lt 2000 ] || fail "generate, SIGINT: no file"
+if [ -s "$place/answers.jsonl" ] && ! tail -n 1 "$place/answers.jsonl" | grep -q '}$'; then fail "a torn line"; fi
+
+# metier chat: an answer is cut short and the conversation goes on; SIGTERM ends it.
+mkfifo "$place/input"
+env --default-signal=INT "$metier" chat "$model" --template chatml --max-new 15000 --context 20000 --threads 1 \
+    <"$place/input" >"$place/talk" 2>"$place/text" &
+process=$!
+exec 3>"$place/input"
+echo hello >&3
+while [ ! -s "$place/talk" ] && kill -0 $process 2>/dev/null; do sleep 0.01; done
+kill -INT $process
+echo again >&3
+echo /quit >&3
+exec 3>&-
+wait $process
+got=$?
+process=
+[ $got -eq 0 ] || { cat "$place/text"; fail "chat, SIGINT: exit status $got"; }
+[ "$(wc -l <"$place/talk")" -ge 2 ] || fail "chat did not go on after SIGINT"
+exit $failed

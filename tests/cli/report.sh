@@ -1,0 +1,49 @@
+#!/bin/sh
+# metier report from the outside: a page of two runs, its files, refusals. Usage: report.sh METIER
+set -u
+metier=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+fail() { printf 'report.sh: %s\n' "$*"; failed=1; }
+
+# log RUN FACTOR: a log of 30 steps.
+log() {
+    mkdir -p "$folder/$1"
+    awk -v factor="$2" 'BEGIN { for (i = 1; i <= 30; i++)
+        printf "{\"kind\":\"step\",\"step\":%d,\"steps\":30,\"loss\":%g,\"task\":%g,\"learning_rate\":1e-4,\"max_violation\":%g,\"seconds\":%d,\"layers\":{\"layer\":[1],\"max_violation\":[%g],\"load\":[[3,%d]]}}\n",
+            i, factor / i, factor / i, factor, i, factor, i }' >"$folder/$1/metrics.jsonl"
+    printf 'method: metier\nseed: %s\n' "$2" >"$folder/$1/config.yaml"
+}
+log a 1
+log b 2
+: >"$folder/chart.js"
+
+(cd "$folder" && "$metier" report a b --out page.html --chart-js chart.js --markdown page.md --png png --data data \
+    --title 'A <b>title</b>' >out) || fail "two runs"
+grep -q '<h1>A &lt;b&gt;title&lt;/b&gt;</h1>' "$folder/page.html" || fail "the title"
+grep -q 'metier analyze' "$folder/page.html" || fail "what is missing is not said"
+grep -q '^# A &lt;b>title' "$folder/page.md" || fail "the title in Markdown"
+grep -q '(<png/training-loss.png>)' "$folder/page.md" || fail "links to pictures"
+[ -s "$folder/png/load-of-experts-a.png" ] || fail "pictures"
+[ "$(wc -l <"$folder/data/training-loss.csv")" -eq 61 ] || fail "60 rows and a title in the CSV"
+grep -q '^b,mean over layers,1,30$' "$folder/data/rmse-of-maxvio-to-the-first-run.csv" || fail "the RMSE"
+grep -q '^seed,1,2$' "$folder/data/settings-that-differ.csv" || fail "the settings"
+grep -qE 'src=|href="http' "$folder/page.html" && fail "the page refers to something outside"
+
+refused() {
+    words=$1
+    shift
+    "$metier" report "$@" >/dev/null 2>"$folder/err" && fail "not refused: $*"
+    grep -q "$words" "$folder/err" || { cat "$folder/err"; fail "the message for $*"; }
+}
+refused 'folder of a run is missing' --out x.html
+refused 'nothing to write' "$folder/a"
+refused 'given twice' "$folder/a" "$folder/a/" --out "$folder/x.html"
+refused 'neither metrics.jsonl' "$folder" --out "$folder/x.html"
+refused 'libjs-chart.js' "$folder/a" --out "$folder/x.html" --chart-js "$folder/none.js"
+printf '</script>' >"$folder/bad.js"
+refused 'cannot stand in a page' "$folder/a" --out "$folder/x.html" --chart-js "$folder/bad.js"
+[ ! -e "$folder/x.html" ] || fail "a refused page was written"
+exit $failed
