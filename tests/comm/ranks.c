@@ -99,7 +99,7 @@ static void uneven_exchange(struct mt_comm *comm)
     size_t total = 0;
     if (ranks > 16) return;
     for (int r = 0; r < ranks; r++) {
-        bytes[r] = (size_t)(rank * r);
+        bytes[r] = (size_t)rank * (size_t)r;
         memset(send + total, 16 * rank + r, bytes[r]);
         total += bytes[r];
     }
@@ -149,14 +149,12 @@ int main(int argc, char **argv)
     struct mt_context ctx;
     struct mt_comm *comm = NULL;
     const char *what = argc > 2 ? argv[1] : "";
-    int chosen = argc > 2 ? atoi(argv[2]) : 0;
+    int chosen = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     mt_context_init(&ctx, NULL);
     if (mt_comm_open(&ctx, &comm) != MT_OK) {
         (void)fprintf(stderr, "%s\n", ctx.message);
         return 1;
     }
-    if (argc > 1 && strcmp(argv[1], "size") == 0)
-        printf("rank %d of %d\n", mt_comm_rank(comm), mt_comm_size(comm));
     if (argc == 1) {
         small_sums(comm);
         large_sums(&ctx, comm);

@@ -266,7 +266,7 @@ int main(int argc, char **argv)
         return 1;
     }
     (void)snprintf(bench.place.directory, sizeof bench.place.directory, "%s", argv[1]);
-    int sharing = argc > 3 ? atoi(argv[3]) : 1;
+    int sharing = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 1;
     if (strcmp(argv[2], "same") == 0) same(&bench, false, sharing);
     if (strcmp(argv[2], "every") == 0) same(&bench, true, sharing);
     if (strcmp(argv[2], "resume") == 0) resume(&bench);

@@ -43,7 +43,8 @@ static int open_group(void *group)
     int level = 0;
     sigset_t asked;
     sigset_t before;
-    // MPI starts threads, which inherit what is blocked: a signal that asks the program to end is for our own.
+    // MPI starts threads, which inherit what is blocked: a signal that asks the program to end is for our
+    // own.
     (void)sigemptyset(&asked);
     (void)sigaddset(&asked, SIGINT);
     (void)sigaddset(&asked, SIGTERM);
