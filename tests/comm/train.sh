@@ -53,6 +53,9 @@ expect() {
     result $bad "$count ranks, $*: exit status $got, expected $status and \"$text\""
 }
 
+"$metier" plan "$place/model" --ranks 4 --experts 2 --max-violation 0.5 --table | grep -q "^ *4 *2 "
+result $? "metier plan has no line for 4 ranks"
+
 # A run that nobody disturbs, and its bytes again.
 expect 0 "" 3 train "$config" out="$place/whole" --quiet
 expect 0 "" 3 train "$config" out="$place/again" --quiet
