@@ -177,6 +177,21 @@ enum mt_status mt_folder_make(struct mt_context *ctx, const char *path)
     return MT_OK;
 }
 
+enum mt_status mt_folder_make_all(struct mt_context *ctx, const char *path)
+{
+    char *copy = NULL;
+    enum mt_status status = mt_path_join(ctx, "", path, &copy);
+    if (status != MT_OK) return status;
+    for (char *slash = copy[0] != '\0' ? strchr(copy + 1, '/') : NULL; slash != NULL && status == MT_OK;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        status = mt_folder_make(ctx, copy);
+        *slash = '/';
+    }
+    mt_path_release(ctx, copy);
+    return status == MT_OK ? mt_folder_make(ctx, path) : status;
+}
+
 enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path)
 {
     struct mt_folder folder;

@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/share.h"
+#include "cli/page_out.h"
 #include "cli/verbs.h"
 #include "report/render.h"
 #include "report/report.h"
 
-#define MOST_RUNS   16
-#define BLOCK_BYTES 4096
+#define MOST_RUNS 16
 
 struct settings {
     const char *out;
@@ -58,26 +57,11 @@ static enum mt_status read_runs(struct mt_context *ctx, const struct cli_argumen
     return status;
 }
 
-static enum mt_status write_html(struct mt_context *ctx, const struct settings *settings,
-                                 const struct mt_page *page)
+static enum mt_status write_html(const struct settings *settings, const struct mt_page *page)
 {
-    struct mt_html_parts parts = {0};
-    struct mt_arena arena;
-    struct mt_output out;
-    const char *folder = NULL;
-    mt_arena_init(&arena, ctx, BLOCK_BYTES);
-    mt_output_init(&out, ctx);
-    enum mt_status status = cli_find_share(&arena, "report", &folder);
-    if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "the page's style and script");
-    if (status == MT_OK)
-        status = mt_html_parts_read(ctx, folder,
-                                    settings->chart_js != NULL ? settings->chart_js : MT_CHARTS_FILE, &parts);
-    if (status == MT_OK) status = mt_render_html(page, &parts, &out);
-    if (status == MT_OK) status = mt_output_save(&out, settings->out);
-    if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, out.text.count);
-    mt_html_parts_free(&parts);
-    mt_output_free(&out);
-    mt_arena_free(&arena);
+    size_t bytes = 0;
+    enum mt_status status = cli_page_write_html(page, settings->chart_js, settings->out, &bytes);
+    if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, bytes);
     return status;
 }
 
@@ -103,7 +87,7 @@ static enum mt_status write_all(struct mt_context *ctx, const struct settings *s
     if (status == MT_OK && settings->data != NULL)
         printf("%s: CSV and JSON of every figure\n", settings->data);
     if (status == MT_OK && settings->markdown != NULL) status = write_markdown(ctx, settings, page);
-    if (status == MT_OK && settings->out != NULL) status = write_html(ctx, settings, page);
+    if (status == MT_OK && settings->out != NULL) status = write_html(settings, page);
     return status;
 }
 

@@ -8,11 +8,9 @@
 #include "base/nearest.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
-#include "formats/json_text.h"
-#include "synth/synth.h"
+#include "synth/rows.h"
 
 #define MOST_ITEMS  INT64_C(10000000)
-#define WRITE_BYTES 65536 // lines are collected until there is so much
 #define DOMAIN_MARK "{domain}"
 
 struct settings {
@@ -169,39 +167,6 @@ static enum mt_status print_examples(struct mt_context *ctx, const struct reques
 
 // ------------------------------------------------------------------ files
 
-static enum mt_status append_item(struct mt_json_text *text, const struct mt_synth_item *item,
-                                  const struct mt_synth_task *task)
-{
-    enum mt_status status = mt_json_text_format(text, "{\"prompt\": ");
-    if (status == MT_OK) status = mt_json_text_string(text, item->prompt);
-    if (status == MT_OK) status = mt_json_text_format(text, ", \"completion\": ");
-    if (status == MT_OK) status = mt_json_text_string(text, item->completion);
-    if (status != MT_OK) return status;
-    return mt_json_text_format(text, ", \"domain\": \"%s\", \"task\": \"%s\", \"id\": \"%016" PRIx64 "\"}\n",
-                               mt_domain_name(task->domain), task->name, mt_synth_hash(item->prompt));
-}
-
-/* Writes `count` items, domains taking turns. */
-static enum mt_status write_items(struct mt_context *ctx, struct mt_synth *const *sources,
-                                  size_t source_count, int64_t count, struct mt_file_writer *writer)
-{
-    struct mt_json_text text;
-    enum mt_status status = MT_OK;
-    mt_json_text_init(&text, ctx);
-    for (int64_t i = 0; i < count && status == MT_OK; i++) {
-        struct mt_synth_item item;
-        const struct mt_synth_task *task = NULL;
-        status = mt_synth_next(sources[(size_t)i % source_count], &item, &task);
-        if (status == MT_OK) status = append_item(&text, &item, task);
-        if (status == MT_OK && (text.length >= WRITE_BYTES || i + 1 == count)) {
-            status = mt_file_writer_write(writer, text.bytes, text.length);
-            text.length = 0;
-        }
-    }
-    mt_json_text_free(&text);
-    return status;
-}
-
 static enum mt_status write_file(struct mt_context *ctx, const struct request *request, size_t first,
                                  size_t domain_count, int64_t count, const char *path)
 {
@@ -214,7 +179,7 @@ static enum mt_status write_file(struct mt_context *ctx, const struct request *r
         status = mt_synth_create(ctx, &options, &sources[i]);
     }
     if (status == MT_OK) status = mt_file_writer_open(ctx, path, &writer);
-    if (status == MT_OK) status = write_items(ctx, sources, domain_count, count, &writer);
+    if (status == MT_OK) status = mt_synth_write_rows(ctx, sources, domain_count, count, &writer);
     if (status == MT_OK) status = mt_file_writer_commit(&writer);
     mt_file_writer_abandon(&writer);
     for (size_t i = 0; i < domain_count; i++) mt_synth_free(sources[i]);

@@ -7,7 +7,7 @@
 
 #include "metier/context.h"
 
-#define CLI_TABLE_COLUMNS 8   // at the most
+#define CLI_TABLE_COLUMNS 12  // at the most
 #define CLI_CELL_BYTES    192 // of a cell with its NUL; a longer text is cut
 
 struct cli_column {

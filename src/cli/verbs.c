@@ -35,6 +35,22 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_chat,
     },
     {
+        .name = "compare",
+        .summary = "methods on domains with seeds: trained, measured, held against each other",
+        .arguments = "CONFIG.yaml [KEY=VALUE ...]",
+        .details =
+            "Every method is trained on every domain with every seed, a cell each, and measured on held-out\n"
+            "problems of that domain and of the others. Out come tables, OUT/compare.json and\n"
+            "OUT/report.html: accuracy with significance, balance, geometry, curves, a picture of tokens,\n"
+            "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
+            "after a stop of any kind. A cell that fails is named and the others go on; the exit status is\n"
+            "then 1. --keys lists the keys of the file; docs/compare.md explains them.",
+        .examples = "  metier compare share/configs/compare-demo.yaml\n"
+                    "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
+                    "  metier compare run.yaml out=build/again seeds=[1,2,3] training.steps=50",
+        .run = cli_compare,
+    },
+    {
         .name = "devices",
         .summary = "what can compute here, and with which kernels",
         .arguments = "",

@@ -6,6 +6,7 @@
 
 int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

@@ -28,6 +28,8 @@ struct mt_trainer_options {
     bool signals;                             // SIGINT, SIGTERM, SIGHUP end the run after the step at hand
     struct mt_comm *comm;                     // all ranks of the run; borrowed; NULL: this process alone
     uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
+    void (*stepped)(void *self, uint64_t step, uint64_t steps); // after every step; NULL: nobody counts
+    void *self;                                                 // handed to it
 };
 
 /* The caller closes. A run that has finished already is opened just far enough to say so. */

@@ -94,7 +94,10 @@ static enum mt_status decide_end(struct mt_trainer *trainer)
 static enum mt_status go_one_step(struct mt_trainer *trainer)
 {
     bool better = false;
+    const struct mt_trainer_options *options = &trainer->options;
     enum mt_status status = mt_trainer_step(trainer);
+    if (status == MT_OK && options->stepped != NULL)
+        options->stepped(options->self, trainer->numbers.step, trainer->length.steps);
     if (status == MT_OK) status = warn(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK) status = evaluate(trainer, &better);

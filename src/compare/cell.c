@@ -1,0 +1,301 @@
+/* A cell from its settings to cell.json. */
+#include "compare/cell.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/folder.h"
+#include "compare/cell_file.h"
+#include "compare/measure.h"
+#include "compare/remove_tree.h"
+#include "compare/settings_parts.h"
+#include "report/run.h"
+#include "train/trainer.h"
+
+#define PATH_BYTES        4096
+#define NUMBER_BYTES      32
+#define ARENA_BLOCK_BYTES 16384
+#define MOST_TIMED        1024 // steps
+
+static enum mt_status put_path(const struct mt_cell_job *job, const char **path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static enum mt_status put_path(const struct mt_cell_job *job, const char **path, const char *format, ...)
+{
+    char text[PATH_BYTES];
+    char *copy = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof text)
+        return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", text);
+    enum mt_status status = mt_arena_copy_text(job->arena, text, (size_t)length, &copy);
+    *path = copy;
+    return status;
+}
+
+enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    enum mt_status status = put_path(job, &cell->name, "%s-%s-s%" PRIu64, settings->method[cell->method].name,
+                                     settings->domain[cell->domain].name, settings->seed[cell->seed]);
+    if (status != MT_OK) return status;
+    return put_path(job, &cell->folder, "%s/cells/%s", settings->out, cell->name);
+}
+
+enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
+                            const char **path)
+{
+    *path = test ? domain->test : domain->train;
+    if (*path != NULL) return MT_OK;
+    return put_path(job, path, "%s/data/%s-%s.jsonl", job->settings->out, test ? "test" : "train",
+                    domain->name);
+}
+
+// ------------------------------------------------------------------ settings of training
+
+/* What a cell is trained with: our defaults, what all have, what the method has, what makes it this cell. */
+static enum mt_status collect_words(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                    struct mt_arena *arena, struct mt_compare_words *words)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    const struct mt_compare_words *given[] = {&settings->training, &settings->method[cell->method].words};
+    char seed[NUMBER_BYTES], threads[NUMBER_BYTES];
+    char run[PATH_BYTES];
+    const char *data = NULL;
+    enum mt_status status = mt_cell_data(job, &settings->domain[cell->domain], false, &data);
+    if (status == MT_OK) status = mt_compare_set_word(arena, words, "log.tensorboard", "false");
+    if (status == MT_OK) status = mt_compare_set_word(arena, words, "checkpoint.keep", "1");
+    for (size_t g = 0; g < 2; g++) {
+        for (size_t i = 0; i < given[g]->count && status == MT_OK; i++)
+            status = mt_compare_add_word(arena, words, given[g]->word[i]);
+    }
+    (void)snprintf(seed, sizeof seed, "%" PRIu64, settings->seed[cell->seed]);
+    (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
+    (void)snprintf(run, sizeof run, "%s/run", cell->folder);
+    const char *const ours[][2] = {
+        {"model", settings->model},   {"out", run},         {"data.path", data}, {"seed", seed},
+        {"device", settings->device}, {"threads", threads}, {"log.every", "1"}};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0] && status == MT_OK; i++)
+        status = mt_compare_set_word(arena, words, ours[i][0], ours[i][1]);
+    return status;
+}
+
+static enum mt_status read_training(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                    struct mt_arena *arena, struct mt_train_settings *training)
+{
+    struct mt_compare_words words = {0};
+    enum mt_status status = collect_words(job, cell, arena, &words);
+    if (status == MT_OK)
+        status = mt_train_settings_parse(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
+                                         training);
+    if (status == MT_OK) return MT_OK;
+    return mt_fail_within(job->ctx, status, "%s: %s", job->settings->file, cell->name);
+}
+
+enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell *cell, int64_t *steps)
+{
+    struct mt_train_settings training;
+    struct mt_arena arena;
+    mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = read_training(job, cell, &arena, &training);
+    *steps = status == MT_OK ? training.steps : 0;
+    mt_arena_free(&arena);
+    return status;
+}
+
+/* Keys that a cell's numbers do not depend on. */
+static bool is_elsewhere(const char *word)
+{
+    static const char *const keys[] = {"out=", "data.path=", "device=", "threads="};
+    bool found = false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        found = found || strncmp(word, keys[i], strlen(keys[i])) == 0;
+    return found;
+}
+
+/* A checksum of all that was said about the cell; what the files named in it hold is not looked at. */
+static enum mt_status identify(const struct mt_cell_job *job, const struct mt_cell *cell,
+                               struct mt_arena *arena, struct mt_digest_text *identity)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    struct mt_compare_words words = {0};
+    struct mt_digest *digest = NULL;
+    const int64_t numbers[] = {settings->train_problems, settings->test_problems, settings->problem_seed,
+                               settings->difficulty,     settings->sample,        settings->neighbours};
+    enum mt_status status = collect_words(job, cell, arena, &words);
+    if (status == MT_OK) status = mt_digest_create(job->ctx, &digest);
+    if (status != MT_OK) return status;
+    for (size_t i = 0; i < words.count; i++) {
+        if (!is_elsewhere(words.word[i])) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char number[NUMBER_BYTES];
+        int length = snprintf(number, sizeof number, " %" PRId64, numbers[i]);
+        mt_digest_add(digest, number, (size_t)length);
+    }
+    for (size_t d = 0; d < settings->domains; d++) {
+        const struct mt_compare_domain *domain = &settings->domain[d];
+        const char *const texts[] = {domain->name, domain->train, domain->test};
+        for (size_t i = 0; i < 3; i++) {
+            if (texts[i] != NULL) mt_digest_add(digest, texts[i], strlen(texts[i]) + 1);
+        }
+    }
+    *identity = mt_digest_finish(digest);
+    mt_digest_free(digest);
+    return MT_OK;
+}
+
+enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell)
+{
+    struct mt_digest_text identity;
+    struct mt_arena arena;
+    mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = identify(job, cell, &arena, &identity);
+    if (status == MT_OK) status = mt_cell_file_read(job, cell, identity.digits);
+    mt_arena_free(&arena);
+    return status;
+}
+
+// ------------------------------------------------------------------ training
+
+static enum mt_status make_folders(const struct mt_cell_job *job, const struct mt_cell *cell)
+{
+    char cells[PATH_BYTES];
+    (void)snprintf(cells, sizeof cells, "%s/cells", job->settings->out);
+    enum mt_status status = mt_folder_make(job->ctx, cells);
+    return status == MT_OK ? mt_folder_make(job->ctx, cell->folder) : status;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts; NaN of nothing. */
+static double median(double *values, size_t count)
+{
+    if (count == 0) return (double)NAN;
+    qsort(values, count, sizeof *values, by_size);
+    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* Counts what steps take of the processors, on their way to whoever asked to be told of them. */
+struct step_clock {
+    const struct mt_cell_job *job;
+    double last;                // processor time at the end of the step before; negative: none
+    double seconds[MOST_TIMED]; // of the first so many steps
+    size_t count;
+};
+
+static double processor_seconds(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) return (double)NAN;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void count_step(void *self, uint64_t step, uint64_t steps)
+{
+    struct step_clock *clock = self;
+    double now = processor_seconds();
+    if (clock->last >= 0.0 && clock->count < MOST_TIMED) clock->seconds[clock->count++] = now - clock->last;
+    clock->last = now;
+    if (clock->job->stepped != NULL) clock->job->stepped(clock->job->self, step, steps);
+}
+
+/*
+ * Opens the run for training. One that has finished, without having been measured, is trained again: biases
+ * that a method moves are in no file of every architecture, so that only the model at hand has all of it.
+ */
+static enum mt_status open_trainer(const struct mt_cell_job *job, const struct mt_train_settings *training,
+                                   struct step_clock *clock, struct mt_trainer **trainer)
+{
+    const struct mt_trainer_options options = {.settings = training,
+                                               .templates = job->templates,
+                                               .log = job->log,
+                                               .signals = job->signals,
+                                               .stop_after = job->stop_after,
+                                               .stepped = count_step,
+                                               .self = clock};
+    enum mt_status status = mt_trainer_open(job->ctx, &options, trainer);
+    if (status != MT_OK || mt_trainer_model(*trainer) != NULL) return status;
+    mt_trainer_close(*trainer);
+    *trainer = NULL;
+    status = mt_remove_tree(job->ctx, training->out);
+    return status == MT_OK ? mt_trainer_open(job->ctx, &options, trainer) : status;
+}
+
+/* The curve and the time of training, out of its log. */
+static enum mt_status read_log(const struct mt_cell_job *job, const char *folder,
+                               struct mt_cell_result *result)
+{
+    struct mt_run run = {0};
+    void *memory = NULL;
+    void *seconds = NULL;
+    enum mt_status status = mt_run_read(job->ctx, folder, &run);
+    size_t steps = status == MT_OK ? run.log.steps : 0;
+    if (status == MT_OK)
+        status = mt_arena_allocate(job->arena, (steps + 1) * sizeof *result->maxvio, &memory);
+    if (status == MT_OK) status = mt_allocate_array(job->ctx, steps + 1, sizeof(double), &seconds);
+    if (status == MT_OK) {
+        result->steps = steps;
+        result->maxvio = memory;
+        for (size_t i = 0; i < steps; i++) result->maxvio[i] = mt_run_at(&run, i, MT_RUN_MAX_VIOLATION);
+        double *took = seconds;
+        for (size_t i = 1; i < steps; i++)
+            took[i - 1] = mt_run_at(&run, i, MT_RUN_SECONDS) - mt_run_at(&run, i - 1, MT_RUN_SECONDS);
+        result->figure[MT_COMPARE_SECONDS] = median(took, steps > 0 ? steps - 1 : 0);
+    }
+    mt_release(job->ctx, seconds, (steps + 1) * sizeof(double));
+    mt_run_free(&run);
+    return status;
+}
+
+static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt_cell *cell,
+                                        const struct mt_train_settings *training, bool *interrupted,
+                                        int *signal)
+{
+    struct mt_trainer *trainer = NULL;
+    struct mt_run_outcome outcome = {0};
+    struct step_clock clock = {.job = job, .last = -1.0};
+    enum mt_status status = open_trainer(job, training, &clock, &trainer);
+    if (status == MT_OK) status = mt_trainer_run(trainer, &outcome);
+    *interrupted = status == MT_OK && outcome.end == MT_RUN_INTERRUPTED;
+    *signal = outcome.signal;
+    if (status == MT_OK && !*interrupted)
+        status = mt_cell_measure(job, cell, training, mt_trainer_model(trainer), &cell->result);
+    mt_trainer_close(trainer);
+    if (status != MT_OK || *interrupted) return status;
+    cell->result.figure[MT_COMPARE_PROCESSOR] = median(clock.seconds, clock.count);
+    return read_log(job, training->out, &cell->result);
+}
+
+enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
+                           int *signal)
+{
+    struct mt_train_settings training;
+    struct mt_digest_text identity;
+    struct mt_arena arena;
+    *interrupted = false;
+    *signal = 0;
+    mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
+    cell->result = (struct mt_cell_result){0};
+    enum mt_status status = read_training(job, cell, &arena, &training);
+    if (status == MT_OK) status = identify(job, cell, &arena, &identity);
+    if (status == MT_OK) status = make_folders(job, cell);
+    if (status == MT_OK) status = train_and_measure(job, cell, &training, interrupted, signal);
+    if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity.digits);
+    // What is shown is what the file says, whether it was made now or before.
+    if (status == MT_OK && !*interrupted) status = mt_cell_file_read(job, cell, identity.digits);
+    mt_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,206 @@
+/* cell.json, both ways. */
+#include "compare/cell_file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/numbers_json.h"
+#include "base/file.h"
+#include "formats/json.h"
+
+#define MOST_STEPS 10000000
+#define FILE_BYTES 4096
+
+// ------------------------------------------------------------------ writing
+
+static enum mt_status put_key(struct mt_json_text *text, bool first, const char *key)
+{
+    enum mt_status status = mt_json_text_format(text, first ? "" : ", ");
+    if (status == MT_OK) status = mt_json_text_string(text, key);
+    return status == MT_OK ? mt_json_text_format(text, ": ") : status;
+}
+
+static enum mt_status put_domains(struct mt_json_text *text, const char *key, const double *values,
+                                  const struct mt_compare_settings *settings)
+{
+    enum mt_status status = mt_json_text_format(text, ",\n \"%s\": {", key);
+    for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
+        status = put_key(text, d == 0, settings->domain[d].name);
+        if (status == MT_OK) status = mt_put_number(text, values[d]);
+    }
+    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+}
+
+static enum mt_status put_points(struct mt_json_text *text, const struct mt_cell_result *result)
+{
+    enum mt_status status = mt_json_text_format(
+        text, ",\n \"tokens\": {\"layer\": %" PRId64 ", \"points\": [", result->point_layer);
+    for (size_t i = 0; i < result->points && status == MT_OK; i++) {
+        const struct mt_cell_point *point = &result->point[i];
+        // Four digits are more than a picture shows.
+        status = mt_json_text_format(text, "%s[%.4g, %.4g, %d]", i == 0 ? "" : ", ", point->x, point->y,
+                                     point->expert);
+    }
+    return status == MT_OK ? mt_json_text_format(text, "]}\n}\n") : status;
+}
+
+static enum mt_status put_result(struct mt_json_text *text, const struct mt_cell_job *job,
+                                 const struct mt_cell *cell, const char *identity)
+{
+    const struct mt_cell_result *result = &cell->result;
+    enum mt_status status = mt_json_text_format(text, "{\n \"cell\": ");
+    if (status == MT_OK) status = mt_json_text_string(text, cell->name);
+    if (status == MT_OK)
+        status = mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"figures\": {", identity);
+    for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++) {
+        status = put_key(text, i == 0, mt_compare_figure_row((enum mt_compare_figure)i)->name);
+        if (status == MT_OK) status = mt_put_number(text, result->figure[i]);
+    }
+    if (status == MT_OK) status = mt_json_text_format(text, "}");
+    if (status == MT_OK) status = put_domains(text, "accuracy", result->accuracy, job->settings);
+    if (status == MT_OK) status = put_domains(text, "loss", result->loss, job->settings);
+    if (status == MT_OK) status = mt_json_text_format(text, ",\n \"maxvio\": ");
+    if (status == MT_OK) status = mt_put_numbers(text, result->maxvio, (int)result->steps);
+    return status == MT_OK ? put_points(text, result) : status;
+}
+
+enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                  const char *identity)
+{
+    struct mt_json_text text;
+    char *path = NULL;
+    mt_json_text_init(&text, job->ctx);
+    enum mt_status status = MT_OK;
+    if (cell->result.steps > MOST_STEPS)
+        status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: more than %d steps", cell->name, MOST_STEPS);
+    if (status == MT_OK) status = put_result(&text, job, cell, identity);
+    if (status == MT_OK) status = mt_path_join(job->ctx, cell->folder, "cell.json", &path);
+    if (status == MT_OK) status = mt_file_write_all(job->ctx, path, text.bytes, text.length);
+    mt_path_release(job->ctx, path);
+    mt_json_text_free(&text);
+    return status;
+}
+
+// ------------------------------------------------------------------ reading
+
+/* A number, or null: not known. */
+static enum mt_status read_number(const struct mt_json_node *node, double *value)
+{
+    *value = (double)NAN;
+    if (mt_json_kind(node) == MT_JSON_NULL) return MT_OK;
+    return mt_json_as_real(node, -HUGE_VAL, HUGE_VAL, value);
+}
+
+static enum mt_status read_member(const struct mt_json_node *object, const char *key, double *value)
+{
+    struct mt_json_node child;
+    if (!mt_json_member(object, key, &child)) return mt_json_fail(object, "has no %s", key);
+    return read_number(&child, value);
+}
+
+static enum mt_status read_domains(const struct mt_json_node *root, const char *key, double *values,
+                                   const struct mt_compare_settings *settings)
+{
+    struct mt_json_node object;
+    enum mt_status status = mt_json_get_object(root, key, &object);
+    for (size_t d = 0; d < settings->domains && status == MT_OK; d++)
+        status = read_member(&object, settings->domain[d].name, &values[d]);
+    return status;
+}
+
+static enum mt_status read_curve(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                 struct mt_cell_result *result)
+{
+    struct mt_json_node array;
+    void *memory = NULL;
+    enum mt_status status = mt_json_get_array(root, "maxvio", &array);
+    if (status != MT_OK) return status;
+    result->steps = mt_json_count(&array);
+    status = mt_arena_allocate(job->arena, (result->steps + 1) * sizeof(double), &memory);
+    result->maxvio = memory;
+    for (size_t i = 0; i < result->steps && status == MT_OK; i++) {
+        struct mt_json_node element = mt_json_element(&array, i);
+        status = read_number(&element, &result->maxvio[i]);
+    }
+    return status;
+}
+
+static enum mt_status read_point(const struct mt_json_node *node, struct mt_cell_point *point)
+{
+    double number[3] = {0};
+    enum mt_status status = mt_json_expect_array(node);
+    if (status == MT_OK && mt_json_count(node) != 3) status = mt_json_fail(node, "is not [x, y, expert]");
+    for (size_t i = 0; i < 3 && status == MT_OK; i++) {
+        struct mt_json_node element = mt_json_element(node, i);
+        status = mt_json_as_real(&element, -1e30, 1e30, &number[i]);
+    }
+    if (status != MT_OK) return status;
+    if (number[2] < 0.0 || number[2] > 1e6) return mt_json_fail(node, "names no expert");
+    *point = (struct mt_cell_point){.x = number[0], .y = number[1], .expert = (int)number[2]};
+    return MT_OK;
+}
+
+static enum mt_status read_points(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                  struct mt_cell_result *result)
+{
+    struct mt_json_node object, array;
+    void *memory = NULL;
+    enum mt_status status = mt_json_get_object(root, "tokens", &object);
+    if (status == MT_OK) status = mt_json_get_integer(&object, "layer", 0, INT32_MAX, &result->point_layer);
+    if (status == MT_OK) status = mt_json_get_array(&object, "points", &array);
+    if (status != MT_OK) return status;
+    result->points = mt_json_count(&array);
+    if (result->points > MT_COMPARE_MOST_POINTS)
+        return mt_json_fail(&array, "has more than %d points", MT_COMPARE_MOST_POINTS);
+    status = mt_arena_allocate(job->arena, (result->points + 1) * sizeof *result->point, &memory);
+    result->point = memory;
+    for (size_t i = 0; i < result->points && status == MT_OK; i++) {
+        struct mt_json_node element = mt_json_element(&array, i);
+        status = read_point(&element, &result->point[i]);
+    }
+    return status;
+}
+
+static enum mt_status read_result(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                  struct mt_cell *cell, const char *identity)
+{
+    struct mt_cell_result *result = &cell->result;
+    struct mt_json_node figures;
+    const char *found = NULL;
+    *result = (struct mt_cell_result){0};
+    enum mt_status status = mt_json_get_string(root, "identity", &found);
+    if (status == MT_OK && strcmp(found, identity) != 0)
+        status = mt_fail(job->ctx, MT_ERR_USAGE,
+                         "%s/cell.json: was made under other settings; choose another out, or remove it",
+                         cell->folder);
+    if (status == MT_OK) status = mt_json_get_object(root, "figures", &figures);
+    for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++)
+        status =
+            read_member(&figures, mt_compare_figure_row((enum mt_compare_figure)i)->name, &result->figure[i]);
+    if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
+    if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
+    if (status == MT_OK) status = read_curve(job, root, result);
+    if (status == MT_OK) status = read_points(job, root, result);
+    result->known = status == MT_OK;
+    return status;
+}
+
+enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *cell, const char *identity)
+{
+    char path[FILE_BYTES];
+    struct mt_json json = {0};
+    int length = snprintf(path, sizeof path, "%s/cell.json", cell->folder);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", cell->folder);
+    if (access(path, F_OK) != 0) return MT_OK;
+    enum mt_status status = mt_json_read(job->ctx, path, &mt_json_file_limits, &json);
+    if (status == MT_OK) {
+        struct mt_json_node root = mt_json_root(&json);
+        status = read_result(job, &root, cell, identity);
+    }
+    mt_json_free(&json);
+    return status;
+}

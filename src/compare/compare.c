@@ -1,0 +1,190 @@
+/* All cells, one after the other. */
+#include "compare/compare.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/folder.h"
+#include "base/progress.h"
+#include "compare/problems.h"
+
+#define ARENA_BLOCK_BYTES 65536
+#define LINE_BYTES        300
+
+// ------------------------------------------------------------------ opening
+
+/* Methods change fastest, seeds slowest: a comparison that is cut short has all methods of fewer seeds. */
+static enum mt_status name_cells(struct mt_comparison *comparison)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    void *memory = NULL;
+    comparison->cells = settings->seeds * settings->trained * settings->methods;
+    enum mt_status status =
+        mt_arena_allocate(&comparison->arena, comparison->cells * sizeof(struct mt_cell), &memory);
+    comparison->cell = memory;
+    for (size_t i = 0; i < comparison->cells && status == MT_OK; i++) {
+        struct mt_cell *cell = &comparison->cell[i];
+        cell->method = i % settings->methods;
+        cell->domain = i / settings->methods % settings->trained;
+        cell->seed = i / settings->methods / settings->trained;
+        status = mt_cell_name(&comparison->job, cell);
+    }
+    return status;
+}
+
+struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t method, size_t domain,
+                                   size_t seed)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    return &comparison->cell[(seed * settings->trained + domain) * settings->methods + method];
+}
+
+/* Cells of the first seed and domain have all there is to check. */
+static enum mt_status check_cells(struct mt_comparison *comparison)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < comparison->settings->methods && status == MT_OK; i++) {
+        int64_t steps = 0;
+        status = mt_cell_check(&comparison->job, &comparison->cell[i], &steps);
+        if (i == 0) comparison->steps = steps;
+    }
+    return status;
+}
+
+enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compare_settings *settings,
+                                  const struct mt_comparison_options *options,
+                                  struct mt_comparison *comparison)
+{
+    *comparison = (struct mt_comparison){.ctx = ctx, .settings = settings};
+    mt_arena_init(&comparison->arena, ctx, ARENA_BLOCK_BYTES);
+    comparison->job = (struct mt_cell_job){.ctx = ctx,
+                                           .settings = settings,
+                                           .templates = options->templates,
+                                           .log = options->log,
+                                           .arena = &comparison->arena,
+                                           .signals = options->signals,
+                                           .stop_after = options->stop_after};
+    enum mt_status status = name_cells(comparison);
+    if (status == MT_OK) status = check_cells(comparison);
+    for (size_t i = 0; i < comparison->cells && status == MT_OK; i++)
+        status = mt_cell_read(&comparison->job, &comparison->cell[i]);
+    return status;
+}
+
+void mt_comparison_close(struct mt_comparison *comparison)
+{
+    if (comparison->ctx != NULL) mt_arena_free(&comparison->arena);
+    *comparison = (struct mt_comparison){0};
+}
+
+// ------------------------------------------------------------------ running
+
+/* What the bar counts: steps of all cells, where a cell's number of steps is known, else cells. */
+struct bar {
+    struct mt_progress progress;
+    const struct mt_compare_settings *settings;
+    const struct mt_cell *cell;
+    int64_t before; // items of cells that are done
+    int64_t each;   // items of a cell
+    size_t number, cells;
+};
+
+static void show(struct bar *bar, uint64_t step, uint64_t steps)
+{
+    const struct mt_compare_settings *settings = bar->settings;
+    mt_progress_note(&bar->progress,
+                     "cell %zu of %zu  %s, %s, seed %" PRIu64 "  step %" PRIu64 " of %" PRIu64, bar->number,
+                     bar->cells, settings->method[bar->cell->method].name,
+                     settings->domain[bar->cell->domain].name, settings->seed[bar->cell->seed], step, steps);
+}
+
+static void stepped(void *self, uint64_t step, uint64_t steps)
+{
+    struct bar *bar = self;
+    show(bar, step, steps);
+    int64_t done = bar->each > 1 && step < (uint64_t)bar->each ? (int64_t)step : 0;
+    mt_progress_update(&bar->progress, bar->before + done);
+}
+
+/* A line that stays: what came out of a cell. */
+static void tell(struct bar *bar, const struct mt_cell *cell)
+{
+    char line[LINE_BYTES];
+    const double *figure = cell->result.figure;
+    if (cell->failure != NULL)
+        (void)snprintf(line, sizeof line, "%s: FAILED: %.200s", cell->name, cell->failure);
+    else
+        (void)snprintf(
+            line, sizeof line,
+            "%s: accuracy %.1f %%, others %.1f %%, L_h %.4f, MaxVio %.3f, overlap %.4f, |cos| %.4f, "
+            "%.3f s/step",
+            cell->name, 100.0 * figure[MT_COMPARE_ACCURACY], 100.0 * figure[MT_COMPARE_ACCURACY_OTHERS],
+            figure[MT_COMPARE_LOSS], figure[MT_COMPARE_MAXVIO], figure[MT_COMPARE_OVERLAP],
+            figure[MT_COMPARE_ABS_COS], figure[MT_COMPARE_SECONDS]);
+    mt_progress_line(&bar->progress, line);
+}
+
+/* A failure is the cell's own; only memory that ran out ends everything. */
+static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_cell *cell,
+                                   enum mt_status status)
+{
+    char *copy = NULL;
+    comparison->failed++;
+    cell->result = (struct mt_cell_result){0};
+    if (status == MT_ERR_MEMORY) return status;
+    status = mt_arena_copy_text(&comparison->arena, comparison->ctx->message,
+                                strlen(comparison->ctx->message), &copy);
+    cell->failure = copy;
+    return status;
+}
+
+static size_t count_known(const struct mt_comparison *comparison)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < comparison->cells; i++) known += comparison->cell[i].result.known ? 1 : 0;
+    return known;
+}
+
+static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *bar, bool *interrupted,
+                                int *signal)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < comparison->cells && status == MT_OK && !*interrupted; i++) {
+        struct mt_cell *cell = &comparison->cell[i];
+        if (cell->result.known) continue;
+        bar->cell = cell;
+        bar->number++;
+        show(bar, 0, (uint64_t)comparison->steps);
+        status = mt_cell_run(&comparison->job, cell, interrupted, signal);
+        if (status != MT_OK) status = note_failure(comparison, cell, status);
+        bar->before += bar->each;
+        if (*interrupted || status != MT_OK) continue;
+        tell(bar, cell);
+        mt_progress_update(&bar->progress, bar->before);
+    }
+    return status;
+}
+
+enum mt_status mt_comparison_run(struct mt_comparison *comparison,
+                                 const struct mt_comparison_options *options, bool *interrupted, int *signal)
+{
+    size_t known = count_known(comparison);
+    struct bar bar = {.settings = comparison->settings, .cells = comparison->cells, .number = known};
+    *interrupted = false;
+    *signal = 0;
+    enum mt_status status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
+    if (status == MT_OK) status = mt_compare_write_problems(&comparison->job);
+    if (status != MT_OK || known == comparison->cells) return status;
+    bar.each = comparison->steps > 0 ? comparison->steps : 1;
+    bar.before = (int64_t)known * bar.each;
+    comparison->job.stepped = stepped;
+    comparison->job.self = &bar;
+    mt_progress_start(&bar.progress, &(struct mt_progress_options){.stream = options->terminal,
+                                                                   .label = "comparing",
+                                                                   .unit = "step",
+                                                                   .total = (int64_t)bar.cells * bar.each,
+                                                                   .done = bar.before});
+    status = run_cells(comparison, &bar, interrupted, signal);
+    mt_progress_finish(&bar.progress);
+    return status;
+}

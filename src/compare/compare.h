@@ -1,0 +1,54 @@
+/*
+ * A comparison of methods: every method on every domain with every seed, each cell trained and measured once,
+ * and what is seen across cells. `metier compare`.
+ *
+ *     mt_comparison_open     settings -> cells, of which those that are done are read
+ *     mt_comparison_run      the others, one after the other
+ *     mt_comparison_write    compare.json; page.h and tables.h show the same
+ *     mt_comparison_close
+ */
+#ifndef MT_COMPARE_COMPARE_H
+#define MT_COMPARE_COMPARE_H
+
+#include <stdio.h>
+
+#include "compare/cell.h"
+
+struct mt_comparison {
+    struct mt_context *ctx;                     // borrowed
+    const struct mt_compare_settings *settings; // borrowed
+    struct mt_arena arena;
+    struct mt_cell_job job;
+    struct mt_cell *cell; // [cells], in the arena: seed by seed, domain by domain, method by method
+    size_t cells;
+    size_t failed;
+    int64_t steps; // of a cell; 0: as its data says
+};
+
+struct mt_comparison_options {
+    const char *templates;    // folder of the chat templates that come along; borrowed
+    const struct mt_log *log; // borrowed
+    FILE *terminal;           // progress; borrowed; NULL: none
+    bool signals;             // SIGINT, SIGTERM end it after the step at hand
+    uint64_t stop_after;      // the first cell that is trained is left after this step; for tests. 0: never
+};
+
+/* Opens a caller-owned comparison, which is closed whatever the outcome. Settings of training that cannot be
+ * are refused before anything is computed. */
+enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compare_settings *settings,
+                                  const struct mt_comparison_options *options,
+                                  struct mt_comparison *comparison);
+void mt_comparison_close(struct mt_comparison *comparison); // a zeroed struct is allowed
+
+/*
+ * Runs the cells that are not done. One that fails is noted, and the others go on. *interrupted: a signal
+ * (*signal) or stop_after ended it.
+ */
+enum mt_status mt_comparison_run(struct mt_comparison *comparison,
+                                 const struct mt_comparison_options *options, bool *interrupted, int *signal);
+
+/* The cell of a method, a domain and a seed, by their places. */
+struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t method, size_t domain,
+                                   size_t seed);
+
+#endif

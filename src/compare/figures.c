@@ -1,0 +1,46 @@
+/* The table of figures. */
+#include "compare/figures.h"
+
+static const struct mt_compare_figure_row rows[MT_COMPARE_FIGURES] = {
+    [MT_COMPARE_ACCURACY] = {"accuracy", "accuracy %",
+                             "100 · exact answers / held-out problems of the domain", 1, 100.0, 1},
+    [MT_COMPARE_ACCURACY_OTHERS] = {"accuracy_others", "others %",
+                                    "mean over the other domains of 100 · exact answers / problems", 1, 100.0,
+                                    1},
+    [MT_COMPARE_LOSS] = {"loss", "L_h", "mean cross-entropy of the answers' tokens, own domain", -1, 1.0, 4},
+    [MT_COMPARE_LOSS_OTHERS] = {"loss_others", "L_h others", "the same, mean over the other domains", -1, 1.0,
+                                4},
+    [MT_COMPARE_MAXVIO] = {"maxvio", "MaxVio", "(max_j load_j - mean) / mean over the held-out data", -1, 1.0,
+                           3},
+    [MT_COMPARE_MAXVIO_BATCH] = {"maxvio_batch", "MaxVio batch", "the same in batches of tokens, their mean",
+                                 -1, 1.0, 3},
+    [MT_COMPARE_ENTROPY] = {"entropy", "load entropy", "-Σ_j q_j ln q_j, q the shares of the loads", 1, 1.0,
+                            3},
+    [MT_COMPARE_OVERLAP] = {"overlap", "overlap",
+                            "share of a token's nearest inputs that go to another expert first", -1, 1.0, 4},
+    [MT_COMPARE_SILHOUETTE] = {"silhouette", "silhouette",
+                               "mean (b - a) / max(a, b) of inputs, labelled by the first choice", 1, 1.0, 4},
+    [MT_COMPARE_OVERLAP_OUT] = {"overlap_outputs", "overlap out",
+                                "the overlap of expert outputs, by angle, labelled by expert", -1, 1.0, 4},
+    [MT_COMPARE_SILHOUETTE_OUT] = {"silhouette_outputs", "silhouette out",
+                                   "the silhouette of expert outputs, by angle, labelled by expert", 1, 1.0,
+                                   4},
+    [MT_COMPARE_RV_TOKEN] = {"rv_token", "rv token",
+                             "1/N Σ_i 1/(n-1) Σ_j (P_ij - mean_j P_ij)²: the authors' code", 1, 1.0, 5},
+    [MT_COMPARE_RV_EXPERT] = {"rv_expert", "rv expert",
+                              "1/n Σ_j var_i(s_ij) of the weights after top-k: the paper's L_v", 1, 1.0, 5},
+    [MT_COMPARE_ABS_COS] = {"abs_cos", "|cos|", "mean |cos| between two expert outputs of a token", -1, 1.0,
+                            4},
+    [MT_COMPARE_INFORMATION] = {"information", "information",
+                                "nats that the expert tells about the domain; at most ln of their number", 1,
+                                1.0, 4},
+    [MT_COMPARE_SECONDS] = {"seconds_per_step", "s/step", "median over steps of the seconds a step took", -1,
+                            1.0, 4},
+    [MT_COMPARE_PROCESSOR] = {"processor_seconds_per_step", "cpu s/step",
+                              "median over steps of the processors' seconds, all together", -1, 1.0, 4},
+};
+
+const struct mt_compare_figure_row *mt_compare_figure_row(enum mt_compare_figure figure)
+{
+    return &rows[figure];
+}

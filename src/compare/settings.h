@@ -1,0 +1,101 @@
+/*
+ * What a comparison is told: one YAML file, then key=value words over it.
+ *
+ *     model: share/models/tiny-deepseek-v2
+ *     out: build/compare
+ *     methods: [aux, paper, {name: paper-strong, method: paper, objective.beta: 0.01}]
+ *     seeds: [1, 2, 3]
+ *     domains: [math, {name: law, train: law.jsonl, test: law-test.jsonl}]
+ *     others: [code]
+ *     training: {steps: 100, lora.rank: 16}
+ *
+ * Every method is trained on every domain with every seed: a cell each. What stands under `training` are keys
+ * of `metier train`, the same for all; a method's own keys come over them. A table (settings_keys.c) holds
+ * every key of the comparison itself.
+ */
+#ifndef MT_COMPARE_SETTINGS_H
+#define MT_COMPARE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+#define MT_COMPARE_MOST_METHODS 256 // with those of the grid
+#define MT_COMPARE_MOST_SEEDS   64
+#define MT_COMPARE_MOST_DOMAINS 16
+#define MT_COMPARE_MOST_GRID    16 // values of one axis
+
+/* Keys of metier train as words: "lora.rank=16". */
+struct mt_compare_words {
+    const char **word;
+    size_t count;
+};
+
+struct mt_compare_method {
+    const char *name; // fit for a file name
+    struct mt_compare_words words;
+    bool in_grid;              // made by the grid
+    double alpha, beta, gamma; // of the grid's
+};
+
+struct mt_compare_domain {
+    const char *name;  // fit for a file name
+    const char *train; // NULL: built-in problems
+    const char *test;  // NULL: built-in problems
+    bool trained;      // else only measured
+};
+
+struct mt_compare_grid {
+    const char *method;
+    double alpha[MT_COMPARE_MOST_GRID], beta[MT_COMPARE_MOST_GRID], gamma[MT_COMPARE_MOST_GRID];
+    size_t alphas, betas, gammas; // 0: as the method has it
+};
+
+/* All texts live in the arena the settings were read with. The key of a field is at its right. */
+struct mt_compare_settings {
+    const char *file;      // where they come from, for messages
+    const char *model;     // model
+    const char *out;       // out
+    const char *reference; // reference: the method others are held against; must be among them
+    struct mt_compare_method method[MT_COMPARE_MOST_METHODS]; // methods, then the grid's
+    size_t methods;
+    uint64_t seed[MT_COMPARE_MOST_SEEDS]; // seeds
+    size_t seeds;
+    struct mt_compare_domain domain[MT_COMPARE_MOST_DOMAINS]; // domains, then others
+    size_t domains, trained;                                  // the first `trained` are trained on
+    struct mt_compare_words training;                         // training
+    struct mt_compare_grid grid;                              // grid; method NULL: none
+    int64_t train_problems;                                   // problems.train
+    int64_t test_problems;                                    // problems.test
+    int64_t problem_seed;                                     // problems.seed
+    int64_t difficulty;                                       // problems.difficulty
+    int64_t sample;                                           // analysis.sample
+    int64_t neighbours;                                       // analysis.neighbours
+    const char *device;                                       // device
+    int64_t threads;                                          // threads
+};
+
+/* Reads a file and the words over it; refuses as "FILE:LINE: ..." with the nearest valid key. */
+enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
+                                        size_t word_count, struct mt_arena *arena,
+                                        struct mt_compare_settings *settings);
+
+/* The same from memory; `name` stands in messages. */
+enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *name, const char *text,
+                                         size_t bytes, const char *const *words, size_t word_count,
+                                         struct mt_arena *arena, struct mt_compare_settings *settings);
+
+/* A key, for help and docs: index 0, 1, ...; false past the last. */
+struct mt_compare_key {
+    const char *name;
+    const char *values;
+    const char *standard;
+    const char *meaning;
+};
+bool mt_compare_key_listed(int index, struct mt_compare_key *key);
+
+/* The place of the reference among the methods. */
+size_t mt_compare_reference(const struct mt_compare_settings *settings);
+
+#endif

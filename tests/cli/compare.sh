@@ -1,0 +1,94 @@
+#!/bin/bash
+# metier compare from outside: what it writes, prints and refuses; killed and started again. Usage: compare.sh METIER
+set -u
+metier=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "$place"' EXIT
+failed=0
+passed=0
+
+# result OK TEXT...: counts, and complains.
+result() {
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        shift
+        printf 'FAIL %s\n' "$*"
+        failed=$((failed + 1))
+    fi
+}
+
+# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
+expect() {
+    local status=$1 text=$2
+    shift 2
+    "$metier" "$@" >"$place/text" 2>&1
+    local got=$?
+    [ $got -eq "$status" ] && grep -qF -- "$text" "$place/text"
+    local bad=$?
+    [ $bad -eq 0 ] || cat "$place/text"
+    result $bad "metier $*: exit status $got, expected $status and \"$text\""
+}
+
+# same FOLDER FOLDER: compare.json of both, but for times.
+same() {
+    cmp -s <(grep -v '"times' "$place/$1/compare.json") <(grep -v '"times' "$place/$2/compare.json")
+    result $? "$1/compare.json and $2/compare.json differ"
+}
+
+"$here/support/train-bench" "$metier" "$place" || exit 1
+head -n 30 "$place/data.jsonl" >"$place/test.jsonl"
+cat >"$place/compare.yaml" <<END
+model: $place/model
+out: $place/whole
+methods: [aux, {name: strong, method: paper, objective.beta: 0.1}]
+seeds: [1, 2]
+domains: [{name: sums, train: $place/data.jsonl, test: $place/test.jsonl}]
+others: [{name: all, test: $place/data.jsonl}]
+training:
+    steps: 6
+    data: {max_length: 32}
+    batch: {examples: 8, tokens: 64}
+    lora: {rank: 4, alpha: 8}
+    checkpoint: {every: 2}
+threads: 1
+END
+printf 'x' >"$place/chart.js"
+js="--chart-js $place/chart.js"
+
+expect 0 "metier compare CONFIG.yaml" compare --help
+expect 0 "problems.difficulty" compare --keys
+expect 2 "a configuration file is missing" compare
+expect 1 "nothing.yaml" compare "$place/nothing.yaml"
+expect 2 "there is no key 'seed'; did you mean 'seeds'?" compare "$place/compare.yaml" seed=3
+expect 2 "did you mean 'lora.rank'?" compare "$place/compare.yaml" training.lora.rnak=3
+expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[aux, pepper]"
+
+# shellcheck disable=SC2086
+{
+    expect 0 "$place/whole/report.html" compare "$place/compare.yaml" $js --markdown "$place/tables.md"
+    expect 0 "strong" compare "$place/compare.yaml" $js --tables
+    grep -q '### Accuracy' "$place/tables.md" && grep -q 'strong' "$place/whole/report.html"
+    result $? "the page has no table of accuracy"
+    expect 2 "made under other settings" compare "$place/compare.yaml" training.steps=7
+
+    # Killed at some moment, again and again, it ends with the same.
+    for pause in 0.05 0.1 0.15 0.2 0.3 0.4; do
+        "$metier" compare "$place/compare.yaml" out="$place/killed" $js --quiet >/dev/null 2>&1 &
+        sleep $pause
+        kill -9 $! 2>/dev/null
+        wait $! 2>/dev/null
+    done
+    expect 0 "$place/killed/report.html" compare "$place/compare.yaml" out="$place/killed" $js --quiet
+    same whole killed
+
+    # One cell fails; the others are there, and so is what they give.
+    broken="methods=[aux, {name: broken, method: aux, experts: $place/nowhere}]"
+    expect 1 "failed: broken-sums-s1: " compare "$place/compare.yaml" out="$place/broken" "$broken" $js --quiet
+    [ -f "$place/broken/cells/aux-sums-s2/cell.json" ] && [ -f "$place/broken/report.html" ]
+    result $? "a failing cell stopped the others"
+}
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

@@ -1,0 +1,146 @@
+/* Settings of a comparison: what is read, what is refused and how. */
+#include "compare/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+
+static const char whole[] =
+    "model: m\n"
+    "out: o\n"
+    "reference: aux\n"
+    "methods: [none, aux, {name: strong, method: paper, objective: {beta: 0.5}, seed: 3}]\n"
+    "seeds: [3, 5]\n"
+    "domains: [math, {name: law, train: a.jsonl, test: b.jsonl}]\n"
+    "others: [code]\n"
+    "training:\n"
+    "    targets: [attention, 'model.layers.*']\n"
+    "    lora: {rank: 4}\n"
+    "    steps: 10\n"
+    "problems.test: 50\n"
+    "grid: {method: paper, beta: [0, 1e-3], gamma: [1e-2]}\n";
+
+static enum mt_status parse(struct mt_context *ctx, struct mt_arena *arena, const char *text,
+                            const char *const *words, size_t count, struct mt_compare_settings *settings)
+{
+    return mt_compare_settings_parse(ctx, "t", text, strlen(text), words, count, arena, settings);
+}
+
+static bool has_word(const struct mt_compare_words *words, const char *word)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        if (strcmp(words->word[i], word) == 0) return true;
+    }
+    return false;
+}
+
+static void everything_is_read(void **state)
+{
+    (void)state;
+    static struct mt_compare_settings settings;
+    struct mt_context ctx;
+    struct mt_arena arena;
+    const char *const words[] = {"training.steps=20", "problems.train=70", "out=p"};
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, 4096);
+    if (parse(&ctx, &arena, whole, words, 3, &settings) != MT_OK) fail_msg("%s", ctx.message);
+    assert_string_equal(settings.model, "m");
+    assert_string_equal(settings.out, "p");
+    assert_int_equal(mt_compare_reference(&settings), 1);
+    assert_int_equal(settings.methods, 5);
+    assert_true(has_word(&settings.method[0].words, "method=none"));
+    assert_true(has_word(&settings.method[2].words, "method=paper"));
+    assert_true(has_word(&settings.method[2].words, "objective.beta=0.5"));
+    assert_false(has_word(&settings.method[2].words, "name=strong"));
+    assert_string_equal(settings.method[4].name, "grid-paper-a0-b0.001-g0.01");
+    assert_true(settings.method[4].in_grid);
+    assert_true(has_word(&settings.method[4].words, "objective.beta=0.001"));
+    assert_int_equal(settings.seeds, 2);
+    assert_int_equal(settings.seed[1], 5);
+    assert_int_equal(settings.domains, 3);
+    assert_int_equal(settings.trained, 2);
+    assert_string_equal(settings.domain[1].test, "b.jsonl");
+    assert_true(has_word(&settings.training, "targets=[attention,'model.layers.*']"));
+    assert_true(has_word(&settings.training, "lora.rank=4"));
+    assert_true(has_word(&settings.training, "steps=20"));
+    assert_false(has_word(&settings.training, "steps=10"));
+    assert_int_equal(settings.test_problems, 50);
+    assert_int_equal(settings.train_problems, 70);
+    assert_int_equal(settings.sample, 1024);
+    mt_arena_free(&arena);
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"modle: m\n", "t:1: there is no key 'modle'; did you mean 'model'?"},
+        {"model: m\nlora.rank: 3\n",
+         "t:2: there is no key 'lora.rank'; keys of metier train belong under training"},
+        {"out: o\nmethods: [aux]\ndomains: [math]\n", "model is missing"},
+        {"model: m\nout: o\nmethods: [aux]\n", "domains is missing"},
+        {"methods: [aux, aux]\n", "the method aux comes twice"},
+        {"methods: [a/b]\n", "expected letters, digits"},
+        {"methods: [{method: aux}]\n", "a method without a name"},
+        {"seeds: [1, x]\n", "a seed is not a whole number"},
+        {"seeds: [-1]\n", "a seed is -1, expected 0 to"},
+        {"seeds: [1, 1]\n", "the seed 1 comes twice"},
+        {"domains: [maths]\n", "there is no built-in domain 'maths'"},
+        {"domains: [{name: law, test: b}]\n", "a domain of files needs name, train, test"},
+        {"domains: [{name: law, trian: b}]\n", "a domain has no key 'trian'"},
+        {"domains: [math]\nothers: [math]\n", "the domain math comes twice"},
+        {"training: 3\n", "training is a text, expected keys of metier train"},
+        {"training: {targets: [{a: b}]}\n", "a map in a list"},
+        {"problems.test: 0\n", "problems.test is 0, expected 1"},
+        {"grid: {method: paper, beta: [1, -1]}\n", "grid.beta is not a number of 0 or more"},
+        {"grid: {method: paper, beta: [1, 1.0]}\n", "grid.beta has 1 twice"},
+        {"grid: {beta: [1]}\n", "a grid needs grid.method"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nreference: none\n",
+         "reference is 'none', which is none of the methods"},
+        {"model: m\nmodel: n\n", "model"},
+        {"[1, 2]\n", "expected lines of key: value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct mt_compare_settings settings;
+        struct mt_context ctx;
+        struct mt_arena arena;
+        mt_context_init(&ctx, NULL);
+        mt_arena_init(&arena, &ctx, 4096);
+        assert_int_not_equal(parse(&ctx, &arena, cases[i].text, NULL, 0, &settings), MT_OK);
+        if (strstr(ctx.message, cases[i].message) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", ctx.message, cases[i].message);
+        mt_arena_free(&arena);
+    }
+}
+
+static enum mt_status read_whole(struct mt_context *ctx, const void *self)
+{
+    static struct mt_compare_settings settings;
+    struct mt_arena arena;
+    (void)self;
+    mt_arena_init(&arena, ctx, 256);
+    enum mt_status status = parse(ctx, &arena, whole, NULL, 0, &settings);
+    mt_arena_free(&arena);
+    return status;
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    struct failing_report report = fail_each_allocation(read_whole, NULL);
+    if (!report.ok) fail_msg("%s", report.problem);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* Whole comparisons of a small model: cells, going on, a cell that fails, what is written, memory. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/pages.h"
+#include "compare/remove_tree.h"
+#include "compare/write.h"
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+#include "support/training_bench.h"
+
+#define LINE_BYTES 65536
+
+/* A comparison in the process. */
+struct bench {
+    struct mt_context ctx;
+    struct mt_arena arena;
+    struct mt_compare_settings settings;
+    struct mt_comparison_options options;
+    struct mt_comparison comparison;
+    bool interrupted;
+    int signal;
+};
+
+static const char *templates(void)
+{
+    const char *folder = getenv("METIER_TEMPLATES");
+    return folder != NULL ? folder : "share/templates";
+}
+
+static enum mt_status bench_open(struct bench *bench, const struct workplace *place, const char *out,
+                                 const char *methods)
+{
+    char text[2048];
+    const char *at = place->directory;
+    int length = snprintf(text, sizeof text,
+                          "model: %s\nout: %s/%s\nmethods: %s\nseeds: [1, 2]\nthreads: 1\n"
+                          "domains: [{name: sums, train: %s/data.jsonl, test: %s/data.jsonl}]\n"
+                          "others: [{name: more, test: %s/data.jsonl}]\nanalysis.sample: 64\n"
+                          "training: {steps: 4, batch: {examples: 6, tokens: 48}, data.max_length: 24, lora: "
+                          "{rank: 2, alpha: 4}, optimizer.lr: 5e-3}\n",
+                          at, at, out, methods, at, at, at);
+    mt_arena_init(&bench->arena, &bench->ctx, 4096);
+    bench->comparison = (struct mt_comparison){0};
+    bench->options.templates = templates();
+    enum mt_status status = mt_compare_settings_parse(&bench->ctx, "bench", text, (size_t)length, NULL, 0,
+                                                      &bench->arena, &bench->settings);
+    if (status != MT_OK) return status;
+    return mt_comparison_open(&bench->ctx, &bench->settings, &bench->options, &bench->comparison);
+}
+
+static void bench_close(struct bench *bench)
+{
+    mt_comparison_close(&bench->comparison);
+    mt_arena_free(&bench->arena);
+}
+
+static void must(struct bench *bench, enum mt_status status)
+{
+    if (status != MT_OK) fail_msg("%s", bench->ctx.message);
+}
+
+static void run(struct bench *bench, const struct workplace *place, const char *out, const char *methods)
+{
+    char path[256], name[64];
+    mt_context_init(&bench->ctx, NULL);
+    must(bench, bench_open(bench, place, out, methods));
+    must(bench, mt_comparison_run(&bench->comparison, &bench->options, &bench->interrupted, &bench->signal));
+    (void)snprintf(name, sizeof name, "%s/compare.json", out);
+    must(bench, mt_comparison_write(&bench->comparison, workplace_path(place, name, path, sizeof path)));
+}
+
+/* Two files are the same but for lines about times. */
+static void same_but_times(const struct workplace *place, const char *one, const char *other)
+{
+    static char a[LINE_BYTES], b[LINE_BYTES];
+    char path[256];
+    FILE *first = fopen(workplace_path(place, one, path, sizeof path), "r");
+    assert_non_null(first);
+    FILE *second = fopen(workplace_path(place, other, path, sizeof path), "r");
+    assert_non_null(second);
+    int lines = 0;
+    int times = 0;
+    while (fgets(a, sizeof a, first) != NULL) {
+        assert_non_null(fgets(b, sizeof b, second));
+        lines++;
+        times += strstr(a, "\"times") != NULL;
+        if (strstr(a, "\"times") == NULL) assert_string_equal(a, b);
+    }
+    assert_null(fgets(b, sizeof b, second));
+    assert_true(lines > 20);
+    assert_int_equal(times, 4 + 2); // cells, and the two figures that are times
+    (void)fclose(first);
+    (void)fclose(second);
+}
+
+static void cells_are_trained_and_measured(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    assert_int_equal(training_bench_make(place, MT_HF_OLMOE), 0);
+    bench = (struct bench){0};
+    run(&bench, place, "all", "[aux, metier]");
+    assert_false(bench.interrupted);
+    assert_int_equal(bench.comparison.cells, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct mt_cell_result *result = &bench.comparison.cell[i].result;
+        assert_true(result->known);
+        assert_int_equal(result->steps, 4);
+        assert_true(result->points > 3);
+        assert_true(result->loss[0] > 0.0 && result->loss[0] < 20.0);
+        assert_true(result->loss[0] == result->loss[1]); // the same problems under another name
+        assert_true(result->figure[MT_COMPARE_OVERLAP] > 0.0);
+        assert_true(result->figure[MT_COMPARE_SECONDS] > 0.0);
+        assert_true(fabs(result->figure[MT_COMPARE_INFORMATION]) < 1e-12);
+    }
+    // Two seeds are two runs, two methods too.
+    double loss = bench.comparison.cell[0].result.loss[0];
+    assert_true(loss != bench.comparison.cell[1].result.loss[0]);
+    assert_true(loss != bench.comparison.cell[2].result.loss[0]);
+    bench_close(&bench);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
+static void going_on_changes_no_byte(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    bench = (struct bench){.options = {.stop_after = 2}};
+    run(&bench, place, "parts", "[aux, metier]");
+    assert_true(bench.interrupted);
+    assert_false(bench.comparison.cell[0].result.known);
+    bench_close(&bench);
+    bench = (struct bench){0};
+    run(&bench, place, "parts", "[aux, metier]");
+    assert_false(bench.interrupted);
+    bench_close(&bench);
+    same_but_times(place, "all/compare.json", "parts/compare.json");
+    // Trained, but killed before it was measured: trained again, with the same outcome.
+    char path[256];
+    assert_int_equal(remove(workplace_path(place, "parts/cells/metier-sums-s1/cell.json", path, sizeof path)),
+                     0);
+    bench = (struct bench){0};
+    run(&bench, place, "parts", "[aux, metier]");
+    bench_close(&bench);
+    same_but_times(place, "all/compare.json", "parts/compare.json");
+}
+
+static void other_settings_are_noticed(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    bench = (struct bench){0};
+    mt_context_init(&bench.ctx, NULL);
+    enum mt_status status = bench_open(&bench, place, "all", "[aux, {name: metier, objective.beta: 0.5}]");
+    assert_int_equal(status, MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "made under other settings"));
+    bench_close(&bench);
+    status = bench_open(&bench, place, "new", "[aux, {name: metier, objective.betta: 0.5}]");
+    assert_int_equal(status, MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "did you mean"));
+    bench_close(&bench);
+}
+
+static void a_cell_that_fails_stops_no_other(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    bench = (struct bench){0};
+    run(&bench, place, "broken", "[aux, {name: broken, method: aux, experts: /nowhere}, none]");
+    assert_int_equal(bench.comparison.failed, 2);
+    for (size_t s = 0; s < 2; s++) {
+        assert_true(mt_comparison_cell(&bench.comparison, 0, 0, s)->result.known);
+        assert_true(mt_comparison_cell(&bench.comparison, 2, 0, s)->result.known);
+        const struct mt_cell *cell = mt_comparison_cell(&bench.comparison, 1, 0, s);
+        assert_false(cell->result.known);
+        assert_non_null(strstr(cell->failure, "/nowhere"));
+    }
+    struct mt_page page;
+    mt_page_init(&page, &bench.ctx, "t");
+    must(&bench, mt_comparison_page(&bench.comparison, &page));
+    mt_page_free(&page);
+    bench_close(&bench);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
+/* Reading finished cells, compare.json and the page. */
+static enum mt_status show(struct mt_context *ctx, const void *self)
+{
+    const struct workplace *place = self;
+    static struct bench bench;
+    struct mt_page page;
+    char path[256];
+    bench = (struct bench){.ctx = *ctx};
+    enum mt_status status = bench_open(&bench, place, "all", "[aux, metier]");
+    if (status == MT_OK)
+        status =
+            mt_comparison_write(&bench.comparison, workplace_path(place, "again.json", path, sizeof path));
+    mt_page_init(&page, &bench.ctx, "t");
+    if (status == MT_OK) status = mt_comparison_page(&bench.comparison, &page);
+    mt_page_free(&page);
+    bench_close(&bench);
+    *ctx = bench.ctx;
+    return status;
+}
+
+static void memory_may_run_out(void **state)
+{
+    struct failing_report report = fail_each_allocation(show, *state);
+    if (!report.ok) fail_msg("%s", report.problem);
+    assert_true(report.allocations > 10);
+}
+
+static int clean(void **state)
+{
+    static const char *const folders[] = {"all", "parts", "broken", "new"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
+    return workplace_close(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_are_trained_and_measured),
+        cmocka_unit_test(going_on_changes_no_byte),
+        cmocka_unit_test(other_settings_are_noticed),
+        cmocka_unit_test(a_cell_that_fails_stops_no_other),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, workplace_open, clean);
+}
