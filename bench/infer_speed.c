@@ -1,9 +1,10 @@
 /*
- * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]
+ * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS ...]
  *
  * For each number of slots (1, 4 and 16 by default) so many prompts of PROMPT tokens (512) are read, and NEW
- * tokens (32) written for each. Printed are tokens a second: of prompts until every answer has its first
- * token, though answers that began earlier are written on meanwhile, and of answers from then on.
+ * tokens (32) written for each, ROUNDS times (3) after a prompt that only brings the weights into memory.
+ * Printed are tokens a second, medians over the rounds: of prompts until every answer has its first token,
+ * though answers that began earlier are written on meanwhile, and of answers from then on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 #include "base/rng.h"
 #include "infer/engine.h"
 
-#define MOST_SLOTS 256
+#define MOST_SLOTS  256
+#define MOST_ROUNDS 99
 
 struct bench {
     int64_t slots, prompt, answer;
@@ -45,7 +47,13 @@ static enum mt_status take_token(void *self, int32_t id, bool *stop)
     return MT_OK;
 }
 
-static enum mt_status measure(struct mt_engine *engine, struct bench *bench)
+/* Tokens a second of one round. */
+struct rates {
+    double read;
+    double written;
+};
+
+static enum mt_status measure(struct mt_engine *engine, struct bench *bench, struct rates *rates)
 {
     static struct sequence sequences[MOST_SLOTS];
     enum mt_status status = MT_OK;
@@ -63,13 +71,43 @@ static enum mt_status measure(struct mt_engine *engine, struct bench *bench)
     for (bool working = true; status == MT_OK && working;) status = mt_engine_step(engine, &working);
     double end = mt_clock_seconds();
     if (status != MT_OK) return status;
-    printf("%3lld slots: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
-           (double)(bench->slots * bench->prompt) / (bench->all_begun - start),
-           (double)(bench->tokens - bench->by_then) / (end - bench->all_begun));
+    rates->read = (double)(bench->slots * bench->prompt) / (bench->all_begun - start);
+    rates->written = (double)(bench->tokens - bench->by_then) / (end - bench->all_begun);
     return MT_OK;
 }
 
-static enum mt_status run(struct mt_context *ctx, const char *directory, int threads, struct bench *bench)
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static enum mt_status measure_rounds(struct mt_engine *engine, const struct bench *bench, int64_t rounds)
+{
+    double read[MOST_ROUNDS];
+    double written[MOST_ROUNDS];
+    struct rates rates;
+    struct bench warm = *bench;
+    warm.slots = 1;
+    warm.answer = 2;
+    enum mt_status status = measure(engine, &warm, &rates);
+    for (int64_t i = 0; status == MT_OK && i < rounds; i++) {
+        struct bench round = *bench;
+        status = measure(engine, &round, &rates);
+        read[i] = rates.read;
+        written[i] = rates.written;
+    }
+    if (status != MT_OK) return status;
+    qsort(read, (size_t)rounds, sizeof read[0], ascending);
+    qsort(written, (size_t)rounds, sizeof written[0], ascending);
+    printf("%3lld slots: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
+           read[(rounds - 1) / 2], written[(rounds - 1) / 2]);
+    return MT_OK;
+}
+
+static enum mt_status run(struct mt_context *ctx, const char *directory, int threads, int64_t rounds,
+                          struct bench *bench)
 {
     struct mt_engine_options options = {.slots = bench->slots, .positions = bench->prompt + bench->answer};
     struct mt_model_options model_options = {0};
@@ -84,7 +122,7 @@ static enum mt_status run(struct mt_context *ctx, const char *directory, int thr
         uint64_t vocabulary = (uint64_t)mt_model_description(model)->vocabulary;
         for (int64_t i = 0; i < bench->slots * bench->prompt; i++)
             bench->ids[i] = (int32_t)mt_rng_below(1, 2, (uint64_t)i, vocabulary);
-        status = measure(engine, bench);
+        status = measure_rounds(engine, bench, rounds);
     }
     mt_engine_destroy(engine);
     mt_model_close(model);
@@ -98,20 +136,22 @@ int main(int argc, char **argv)
     static const char *const usual[] = {"1", "4", "16"};
     mt_context_init(&ctx, NULL);
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: infer_speed DIR [THREADS] [PROMPT] [NEW] [SLOTS ...]\n");
+        (void)fprintf(stderr, "usage: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS ...]\n");
         return 2;
     }
     int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     struct bench sizes = {.prompt = argc > 3 ? strtol(argv[3], NULL, 10) : 512,
                           .answer = argc > 4 ? strtol(argv[4], NULL, 10) : 32};
-    int count = argc > 5 ? argc - 5 : 3;
+    int64_t rounds = argc > 5 ? strtol(argv[5], NULL, 10) : 3;
+    int count = argc > 6 ? argc - 6 : 3;
+    if (rounds < 1 || rounds > MOST_ROUNDS) return 2;
     for (int i = 0; i < count; i++) {
         struct bench bench = sizes;
-        bench.slots = strtol(argc > 5 ? argv[5 + i] : usual[i], NULL, 10);
+        bench.slots = strtol(argc > 6 ? argv[6 + i] : usual[i], NULL, 10);
         if (bench.slots < 1 || bench.slots > MOST_SLOTS || bench.prompt < 1 || bench.answer < 2) return 2;
         bench.ids = calloc((size_t)(bench.slots * bench.prompt), sizeof *bench.ids);
         if (bench.ids == NULL) return 1;
-        enum mt_status status = run(&ctx, argv[1], threads, &bench);
+        enum mt_status status = run(&ctx, argv[1], threads, rounds, &bench);
         free(bench.ids);
         if (status == MT_OK) continue;
         (void)fprintf(stderr, "infer_speed: %s\n", ctx.message);

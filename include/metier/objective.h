@@ -161,6 +161,21 @@ enum mt_status mt_objective_create(struct mt_device *device, const struct mt_obj
                                    const struct mt_objective_shape *shape, struct mt_objective **objective);
 void mt_objective_destroy(struct mt_objective *objective); // NULL is allowed
 
+/*
+ * Where a batch is spread over several processes, each seeing some of its tokens: adds numbers up over all of
+ * them, in place, to the same bits for everybody. mt_objective_finish calls it once, in every process. Terms,
+ * loads and scales are then those of all tokens together; what groups tokens (expert-concat, capacity) still
+ * sees those at hand.
+ */
+struct mt_objective_reduction {
+    enum mt_status (*sum)(void *self, double *numbers, size_t count);
+    void *self; // borrowed; handed to the call
+};
+
+/* From the next step on; NULL: this process's tokens are all there are. Copied. */
+void mt_objective_set_reduction(struct mt_objective *objective,
+                                const struct mt_objective_reduction *reduction);
+
 /* True when a record must carry its Gram matrix (L_o on tokens). */
 bool mt_objective_needs_gram(const struct mt_objective *objective);
 
@@ -170,7 +185,8 @@ enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
 
 struct mt_objective_step {
     double progress;   // the learning rate now over its peak, for brake=decay; 1 without a schedule
-    double loss_scale; // multiplies every gradient, not total (gradient accumulation: 1/steps); 0 is refused
+    double loss_scale; // multiplies every gradient, not total (gradient accumulation: 1/steps); 0 is refused.
+                       // With a reduction: of all processes' tokens together
 };
 
 /*

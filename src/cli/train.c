@@ -66,13 +66,18 @@ static void say_how_to_resume(const struct arguments *arguments)
     (void)fprintf(stderr, "\n");
 }
 
-static int report(const struct arguments *arguments, const struct mt_run_outcome *outcome)
+static int exit_status_of(const struct mt_run_outcome *outcome)
+{
+    return outcome->end == MT_RUN_INTERRUPTED ? 128 + outcome->signal : 0;
+}
+
+static void report(const struct arguments *arguments, const struct mt_run_outcome *outcome)
 {
     if (outcome->end == MT_RUN_INTERRUPTED) {
         (void)fprintf(stderr, "metier train: stopped after step %" PRIu64 ", which is saved\n",
                       outcome->step);
         say_how_to_resume(arguments);
-        return 128 + outcome->signal;
+        return;
     }
     if (outcome->end == MT_RUN_FINISHED_BEFORE)
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
@@ -82,38 +87,60 @@ static int report(const struct arguments *arguments, const struct mt_run_outcome
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
                outcome->best_step, outcome->best_loss);
     }
-    return 0;
 }
 
+/* What one rank does; only the first of them talks. */
 static enum mt_status run(struct mt_context *ctx, const struct arguments *arguments, struct mt_arena *arena,
-                          int *exit_status)
+                          struct mt_comm *comm, int *exit_status)
 {
     struct mt_train_settings settings;
     struct mt_trainer *trainer = NULL;
     struct mt_log log;
+    bool talks = mt_comm_rank(comm) == 0;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     struct mt_trainer_options options = {.settings = &settings,
-                                         .log = &log,
-                                         .terminal = arguments->quiet ? NULL : stderr,
+                                         .log = talks ? &log : NULL,
+                                         .terminal = arguments->quiet || !talks ? NULL : stderr,
                                          .plan_only = arguments->dry_run,
+                                         .comm = comm,
                                          .signals = true};
     enum mt_status status = mt_train_settings_read(ctx, arguments->config, arguments->words,
                                                    arguments->word_count, arena, &settings);
     if (status == MT_OK)
         status = train_find_templates(ctx, arena, settings.template_name, &options.templates);
+    status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK) status = mt_trainer_open(ctx, &options, &trainer);
     if (status == MT_OK && arguments->dry_run) {
         struct mt_run_outline outline;
         mt_trainer_outline(trainer, &outline);
-        status = train_print_outline(ctx, &settings, &outline);
+        if (talks) status = train_print_outline(ctx, &settings, &outline);
     } else if (status == MT_OK) {
         struct mt_run_outcome outcome;
         status = mt_trainer_run(trainer, &outcome);
-        if (status == MT_OK) *exit_status = report(arguments, &outcome);
+        if (status == MT_OK) *exit_status = exit_status_of(&outcome);
+        if (status == MT_OK && talks) report(arguments, &outcome);
     }
     mt_trainer_close(trainer);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+/* All ranks of the job; a failure is told once, by the rank it happened to. */
+static int run_ranks(struct mt_context *ctx, const struct cli_verb *verb, const struct arguments *arguments,
+                     struct mt_arena *arena)
+{
+    struct mt_comm *comm = NULL;
+    int exit_status = 0;
+    enum mt_status status = mt_comm_open(ctx, &comm);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    status = run(ctx, arguments, arena, comm, &exit_status);
+    int failed = mt_comm_failed_rank(comm);
+    bool told_elsewhere = failed >= 0 && failed != mt_comm_rank(comm);
+    if (status != MT_OK) exit_status = told_elsewhere ? 1 : cli_fail(ctx, verb, status);
+    // The message is out before a rank's end makes the launcher talk.
+    (void)fflush(stderr);
+    mt_comm_close(comm);
+    return exit_status;
 }
 
 static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments,
@@ -154,7 +181,7 @@ int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
     } else {
         if (status == MT_OK) status = check(ctx, &arguments, &given);
         if (status == MT_OK) status = collect_words(ctx, &given, &arguments);
-        if (status == MT_OK) status = run(ctx, &arguments, &arena, &exit_status);
+        if (status == MT_OK) exit_status = run_ranks(ctx, verb, &arguments, &arena);
     }
     mt_arena_free(&arena);
     mt_release(ctx, arguments.words, arguments.word_capacity * sizeof *arguments.words);

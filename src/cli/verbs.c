@@ -213,6 +213,19 @@ const struct cli_verb cli_verbs[] = {
         .run = cli_objective,
     },
     {
+        .name = "plan",
+        .summary = "memory, bytes on the wire and step time of LoRA training on many ranks, predicted",
+        .arguments = "DIR",
+        .details =
+            "DIR holds a config.json; no weights are needed. Time is arithmetic at the sustained rate, plus\n"
+            "messages of latency + bytes/bandwidth; sums of gradients hide behind the last backward. Where\n"
+            "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
+            "cost of imbalance is printed. docs/scaling.md has the formulas.",
+        .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
+                    "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
+        .run = cli_plan,
+    },
+    {
         .name = "report",
         .summary = "runs as one page: curves, loads, results, settings; also Markdown, pictures, CSV",
         .arguments = "RUN...",

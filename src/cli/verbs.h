@@ -16,6 +16,7 @@ int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
 int cli_judge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_review(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

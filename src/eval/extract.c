@@ -22,7 +22,7 @@ static const char *const names[MT_EXTRACT_KINDS] = {
     [MT_EXTRACT_BOXED] = "boxed",         [MT_EXTRACT_LETTER] = "letter",
     [MT_EXTRACT_WORDS] = "words",         [MT_EXTRACT_FIRST_LINE] = "first_line",
     [MT_EXTRACT_LAST_LINE] = "last_line", [MT_EXTRACT_CODE_BLOCK] = "code_block",
-    [MT_EXTRACT_WHOLE] = "whole",
+    [MT_EXTRACT_WHOLE] = "whole",         [MT_EXTRACT_VERBATIM] = "verbatim",
 };
 
 const char *mt_extract_name(enum mt_extract_kind kind)
@@ -120,8 +120,10 @@ enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text
              k++)
             status = mt_pattern_status(extractor->steps[i].patterns[k]);
         if (!applied || status != MT_OK) continue;
-        bool code = extractor->steps[i].step.kind == MT_EXTRACT_CODE_BLOCK; // where indentation counts
-        if (!code) span = mt_way_trimmed(span);
+        enum mt_extract_kind kind = extractor->steps[i].step.kind;
+        bool indented =
+            kind == MT_EXTRACT_CODE_BLOCK || kind == MT_EXTRACT_VERBATIM; // where white space counts
+        if (!indented) span = mt_way_trimmed(span);
         *found = span.bytes > 0;
         status = mt_byte_list_append(out, span.text, span.bytes);
     }

@@ -9,6 +9,7 @@
  *     first_line, last_line    that is not empty
  *     code_block    the program in the text: what stands between ``` fences, or all
  *     whole         everything, without white space at the ends
+ *     verbatim      everything as it is: how a program goes on
  *
  * Patterns are PCRE2's, with limits on steps and memory: a text that would need more counts as not matching.
  */
@@ -30,6 +31,7 @@ enum mt_extract_kind {
     MT_EXTRACT_LAST_LINE,
     MT_EXTRACT_CODE_BLOCK,
     MT_EXTRACT_WHOLE,
+    MT_EXTRACT_VERBATIM,
     MT_EXTRACT_KINDS
 };
 

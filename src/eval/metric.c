@@ -54,17 +54,17 @@ static size_t place(const struct view *view, size_t i)
     return view->drawn != NULL ? view->drawn[i] : i;
 }
 
+/* What one sample adds to a figure that is a mean. */
+static double part_of(const struct mt_outcome *one, enum mt_metric_kind kind, int64_t k)
+{
+    if (kind == MT_METRIC_PASS) return mt_pass_at_k(one->tries, one->passed, k);
+    return kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);
+}
+
 static double mean_of(const struct view *view, enum mt_metric_kind kind, int64_t k)
 {
     double sum = 0;
-    for (size_t i = 0; i < view->count; i++) {
-        const struct mt_outcome *one = &view->outcomes[place(view, i)];
-        if (kind == MT_METRIC_PASS) {
-            sum += mt_pass_at_k(one->tries, one->passed, k);
-        } else {
-            sum += kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);
-        }
-    }
+    for (size_t i = 0; i < view->count; i++) sum += part_of(&view->outcomes[place(view, i)], kind, k);
     return sum / (double)view->count;
 }
 
@@ -213,6 +213,15 @@ static void wilson(struct mt_metric_result *result)
     result->error = n > 1 ? sqrt(p * (1 - p) / (n - 1)) : 0.0;
 }
 
+/* Of a mean: the samples' deviation over the root of their number, as lm-evaluation-harness has it. */
+static double error_of_mean(const struct view *view, enum mt_metric_kind kind, int64_t k, double mean)
+{
+    double squares = 0;
+    double n = (double)view->count;
+    for (size_t i = 0; i < view->count; i++) squares += pow(part_of(&view->outcomes[i], kind, k) - mean, 2);
+    return n > 1 ? sqrt(squares / (n - 1) / n) : 0.0;
+}
+
 static int by_size(const void *a, const void *b)
 {
     double one = *(const double *)a;
@@ -273,6 +282,8 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
     if (status == MT_OK) {
         result->value = figure(&view, kind, k);
         bootstrap(view, kind, k, drawn, result);
+        if (kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS)
+            result->error = error_of_mean(&view, kind, k, result->value);
     }
     mt_release(ctx, ranks, 2 * count * sizeof(double));
     mt_release(ctx, order, count * sizeof(struct ranked));

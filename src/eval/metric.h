@@ -1,6 +1,7 @@
 /*
  * Figures over a task's samples, each with a standard error and a 95 % interval: Wilson's for shares of right
- * answers, else the bootstrap's percentiles, drawn with a fixed seed.
+ * answers, else the bootstrap's percentiles, drawn with a fixed seed. The standard error of a mean is the
+ * samples' deviation over the root of their number, of other figures the bootstrap's.
  */
 #ifndef MT_EVAL_METRIC_H
 #define MT_EVAL_METRIC_H

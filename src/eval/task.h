@@ -36,6 +36,11 @@ enum mt_task_compare {
     MT_COMPARE_NUMBERS, // both are numbers, for correlations; nothing is right or wrong
 };
 
+enum mt_task_pick {
+    MT_PICK_DRAWN, // examples by the seed
+    MT_PICK_FIRST, // the first rows, in order
+};
+
 #define MT_TASK_MOST_METRICS 4
 
 /* All texts live in the arena the task was read with. The key of a field is its name. */
@@ -52,8 +57,9 @@ struct mt_task {
     const char *data;            // below the folder of data
     enum mt_dataset_format format;
     const char *columns;
-    const char *rows; // "FIELD LOW-HIGH": only rows whose field is a whole number between
-    const char *id;   // the field that names a row; NULL: its number
+    const char *rows;        // "FIELD LOW-HIGH": only rows whose field is a whole number between
+    const char *id;          // the field that names a row; NULL: its number
+    const char *description; // a template before examples and prompt; NULL: none
     const char *prompt;
     const char *answer;
     const char *const *choices;       // the same for every row
@@ -79,6 +85,7 @@ struct mt_task {
     const char *few_shot_data; // NULL: none
     const char *few_shot_rows; // as `rows`
     const char *few_shot_example;
+    enum mt_task_pick few_shot_pick;
     uint64_t seed;
 };
 

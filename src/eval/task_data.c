@@ -247,7 +247,9 @@ enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index
     if (status != MT_OK) return status;
     struct mt_prompt_names names = mt_sample_names(data->task, sample);
     sample->prompt.count = 0;
-    if (data->examples.count > 0)
+    if (data->task->description != NULL)
+        status = mt_prompt_render(data->task->description, &sample->row, &names, &sample->prompt);
+    if (status == MT_OK && data->examples.count > 0)
         status = mt_byte_list_append(&sample->prompt, data->examples.data, data->examples.count);
     if (status != MT_OK) return status;
     return mt_prompt_render(data->task->prompt, &sample->row, &names, &sample->prompt);
@@ -270,8 +272,8 @@ static enum mt_status append_example(struct mt_task_data *data, struct mt_sample
     return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
 }
 
-/* Draws distinct rows: a partial shuffle of their numbers. */
-static enum mt_status draw_examples(struct mt_task_data *data, const char *folder)
+/* Distinct rows: the first ones, or a partial shuffle of their numbers. */
+static enum mt_status pick_examples(struct mt_task_data *data, const char *folder)
 {
     const struct mt_task *task = data->task;
     struct mt_dataset *dataset = NULL;
@@ -289,7 +291,9 @@ static enum mt_status draw_examples(struct mt_task_data *data, const char *folde
                          task->name, (long long)task->few_shot, mt_dataset_path(dataset), count);
     }
     for (size_t i = 0; status == MT_OK && i < (size_t)task->few_shot; i++) {
-        size_t other = i + (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, count - i);
+        size_t other = i;
+        if (task->few_shot_pick == MT_PICK_DRAWN)
+            other += (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, count - i);
         uint64_t row = rows[other];
         rows[other] = rows[i];
         rows[i] = row;
@@ -319,7 +323,7 @@ enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *t
     if (status == MT_OK && made->count == 0)
         status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
                          mt_dataset_path(made->dataset));
-    if (status == MT_OK) status = draw_examples(made, folder);
+    if (status == MT_OK) status = pick_examples(made, folder);
     if (status != MT_OK) {
         mt_task_data_close(made);
         return status;

@@ -38,6 +38,8 @@ static const struct key_row keys[] = {
     {"columns", TEXT, AT(columns), "a,b,c", "none", "of a table without a line of names"},
     {"rows", TEXT, AT(rows), "FIELD LOW-HIGH", "all", "only rows whose field is a whole number between"},
     {"id", TEXT, AT(id), "FIELD", "row number", "what names a row"},
+    {"description", TEMPLATE, AT(description), "TEMPLATE", "none",
+     "what stands before examples and question"},
     {"prompt", TEMPLATE, AT(prompt), "TEMPLATE", "required", "the question as the model gets it"},
     {"answer", TEMPLATE, AT(answer), "TEMPLATE", "required", "the right answer"},
     {"choices", LIST, AT(choices), "LIST OF TEXTS", "none", "the same choices for every row"},
@@ -67,6 +69,8 @@ static const struct key_row keys[] = {
     {"few_shot_rows", TEXT, AT(few_shot_rows), "FIELD LOW-HIGH", "all", "as rows, of that file"},
     {"few_shot_example", TEMPLATE, AT(few_shot_example), "TEMPLATE", "prompt and answer",
      "one example, with its answer"},
+    {"few_shot_pick", WORD, AT(few_shot_pick), "drawn|first", "drawn",
+     "examples drawn by the seed, or the first rows in order"},
     {"seed", WHOLE, AT(seed), "WHOLE NUMBER", "1234", "of shuffled choices and drawn examples"},
 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/cache.h"
+#include "model/expert_ranks.h"
 #include "model/transformer.h"
 #include "objective/parts.h"
 
@@ -25,6 +26,7 @@ struct mt_model {
     struct mt_objective_config method; // a copy
     struct mt_objective *objective;    // NULL without one
     struct mt_cache cache;             // zeroed without one
+    struct mt_expert_ranks ranks;      // zeroed where all experts are here
     struct mt_transformer transformer;
     struct mt_buffer index, kept, shared, work; // the regions' memory
     struct mt_buffer tables;                    // of the rotation
@@ -80,6 +82,14 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s", path);
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
+    if (model->options.expert_ranks != NULL) {
+        int ranks = mt_comm_size(model->options.expert_ranks);
+        int rank = mt_comm_rank(model->options.expert_ranks);
+        struct mt_train_selection *selection = &model->options.selection;
+        selection->first_expert = mt_expert_ranks_first(model->desc.experts, rank, ranks);
+        selection->owned_experts =
+            mt_expert_ranks_first(model->desc.experts, rank + 1, ranks) - selection->first_expert;
+    }
     return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
                           &model->params);
 }
@@ -200,6 +210,19 @@ static enum mt_status make_transformer(struct mt_model *model)
     return make_tables(model);
 }
 
+static enum mt_status make_ranks(struct mt_model *model)
+{
+    if (model->options.expert_ranks == NULL) return MT_OK;
+    const struct mt_expert_ranks_shape shape = {.experts = model->desc.experts,
+                                                .layers = moe_layers(model),
+                                                .rows = model->options.tokens * model->desc.router.slots,
+                                                .width = model->desc.width,
+                                                .room = model->options.expert_room,
+                                                .element = mt_dtype_bytes(model->options.activations)};
+    model->transformer.pass.ranks = &model->ranks;
+    return mt_expert_ranks_create(model->device, model->options.expert_ranks, &shape, &model->ranks);
+}
+
 static void lay_out(struct mt_model *model, const struct mt_batch_shape *shape, struct mt_regions *regions)
 {
     *regions = (struct mt_regions){.index = {.base = model->index.data},
@@ -262,6 +285,7 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     if (status == MT_OK) status = make_biases(made);
     if (status == MT_OK) status = make_cache(made);
     if (status == MT_OK) status = make_transformer(made);
+    if (status == MT_OK) status = make_ranks(made);
     if (status == MT_OK) status = make_memory(made);
     if (status == MT_OK) status = plan_scratch(made);
     // The selection's lists belong to the caller, and are not read again.
@@ -287,6 +311,7 @@ void mt_model_close(struct mt_model *model)
     mt_buffer_release(&model->tables);
     mt_buffer_release(&model->biases);
     mt_cache_destroy(&model->cache);
+    mt_expert_ranks_free(&model->ranks);
     mt_release(model->ctx, model->host, (size_t)model->host_row * HOST_ROWS * sizeof(int32_t));
     mt_release(model->ctx, model->transformer.layer, layers * sizeof *model->transformer.layer);
     mt_release(model->ctx, model->transformer.hidden, (layers + 1) * sizeof *model->transformer.hidden);
@@ -464,6 +489,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
 static double terms_scale(const struct mt_model *model, const struct mt_batch *batch)
 {
     int64_t unmasked = model->transformer.pass.unmasked;
+    if (batch->shared_tokens > 0) unmasked = batch->shared_tokens;
     if (batch->step_tokens == 0 || unmasked == 0) return 1.0;
     return (double)unmasked / (double)batch->step_tokens;
 }
@@ -509,6 +535,11 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     }
     model->ran = model->options.backward && !batch->loss_only;
     return MT_OK;
+}
+
+void mt_model_set_layer_hook(struct mt_model *model, const struct mt_layer_hook *hook)
+{
+    model->transformer.hook = *hook;
 }
 
 enum mt_status mt_model_backward(struct mt_model *model)
@@ -586,7 +617,9 @@ static enum mt_status plan_scratch(struct mt_model *model)
                              .labels = zeros,
                              .progress = 1.0}; // a brake that follows the learning rate is open
     mt_device_set_planning(model->device, true);
+    model->ranks.planning = true;
     status = plan_passes(model, &batch);
+    model->ranks.planning = false;
     mt_device_set_planning(model->device, false);
     mt_release(model->ctx, memory, count * sizeof(int32_t));
     if (model->objective != NULL) {

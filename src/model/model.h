@@ -4,6 +4,7 @@
 #ifndef MT_MODEL_MODEL_H
 #define MT_MODEL_MODEL_H
 
+#include "comm/comm.h"
 #include "metier/objective.h"
 #include "model/params.h"
 #include "model/pass.h"
@@ -19,6 +20,9 @@ struct mt_model_options {
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
     enum mt_dtype activations;                   // f32; f64 on ref, for finite differences
+    struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
+                                  // model alike and make the same calls. NULL: every expert is here
+    double expert_room; // rows that may arrive there, over a rank's own at the most; 0: all that can
     bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };
 
@@ -40,6 +44,9 @@ struct mt_batch {
     // step_tokens. 0: the batch is the step.
     int64_t step_labels; // labels >= 0
     int64_t step_tokens; // not masked
+    // Where other processes run batches at the same time and the objective's statistics are those of all: how
+    // many tokens these have together. 0: this batch's own.
+    int64_t shared_tokens;
     // With a cache: where each sequence's earlier tokens lie, and where these will. NULL: sequences begin
     // here, and nothing is remembered.
     const struct mt_cached_sequence *cached; // [B]
@@ -85,6 +92,9 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
 
 /* Backward of the last forward; gradients are added to the parameters' own. */
 enum mt_status mt_model_backward(struct mt_model *model);
+
+/* From now on backward tells of every layer it has done. Copied. */
+void mt_model_set_layer_hook(struct mt_model *model, const struct mt_layer_hook *hook);
 
 /*
  * After forward: views of the device's memory, valid until the next. They need backward or keep_hidden. Of a

@@ -73,26 +73,40 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
         moe->drouter_sum = mt_plan_2d(work, pass->type, desc->experts, desc->width);
 }
 
+/* What only experts spread over ranks need. */
+static void plan_ranks(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_moe_planners *planners)
+{
+    int64_t room = pass->ranks->room;
+    int64_t width = pass->desc->width;
+    moe->own_offsets = mt_plan_1d(planners->index, MT_I32, pass->ranks->owned + 1);
+    moe->order = mt_plan_1d(planners->index, MT_I32, room);
+    moe->travel = mt_plan_2d(planners->work, pass->type, room, width);
+    moe->arrived = mt_plan_2d(planners->work, pass->type, room, width);
+    moe->second = mt_plan_2d(planners->work, pass->type, room, width);
+}
+
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
                  bool backward, const struct mt_moe_planners *planners)
 {
     const struct mt_model_desc *desc = pass->desc;
-    int64_t rows = pass->tokens * desc->router.slots;
+    int64_t own_rows = pass->tokens * desc->router.slots;
+    int64_t rows = pass->ranks != NULL ? pass->ranks->room : own_rows;
     *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number};
     plan_record(&moe->record, pass, params, planners);
     moe->router_low = mt_linear_plan_low(planners->routing, pass, &params->router);
-    moe->record.rows = mt_plan_2d(planners->saved, pass->type, rows, desc->width);
+    moe->record.rows = mt_plan_2d(planners->saved, pass->type, own_rows, desc->width);
     moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->gate_low = mt_expert_linear_plan_low(planners->saved, pass, &params->gate, rows);
     moe->up_low = mt_expert_linear_plan_low(planners->saved, pass, &params->up, rows);
     moe->down_low = mt_expert_linear_plan_low(planners->saved, pass, &params->down, rows);
-    moe->rows = mt_plan_2d(planners->work, pass->type, rows, desc->width);
+    moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
     moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
     if (mt_moe_router_shakes(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->type, desc->experts, desc->width);
+    if (pass->ranks != NULL) plan_ranks(moe, pass, planners);
     if (desc->shared_width > 0)
         mt_mlp_plan(&moe->shared, pass, &params->shared, planners->shared, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);
@@ -136,20 +150,96 @@ enum mt_status mt_moe_make_inner(const struct mt_pass *pass, const struct mt_moe
         pass->device, &(struct mt_swiglu_forward_args){.gate = moe->gate, .up = moe->up, .y = moe->inner});
 }
 
-enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                     const struct mt_moe *moe, const struct mt_tensor *x)
+/* A few of a layer's maps, from the first of this rank on. */
+static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int first, int count)
+{
+    struct mt_expert_linear some = *all;
+    some.experts = count;
+    some.weight = all->weight + first;
+    if (all->dweight != NULL) some.dweight = all->dweight + first;
+    if (all->a == NULL) return some;
+    some.a = all->a + first;
+    some.b = all->b + first;
+    if (all->da != NULL) some.da = all->da + first;
+    if (all->db != NULL) some.db = all->db + first;
+    return some;
+}
+
+struct mt_expert_maps mt_moe_maps(const struct mt_pass *pass, const struct mt_layer_params *params)
+{
+    int first = pass->ranks != NULL ? pass->ranks->first : 0;
+    int count = pass->ranks != NULL ? pass->ranks->owned : params->gate.experts;
+    return (struct mt_expert_maps){.gate = some_of(&params->gate, first, count),
+                                   .up = some_of(&params->up, first, count),
+                                   .down = some_of(&params->down, first, count)};
+}
+
+/* The first rows of a tensor that may be absent. */
+static struct mt_tensor some_rows(const struct mt_tensor *tensor, int64_t rows)
+{
+    return mt_tensor_present(tensor) ? mt_tensor_rows(tensor, 0, rows) : (struct mt_tensor){0};
+}
+
+struct mt_moe mt_moe_arrived(const struct mt_pass *pass, const struct mt_moe *moe)
+{
+    struct mt_moe seen = *moe;
+    if (pass->ranks == NULL) return seen;
+    int64_t rows = pass->ranks->rows[moe->number];
+    seen.record.offsets = moe->own_offsets;
+    seen.gate = some_rows(&moe->gate, rows);
+    seen.up = some_rows(&moe->up, rows);
+    seen.inner = some_rows(&moe->inner, rows);
+    seen.gate_low = some_rows(&moe->gate_low, rows);
+    seen.up_low = some_rows(&moe->up_low, rows);
+    seen.down_low = some_rows(&moe->down_low, rows);
+    return seen;
+}
+
+/* record.rows = the experts of `rows`. */
+static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_expert_maps *maps,
+                                  const struct mt_moe *moe)
 {
     const struct mt_tensor *offsets = &moe->record.offsets;
-    enum mt_status status = mt_moe_gather(pass, moe, x);
+    enum mt_status status =
+        mt_expert_linear_forward(pass, &maps->gate, offsets, &moe->rows, &moe->gate_low, &moe->gate);
     if (status != MT_OK) return status;
-    status = mt_expert_linear_forward(pass, &params->gate, offsets, &moe->rows, &moe->gate_low, &moe->gate);
-    if (status != MT_OK) return status;
-    status = mt_expert_linear_forward(pass, &params->up, offsets, &moe->rows, &moe->up_low, &moe->up);
+    status = mt_expert_linear_forward(pass, &maps->up, offsets, &moe->rows, &moe->up_low, &moe->up);
     if (status != MT_OK) return status;
     status = mt_moe_make_inner(pass, moe);
     if (status != MT_OK) return status;
-    return mt_expert_linear_forward(pass, &params->down, offsets, &moe->inner, &moe->down_low,
+    return mt_expert_linear_forward(pass, &maps->down, offsets, &moe->inner, &moe->down_low,
                                     &moe->record.rows);
+}
+
+/* The same where rows have to travel to their experts. */
+static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expert_maps *maps,
+                                const struct mt_moe *moe)
+{
+    struct mt_expert_ranks *ranks = pass->ranks;
+    int64_t rows = ranks->rows[moe->number];
+    struct mt_expert_transfer there = {
+        .own = moe->rows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
+    enum mt_status status = mt_expert_ranks_send(ranks, moe->number, &there);
+    if (status == MT_OK) status = mt_expert_ranks_offsets(ranks, moe->number, &moe->own_offsets);
+    if (status == MT_OK && rows > 0) {
+        struct mt_moe seen = mt_moe_arrived(pass, moe);
+        seen.rows = some_rows(&moe->arrived, rows);
+        seen.record.rows = some_rows(&moe->second, rows);
+        status = run_experts(pass, maps, &seen);
+    }
+    if (status != MT_OK) return status;
+    struct mt_expert_transfer back = {
+        .own = moe->record.rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
+    return mt_expert_ranks_return(ranks, moe->number, &back);
+}
+
+enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     const struct mt_moe *moe, const struct mt_tensor *x)
+{
+    struct mt_expert_maps maps = mt_moe_maps(pass, params);
+    enum mt_status status = mt_moe_gather(pass, moe, x);
+    if (status != MT_OK) return status;
+    return pass->ranks != NULL ? run_ranks(pass, &maps, moe) : run_experts(pass, &maps, moe);
 }
 
 /* y = residual + shared(x) + the weighted outputs. */
@@ -185,6 +275,8 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     status = mt_moe_router_forward(pass, params, moe, x);
     if (status != MT_OK) return status;
     status = sort_by_expert(pass, &moe->record);
+    if (status == MT_OK && pass->ranks != NULL)
+        status = mt_expert_ranks_route(pass->ranks, moe->number, &moe->record.offsets);
     if (status != MT_OK) return status;
     status = mt_moe_repeat_experts(pass, params, moe, x);
     if (status != MT_OK) return status;

@@ -6,6 +6,7 @@
 #define MT_MODEL_MOE_H
 
 #include "model/expert_linear.h"
+#include "model/expert_ranks.h"
 #include "model/mlp.h"
 #include "model/regions.h"
 
@@ -34,7 +35,23 @@ struct mt_moe {
     struct mt_tensor dlogits;       // [T,n]
     struct mt_tensor drouter_input; // [T,d]
     struct mt_tensor drouter_sum;   // [n,d]
+    // Where experts are spread over ranks, Q rows of all ranks arrive for ours, at most the room for them:
+    // gate, up, inner and the low tensors are theirs, then.
+    struct mt_tensor own_offsets;             // i32 [owned+1]
+    struct mt_tensor order;                   // i32 [room]
+    struct mt_tensor travel, arrived, second; // work, [room,d]
 };
+
+/* The routed experts at hand: all, or a rank's own. */
+struct mt_expert_maps {
+    struct mt_expert_linear gate, up, down;
+};
+
+/* Those of this rank. */
+struct mt_expert_maps mt_moe_maps(const struct mt_pass *pass, const struct mt_layer_params *params);
+
+/* The layer as its rank's experts see it: Q rows, their offsets; `rows`, record.rows and drows as given. */
+struct mt_moe mt_moe_arrived(const struct mt_pass *pass, const struct mt_moe *moe);
 
 /* Where its tensors go. */
 struct mt_moe_planners {

@@ -37,36 +37,70 @@ static enum mt_status combine_backward(const struct mt_pass *pass, const struct 
                                              });
 }
 
-/* From the gradient of the outputs, in drows, to that of the experts' input, there too when wanted. */
+/* The experts' input again: `rows`, gathered here or sent once more. */
+static enum mt_status fetch_rows(const struct mt_pass *pass, const struct mt_moe *moe,
+                                 const struct mt_tensor *x, struct mt_moe *seen)
+{
+    enum mt_status status = mt_moe_gather(pass, moe, x);
+    if (status != MT_OK || pass->ranks == NULL) return status;
+    int64_t rows = pass->ranks->rows[moe->number];
+    struct mt_expert_transfer there = {
+        .own = moe->rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
+    if (rows > 0) seen->rows = mt_tensor_rows(&moe->second, 0, rows);
+    return mt_expert_ranks_send(pass->ranks, moe->number, &there);
+}
+
+/* From the gradient of the outputs, in seen->drows, to that of the experts' input, there too when wanted. */
+static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_expert_maps *maps,
+                                    const struct mt_moe *moe, struct mt_moe *seen, const struct mt_tensor *x,
+                                    bool want_rows)
+{
+    const struct mt_tensor *offsets = &seen->record.offsets;
+    bool reads_rows = mt_expert_linear_learns(&maps->gate) || mt_expert_linear_learns(&maps->up);
+    bool below = want_rows || reads_rows;
+    bool any = pass->ranks == NULL || pass->ranks->rows[moe->number] > 0;
+    enum mt_status status = MT_OK;
+    if (any && mt_expert_linear_learns(&maps->down)) status = mt_moe_make_inner(pass, seen);
+    if (status != MT_OK) return status;
+    if (any) {
+        status = mt_expert_linear_backward(pass, &maps->down, offsets, &seen->drows, &seen->inner,
+                                           &seen->down_low, false, below ? &seen->inner : NULL);
+    }
+    if (status != MT_OK || !below) return status;
+    if (any) {
+        status = mt_swiglu_backward(
+            pass->device,
+            &(struct mt_swiglu_backward_args){
+                .dy = seen->inner, .gate = seen->gate, .up = seen->up, .dgate = seen->gate, .dup = seen->up});
+    }
+    // Ranks nobody has sent anything still send.
+    if (status == MT_OK && reads_rows) status = fetch_rows(pass, moe, x, seen);
+    if (status != MT_OK || !any) return status;
+    const struct mt_tensor *drows = want_rows ? &seen->drows : NULL;
+    status = mt_expert_linear_backward(pass, &maps->gate, offsets, &seen->gate, &seen->rows, &seen->gate_low,
+                                       false, drows);
+    if (status != MT_OK) return status;
+    return mt_expert_linear_backward(pass, &maps->up, offsets, &seen->up, &seen->rows, &seen->up_low, true,
+                                     drows);
+}
+
+/* The same for the layer, in moe->drows, wherever its experts are. */
 static enum mt_status experts_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                        const struct mt_moe *moe, const struct mt_tensor *x, bool want_rows)
 {
-    const struct mt_tensor *offsets = &moe->record.offsets;
-    bool reads_rows = mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up);
-    bool below = want_rows || reads_rows;
-    enum mt_status status = MT_OK;
-    if (mt_expert_linear_learns(&params->down)) {
-        status = mt_moe_make_inner(pass, moe);
-        if (status != MT_OK) return status;
-    }
-    status = mt_expert_linear_backward(pass, &params->down, offsets, &moe->drows, &moe->inner, &moe->down_low,
-                                       false, below ? &moe->inner : NULL);
-    if (status != MT_OK || !below) return status;
-    status = mt_swiglu_backward(
-        pass->device,
-        &(struct mt_swiglu_backward_args){
-            .dy = moe->inner, .gate = moe->gate, .up = moe->up, .dgate = moe->gate, .dup = moe->up});
+    struct mt_expert_maps maps = mt_moe_maps(pass, params);
+    struct mt_moe seen = mt_moe_arrived(pass, moe);
+    if (pass->ranks == NULL) return maps_backward(pass, &maps, moe, &seen, x, want_rows);
+    int64_t rows = pass->ranks->rows[moe->number];
+    struct mt_expert_transfer transfer = {
+        .own = moe->drows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
+    enum mt_status status = mt_expert_ranks_send(pass->ranks, moe->number, &transfer);
+    if (status == MT_OK) status = mt_expert_ranks_offsets(pass->ranks, moe->number, &moe->own_offsets);
     if (status != MT_OK) return status;
-    if (reads_rows) {
-        status = mt_moe_gather(pass, moe, x);
-        if (status != MT_OK) return status;
-    }
-    const struct mt_tensor *drows = want_rows ? &moe->drows : NULL;
-    status = mt_expert_linear_backward(pass, &params->gate, offsets, &moe->gate, &moe->rows, &moe->gate_low,
-                                       false, drows);
-    if (status != MT_OK) return status;
-    return mt_expert_linear_backward(pass, &params->up, offsets, &moe->up, &moe->rows, &moe->up_low, true,
-                                     drows);
+    if (rows > 0) seen.drows = mt_tensor_rows(&moe->arrived, 0, rows);
+    status = maps_backward(pass, &maps, moe, &seen, x, want_rows);
+    if (status != MT_OK || !want_rows) return status;
+    return mt_expert_ranks_return(pass->ranks, moe->number, &transfer);
 }
 
 /* Routed experts and router: everything that goes through the record. */

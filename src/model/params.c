@@ -140,8 +140,19 @@ static bool usable_in_place(const struct loader *loader, const struct mt_params_
            (uintptr_t)item->stored->data % item_bytes == 0;
 }
 
+/* A routed expert's weight that another rank holds. */
+static bool is_elsewhere(const struct loader *loader, const struct mt_params_item *item)
+{
+    const struct mt_train_selection *selection = loader->selection;
+    int64_t place = item->tensor.expert - selection->first_expert;
+    return selection->owned_experts > 0 && item->tensor.expert >= 0 &&
+           (place < 0 || place >= selection->owned_experts);
+}
+
 static void lay_out_frozen(struct loader *loader, const struct mt_params_item *item, struct mt_tensor *value)
 {
+    *value = (struct mt_tensor){0};
+    if (is_elsewhere(loader, item)) return;
     enum mt_dtype dtype = item->correction ? MT_F32 : mt_params_stored_type(item->stored);
     if (!usable_in_place(loader, item)) {
         *value = plan_like(&loader->copies, dtype, &item->tensor);
@@ -307,7 +318,7 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     if (item->learning == MT_LEARNING_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
-    if (!usable_in_place(loader, item)) {
+    if (!usable_in_place(loader, item) && !is_elsewhere(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);
     }

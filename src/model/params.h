@@ -26,7 +26,10 @@ struct mt_train_selection {
     double lora_dropout;       // of the LoRA input, in training
     // ESFT: for each layer the experts that learn (full or LoRA, as selected above); NULL: all of them.
     const bool *const *experts; // [layers] arrays of n flags; a NULL array: all of that layer
-    uint64_t seed;              // LoRA A: kaiming uniform (a = sqrt 5), B: zero
+    // Routed experts that are somebody else's: their weights are neither mapped nor copied. Both 0: all are
+    // ours.
+    int first_expert, owned_experts;
+    uint64_t seed; // LoRA A: kaiming uniform (a = sqrt 5), B: zero
 };
 
 /* One thing the optimizer moves. */

@@ -7,7 +7,8 @@
 #include "metier/objective.h"
 #include "model/desc.h"
 
-struct mt_cache; // model/cache.h
+struct mt_cache;        // model/cache.h
+struct mt_expert_ranks; // model/expert_ranks.h
 
 /* A sequence that goes on from earlier passes. */
 struct mt_cached_sequence {
@@ -53,6 +54,7 @@ struct mt_pass {
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
     bool measure;                             // gradient norms of the objective's terms
+    struct mt_expert_ranks *ranks;            // that share the routed experts; borrowed; NULL: all are here
     struct mt_layer_observer observer;        // its look is NULL: nobody
 
     bool training; // dropout, jitter, sampling
@@ -61,6 +63,12 @@ struct mt_pass {
 
     struct mt_tensor low_work;  // flat: the gradient of one linear map's LoRA middle
     struct mt_tensor drop_work; // flat: one linear map's dropped input; absent without dropout
+};
+
+/* Somebody who wants to know how far a backward has come. */
+struct mt_layer_hook {
+    enum mt_status (*layer_done)(void *self, int64_t layer); // its gradients are complete; NULL: nobody
+    void *self;                                              // borrowed; handed to the call
 };
 
 /* What random numbers besides LoRA dropout are for; each has a stream per layer and step. */

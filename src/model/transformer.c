@@ -41,10 +41,9 @@ static void need_mlp(struct linear_work *work, const struct mt_mlp_params *param
 }
 
 static struct linear_work linear_work_of(const struct mt_params *params, const struct mt_model_desc *desc,
-                                         int64_t tokens)
+                                         int64_t tokens, int64_t rows)
 {
     struct linear_work work = {0};
-    int64_t rows = tokens * desc->router.slots;
     need_linear(&work, &params->head, tokens);
     for (int64_t i = 0; i < desc->layers; i++) {
         const struct mt_layer_params *layer = &params->layer[i];
@@ -84,7 +83,8 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
         pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
     }
-    struct linear_work work = linear_work_of(t->params, pass->desc, tokens);
+    int64_t rows = pass->ranks != NULL ? pass->ranks->room : tokens * pass->desc->router.slots;
+    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
     pass->low_work = mt_plan_1d(&regions->work, pass->type, work.low);
     pass->drop_work = mt_plan_1d(&regions->work, pass->type, work.drop);
 }
@@ -181,6 +181,7 @@ enum mt_status mt_transformer_backward(struct mt_transformer *transformer)
         bool below = i > lowest || embedding_learns(t);
         status = mt_layer_backward(pass, &t->params->layer[i], &t->layer[i], &t->hidden[i], &t->hidden[i + 1],
                                    below, &t->dhidden);
+        if (status == MT_OK && t->hook.layer_done != NULL) status = t->hook.layer_done(t->hook.self, i);
         if (status != MT_OK)
             return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);
     }

@@ -14,6 +14,7 @@ struct mt_transformer {
     struct mt_head head;
     struct mt_tensor labels;  // i32 [T]
     struct mt_tensor dhidden; // [T,d]: the gradient on its way down
+    struct mt_layer_hook hook;
 };
 
 /* The size of a batch. */

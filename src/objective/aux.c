@@ -20,11 +20,23 @@ static enum mt_aux_form form_of(const struct mt_objective *objective)
     return config->coefficient[MT_TERM_AUX] > 0.0 ? config->aux : MT_AUX_BATCH;
 }
 
-// A layer's numbers, for B segments: sum [B,n], count [B,n], first [B,n], rows [B].
+#define SUMMARY 2 // numbers at the end of the sequence form's, made on the host
+
+// A layer's numbers, for B segments: sum [B,n], count [B,n], first [B,n], rows [B]; for the sequence form
+// also, at the end, the sum of the sequences' losses [1] and how many sequences have tokens [1].
 static size_t statistics(const struct mt_objective *objective)
 {
-    size_t segments = form_of(objective) == MT_AUX_SEQUENCE ? (size_t)objective->shape.segments : 1;
-    return segments * (3 * (size_t)objective->shape.experts + 1);
+    size_t width = 3 * (size_t)objective->shape.experts + 1;
+    if (form_of(objective) != MT_AUX_SEQUENCE) return width;
+    return (size_t)objective->shape.segments * width + SUMMARY;
+}
+
+/* A sequence is one process's own; what is made of it adds up. */
+static struct mt_term_range additive(const struct mt_objective *objective)
+{
+    size_t count = statistics(objective);
+    if (form_of(objective) != MT_AUX_SEQUENCE) return (struct mt_term_range){.count = count};
+    return (struct mt_term_range){.first = count - SUMMARY, .count = SUMMARY};
 }
 
 /* Slots are counted per sequence, or all together. */
@@ -90,19 +102,56 @@ static void add_group(double share, const double *count, const double *sum, int 
     }
 }
 
+/* The numbers of the sequence form, for as many sequences as a record has. */
+struct sequences {
+    const double *sum, *count, *rows;
+    double *summary;
+};
+
+static struct sequences sequences_of(const struct mt_objective *objective, int segments, double *numbers)
+{
+    size_t block = (size_t)segments * (size_t)objective->shape.experts;
+    return (struct sequences){.sum = numbers,
+                              .count = numbers + block,
+                              .rows = numbers + 3 * block,
+                              .summary = numbers + statistics(objective) - SUMMARY};
+}
+
+/* What a sequence's Σ_j count_j sum_j is multiplied with. */
+static double sequence_share(const struct mt_objective *objective, double rows)
+{
+    return objective->shape.experts / (rows * rows * objective->shape.slots);
+}
+
+static void summarise(const struct mt_objective *objective, int segments, double *numbers)
+{
+    if (form_of(objective) != MT_AUX_SEQUENCE) return;
+    int experts = objective->shape.experts;
+    struct sequences s = sequences_of(objective, segments, numbers);
+    double losses = 0.0;
+    double sequences = 0.0;
+    for (int b = 0; b < segments; b++) {
+        if (s.rows[b] <= 0.0) continue;
+        double product = 0.0;
+        size_t place = (size_t)b * (size_t)experts;
+        for (int j = 0; j < experts; j++) product += s.count[place + (size_t)j] * s.sum[place + (size_t)j];
+        losses += sequence_share(objective, s.rows[b]) * product;
+        sequences += 1.0;
+    }
+    s.summary[0] = losses;
+    s.summary[1] = sequences;
+}
+
 static void value_sequence(const struct mt_objective *objective, struct mt_term_view *view)
 {
     int experts = objective->shape.experts;
-    const double *sum = view->statistics;
-    const double *count = sum + (size_t)view->segments * (size_t)experts;
-    const double *rows = count + 2 * (size_t)view->segments * (size_t)experts;
-    double sequences = 0.0;
-    for (int b = 0; b < view->segments; b++) sequences += rows[b] > 0.0 ? 1.0 : 0.0;
+    struct sequences s = sequences_of(objective, view->segments, (double *)view->statistics);
+    view->loss = s.summary[0] / s.summary[1];
     for (int b = 0; b < view->segments; b++) {
-        if (rows[b] <= 0.0) continue;
-        double share = experts / (rows[b] * rows[b] * objective->shape.slots * sequences);
+        if (s.rows[b] <= 0.0) continue;
+        double share = sequence_share(objective, s.rows[b]) / s.summary[1];
         size_t place = (size_t)b * (size_t)experts;
-        add_group(share, count + place, sum + place, experts, &view->loss, view->gradient + place);
+        for (size_t j = 0; j < (size_t)experts; j++) view->gradient[place + j] = share * s.count[place + j];
     }
 }
 
@@ -189,6 +238,8 @@ const struct mt_term_kind mt_term_aux = {
     .name = "aux",
     .path = MT_PATH_LOGITS,
     .statistics = statistics,
+    .additive = additive,
+    .summarise = summarise,
     .forward = forward,
     .value = value,
     .backward = backward,

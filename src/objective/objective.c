@@ -142,6 +142,68 @@ static void report_loads(struct mt_objective *objective, int layer)
     report->load_entropy = figures.entropy;
 }
 
+void mt_objective_set_reduction(struct mt_objective *objective,
+                                const struct mt_objective_reduction *reduction)
+{
+    objective->reduction = reduction != NULL ? *reduction : (struct mt_objective_reduction){0};
+}
+
+/* The parts of a layer's numbers that are sums over tokens: loads and tokens first, then each term's. */
+static struct mt_term_range additive_range(const struct mt_objective *objective, int part)
+{
+    if (part == 0) return (struct mt_term_range){.count = (size_t)objective->shape.experts + 1};
+    enum mt_term term = (enum mt_term)(part - 1);
+    if (!objective->active[term]) return (struct mt_term_range){0};
+    const struct mt_term_kind *kind = mt_term_kind(term);
+    struct mt_term_range range = {.count = kind->statistics(objective)};
+    if (kind->additive != NULL) range = kind->additive(objective);
+    range.first += objective->offset[term];
+    return range;
+}
+
+/* Copies what adds up of all layers to `packed`, or back; returns how many numbers that are. */
+static size_t pack(struct mt_objective *objective, double *packed, bool back)
+{
+    size_t count = 0;
+    for (int layer = 0; layer < objective->shape.layers; layer++) {
+        double *numbers = layer_numbers(objective->statistics, objective, layer);
+        for (int part = 0; part <= MT_TERM_COUNT; part++) {
+            struct mt_term_range range = additive_range(objective, part);
+            double *source = back ? packed + count : numbers + range.first;
+            double *target = back ? numbers + range.first : packed + count;
+            memcpy(target, source, range.count * sizeof *numbers);
+            count += range.count;
+        }
+    }
+    return count;
+}
+
+/* Numbers made on the host, then the sums over all processes. */
+static enum mt_status complete_statistics(struct mt_objective *objective)
+{
+    int experts = objective->shape.experts;
+    for (int layer = 0; layer < objective->shape.layers; layer++) {
+        double *numbers = layer_numbers(objective->statistics, objective, layer);
+        for (int term = 0; term < MT_TERM_COUNT; term++) {
+            const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+            if (objective->active[term] && kind->summarise != NULL)
+                kind->summarise(objective, objective->layers[layer].segments,
+                                numbers + objective->offset[term]);
+        }
+    }
+    double own = objective->statistics[experts];
+    objective->own_share = own > 0.0 ? 1.0 : 0.0;
+    if (objective->reduction.sum == NULL) return MT_OK;
+    double *packed = objective->gradient; // nothing is in it yet
+    size_t count = pack(objective, packed, false);
+    enum mt_status status = objective->reduction.sum(objective->reduction.self, packed, count);
+    if (status != MT_OK) return mt_fail_within(mt_device_context(objective->device), status, "objective");
+    (void)pack(objective, packed, true);
+    double all = objective->statistics[experts];
+    objective->own_share = all > 0.0 ? own / all : 0.0;
+    return MT_OK;
+}
+
 /* One term's values in all layers, and their gradients. */
 static void find_values(struct mt_objective *objective, enum mt_term term)
 {
@@ -168,6 +230,8 @@ static void weigh_gradients(struct mt_objective *objective, int layer)
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (!objective->active[term]) continue;
         double factor = report->weight[term] * objective->loss_scale;
+        // What does not add up is the same everywhere: each process brings its share of it.
+        if (additive_range(objective, term + 1).count == 0) factor *= objective->own_share;
         size_t count = mt_term_kind((enum mt_term)term)->statistics(objective);
         for (size_t i = 0; i < count; i++) gradient[objective->offset[term] + i] *= factor;
     }
@@ -199,6 +263,7 @@ enum mt_status mt_objective_finish(struct mt_objective *objective, const struct 
     size_t bytes = (size_t)layers * objective->stride * sizeof(double);
     status =
         mt_device_download(objective->device, objective->statistics, objective->device_statistics, bytes);
+    if (status == MT_OK) status = complete_statistics(objective);
     if (status != MT_OK) return status;
     memset(objective->gradient, 0, bytes);
     bool has_tokens = false;

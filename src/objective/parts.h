@@ -37,6 +37,11 @@ struct mt_term_view {
     double loss;              // output; zero before
 };
 
+/* Some of a term's numbers: the count from `first` on. */
+struct mt_term_range {
+    size_t first, count;
+};
+
 /* What a term's gradient arrives at first: decides what must be trainable. */
 enum mt_term_path {
     MT_PATH_LOGITS,      // the router, and through its input everything below
@@ -72,6 +77,10 @@ struct mt_term_kind {
     int (*needs)(const struct mt_objective_config *config);
     /* Numbers per layer. */
     size_t (*statistics)(const struct mt_objective *objective);
+    /* Those of them that are sums over tokens, so that several processes' add up; NULL: all are. */
+    struct mt_term_range (*additive)(const struct mt_objective *objective);
+    /* On the host, after forward: sums made of the other numbers; NULL: there are none. */
+    void (*summarise)(const struct mt_objective *objective, int segments, double *statistics);
     /* Memory of its own; NULL: none. */
     void (*place)(struct mt_objective *objective, struct mt_objective_memory *memory);
     enum mt_status (*forward)(const struct mt_term_call *call);
@@ -160,14 +169,16 @@ struct mt_objective {
     struct mt_objective_shape shape;
     enum mt_dtype dtype; // of scores and of what is made of them: f32; f64 for finite differences
 
-    bool active[MT_TERM_COUNT];   // evaluated: by its own coefficient, or because scales need it
-    size_t offset[MT_TERM_COUNT]; // of a term's numbers among a layer's
-    size_t stride;                // numbers per layer: loads [n], tokens [1], then the terms'
-    double *statistics;           // host, [layers,stride]
-    double *gradient;             // host, [layers,stride]
-    double *device_statistics;    // device, [layers,stride]
-    double *device_gradient;      // device, [layers,stride]
-    double loss_scale;            // of the last finish
+    bool active[MT_TERM_COUNT];              // evaluated: by its own coefficient, or because scales need it
+    size_t offset[MT_TERM_COUNT];            // of a term's numbers among a layer's
+    size_t stride;                           // numbers per layer: loads [n], tokens [1], then the terms'
+    double *statistics;                      // host, [layers,stride]
+    double *gradient;                        // host, [layers,stride]
+    double *device_statistics;               // device, [layers,stride]
+    double *device_gradient;                 // device, [layers,stride]
+    double loss_scale;                       // of the last finish
+    double own_share;                        // of the tokens: 1 without a reduction, 0 where all are masked
+    struct mt_objective_reduction reduction; // sum NULL: none
 
     struct mt_objective_layer *layers;  // [layers]
     struct mt_term_view *views;         // [layers]
@@ -268,6 +279,7 @@ enum mt_status mt_ortho_groups_gram(const struct mt_term_call *call, struct mt_t
 enum mt_status mt_ortho_groups_backward(const struct mt_term_call *call, const struct mt_tensor *coupling);
 
 size_t mt_router_rows_statistics(const struct mt_objective *objective);
+struct mt_term_range mt_router_rows_additive(const struct mt_objective *objective);
 void mt_router_rows_value(const struct mt_objective *objective, struct mt_term_view *views);
 int mt_router_rows_needs(const struct mt_objective_config *config);
 enum mt_status mt_router_rows_forward(const struct mt_term_call *call, enum mt_router_orth_kind kind,

@@ -21,6 +21,7 @@ const struct mt_term_kind mt_term_simbal = {
     .path = MT_PATH_ROUTER_ROWS,
     .needs = mt_router_rows_needs,
     .statistics = mt_router_rows_statistics,
+    .additive = mt_router_rows_additive,
     .forward = forward,
     .value = mt_router_rows_value,
     .backward = backward,

@@ -124,6 +124,7 @@ static enum mt_status write_line(struct mt_run_log *log, const struct mt_json_te
 
 enum mt_status mt_run_log_step(struct mt_run_log *log, const struct mt_step_record *record)
 {
+    if (log == NULL) return MT_OK;
     if (record->layers != NULL && (record->layer_count > log->layers || record->experts > log->experts)) {
         return mt_fail(log->ctx, MT_ERR_USAGE,
                        "a record of %zu layers and %d experts for a log of %zu layers and %d experts",
@@ -142,11 +143,12 @@ enum mt_status mt_run_log_step(struct mt_run_log *log, const struct mt_step_reco
 
 void mt_run_log_progress(struct mt_run_log *log, const struct mt_step_record *record)
 {
-    mt_terminal_view_step(&log->view, record);
+    if (log != NULL) mt_terminal_view_step(&log->view, record);
 }
 
 enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_evaluation_record *record)
 {
+    if (log == NULL) return MT_OK;
     struct mt_json_text text = new_line(log);
     mt_records_evaluation_line(&text, record);
     enum mt_status status = write_line(log, &text);
@@ -160,6 +162,7 @@ enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_eva
 
 enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const char *kind, const char *text)
 {
+    if (log == NULL) return MT_OK;
     struct mt_json_text line = new_line(log);
     mt_records_event_line(&line, step, kind, text);
     enum mt_status status = write_line(log, &line);
@@ -170,6 +173,7 @@ enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const cha
 
 enum mt_status mt_run_log_sync(struct mt_run_log *log, uint64_t *metrics_bytes)
 {
+    if (log == NULL) return MT_OK;
     *metrics_bytes = log->metrics.bytes;
     enum mt_status status = mt_log_file_sync(&log->metrics);
     if (status != MT_OK || log->board.buffer == NULL) return status;

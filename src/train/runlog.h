@@ -31,6 +31,8 @@ struct mt_run_log_options {
 enum mt_status mt_run_log_open(struct mt_context *ctx, const struct mt_run_log_options *options,
                                struct mt_run_log **log);
 
+/* What follows does nothing for a log that is NULL: a rank that writes none. */
+
 /* A step's whole record, to the files; off a terminal also a row of the table. */
 enum mt_status mt_run_log_step(struct mt_run_log *log, const struct mt_step_record *record);
 

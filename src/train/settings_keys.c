@@ -474,6 +474,33 @@ static const struct mt_settings_row rows[] = {
      .section = MT_SECTION_MACHINE,
      .offset = FIELD(recompute),
      .may_differ = true},
+    {.name = "parallel.experts",
+     .values = "WHOLE NUMBER >= 1",
+     .standard = "1",
+     .meaning = "ranks that share the routed experts between them; must divide the number of ranks",
+     .also = "expert_parallel_size|ep",
+     .kind = MT_SETTING_WHOLE,
+     .section = MT_SECTION_MACHINE,
+     .offset = FIELD(expert_ranks),
+     .low = 1.0,
+     .high = 65536.0,
+     .may_differ = true},
+    {.name = "parallel.room",
+     .values = "NUMBER >= 0",
+     .standard = "0",
+     .meaning = "where ranks share experts: rows a rank has room for, over those it sends; 0: for all",
+     .kind = MT_SETTING_NUMBER,
+     .section = MT_SECTION_MACHINE,
+     .offset = FIELD(expert_room),
+     .high = 65536.0,
+     .may_differ = true},
+    {.name = "parallel.statistics",
+     .values = "global|local",
+     .standard = "global",
+     .meaning = "on many ranks: L_aux, L_v and the like over all ranks' tokens, or each rank's own",
+     .kind = MT_SETTING_CHOICE,
+     .section = MT_SECTION_MACHINE,
+     .offset = FIELD(statistics)},
     {.name = "seed",
      .values = "WHOLE NUMBER >= 0",
      .standard = "0",
@@ -557,6 +584,7 @@ _Static_assert(sizeof(enum mt_train_kind) == sizeof(int), "choices are stored as
 _Static_assert(MT_TRAIN_FULL == 1 && MT_SCHEDULE_CONSTANT == 2 && MT_ADAPTER_FUSED == 1, "in order");
 _Static_assert(MT_LAYOUT_IN_ORDER == 0 && MT_LAYOUT_BUCKETS == 1 && MT_LAYOUT_PACKED == 2, "in order");
 _Static_assert(MT_RECOMPUTE_NONE == 0 && MT_RECOMPUTE_MOE == 1 && MT_RECOMPUTE_FULL == 2, "in order");
+_Static_assert(MT_STATISTICS_GLOBAL == 0 && MT_STATISTICS_LOCAL == 1, "in order");
 _Static_assert(MT_DATASET_BY_NAME == 0 && MT_DATASET_JSONL == 1 && MT_DATASET_JSON == 2 &&
                    MT_DATASET_CSV == 3 && MT_DATASET_TSV == 4 && MT_DATASET_TEXT == 5,
                "in order");

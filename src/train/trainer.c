@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "train/chosen_experts.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_ranks.h"
 
 #define ARENA_BLOCK_BYTES 16384
 
@@ -62,17 +62,23 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ the folder and what is in it
 
-static enum mt_status open_folder(struct mt_trainer *trainer, struct mt_state_reader **reader)
+/* Rank 0 first, unless something was wrong before, in which case it is told here. */
+static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status before,
+                                  struct mt_state_reader **reader)
 {
     struct mt_run_folder *folder = &trainer->folder;
-    enum mt_status status =
-        mt_run_folder_name(trainer->ctx, trainer->settings->out, trains_lora(trainer) ? "adapter" : "model",
-                           &trainer->arena, folder);
-    if (status == MT_OK && !trainer->options.plan_only) {
+    enum mt_status status = before;
+    if (status == MT_OK) {
+        status = mt_run_folder_name(trainer->ctx, trainer->settings->out,
+                                    trains_lora(trainer) ? "adapter" : "model", &trainer->arena, folder);
+    }
+    if (status == MT_OK && !trainer->options.plan_only && mt_trainer_writes(trainer)) {
         status = mt_run_folder_open(folder);
         // A run that has finished saves, and so prunes, no more.
         if (status == MT_OK) status = mt_state_sweep(trainer->ctx, folder->checkpoints);
     }
+    // Nobody looks at the checkpoints before they are swept.
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
     if (status != MT_OK) return status;
@@ -98,7 +104,7 @@ static enum mt_status open_folder(struct mt_trainer *trainer, struct mt_state_re
 
 static enum mt_status write_config(struct mt_trainer *trainer)
 {
-    if (trainer->options.plan_only) return MT_OK;
+    if (trainer->options.plan_only || !mt_trainer_writes(trainer)) return MT_OK;
     return mt_file_write_all(trainer->ctx, trainer->folder.config, trainer->settings_text,
                              strlen(trainer->settings_text));
 }
@@ -160,9 +166,11 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         .backward = true,
         .objective = settings->task_only ? NULL : &settings->objective,
         .selection = trainer->selection,
+        .expert_ranks = trainer->expert_comm,
+        .expert_room = settings->expert_room,
     };
     enum mt_status status =
-        mt_device_create(trainer->ctx, settings->device, (int)settings->threads, &trainer->device);
+        mt_device_create(trainer->ctx, settings->device, trainer->threads, &trainer->device);
     if (status == MT_OK) status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_adapter_apply(&trainer->adapter, mt_model_params(trainer->model));
@@ -220,6 +228,7 @@ static enum mt_status go_on(struct mt_trainer *trainer, const struct mt_state_re
 static enum mt_status open_log(struct mt_trainer *trainer)
 {
     char title[512];
+    if (!mt_trainer_writes(trainer)) return MT_OK;
     (void)snprintf(title, sizeof title, "%s, %s, %s -> %s", trainer->settings->model,
                    trains_lora(trainer) ? "LoRA" : "full", trainer->settings->objective.method,
                    trainer->folder.path);
@@ -272,6 +281,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
     if (status == MT_OK) status = open_optimizer(trainer);
+    if (status == MT_OK) status = mt_trainer_join_ranks(trainer);
     if (status != MT_OK || trainer->options.plan_only) return status;
     if (reader != NULL) status = go_on(trainer, reader);
     if (status == MT_OK) status = write_config(trainer);
@@ -285,7 +295,11 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     void *memory = NULL;
     *trainer = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **trainer, &memory);
-    if (status != MT_OK) return status;
+    if (options->comm != NULL) status = mt_comm_agree(options->comm, ctx, status);
+    if (status != MT_OK) {
+        mt_release(ctx, memory, sizeof **trainer);
+        return status;
+    }
     struct mt_trainer *made = memory;
     struct mt_state_reader *reader = NULL;
     made->ctx = ctx;
@@ -293,12 +307,19 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     made->settings = options->settings;
     made->numbers.best_loss = (double)NAN;
     mt_arena_init(&made->arena, ctx, ARENA_BLOCK_BYTES);
-    status = mt_train_settings_text(ctx, made->settings, &made->arena, &made->settings_text);
+    status = mt_trainer_open_ranks(made);
+    if (made->comm == NULL) {
+        mt_trainer_close(made);
+        return status;
+    }
+    if (status == MT_OK)
+        status = mt_train_settings_text(ctx, made->settings, &made->arena, &made->settings_text);
     if (status == MT_OK) status = read_description(made);
     if (status == MT_OK) status = select_parameters(made);
-    if (status == MT_OK) status = open_folder(made, &reader);
+    status = open_folder(made, status, &reader);
     if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
     mt_state_close(reader);
+    status = mt_comm_agree(made->comm, ctx, status);
     made->started = mt_clock_seconds() - made->numbers.seconds;
     if (status != MT_OK) {
         mt_trainer_close(made);
@@ -312,6 +333,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
 {
     if (trainer == NULL) return;
     struct mt_context *ctx = trainer->ctx;
+    mt_gradient_sum_free(trainer->gradient_sum);
     mt_run_log_close(trainer->run_log);
     mt_watch_destroy(trainer->watch);
     mt_optimizer_free(&trainer->optimizer);
@@ -322,6 +344,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
     mt_hf_config_free(&trainer->config);
     mt_run_folder_close(&trainer->folder);
     mt_interrupt_end(&trainer->interrupt);
+    mt_trainer_close_ranks(trainer);
     mt_arena_free(&trainer->arena);
     mt_release(ctx, trainer, sizeof *trainer);
 }

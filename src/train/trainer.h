@@ -6,12 +6,14 @@
  *     mt_trainer_close
  *
  * A run that is interrupted, by whatever means, and opened again goes on where its last checkpoint is, and
- * ends with the same bytes as one that was not. docs/training.md describes what is written where.
+ * ends with the same bytes as one that was not. On many ranks all calls are made by all of them, and either
+ * all succeed or all fail. docs/training.md describes what is written where.
  */
 #ifndef MT_TRAIN_TRAINER_H
 #define MT_TRAIN_TRAINER_H
 
 #include "base/log.h"
+#include "comm/comm.h"
 #include "train/corpus.h"
 #include "train/state.h"
 
@@ -24,6 +26,7 @@ struct mt_trainer_options {
     FILE *terminal;                           // progress; borrowed; NULL: none
     bool plan_only;                           // for mt_trainer_outline: nothing on disk is touched
     bool signals;                             // SIGINT, SIGTERM, SIGHUP end the run after the step at hand
+    struct mt_comm *comm;                     // all ranks of the run; borrowed; NULL: this process alone
     uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
     void (*stepped)(void *self, uint64_t step, uint64_t steps); // after every step; NULL: nobody counts
     void *self;                                                 // handed to it
@@ -46,8 +49,9 @@ struct mt_run_outcome {
     uint64_t step;      // steps done
     uint64_t best_step; // 0: no evaluation
     double best_loss;
-    const char *result; // folder of what was trained; lives with the trainer
-    const char *best;   // of the best checkpoint; NULL: none
+    uint64_t sent_bytes; // by this rank, since the run was opened; 0: alone
+    const char *result;  // folder of what was trained; lives with the trainer
+    const char *best;    // of the best checkpoint; NULL: none
 };
 
 /*

@@ -3,6 +3,7 @@
 #define MT_TRAIN_TRAINER_PARTS_H
 
 #include "base/interrupt.h"
+#include "train/gradient_sum.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/runlog.h"
@@ -34,6 +35,15 @@ struct mt_trainer {
     struct mt_layer_paths *paths; // [moe_layers], in the arena
     int moe_layers;
     float *bias; // [n], in the arena: a router's bias on its way
+
+    struct mt_comm *comm;                 // borrowed, or own_comm
+    struct mt_comm *expert_comm;          // owned: the ranks that share the experts; NULL: none do
+    struct mt_comm *own_comm;             // NULL: the caller has given one
+    int threads;                          // of the device; 0: as many as the machine has
+    struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
+    struct mt_gradient_sum *gradient_sum; // NULL: alone
+    uint64_t sent_before;                 // bytes this rank had sent when the run was opened
+    bool sends;                           // this backward is the step's last
 
     struct mt_run_numbers numbers;
     struct mt_run_tensors tensors;

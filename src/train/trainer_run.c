@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_ranks.h"
 
 #define WARNING_BYTES 4096
 
@@ -59,11 +59,16 @@ static enum mt_status save(struct mt_trainer *trainer)
     const char *folder = trainer->folder.checkpoints;
     enum mt_status status = mt_trainer_check_values(trainer);
     if (status == MT_OK) status = mt_run_log_sync(trainer->run_log, &numbers->metrics_bytes);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     numbers->seconds = mt_clock_seconds() - trainer->started;
-    status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
+    if (mt_trainer_writes(trainer))
+        status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
+    // What one rank has written is the checkpoint of all.
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     trainer->saved_step = numbers->step;
+    if (!mt_trainer_writes(trainer)) return MT_OK;
     status = mt_state_prune(trainer->ctx, folder, trainer->settings->checkpoint_keep, numbers->best_step);
     if (status != MT_OK) return status;
     char text[512];
@@ -94,12 +99,15 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     if (status == MT_OK && options->stepped != NULL)
         options->stepped(options->self, trainer->numbers.step, trainer->length.steps);
     if (status == MT_OK) status = warn(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK) status = evaluate(trainer, &better);
     if (status == MT_OK) status = decide_end(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     const struct mt_run_numbers *numbers = &trainer->numbers;
     bool due = is_due(numbers->step, (uint64_t)trainer->settings->checkpoint_every);
-    return due || better || numbers->finished ? save(trainer) : MT_OK;
+    if (due || better || numbers->finished) status = save(trainer);
+    return mt_comm_agree(trainer->comm, trainer->ctx, status);
 }
 
 /* Rows that were drawn and not learned from, or not wholly: nobody should find that out by accident. */
@@ -118,7 +126,10 @@ static enum mt_status tell_losses(struct mt_trainer *trainer)
 /* Leaves between two steps; *signal is what asked for it. */
 static bool is_interrupted(struct mt_trainer *trainer, int *signal)
 {
-    *signal = mt_interrupt_seen(&trainer->interrupt);
+    // A signal may reach some ranks only, and those at different steps.
+    int64_t seen = mt_interrupt_seen(&trainer->interrupt);
+    mt_comm_max_i64(trainer->comm, &seen, 1);
+    *signal = (int)seen;
     return *signal != 0 || trainer->numbers.step == trainer->options.stop_after;
 }
 
@@ -159,14 +170,18 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     }
     if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
+    if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
-    if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);
+    if (status == MT_OK && end == MT_RUN_FINISHED && mt_trainer_writes(trainer))
+        status = mt_trainer_write_results(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     bool has_best = numbers->best_step > 0 && numbers->finished;
     *outcome = (struct mt_run_outcome){.end = end,
                                        .signal = signal,
                                        .step = numbers->step,
                                        .best_step = numbers->best_step,
                                        .best_loss = numbers->best_loss,
+                                       .sent_bytes = mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
                                        .result = trainer->folder.result,
                                        .best = has_best ? trainer->folder.best : NULL};
     return status == MT_OK ? MT_OK : fail(trainer, status);

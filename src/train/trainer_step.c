@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_ranks.h"
 
 // Random numbers of micro-batches: a step has fewer than this many.
 #define MICRO_BATCHES_MOST 1048576
@@ -27,27 +27,72 @@ static bool measures(const struct mt_trainer *trainer, uint64_t step)
     return every > 0 && trainer->tensors.objective != NULL && (step == 1 || step % every == 0);
 }
 
-static enum mt_status train_micro_batch(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
-                                        double progress)
+/* Adds everybody's losses of a round to the step's, in the order of the micro-batches. */
+static void add_losses(struct mt_trainer *trainer, const struct mt_step *step, const struct mt_round *round)
 {
     struct mt_step_record *record = &trainer->record;
-    struct mt_model_loss loss;
-    struct mt_batch batch = {.step = record->step * MICRO_BATCHES_MOST + index,
+    bool shared = trainer->settings->statistics == MT_STATISTICS_GLOBAL;
+    for (size_t i = 0; i < round->count; i++) {
+        const struct mt_rank_loss *loss = &trainer->losses[i];
+        record->task += loss->task * loss->labels / (double)step->answer_tokens;
+        if (!shared) record->loss += loss->terms * loss->tokens / (double)step->tokens;
+    }
+    if (shared) record->loss += trainer->losses[0].terms * (double)round->tokens / (double)step->tokens;
+}
+
+/* Forward: the round's losses are known afterwards, on all ranks. */
+static enum mt_status train_forward(struct mt_trainer *trainer, const struct mt_step *step,
+                                    const struct mt_round *round, const struct mt_batch *batch)
+{
+    struct mt_model_loss loss = {0};
+    enum mt_status status = MT_OK;
+    if (mt_trainer_takes_part(trainer, round))
+        status = mt_trainer_fail_alone(trainer, mt_model_forward(trainer->model, batch, &loss));
+    if (status != MT_OK) return status;
+    if (!isfinite(loss.task) || !isfinite(loss.terms)) status = mt_trainer_fail_loss(trainer, &loss);
+    const struct mt_rank_loss own = {.task = loss.task,
+                                     .terms = loss.terms,
+                                     .labels = (double)loss.labels,
+                                     .tokens = round->idle ? 0.0 : (double)batch->tokens};
+    status = mt_trainer_share_losses(trainer, &own, status);
+    if (status == MT_OK) add_losses(trainer, step, round);
+    return status;
+}
+
+/* One micro-batch on every rank. */
+static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
+                                  double progress)
+{
+    const struct mt_step_record *record = &trainer->record;
+    size_t micro_batch = index * (size_t)mt_comm_size(trainer->comm) + (size_t)mt_comm_rank(trainer->comm);
+    struct mt_batch batch = {.step = record->step * MICRO_BATCHES_MOST + micro_batch,
                              .training = trainer->settings->noise,
                              .measure = measures(trainer, record->step),
                              .progress = progress,
                              .step_labels = step->answer_tokens,
                              .step_tokens = step->tokens};
-    mt_batches_micro(trainer->corpus.training, index, &batch);
-    enum mt_status status = mt_model_forward(trainer->model, &batch, &loss);
+    struct mt_round round = mt_trainer_round(trainer, trainer->corpus.training, step, index, &batch);
+    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL) batch.shared_tokens = round.tokens;
+    enum mt_status status = train_forward(trainer, step, &round, &batch);
     if (status != MT_OK) return status;
-    if (!isfinite(loss.task) || !isfinite(loss.terms)) return mt_trainer_fail_loss(trainer, &loss);
+    mt_trainer_share_state(trainer, &round);
+    if (!mt_trainer_takes_part(trainer, &round)) return MT_OK;
+    trainer->sends = round.last && trainer->gradient_sum != NULL;
     status = mt_model_backward(trainer->model);
-    if (status != MT_OK) return status;
-    record->task += loss.task * (double)loss.labels / (double)step->answer_tokens;
-    record->loss += loss.terms * (double)batch.tokens / (double)step->tokens;
-    const struct mt_watch_look look = {.variances = mt_trainer_logs(trainer, record->step)};
-    return mt_watch_model(trainer->watch, trainer->model, &look);
+    trainer->sends = false;
+    const struct mt_watch_look look = {.variances = mt_trainer_logs(trainer, record->step),
+                                       .share = (double)batch.shared_tokens};
+    if (status == MT_OK) status = mt_watch_model(trainer->watch, trainer->model, &look);
+    return mt_trainer_fail_alone(trainer, status);
+}
+
+/* What all ranks have found out in a step comes together. */
+static enum mt_status join_step(struct mt_trainer *trainer)
+{
+    enum mt_status status = MT_OK;
+    if (trainer->gradient_sum != NULL) status = mt_gradient_sum_finish(trainer->gradient_sum);
+    if (status == MT_OK) status = mt_trainer_share_watch(trainer);
+    return mt_trainer_fail_alone(trainer, status);
 }
 
 /* Loss-free balancing: each router's bias moves against the loads of the step. */
@@ -116,8 +161,10 @@ static enum mt_status compute(struct mt_trainer *trainer, const struct mt_step *
     record->learning_rate = trainer->settings->learning_rate * share;
     enum mt_status status = mt_params_zero_gradients(trainer->tensors.params);
     mt_watch_begin(trainer->watch);
-    for (size_t i = 0; status == MT_OK && i < step->micro_batches; i++)
-        status = train_micro_batch(trainer, step, i, share);
+    status = mt_trainer_fail_alone(trainer, status);
+    for (size_t i = 0; status == MT_OK && i < mt_trainer_rounds(trainer, step); i++)
+        status = train_round(trainer, step, i, share);
+    if (status == MT_OK) status = join_step(trainer);
     mt_watch_end(trainer->watch);
     if (status != MT_OK) return status;
     mt_watch_fill(trainer->watch, record);
@@ -135,7 +182,7 @@ enum mt_status mt_trainer_step(struct mt_trainer *trainer)
     trainer->step_began = mt_clock_seconds();
     trainer->record = (struct mt_step_record){.step = numbers->step + 1, .steps = trainer->length.steps};
     enum mt_status status = mt_batches_next(trainer->corpus.training, &step);
-    if (status != MT_OK) return status;
+    if (status != MT_OK) return mt_trainer_fail_alone(trainer, status);
     if (step.micro_batches >= MICRO_BATCHES_MOST) {
         return mt_fail(trainer->ctx, MT_ERR_USAGE,
                        "a step of %zu micro-batches is more than can be told apart", step.micro_batches);
@@ -150,18 +197,25 @@ enum mt_status mt_trainer_step(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ evaluation
 
-/* Adds the loss of a step of held-out examples to *sum. */
+/* Adds the loss of a step of held-out examples to *sum, in the order of the micro-batches. */
 static enum mt_status evaluate_step(struct mt_trainer *trainer, const struct mt_step *step, double *sum,
                                     int64_t *labels)
 {
-    for (size_t i = 0; i < step->micro_batches; i++) {
+    for (size_t i = 0; i < mt_trainer_rounds(trainer, step); i++) {
         struct mt_batch batch = {.loss_only = true, .progress = 1.0};
-        struct mt_model_loss loss;
-        mt_batches_micro(trainer->corpus.held_out, i, &batch);
-        enum mt_status status = mt_model_forward(trainer->model, &batch, &loss);
+        struct mt_model_loss loss = {0};
+        struct mt_round round = mt_trainer_round(trainer, trainer->corpus.held_out, step, i, &batch);
+        enum mt_status status = MT_OK;
+        if (!round.idle || trainer->expert_comm != NULL)
+            status = mt_model_forward(trainer->model, &batch, &loss);
         if (status != MT_OK) return status;
-        *sum += loss.task * (double)loss.labels;
-        *labels += loss.labels;
+        const struct mt_rank_loss own = {.task = loss.task, .labels = (double)loss.labels};
+        status = mt_trainer_share_losses(trainer, &own, MT_OK);
+        if (status != MT_OK) return status;
+        for (size_t k = 0; k < round.count; k++) {
+            *sum += trainer->losses[k].task * trainer->losses[k].labels;
+            *labels += (int64_t)trainer->losses[k].labels;
+        }
     }
     return MT_OK;
 }
@@ -178,7 +232,7 @@ enum mt_status mt_trainer_evaluate(struct mt_trainer *trainer, struct mt_evaluat
         status = mt_batches_next(held_out, &step);
         if (status == MT_OK) status = evaluate_step(trainer, &step, &sum, &labels);
     }
-    if (status != MT_OK) return status;
+    if (status != MT_OK) return mt_trainer_fail_alone(trainer, status);
     double loss = sum / (double)labels;
     *record = (struct mt_evaluation_record){.step = trainer->numbers.step,
                                             .loss = loss,

@@ -37,6 +37,8 @@ struct term_sums {
     bool measured;           // in every micro-batch
 };
 
+#define TERM_NUMBERS 5 // of a term_sums
+
 struct mt_watch {
     struct mt_device *device; // borrowed
     struct mt_context *ctx;   // borrowed
@@ -51,6 +53,7 @@ struct mt_watch {
     double *step;                    // [layers,stride]: of the step
     double *running;                 // [layers,n]: loads of all steps
     struct term_sums *terms;         // [layers,MT_TERM_COUNT]
+    double *shared; // [layers,MT_TERM_COUNT,TERM_NUMBERS] and the two sums below, to be shared
     struct mt_layer_record *records; // [layers]
     const struct mt_routing **views; // [layers], for mt_watch_model
     size_t micro_batches;            // of the step, so far
@@ -108,6 +111,7 @@ static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers
     w->step = take(base, &used, layers * at.stride, sizeof *w->step);
     w->running = take(base, &used, layers * (size_t)experts, sizeof *w->running);
     w->terms = take(base, &used, layers * MT_TERM_COUNT, sizeof *w->terms);
+    w->shared = take(base, &used, layers * MT_TERM_COUNT * TERM_NUMBERS + 2, sizeof *w->shared);
     w->records = take(base, &used, layers, sizeof *w->records);
     w->views = take(base, &used, layers, sizeof(void *));
     return used;
@@ -368,6 +372,60 @@ enum mt_status mt_watch_model(struct mt_watch *watch, struct mt_model *model,
         watch->views[l] = mt_model_routing(model, watch->records[l].layer);
     }
     return mt_watch_records(watch, watch->views, mt_model_objective(model), look);
+}
+
+/* The numbers of all terms, and the sums of the step, to `shared` or back. */
+static size_t pack_terms(struct mt_watch *watch, bool back)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < watch->layers * MT_TERM_COUNT; i++) {
+        struct term_sums *sums = &watch->terms[i];
+        double *const numbers[TERM_NUMBERS] = {&sums->loss, &sums->weight, &sums->weighted, &sums->gradient,
+                                               &sums->gradient_squares};
+        for (int k = 0; k < TERM_NUMBERS; k++) {
+            if (back) *numbers[k] = watch->shared[count];
+            if (!back) watch->shared[count] = *numbers[k];
+            count++;
+        }
+    }
+    double *const sums[2] = {&watch->shares, &watch->unmasked};
+    for (int k = 0; k < 2; k++) {
+        if (back) *sums[k] = watch->shared[count];
+        if (!back) watch->shared[count] = *sums[k];
+        count++;
+    }
+    return count;
+}
+
+/* Takes out of the step what another process brings: all that came from the objective's reports. */
+static void forget_reports(struct mt_watch *watch)
+{
+    for (size_t l = 0; l < watch->layers; l++) {
+        double *load = watch->step + l * watch->at.stride + watch->at.load;
+        memset(load, 0, (size_t)watch->experts * sizeof *load);
+    }
+    for (size_t i = 0; i < watch->layers * MT_TERM_COUNT; i++) {
+        watch->terms[i].loss = 0.0;
+        watch->terms[i].weight = 0.0;
+        watch->terms[i].weighted = 0.0;
+    }
+    watch->shares = 0.0;
+}
+
+enum mt_status mt_watch_share(struct mt_watch *watch, const struct mt_objective_reduction *reduction,
+                              bool shared, bool first)
+{
+    bool measured = false;
+    for (size_t i = 0; i < watch->layers * MT_TERM_COUNT; i++)
+        measured = measured || watch->terms[i].measured;
+    // Loads and terms are known everywhere, and nothing else was looked at.
+    if (watch->layers == 0 || (shared && watch->varied == 0 && !measured)) return MT_OK;
+    if (shared && !first) forget_reports(watch);
+    enum mt_status status = reduction->sum(reduction->self, watch->step, watch->layers * watch->at.stride);
+    if (status != MT_OK) return status;
+    status = reduction->sum(reduction->self, watch->shared, pack_terms(watch, false));
+    if (status == MT_OK) (void)pack_terms(watch, true);
+    return status;
 }
 
 void mt_watch_end(struct mt_watch *watch)

@@ -53,6 +53,13 @@ enum mt_status mt_watch_records(struct mt_watch *watch, const struct mt_routing 
 enum mt_status mt_watch_model(struct mt_watch *watch, struct mt_model *model,
                               const struct mt_watch_look *look);
 
+/*
+ * Before the end, where a step is spread over several processes: adds up what each of them saw. `shared`: the
+ * objective's reports were those of all processes already, and only the `first` process's count.
+ */
+enum mt_status mt_watch_share(struct mt_watch *watch, const struct mt_objective_reduction *reduction,
+                              bool shared, bool first);
+
 void mt_watch_end(struct mt_watch *watch);
 
 /*

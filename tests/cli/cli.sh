@@ -51,5 +51,8 @@ expect 2 "" "wants a whole number" devices --threads two
 expect 2 "" "expected 0 to 4096" devices --threads -3
 expect 2 "" "unexpected argument 'x'" devices x
 expect 2 "" "unexpected argument '--threads'" devices -- --threads
+expect 2 "" "expected one model folder" plan
+expect 2 "" "does not divide 4 ranks" plan --ranks 4 --experts 3 "$output"
+expect 1 "" "config.json" plan "$output/nowhere"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -34,7 +34,11 @@ static void test_accuracy(void **state)
     near(result.error, sqrt(0.7 * 0.3 / 9), 1e-12);
     near(result.low, 0.396774, 1e-5); // Wilson's interval for 7 of 10
     near(result.high, 0.892210, 1e-5);
-    near(compute(MT_METRIC_MEAN, 1, outcomes, 10).value, 0.75, 1e-12);
+    result = compute(MT_METRIC_MEAN, 1, outcomes, 10);
+    near(result.value, 0.75, 1e-12);
+    double squares = 0;
+    for (int i = 0; i < 10; i++) squares += pow(outcomes[i].score - 0.75, 2);
+    near(result.error, sqrt(squares / 9 / 10), 1e-12);
     for (int i = 0; i < 10; i++) outcomes[i].score = 1.0;
     result = compute(MT_METRIC_ACCURACY, 1, outcomes, 10);
     near(result.high, 1.0, 1e-12);

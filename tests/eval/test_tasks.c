@@ -105,6 +105,38 @@ static void test_refusals(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* A description stands before the examples, which are the first rows. */
+static void test_description_and_first_examples(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "title: x\ndomain: math\ndata: gsm8k/test.jsonl\nanswer: '{answer|after:####|trim}'\n"
+        "description: \"Sums.\\n\\n\"\nprompt: 'Q: {question}'\nfew_shot: 2\n"
+        "few_shot_data: gsm8k/train.jsonl\nfew_shot_pick: first\n";
+    static const char expected[] = "Sums.\n\nQ: A box has 3 rows of 5 eggs. How many eggs are there? 15\n\n"
+                                   "Q: Lea is 7 and her brother is twice as old. How old is he? 14\n\n"
+                                   "Q: Mira bakes 24 rolls";
+    char folder[4096];
+    struct mt_context ctx;
+    struct mt_arena arena;
+    struct mt_task task;
+    struct mt_task_data *data = NULL;
+    struct mt_sample sample;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    mt_sample_init(&ctx, &sample);
+    (void)snprintf(folder, sizeof folder, "%s/../samples", tasks_folder());
+    assert_int_equal(mt_task_parse(&ctx, "t", text, sizeof text - 1, &arena, &task), MT_OK);
+    assert_int_equal(mt_task_data_open(&ctx, &task, folder, &data), MT_OK);
+    assert_int_equal(mt_task_data_sample(data, 0, &sample), MT_OK);
+    assert_true(sample.prompt.count > sizeof expected);
+    assert_memory_equal(sample.prompt.data, expected, sizeof expected - 1);
+    mt_task_data_close(data);
+    mt_sample_free(&sample);
+    mt_arena_free(&arena);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 // ------------------------------------------------------------------ the public data
 
 struct expectation {
@@ -115,9 +147,23 @@ struct expectation {
 
 /* What is expected of the partial copy; data that is not there is skipped by name. */
 static const struct expectation expected[] = {
-    {"gsm8k", 1, 1319},       {"math500", 1, 500},   {"numina", 1, 1000},   {"mmlu", 10, 0},
-    {"mmlu_pro", 1, 0},       {"bbh", 14, 0},        {"glue", 7, 0},        {"glue_qqp_json", 1, 1000},
-    {"glue_mnli_json", 1, 0}, {"livebench", 5, 422}, {"humaneval", 1, 164}, {"mbpp", 1, 500},
+    {"gsm8k", 1, 1319},
+    {"math500", 1, 500},
+    {"numina", 1, 1000},
+    {"mmlu", 10, 0},
+    {"mmlu_pro", 1, 0},
+    {"bbh", 14, 0},
+    {"glue", 7, 0},
+    {"glue_qqp_json", 1, 1000},
+    {"glue_mnli_json", 1, 0},
+    {"livebench", 5, 422},
+    {"humaneval", 1, 164},
+    {"mbpp", 1, 500},
+    {"humaneval_continue", 1, 164},
+    {"lm_eval_mmlu", 10, 0},
+    {"lm_eval_sst2", 1, 872},
+    {"lm_eval_bbh_boolean_expressions", 1, 250},
+    {"lm_eval_gsm8k_flexible", 1, 1319},
 };
 
 static enum mt_status never(void *self, const struct mt_text *programs, size_t count, bool *passed)
@@ -291,9 +337,8 @@ static void test_public_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_file),
-        cmocka_unit_test(test_resolve),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_file),  cmocka_unit_test(test_resolve),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_description_and_first_examples),
         cmocka_unit_test(test_public_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "ops/cpu/gemm_block.h"
 #include "ops/cpu/gemm_pack.h"
+#include "ops/cpu/weight_ahead.h"
 
 #if VECTOR_LANES == 16 || defined(__aarch64__)
 #define FEW_ROWS 8 // sums at a time; the rest of 32 registers holds the square
@@ -45,6 +46,7 @@ struct few_tile {
     int64_t last; // line of the square that exists: VECTOR_LANES - 1, less at the right edge
     float beta;
     float *c;
+    struct weight_ahead *ahead; // NULL: nothing is asked for
 };
 
 /* Steps of one square: a 32-bit lane holds one f32, or two of the 16-bit types. */
@@ -120,6 +122,7 @@ VECTOR_INLINE void few_tile(int rows, enum mt_dtype dtype, const struct few_prod
     int64_t p = 0;
     for (; p + square_steps <= t->steps; p += square_steps) {
         vector_u32 square[VECTOR_LANES];
+        if (t->ahead != NULL) weight_ask(t->ahead);
         vector_load_transposed(t->b + p * bytes, line_bytes, t->last, square);
         few_square(rows, dtype, square, t->a + p, x->a_row, sum);
     }
@@ -168,7 +171,8 @@ VECTOR_INLINE void few_edge(enum mt_dtype dtype, const struct few_product *x, co
 }
 
 /* Columns [column, column + VECTOR_LANES), as far as they exist, and all steps. */
-VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x, int64_t column)
+VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x, int64_t column,
+                               struct weight_ahead *ahead)
 {
     const int64_t bytes = dtype == MT_F32 ? 4 : 2;
     int64_t passes = (x->m + FEW_ROWS - 1) / FEW_ROWS;
@@ -192,6 +196,7 @@ VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x,
             struct few_tile part = tile;
             part.a += i * x->a_row;
             part.c += i * x->c_row;
+            part.ahead = pass == 0 ? ahead : NULL;
             few_rows((pass + 1) * x->m / passes - i, dtype, x, &part);
         }
     }
@@ -199,7 +204,13 @@ VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x,
 
 VECTOR_INLINE void few_typed(enum mt_dtype dtype, const struct few_product *x)
 {
-    for (int64_t column = 0; column < x->n; column += VECTOR_LANES) few_columns(dtype, x, column);
+    struct weight_ahead ahead = {
+        .lines = x->b,
+        .distance = x->b_column * (dtype == MT_F32 ? 4 : 2),
+        .squares = x->k / few_square_steps(dtype),
+        .followers = x->n / VECTOR_LANES - 1,
+    };
+    for (int64_t column = 0; column < x->n; column += VECTOR_LANES) few_columns(dtype, x, column, &ahead);
 }
 
 /* True when gemm_few serves the product. */

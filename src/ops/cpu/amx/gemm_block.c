@@ -17,6 +17,7 @@
 
 #include "ops/cpu/amx/tile_kernel.h"
 #include "ops/cpu/amx/tile_rows.h"
+#include "ops/cpu/amx/vector_rows.h"
 
 #define ROW_BLOCK     448
 #define STEP_BLOCK    512
@@ -51,19 +52,13 @@ struct target {
 /* A row's 16 neighbouring elements, or the `count` of them that exist. */
 static void merge_row(vector_f32 sum, int64_t count, float alpha, float beta, float *c)
 {
-    vector_f32 value = alpha * sum;
     if (count == VECTOR_LANES) {
-        if (beta != 0.0f) value += beta * vector_load(c);
-        vector_store(c, value);
+        vector_merge(sum, alpha, beta, c);
         return;
     }
-    // By way of a whole vector: the same arithmetic as above, to the bit.
     float edge[VECTOR_LANES] = {0};
-    if (beta != 0.0f) {
-        memcpy(edge, c, (size_t)count * sizeof(float));
-        value += beta * vector_load(edge);
-    }
-    vector_store(edge, value);
+    if (beta != 0.0f) memcpy(edge, c, (size_t)count * sizeof(float));
+    vector_merge(sum, alpha, beta, edge);
     memcpy(c, edge, (size_t)count * sizeof(float));
 }
 
@@ -178,6 +173,41 @@ static int64_t multiply_few_rows(int64_t m, int64_t n, int64_t k, struct gemm_op
     return whole;
 }
 
+/* The same for one or two rows, in vectors. */
+static int64_t multiply_in_vectors(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
+                                   struct gemm_operand b, float beta, float *c, int64_t c_row, float *parts)
+{
+    int64_t steps = block_steps(k);
+    int64_t blocks = (k + steps - 1) / steps;
+    int64_t floats = m * (k * MOST_PARTS + blocks * VECTOR_LANES);
+    bool fits = m <= VECTOR_ROWS && a.dtype == MT_F32 && a.column == 1 && b.dtype == MT_BF16 && b.row == 1 &&
+                k % TILE_STEPS == 0 && floats * (int64_t)sizeof(float) <= PACKED_A_BYTES;
+    if (!fits) return 0;
+    vector_split_rows(a.data, a.row, m, k, parts);
+    int64_t whole = n / VECTOR_LANES * VECTOR_LANES;
+    struct weight_ahead ahead = {.lines = b.data,
+                                 .distance = b.column * 2,
+                                 .squares = k / TILE_STEPS,
+                                 .followers = whole / VECTOR_LANES - 1};
+    struct vector_rows rows = {.distance = b.column * 2,
+                               .parts = parts,
+                               .k = k,
+                               .block_steps = steps,
+                               .sums = parts + m * k * MOST_PARTS,
+                               .ahead = &ahead};
+    for (int64_t line = 0; line < whole; line += VECTOR_LANES) {
+        rows.lines = gemm_operand_at(b, 0, line).data;
+        vector_multiply_lines(m, &rows);
+        for (int64_t block = 0; block < blocks; block++) {
+            for (int64_t i = 0; i < m; i++) {
+                vector_merge(vector_load(rows.sums + (block * m + i) * VECTOR_LANES), alpha,
+                             block == 0 ? beta : 1.0f, c + i * c_row + line);
+            }
+        }
+    }
+    return whole;
+}
+
 static struct gemm_operand transposed(struct gemm_operand operand)
 {
     return (struct gemm_operand){operand.data, operand.dtype, operand.column, operand.row};
@@ -191,6 +221,11 @@ void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gem
         mt_cpu_v4_gemm_block(m, n, k, alpha, a, b, beta, c, c_row, workspace);
         return;
     }
+    int64_t ready = multiply_in_vectors(m, n, k, alpha, a, b, beta, c, c_row, workspace);
+    if (ready == n) return;
+    n -= ready;
+    c += ready;
+    b = gemm_operand_at(b, 0, ready);
     struct target target = {.c = c, .row = c_row, .alpha = alpha};
     int64_t steps = block_steps(k);
     tile_begin();

@@ -1,0 +1,168 @@
+/* metier plan: what LoRA training of a model takes on so many ranks. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/verbs.h"
+#include "train/scaling.h"
+
+#define MOST_RANKS 1048576
+
+struct settings {
+    const char *directory;
+    int64_t ranks, experts, tokens, lora_rank, row_bytes;
+    double room, teraflops, gigabytes, microseconds, max_violation;
+    bool table;
+};
+
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
+                            const struct cli_arguments *given)
+{
+    if (given->positional_count != 1) return mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
+    if (settings->ranks < 1 || settings->ranks > MOST_RANKS) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--ranks is %" PRId64 ", expected 1 to %d", settings->ranks,
+                       MOST_RANKS);
+    }
+    if (settings->experts < 1 || settings->ranks % settings->experts != 0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", which does not divide %" PRId64 " ranks",
+                       settings->experts, settings->ranks);
+    }
+    if (settings->tokens < 1 || settings->tokens > (int64_t)1 << 24)
+        return mt_fail(ctx, MT_ERR_USAGE, "--tokens is %" PRId64 ", expected 1 to 2^24", settings->tokens);
+    if (settings->lora_rank < 1 || settings->lora_rank > 4096)
+        return mt_fail(ctx, MT_ERR_USAGE, "--rank is %" PRId64 ", expected 1 to 4096", settings->lora_rank);
+    if (settings->row_bytes != 2 && settings->row_bytes != 4)
+        return mt_fail(ctx, MT_ERR_USAGE, "--row-bytes is %" PRId64 ", expected 2 or 4", settings->row_bytes);
+    if (!(settings->teraflops > 0.0) || !(settings->gigabytes > 0.0) || !(settings->microseconds >= 0.0) ||
+        !(settings->room >= 0.0) || !(settings->max_violation >= 0.0)) {
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "--flops and --bandwidth must be above 0, --latency, --room and --max-violation not below");
+    }
+    return MT_OK;
+}
+
+static void predict(const struct mt_hf_config *config, const struct settings *settings, int64_t ranks,
+                    int64_t experts, struct mt_scaling *scaling)
+{
+    const struct mt_cluster cluster = {.flops = settings->teraflops * 1e12,
+                                       .bandwidth = settings->gigabytes * 1e9,
+                                       .latency = settings->microseconds * 1e-6};
+    const struct mt_layout layout = {.ranks = ranks,
+                                     .expert_ranks = experts,
+                                     .tokens = settings->tokens,
+                                     .lora_rank = settings->lora_rank,
+                                     .weight_bytes = 2,
+                                     .row_bytes = settings->row_bytes,
+                                     .room = settings->room,
+                                     .max_violation = settings->max_violation};
+    mt_scaling_predict(config, &cluster, &layout, scaling);
+}
+
+static void print_plan(const struct mt_hf_config *config, const struct settings *settings)
+{
+    struct mt_scaling s;
+    predict(config, settings, settings->ranks, settings->experts, &s);
+    printf("%s, LoRA rank %" PRId64 " on every linear map; %" PRId64 " ranks, experts over %" PRId64
+           ", %" PRId64 " tokens a rank and step\n\n",
+           mt_hf_model_name(config->model), settings->lora_rank, settings->ranks, settings->experts,
+           settings->tokens);
+    printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
+    printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
+           s.weights / 1e9, settings->experts);
+    printf("    adapters             %10.3f GB   masters, gradients, moments, sums\n", s.adapters / 1e9);
+    printf("    activations          %10.3f GB\n", s.activations / 1e9);
+    printf("  arithmetic of a step   %10.3f TFLOP\n", s.flops / 1e12);
+    printf("  sent by a rank         %10.3f MB\n",
+           (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6);
+    printf("    gradients            %10.3f MB\n", s.gradient_bytes / 1e6);
+    printf("    rows of experts      %10.3f MB\n", s.expert_bytes / 1e6);
+    printf("    statistics           %10.3f MB\n", s.statistics_bytes / 1e6);
+    printf("  time of a step         %10.3f ms   balanced; efficiency %.1f %%\n", s.balanced * 1e3,
+           100.0 * s.efficiency);
+    printf("    arithmetic           %10.3f ms\n", s.compute * 1e3);
+    printf("    rows of experts      %10.3f ms\n", s.experts * 1e3);
+    printf("    gradients            %10.3f ms   what backward does not hide\n", s.gradients * 1e3);
+    printf("    statistics           %10.3f ms\n", s.statistics * 1e3);
+    if (settings->max_violation > 0.0) {
+        printf("  with MaxVio %-10g %10.3f ms   one hot expert on the fullest rank\n",
+               settings->max_violation, s.hot_expert * 1e3);
+        printf("                         %10.3f ms   a whole rank of hot experts\n", s.hot_rank * 1e3);
+    }
+}
+
+/* 1, 2, 4, ... ranks; as many of them share the experts as --experts allows. */
+static void print_table(const struct mt_hf_config *config, const struct settings *settings)
+{
+    printf("%8s %8s %12s %12s %12s %12s %12s %12s %11s\n", "ranks", "experts", "memory GB", "sent MB",
+           "balanced ms", "hot exp. ms", "hot rank ms", "tokens/s", "efficiency");
+    for (int64_t ranks = 1; ranks <= settings->ranks; ranks *= 2) {
+        struct mt_scaling s;
+        int64_t experts = ranks < settings->experts ? ranks : settings->experts;
+        if (ranks % experts != 0) continue;
+        predict(config, settings, ranks, experts, &s);
+        printf("%8" PRId64 " %8" PRId64 " %12.2f %12.2f %12.2f %12.2f %12.2f %12.0f %10.1f%%\n", ranks,
+               experts, s.memory / 1e9, (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6,
+               s.balanced * 1e3, s.hot_expert * 1e3, s.hot_rank * 1e3,
+               (double)(ranks * settings->tokens) / s.balanced, 100.0 * s.efficiency);
+    }
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
+{
+    struct mt_hf_config config;
+    char *path = NULL;
+    enum mt_status status = mt_path_join(ctx, settings->directory, "config.json", &path);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
+    mt_path_release(ctx, path);
+    if (status != MT_OK) return status;
+    if (settings->experts > config.experts) {
+        status = mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", but there are %" PRId64 " experts",
+                         settings->experts, (int64_t)config.experts);
+    } else if (settings->table) {
+        print_table(&config, settings);
+    } else {
+        print_plan(&config, settings);
+    }
+    mt_hf_config_free(&config);
+    if (status != MT_OK) return status;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
+    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
+int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct settings settings = {.ranks = 8,
+                                .experts = 1,
+                                .tokens = 8192,
+                                .lora_rank = 32,
+                                .row_bytes = 4,
+                                .teraflops = 400.0,
+                                .gigabytes = 50.0,
+                                .microseconds = 10.0};
+    const struct cli_option options[] = {
+        {"--ranks", CLI_INTEGER, &settings.ranks, "P", "processes, one for each GPU (8)"},
+        {"--experts", CLI_INTEGER, &settings.experts, "E", "ranks that share the routed experts (1)"},
+        {"--room", CLI_REAL, &settings.room, "F", "as the key parallel.room: 0, room for all rows (0)"},
+        {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
+        {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
+        {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
+        {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S", "a rank sustains, in 10^12 a second (400)"},
+        {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S", "a rank sends, in 10^9 bytes a second (50)"},
+        {"--latency", CLI_REAL, &settings.microseconds, "US", "of a message, in microseconds (10)"},
+        {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
+        {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
+    };
+    struct cli_arguments given;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
+    if (status == MT_OK && given.help_shown) return 0;
+    if (status == MT_OK) status = check(ctx, &settings, &given);
+    if (status == MT_OK) {
+        settings.directory = given.positional[0];
+        status = run(ctx, &settings);
+    }
+    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+}

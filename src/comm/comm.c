@@ -1,0 +1,256 @@
+/* A group of ranks: opening, small exchanges, and agreeing on failures. */
+#include "comm/comm.h"
+
+#include <string.h>
+
+#include "comm/parts.h"
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
+                                struct mt_comm **comm)
+{
+    size_t group = rounded(transport->group_bytes);
+    size_t request = rounded(transport->request_bytes(ranks));
+    size_t places = rounded(2 * (size_t)ranks * sizeof(size_t));
+    size_t room = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
+    size_t bytes = rounded(sizeof **comm) + group + request + places + room;
+    void *memory = NULL;
+    *comm = NULL;
+    enum mt_status status = mt_allocate_array(ctx, 1, bytes, &memory);
+    if (status != MT_OK) return mt_fail_within(ctx, status, "a group of %d ranks", ranks);
+    struct mt_comm *made = memory;
+    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
+    *made = (struct mt_comm){
+        .ctx = ctx, .transport = transport, .failed_rank = -1, .next_tag = 1, .bytes = bytes};
+    made->group = next;
+    made->request = next + group;
+    made->places = (size_t *)(void *)(next + group + request);
+    made->room = next + group + request + places;
+    made->job = made;
+    *comm = made;
+    return MT_OK;
+}
+
+/* A transport's group, asked once for its size, then with memory for as many ranks. */
+static enum mt_status open_with(struct mt_context *ctx, const struct mt_transport *transport,
+                                struct mt_comm **comm)
+{
+    struct mt_comm *made = NULL;
+    struct mt_comm *sized = NULL;
+    *comm = NULL;
+    enum mt_status status = mt_comm_allocate(ctx, transport, 1, &made);
+    if (status != MT_OK) return status;
+    if (transport->open(made->group) != 0) {
+        mt_release(ctx, made, made->bytes);
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s cannot be started", transport->name);
+    }
+    status = mt_comm_allocate(ctx, transport, transport->size(made->group), &sized);
+    if (status != MT_OK) {
+        transport->close(made->group, true);
+        mt_release(ctx, made, made->bytes);
+        return status;
+    }
+    memcpy(sized->group, made->group, transport->group_bytes);
+    mt_release(ctx, made, made->bytes);
+    sized->rank = transport->rank(sized->group);
+    sized->size = transport->size(sized->group);
+    *comm = sized;
+    return MT_OK;
+}
+
+enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm)
+{
+    const struct mt_transport *transport = NULL;
+    *comm = NULL;
+    enum mt_status status = mt_comm_find_transport(ctx, &transport);
+    return status == MT_OK ? open_with(ctx, transport, comm) : status;
+}
+
+enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)
+{
+    return open_with(ctx, &mt_transport_alone, comm);
+}
+
+enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **part)
+{
+    struct mt_comm *made = NULL;
+    *part = NULL;
+    // A rank that had no memory must say so before the others split without it.
+    enum mt_status status = mt_comm_allocate(comm->ctx, comm->transport, comm->size, &made);
+    status = mt_comm_agree(comm, comm->ctx, status);
+    if (status != MT_OK) {
+        if (made != NULL) mt_release(comm->ctx, made, made->bytes);
+        return status;
+    }
+    comm->transport->split(comm->group, colour, made->group);
+    made->job = comm->job;
+    made->rank = comm->transport->rank(made->group);
+    made->size = comm->transport->size(made->group);
+    *part = made;
+    return MT_OK;
+}
+
+void mt_comm_close(struct mt_comm *comm)
+{
+    if (comm == NULL) return;
+    comm->transport->close(comm->group, comm->job == comm);
+    mt_release(comm->ctx, comm, comm->bytes);
+}
+
+int mt_comm_rank(const struct mt_comm *comm)
+{
+    return comm->rank;
+}
+
+int mt_comm_size(const struct mt_comm *comm)
+{
+    return comm->size;
+}
+
+int mt_comm_host_ranks(const struct mt_comm *comm)
+{
+    return comm->transport->host_ranks(comm->group);
+}
+
+uint64_t mt_comm_sent_bytes(const struct mt_comm *comm)
+{
+    return comm->job->sent_bytes;
+}
+
+// ------------------------------------------------------------------ exchanges
+
+void mt_comm_barrier(struct mt_comm *comm)
+{
+    comm->transport->barrier(comm->group);
+}
+
+void mt_comm_broadcast(struct mt_comm *comm, void *data, size_t bytes, int root)
+{
+    if (comm->rank == root) comm->job->sent_bytes += bytes * (size_t)(comm->size - 1);
+    comm->transport->broadcast(comm->group, data, bytes, root);
+}
+
+void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    comm->job->sent_bytes += bytes * (size_t)(comm->size - 1);
+    comm->transport->gather(comm->group, mine, bytes, all);
+}
+
+void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank) comm->job->sent_bytes += exchange->send_bytes[r];
+    comm->transport->start(comm->group, exchange, request);
+}
+
+void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
+                      const size_t *receive_bytes)
+{
+    size_t *send_at = comm->places;
+    size_t *receive_at = comm->places + comm->size;
+    size_t sent = 0;
+    size_t received = 0;
+    for (int r = 0; r < comm->size; r++) {
+        send_at[r] = sent;
+        receive_at[r] = received;
+        sent += send_bytes[r];
+        received += receive_bytes[r];
+    }
+    const struct mt_exchange exchange = {.send = send,
+                                         .send_at = send_at,
+                                         .send_bytes = send_bytes,
+                                         .receive = receive,
+                                         .receive_at = receive_at,
+                                         .receive_bytes = receive_bytes};
+    mt_comm_start(comm, &exchange, comm->request);
+    size_t own = send_bytes[comm->rank];
+    if (own > 0)
+        memcpy((char *)receive + receive_at[comm->rank], (const char *)send + send_at[comm->rank], own);
+    comm->transport->wait(comm->request);
+}
+
+// ------------------------------------------------------------------ small sums
+
+void mt_comm_sum_f64(struct mt_comm *comm, double *values, size_t count)
+{
+    const size_t most = MT_COMM_PIECE / sizeof *values;
+    const double *all = (const double *)(const void *)comm->room;
+    for (size_t first = 0; comm->size > 1 && first < count; first += most) {
+        size_t piece = count - first < most ? count - first : most;
+        mt_comm_gather(comm, values + first, piece * sizeof *values, comm->room);
+        memcpy(values + first, all, piece * sizeof *values);
+        for (int r = 1; r < comm->size; r++)
+            for (size_t i = 0; i < piece; i++) values[first + i] += all[(size_t)r * piece + i];
+    }
+}
+
+/* values = the sum or the largest over ranks, element by element. */
+static void reduce_i64(struct mt_comm *comm, int64_t *values, size_t count, bool largest)
+{
+    const size_t most = MT_COMM_PIECE / sizeof *values;
+    const int64_t *all = (const int64_t *)(const void *)comm->room;
+    for (size_t first = 0; comm->size > 1 && first < count; first += most) {
+        size_t piece = count - first < most ? count - first : most;
+        mt_comm_gather(comm, values + first, piece * sizeof *values, comm->room);
+        memcpy(values + first, all, piece * sizeof *values);
+        for (int r = 1; r < comm->size; r++) {
+            for (size_t i = 0; i < piece; i++) {
+                int64_t other = all[(size_t)r * piece + i];
+                int64_t *value = &values[first + i];
+                if (!largest) *value += other;
+                if (largest && other > *value) *value = other;
+            }
+        }
+    }
+}
+
+void mt_comm_sum_i64(struct mt_comm *comm, int64_t *values, size_t count)
+{
+    reduce_i64(comm, values, count, false);
+}
+
+void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count)
+{
+    reduce_i64(comm, values, count, true);
+}
+
+// ------------------------------------------------------------------ failures
+
+enum mt_status mt_comm_agree(struct mt_comm *comm, struct mt_context *ctx, enum mt_status status)
+{
+    if (comm->size == 1) return status;
+    int mine = (int)status;
+    int *all = (int *)(void *)comm->room;
+    mt_comm_gather(comm, &mine, sizeof mine, all);
+    int failed = -1;
+    bool everybody = true;
+    for (int r = comm->size; r-- > 0;) {
+        everybody = everybody && all[r] != MT_OK;
+        if (all[r] != MT_OK) failed = r;
+    }
+    if (failed < 0) return MT_OK;
+    enum mt_status found = (enum mt_status)all[failed];
+    comm->failed_rank = failed;
+    mt_comm_broadcast(comm, ctx->message, sizeof ctx->message, failed);
+    // What went wrong everywhere is nobody's in particular.
+    return everybody ? found : mt_fail_within(ctx, found, "rank %d", failed);
+}
+
+int mt_comm_failed_rank(const struct mt_comm *comm)
+{
+    return comm->failed_rank;
+}
+
+enum mt_status mt_comm_abort(struct mt_comm *comm, const struct mt_context *ctx, enum mt_status status,
+                             FILE *stream)
+{
+    if (comm->job->size == 1) return status;
+    (void)fprintf(stream, "metier: rank %d of %d: %s\n", comm->job->rank, comm->job->size, ctx->message);
+    (void)fflush(stream);
+    comm->transport->abort(comm->job->group, 1);
+    return status;
+}

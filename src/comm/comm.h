@@ -1,0 +1,112 @@
+/*
+ * Many processes as one program: a rank among ranks, and what they tell each other.
+ *
+ * Started alone there is one rank, and nothing is loaded, sent or printed. Started by mpirun or srun the
+ * ranks find each other through Open MPI, which lives in a module of its own (metier_mpi.so beside the
+ * program): no type of it is seen here. Every call below is collective: all ranks of the group make it, in
+ * the same order.
+ *
+ * Sums are taken in the order of the ranks, each element once, and everybody gets the very same bits: a
+ * result depends on how many ranks there are, never on which of them was early.
+ *
+ * A network that breaks, or a rank that dies, ends the job: calls that send return no status.
+ */
+#ifndef MT_COMM_COMM_H
+#define MT_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "metier/context.h"
+
+struct mt_comm; // opaque: a group of ranks
+
+/*
+ * All ranks of the job, as the launcher's environment says; without a launcher, or with one rank, this
+ * process alone. The context is borrowed. The caller closes, last of all groups.
+ */
+enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm);
+
+/* This process alone, whatever started it. */
+enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm);
+
+/* The ranks that name the same colour, in their order, as a group of its own. The caller closes it. */
+enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **part);
+
+void mt_comm_close(struct mt_comm *comm); // NULL is allowed
+
+int mt_comm_rank(const struct mt_comm *comm);
+int mt_comm_size(const struct mt_comm *comm);
+int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on this machine
+
+/* Bytes this rank has handed over to others so far, in all groups split from the same job. */
+uint64_t mt_comm_sent_bytes(const struct mt_comm *comm);
+
+// ------------------------------------------------------------------ small things
+
+void mt_comm_barrier(struct mt_comm *comm);
+
+/* root's bytes, to all. */
+void mt_comm_broadcast(struct mt_comm *comm, void *data, size_t bytes, int root);
+
+/* all[r] = what rank r gave, `bytes` each, at most 2 GiB; to all. */
+void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *all);
+
+/* Element by element, in place, to all. For a few thousand numbers: all ranks' are brought together. */
+void mt_comm_sum_f64(struct mt_comm *comm, double *values, size_t count);
+void mt_comm_sum_i64(struct mt_comm *comm, int64_t *values, size_t count);
+void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count);
+
+/*
+ * send_bytes[r] bytes go to rank r, receive_bytes[r] come from it; what belongs to rank r lies behind what
+ * belongs to rank r-1, on both sides. The counts must agree between the two ends; zeros are allowed, 2 GiB
+ * between two ranks are the most.
+ */
+void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
+                      const size_t *receive_bytes);
+
+// ------------------------------------------------------------------ large sums, beside other work
+
+/*
+ * A sum of f32 numbers over all ranks, in place, that goes on while the caller computes: every rank adds up
+ * its share of the numbers and hands it round. Sends 2·(P-1)/P of the numbers' bytes.
+ */
+struct mt_comm_sum; // opaque
+
+/* For up to `most` numbers at a time. All ranks make their sums in the same order. The caller frees; the
+ * group outlives it. */
+enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_comm_sum **sum);
+void mt_comm_sum_free(struct mt_comm_sum *sum); // NULL is allowed
+
+/* Begins; values are not to be touched until the wait is over. Several sums may be under way. */
+void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count);
+
+/* Does what can be done without waiting: call it now and then between other work. */
+void mt_comm_sum_progress(struct mt_comm_sum *sum);
+
+/* Ends it; nothing when none was begun. */
+void mt_comm_sum_wait(struct mt_comm_sum *sum);
+
+// ------------------------------------------------------------------ failures
+
+/*
+ * MT_OK when every rank brings MT_OK. Else everybody gets the status of the lowest rank that failed and, in
+ * the context, its message, with "rank R: " before it unless all have failed: nobody goes on alone.
+ * mt_comm_failed_rank says who it was.
+ */
+enum mt_status mt_comm_agree(struct mt_comm *comm, struct mt_context *ctx, enum mt_status status);
+
+/* The rank whose failure was agreed on; -1: there was none. */
+int mt_comm_failed_rank(const struct mt_comm *comm);
+
+/*
+ * For a failure in the middle of something collective, where the others wait for what will not come: writes
+ * the context's message and ends all ranks with exit status 1. Alone there is nobody to wait, and the status
+ * comes back.
+ */
+enum mt_status mt_comm_abort(struct mt_comm *comm, const struct mt_context *ctx, enum mt_status status,
+                             FILE *stream);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * Who started us: mpirun, srun or a person, told apart by what launchers put into the environment. Only a job
+ * of several ranks loads the module that talks MPI, so that a program started alone pays nothing for it.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/parts.h"
+
+#define PATH_BYTES  4096
+#define MODULE_NAME "metier_mpi.so"
+
+/* A whole number above zero in the environment; 0: not there, or no such number. */
+static long number_of(const char *name)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    if (text == NULL) return 0;
+    long number = strtol(text, &end, 10);
+    return end != text && *end == '\0' && number > 0 ? number : 0;
+}
+
+/* Ranks of the job as the launcher says; 1: there is none. */
+static long ranks_of_job(const char **launcher)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        *launcher = sizes[i];
+        if (number_of(sizes[i]) > 0) return number_of(sizes[i]);
+    }
+    // srun tells the number of tasks even to programs it starts without MPI: these have no PMIX_RANK.
+    *launcher = "SLURM_NTASKS";
+    if (getenv("PMIX_RANK") != NULL && number_of("SLURM_NTASKS") > 0) return number_of("SLURM_NTASKS");
+    return 1;
+}
+
+/* The module lies beside the program. */
+static bool module_path(char path[PATH_BYTES])
+{
+    ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - sizeof MODULE_NAME);
+    if (length <= 0 || length >= (ssize_t)(PATH_BYTES - sizeof MODULE_NAME)) return false;
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash == NULL) return false;
+    (void)snprintf(slash + 1, sizeof MODULE_NAME, "%s", MODULE_NAME);
+    return true;
+}
+
+enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_transport **transport)
+{
+    const char *launcher = NULL;
+    char path[PATH_BYTES];
+    long ranks = ranks_of_job(&launcher);
+    *transport = &mt_transport_alone;
+    if (ranks == 1) return MT_OK;
+    if (!module_path(path)) return mt_fail(ctx, MT_ERR_IO, "cannot tell where this program lies");
+    // Open MPI loads plugins of its own, which look for its symbols. The module stays until the process ends.
+    void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (module == NULL) {
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "started as one of %ld ranks (%s), but the module for MPI cannot be loaded: %.600s; "
+                       "build metier where Open MPI is installed",
+                       ranks, launcher, dlerror());
+    }
+    const struct mt_transport *found = dlsym(module, MT_TRANSPORT_MPI_SYMBOL);
+    if (found == NULL)
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%.900s: is not the module of this program", path);
+    *transport = found;
+    return MT_OK;
+}

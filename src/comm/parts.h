@@ -1,0 +1,38 @@
+/* What the files of a group of ranks share. */
+#ifndef MT_COMM_PARTS_H
+#define MT_COMM_PARTS_H
+
+#include "comm/comm.h"
+#include "comm/transport.h"
+
+struct mt_comm {
+    struct mt_context *ctx;               // borrowed
+    const struct mt_transport *transport; // lives forever
+    void *group;                          // the transport's; follows this struct, as do the next two
+    void *request;                        // of mt_comm_exchange
+    size_t *places;                       // [2,ranks]: of mt_comm_exchange
+    unsigned char *room;                  // [ranks] pieces of MT_COMM_PIECE: of small sums
+    struct mt_comm *job;                  // the group of all ranks: counts the bytes; itself for that group
+    int rank, size;
+    int failed_rank;
+    int next_tag;        // of a sum made next; 0 is mt_comm_exchange's
+    uint64_t sent_bytes; // the job's
+    size_t bytes;        // of the block this struct begins
+};
+
+#define MT_COMM_PIECE 32768 // bytes of each rank that are brought together at a time
+
+/* A group with the transport's state zeroed, not opened yet; sizes are those of `ranks` ranks. */
+enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
+                                struct mt_comm **comm);
+
+/* Counts what an exchange sends, starts it. */
+void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request);
+
+/*
+ * Which transport the environment asks for: alone without a launcher. A launcher with more than one rank and
+ * no module to talk to it is refused.
+ */
+enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_transport **transport);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * A large sum that goes on beside other work, in two exchanges. The numbers are cut into a piece for each
+ * rank: first every rank sends the others their pieces and adds up its own, in the order of the ranks and in
+ * double; then it sends everybody the sum. Both kinds of message are 1/P of the numbers.
+ */
+#include <string.h>
+
+#include "comm/parts.h"
+
+#define BLOCK    512   // numbers added up at a time
+#define MOST_TAG 32767 // what MPI promises
+
+enum phase {
+    PHASE_NONE,
+    PHASE_PIECES, // everybody's version of our piece is on its way
+    PHASE_SUMS,   // the sums of the others' pieces are
+};
+
+struct mt_comm_sum {
+    struct mt_comm *comm; // borrowed
+    enum phase phase;
+    int tag;
+    float *values; // borrowed while under way
+    size_t count, most;
+    // These follow the struct.
+    void *request;
+    size_t *piece_at, *piece_bytes; // [ranks]: of each rank's piece in the numbers
+    size_t *own_at, *own_bytes;     // [ranks]: our piece, as every rank has it in `versions`, or gets it
+    size_t *same_at;                // [ranks]: where our piece lies in the numbers, P times
+    float *versions;                // [ranks, our piece]
+    size_t bytes;                   // of the block this struct begins
+};
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_comm_sum **sum)
+{
+    size_t ranks = (size_t)comm->size;
+    size_t piece = most / ranks + 1;
+    *sum = NULL;
+    if (piece > MT_TRANSPORT_MOST_BYTES / sizeof(float))
+        return mt_fail(comm->ctx, MT_ERR_USAGE, "a sum of %zu numbers over ranks is too large", most);
+    size_t request = rounded(comm->transport->request_bytes(comm->size));
+    size_t arrays = rounded(5 * ranks * sizeof(size_t));
+    size_t versions = ranks > 1 ? ranks * piece * sizeof(float) : 0;
+    size_t bytes = rounded(sizeof **sum) + request + arrays + versions;
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(comm->ctx, 1, bytes, &memory);
+    if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
+    struct mt_comm_sum *made = memory;
+    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
+    *made = (struct mt_comm_sum){.comm = comm, .tag = comm->next_tag, .most = most, .bytes = bytes};
+    comm->next_tag = comm->next_tag % MOST_TAG + 1;
+    made->request = next;
+    made->piece_at = (size_t *)(void *)(next + request);
+    made->piece_bytes = made->piece_at + ranks;
+    made->own_at = made->piece_bytes + ranks;
+    made->own_bytes = made->own_at + ranks;
+    made->same_at = made->own_bytes + ranks;
+    made->versions = (float *)(void *)(next + request + arrays);
+    *sum = made;
+    return MT_OK;
+}
+
+void mt_comm_sum_free(struct mt_comm_sum *sum)
+{
+    if (sum != NULL) mt_release(sum->comm->ctx, sum, sum->bytes);
+}
+
+void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
+{
+    struct mt_comm *comm = sum->comm;
+    size_t ranks = (size_t)comm->size;
+    if (ranks == 1 || count == 0) return;
+    size_t share = count / ranks;
+    size_t rest = count % ranks; // the first ranks' pieces are one longer
+    size_t at = 0;
+    for (size_t r = 0; r < ranks; r++) {
+        sum->piece_at[r] = at * sizeof(float);
+        sum->piece_bytes[r] = (share + (r < rest ? 1 : 0)) * sizeof(float);
+        at += share + (r < rest ? 1 : 0);
+    }
+    for (size_t r = 0; r < ranks; r++) {
+        sum->own_bytes[r] = sum->piece_bytes[comm->rank];
+        sum->own_at[r] = r * sum->own_bytes[r];
+        sum->same_at[r] = sum->piece_at[comm->rank];
+    }
+    sum->values = values;
+    sum->count = count;
+    sum->phase = PHASE_PIECES;
+    const struct mt_exchange exchange = {.send = (const unsigned char *)values,
+                                         .send_at = sum->piece_at,
+                                         .send_bytes = sum->piece_bytes,
+                                         .receive = (unsigned char *)sum->versions,
+                                         .receive_at = sum->own_at,
+                                         .receive_bytes = sum->own_bytes,
+                                         .tag = sum->tag};
+    mt_comm_start(comm, &exchange, sum->request);
+}
+
+/* Our piece becomes the sum of all versions of it. */
+static void add_up(struct mt_comm_sum *sum)
+{
+    size_t ranks = (size_t)sum->comm->size;
+    size_t rank = (size_t)sum->comm->rank;
+    size_t count = sum->piece_bytes[rank] / sizeof(float);
+    float *own = sum->values + sum->piece_at[rank] / sizeof(float);
+    for (size_t first = 0; first < count; first += BLOCK) {
+        double total[BLOCK] = {0};
+        size_t block = count - first < BLOCK ? count - first : BLOCK;
+        for (size_t r = 0; r < ranks; r++) {
+            const float *version = (r == rank ? own : sum->versions + r * count) + first;
+            for (size_t i = 0; i < block; i++) total[i] += (double)version[i];
+        }
+        for (size_t i = 0; i < block; i++) own[first + i] = (float)total[i];
+    }
+}
+
+static void send_sums(struct mt_comm_sum *sum)
+{
+    const struct mt_exchange exchange = {.send = (const unsigned char *)sum->values,
+                                         .send_at = sum->same_at,
+                                         .send_bytes = sum->own_bytes,
+                                         .receive = (unsigned char *)sum->values,
+                                         .receive_at = sum->piece_at,
+                                         .receive_bytes = sum->piece_bytes,
+                                         .tag = sum->tag};
+    sum->phase = PHASE_SUMS;
+    mt_comm_start(sum->comm, &exchange, sum->request);
+}
+
+void mt_comm_sum_progress(struct mt_comm_sum *sum)
+{
+    const struct mt_transport *transport = sum->comm->transport;
+    if (sum->phase == PHASE_PIECES && transport->test(sum->request)) {
+        add_up(sum);
+        send_sums(sum);
+    }
+    if (sum->phase == PHASE_SUMS && transport->test(sum->request)) sum->phase = PHASE_NONE;
+}
+
+void mt_comm_sum_wait(struct mt_comm_sum *sum)
+{
+    const struct mt_transport *transport = sum->comm->transport;
+    if (sum->phase == PHASE_PIECES) {
+        transport->wait(sum->request);
+        add_up(sum);
+        send_sums(sum);
+    }
+    if (sum->phase == PHASE_SUMS) transport->wait(sum->request);
+    sum->phase = PHASE_NONE;
+}

@@ -1,0 +1,50 @@
+/*
+ * What carries bytes between ranks: a table of functions over a group's state, whose memory is the caller's.
+ * A transport allocates nothing through us and knows nothing of ours; NCCL would be another table.
+ */
+#ifndef MT_COMM_TRANSPORT_H
+#define MT_COMM_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define MT_TRANSPORT_MOST_BYTES 2147483648u // of one rank for another in one exchange
+
+/* What goes where: rank r's part begins at_[r] bytes into the memory. A rank's part for itself is skipped. */
+struct mt_exchange {
+    const unsigned char *send;
+    const size_t *send_at, *send_bytes; // [ranks]
+    unsigned char *receive;
+    const size_t *receive_at, *receive_bytes; // [ranks]
+    int tag; // exchanges of one tag follow each other in the same order on all ranks; others may overtake
+             // them
+};
+
+struct mt_transport {
+    const char *name;
+    size_t group_bytes;                 // of a group's state
+    size_t (*request_bytes)(int ranks); // of an exchange under way
+
+    int (*open)(void *group);                           // all ranks; 0, or the library cannot be started
+    void (*split)(void *group, int colour, void *part); // a part of them
+    void (*close)(void *group, bool all);               // all: the job's own group, the library ends with it
+    int (*rank)(const void *group);
+    int (*size)(const void *group);
+    int (*host_ranks)(const void *group);
+
+    void (*start)(void *group, const struct mt_exchange *exchange, void *request);
+    bool (*test)(void *request); // true: it is complete
+    void (*wait)(void *request);
+    void (*barrier)(void *group);
+    void (*broadcast)(void *group, void *data, size_t bytes, int root);
+    void (*gather)(void *group, const void *mine, size_t bytes, void *all);
+    void (*abort)(void *group, int exit_status); // does not return
+};
+
+/* One rank. */
+extern const struct mt_transport mt_transport_alone;
+
+/* The name under which the module metier_mpi.so has its table. */
+#define MT_TRANSPORT_MPI_SYMBOL "mt_transport_mpi"
+
+#endif

@@ -1,0 +1,234 @@
+/* Rows on their way to the ranks that own their experts, and back. */
+#include "model/expert_ranks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+int mt_expert_ranks_first(int experts, int rank, int ranks)
+{
+    return (int)((int64_t)experts * rank / ranks);
+}
+
+/* The next bytes of the block; with base NULL they are only counted. */
+static void *take(char *base, size_t *used, size_t bytes)
+{
+    void *memory = base != NULL ? base + *used : NULL;
+    *used += (bytes + 63) / 64 * 64;
+    return memory;
+}
+
+static size_t lay_out(struct mt_expert_ranks *ranks, const struct mt_expert_ranks_shape *shape, char *base)
+{
+    size_t size = (size_t)mt_comm_size(ranks->comm);
+    size_t layers = (size_t)shape->layers;
+    size_t experts = (size_t)shape->experts;
+    size_t pieces = size * (size_t)ranks->owned;
+    size_t used = 0;
+    ranks->sent = take(base, &used, layers * experts * sizeof *ranks->sent);
+    ranks->arrived = take(base, &used, layers * pieces * sizeof *ranks->arrived);
+    ranks->rows = take(base, &used, layers * sizeof *ranks->rows);
+    ranks->offsets = take(base, &used, (experts + 1) * sizeof *ranks->offsets);
+    ranks->order = take(base, &used, (size_t)ranks->room * sizeof *ranks->order);
+    ranks->place = take(base, &used, pieces * sizeof *ranks->place);
+    ranks->send_bytes = take(base, &used, size * sizeof *ranks->send_bytes);
+    ranks->receive_bytes = take(base, &used, size * sizeof *ranks->receive_bytes);
+    if (mt_device_on_host(ranks->device)) return used;
+    ranks->own_host = take(base, &used, (size_t)shape->rows * ranks->row_bytes);
+    ranks->arrived_host = take(base, &used, (size_t)ranks->room * ranks->row_bytes);
+    return used;
+}
+
+enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *comm,
+                                      const struct mt_expert_ranks_shape *shape,
+                                      struct mt_expert_ranks *ranks)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    int size = mt_comm_size(comm);
+    int rank = mt_comm_rank(comm);
+    *ranks = (struct mt_expert_ranks){
+        .device = device, .comm = comm, .experts = shape->experts, .layers = shape->layers};
+    if (size > shape->experts) {
+        return mt_fail(ctx, MT_ERR_USAGE, "%d experts cannot be spread over %d ranks (parallel.experts)",
+                       shape->experts, size);
+    }
+    ranks->row_bytes = (size_t)shape->width * shape->element;
+    if (shape->rows > INT32_MAX / size || (size_t)shape->rows > 2147483648u / ranks->row_bytes) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%" PRId64 " rows of each of %d ranks are more than can be sent (batch.tokens)",
+                       shape->rows, size);
+    }
+    ranks->room = shape->rows * size;
+    if (shape->room > 0.0 && shape->room < (double)size)
+        ranks->room = (int64_t)ceil((double)shape->rows * shape->room);
+    ranks->first = mt_expert_ranks_first(shape->experts, rank, size);
+    ranks->owned = mt_expert_ranks_first(shape->experts, rank + 1, size) - ranks->first;
+    ranks->bytes = lay_out(ranks, shape, NULL);
+    enum mt_status status = mt_allocate_array(ctx, 1, ranks->bytes, &ranks->block);
+    if (status != MT_OK) return mt_fail_within(ctx, status, "experts of %d ranks", size);
+    (void)lay_out(ranks, shape, ranks->block);
+    return MT_OK;
+}
+
+void mt_expert_ranks_free(struct mt_expert_ranks *ranks)
+{
+    if (ranks->block != NULL) mt_release(mt_device_context(ranks->device), ranks->block, ranks->bytes);
+    *ranks = (struct mt_expert_ranks){0};
+}
+
+static int32_t *sent_of(const struct mt_expert_ranks *ranks, int layer)
+{
+    return ranks->sent + (size_t)layer * (size_t)ranks->experts;
+}
+
+static int32_t *arrived_of(const struct mt_expert_ranks *ranks, int layer)
+{
+    return ranks->arrived + (size_t)layer * (size_t)mt_comm_size(ranks->comm) * (size_t)ranks->owned;
+}
+
+enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
+                                     const struct mt_tensor *offsets)
+{
+    if (ranks->planning) {
+        ranks->rows[layer] = ranks->room;
+        return MT_OK;
+    }
+    int size = mt_comm_size(ranks->comm);
+    int32_t *sent = sent_of(ranks, layer);
+    int32_t *arrived = arrived_of(ranks, layer);
+    enum mt_status status = mt_device_download(ranks->device, ranks->offsets, offsets->data,
+                                               (size_t)(ranks->experts + 1) * sizeof *ranks->offsets);
+    if (status != MT_OK) return status;
+    for (int e = 0; e < ranks->experts; e++) sent[e] = ranks->offsets[e + 1] - ranks->offsets[e];
+    for (int r = 0; r < size; r++) {
+        int theirs = mt_expert_ranks_first(ranks->experts, r + 1, size) -
+                     mt_expert_ranks_first(ranks->experts, r, size);
+        ranks->send_bytes[r] = (size_t)theirs * sizeof *sent;
+        ranks->receive_bytes[r] = (size_t)ranks->owned * sizeof *arrived;
+    }
+    mt_comm_exchange(ranks->comm, sent, ranks->send_bytes, arrived, ranks->receive_bytes);
+    ranks->rows[layer] = 0;
+    for (int i = 0; i < size * ranks->owned; i++) ranks->rows[layer] += arrived[i];
+    if (ranks->rows[layer] <= ranks->room) return MT_OK;
+    return mt_fail(mt_device_context(ranks->device), MT_ERR_USAGE,
+                   "%" PRId64 " rows chose experts %d to %d, there is room for %" PRId64
+                   ": raise parallel.room, or lower batch.tokens",
+                   ranks->rows[layer], ranks->first, ranks->first + ranks->owned - 1, ranks->room);
+}
+
+enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
+                                       const struct mt_tensor *own_offsets)
+{
+    if (ranks->planning) return MT_OK;
+    const int32_t *arrived = arrived_of(ranks, layer);
+    ranks->offsets[0] = 0;
+    for (int e = 0; e < ranks->owned; e++) {
+        ranks->offsets[e + 1] = ranks->offsets[e];
+        for (int r = 0; r < mt_comm_size(ranks->comm); r++)
+            ranks->offsets[e + 1] += arrived[r * ranks->owned + e];
+    }
+    return mt_device_upload(ranks->device, own_offsets->data, ranks->offsets,
+                            (size_t)(ranks->owned + 1) * sizeof *ranks->offsets);
+}
+
+/* Which row of the travelling ones each sorted row is; back: the other way round. To the device. */
+static enum mt_status find_order(struct mt_expert_ranks *ranks, int layer, bool back,
+                                 const struct mt_tensor *order)
+{
+    const int32_t *arrived = arrived_of(ranks, layer);
+    int size = mt_comm_size(ranks->comm);
+    int64_t begins = 0;
+    for (int piece = 0; piece < size * ranks->owned; piece++) { // by sender, then by expert
+        ranks->place[piece] = begins;
+        begins += arrived[piece];
+    }
+    int32_t sorted = 0;
+    for (int e = 0; e < ranks->owned; e++) {
+        for (int r = 0; r < size; r++) {
+            int piece = r * ranks->owned + e;
+            for (int32_t i = 0; i < arrived[piece]; i++, sorted++) {
+                int32_t travelling = (int32_t)ranks->place[piece] + i;
+                if (back) ranks->order[travelling] = sorted;
+                if (!back) ranks->order[sorted] = travelling;
+            }
+        }
+    }
+    return mt_device_upload(ranks->device, order->data, ranks->order, (size_t)sorted * sizeof *ranks->order);
+}
+
+/* to[i] = from[order[i]], for the rows that arrived. */
+static enum mt_status reorder(struct mt_expert_ranks *ranks, int layer, const struct mt_tensor *order,
+                              const struct mt_tensor *from, const struct mt_tensor *to)
+{
+    int64_t rows = ranks->rows[layer];
+    return mt_dispatch_forward(
+        ranks->device, &(struct mt_dispatch_forward_args){.x = mt_tensor_rows(from, 0, rows),
+                                                          .slot_of_row = mt_tensor_rows(order, 0, rows),
+                                                          .rows = mt_tensor_rows(to, 0, rows),
+                                                          .slots = 1});
+}
+
+/* Bytes to and from each rank; returns all bytes of our own rows. */
+static size_t count_bytes(struct mt_expert_ranks *ranks, int layer)
+{
+    int size = mt_comm_size(ranks->comm);
+    const int32_t *sent = sent_of(ranks, layer);
+    const int32_t *arrived = arrived_of(ranks, layer);
+    size_t own = 0;
+    for (int r = 0; r < size; r++) {
+        size_t there = 0;
+        size_t here = 0;
+        int end = mt_expert_ranks_first(ranks->experts, r + 1, size);
+        for (int e = mt_expert_ranks_first(ranks->experts, r, size); e < end; e++) there += (size_t)sent[e];
+        for (int e = 0; e < ranks->owned; e++) here += (size_t)arrived[r * ranks->owned + e];
+        ranks->send_bytes[r] = there * ranks->row_bytes;
+        ranks->receive_bytes[r] = here * ranks->row_bytes;
+        own += ranks->send_bytes[r];
+    }
+    return own;
+}
+
+enum mt_status mt_expert_ranks_send(struct mt_expert_ranks *ranks, int layer,
+                                    const struct mt_expert_transfer *transfer)
+{
+    if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
+    struct mt_device *device = ranks->device;
+    bool staged = ranks->own_host != NULL;
+    size_t own_bytes = count_bytes(ranks, layer);
+    size_t arrived_bytes = (size_t)ranks->rows[layer] * ranks->row_bytes;
+    enum mt_status status = mt_device_synchronise(device);
+    if (status == MT_OK && staged)
+        status = mt_device_download(device, ranks->own_host, transfer->own.data, own_bytes);
+    if (status != MT_OK) return status;
+    mt_comm_exchange(ranks->comm, staged ? ranks->own_host : transfer->own.data, ranks->send_bytes,
+                     staged ? ranks->arrived_host : transfer->space.data, ranks->receive_bytes);
+    if (arrived_bytes == 0) return MT_OK; // nobody chose our experts
+    if (staged) status = mt_device_upload(device, transfer->space.data, ranks->arrived_host, arrived_bytes);
+    if (status == MT_OK) status = find_order(ranks, layer, false, &transfer->order);
+    if (status != MT_OK) return status;
+    return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
+}
+
+enum mt_status mt_expert_ranks_return(struct mt_expert_ranks *ranks, int layer,
+                                      const struct mt_expert_transfer *transfer)
+{
+    if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->sorted, &transfer->space);
+    struct mt_device *device = ranks->device;
+    bool staged = ranks->own_host != NULL;
+    size_t own_bytes = count_bytes(ranks, layer);
+    size_t arrived_bytes = (size_t)ranks->rows[layer] * ranks->row_bytes;
+    enum mt_status status = MT_OK;
+    if (arrived_bytes > 0) {
+        status = find_order(ranks, layer, true, &transfer->order);
+        if (status == MT_OK)
+            status = reorder(ranks, layer, &transfer->order, &transfer->sorted, &transfer->space);
+        if (status == MT_OK) status = mt_device_synchronise(device);
+        if (status == MT_OK && staged)
+            status = mt_device_download(device, ranks->arrived_host, transfer->space.data, arrived_bytes);
+        if (status != MT_OK) return status;
+    }
+    mt_comm_exchange(ranks->comm, staged ? ranks->arrived_host : transfer->space.data, ranks->receive_bytes,
+                     staged ? ranks->own_host : transfer->own.data, ranks->send_bytes);
+    if (!staged || own_bytes == 0) return MT_OK;
+    return mt_device_upload(device, transfer->own.data, ranks->own_host, own_bytes);
+}

@@ -1,0 +1,81 @@
+/*
+ * Routed experts spread over ranks: rank r of P owns experts n·r/P … n·(r+1)/P - 1 of every layer. A rank's
+ * rows, sorted by expert, go to the owners of their experts, are computed there together with the other
+ * ranks', and come back to the same places. All calls but create and free are collective.
+ *
+ * Rows that arrive lie by sender; each sender's are sorted by expert. `order` says which of them comes where
+ * when all are sorted by expert, the senders' rows of one expert in the order of ranks.
+ */
+#ifndef MT_MODEL_EXPERT_RANKS_H
+#define MT_MODEL_EXPERT_RANKS_H
+
+#include "comm/comm.h"
+#include "metier/ops.h"
+
+struct mt_expert_ranks {
+    struct mt_device *device; // borrowed
+    struct mt_comm *comm;     // borrowed: the ranks that share the experts
+    int experts;              // n
+    int first, owned;         // ours
+    int layers;               // MoE layers
+    int64_t room;             // rows that can arrive at the most
+    size_t row_bytes;         // d numbers
+    bool planning;            // nothing is sent, and as many rows as can be have arrived
+    // Owned memory, in one block.
+    int32_t *sent;                      // [layers,n]: rows of ours for each expert
+    int32_t *arrived;                   // [layers,P,owned]: rows of each rank for each of our experts
+    int64_t *rows;                      // [layers]: Σ arrived
+    int32_t *offsets;                   // [n+1], or [owned+1]: on the way to or from the device
+    int32_t *order;                     // [room]: likewise
+    int64_t *place;                     // [P·owned]: where each piece begins
+    size_t *send_bytes, *receive_bytes; // [P]
+    char *own_host, *arrived_host;      // rows on the host, where the device's memory is not; else NULL
+    void *block;
+    size_t bytes;
+};
+
+struct mt_expert_ranks_shape {
+    int experts;    // n
+    int layers;     // MoE layers
+    int64_t rows;   // of a rank's own at the most: tokens · k
+    int64_t width;  // d
+    size_t element; // bytes of a number
+    double room;    // rows that may arrive, over a rank's own at the most; 0: all that can
+};
+
+/* Prepares a caller-owned struct; the caller frees. Refuses more ranks than experts, and more than 2^31 rows.
+ */
+enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *comm,
+                                      const struct mt_expert_ranks_shape *shape,
+                                      struct mt_expert_ranks *ranks);
+void mt_expert_ranks_free(struct mt_expert_ranks *ranks); // a zeroed struct is allowed
+
+/* The first expert of a rank of P. */
+int mt_expert_ranks_first(int experts, int rank, int ranks);
+
+/* A layer's choice is made: offsets i32 [n+1] of our rows. Afterwards ranks->rows[layer] is known. */
+enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
+                                     const struct mt_tensor *offsets);
+
+/* own_offsets i32 [owned+1]: where each of our experts' rows begin, of all that arrived. */
+enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
+                                       const struct mt_tensor *own_offsets);
+
+/* What both directions work on: tensors of the layer at hand. `order` i32 [room]; space and sorted [room,d].
+ */
+struct mt_expert_transfer {
+    struct mt_tensor own;    // [R,d]: our rows, sorted by expert
+    struct mt_tensor space;  // rows as they travel
+    struct mt_tensor sorted; // rows by expert, of all ranks
+    struct mt_tensor order;
+};
+
+/* own -> sorted, by way of space. */
+enum mt_status mt_expert_ranks_send(struct mt_expert_ranks *ranks, int layer,
+                                    const struct mt_expert_transfer *transfer);
+
+/* sorted -> own, likewise. */
+enum mt_status mt_expert_ranks_return(struct mt_expert_ranks *ranks, int layer,
+                                      const struct mt_expert_transfer *transfer);
+
+#endif

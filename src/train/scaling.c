@@ -1,0 +1,89 @@
+/* A step's memory, arithmetic, bytes and seconds on many ranks. */
+#include "train/scaling.h"
+
+#include <math.h>
+
+#define FORWARD_BACKWARD   4.0 // operations per weight and token: forward 2, backward through frozen weights 2
+#define ADAPTER_BYTES      16.0 // master, gradient, two moments
+#define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
+#define TRANSFERS          5.0  // of a row: there, back; its gradient there, the row again, its gradient back
+#define STATISTICS_NUMBERS 8.0  // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
+#define HIDDEN             0.5  // of the arithmetic: the last backward, behind which sums of gradients hide
+
+/* What a layout's rows are. */
+struct rows {
+    double own;   // of one rank in one layer
+    double bytes; // of one row
+    double away;  // share of rows whose expert is on another rank
+};
+
+static void find_memory(const struct mt_hf_config *config, const struct mt_layout *layout,
+                        const struct mt_model_count *count, const struct rows *rows,
+                        struct mt_scaling *scaling)
+{
+    struct mt_model_memory memory;
+    double experts = (double)count->total[MT_PART_EXPERTS];
+    double sharing = (double)layout->expert_ranks;
+    mt_model_memory(config, 0, layout->lora_rank, layout->tokens, &memory);
+    double adapters = (double)memory.all_adapters;
+    scaling->weights = (double)layout->weight_bytes * ((double)count->all - experts + experts / sharing);
+    scaling->adapters = adapters * (ADAPTER_BYTES + (layout->ranks > 1 ? SUM_BYTES : 0.0));
+    scaling->activations = (double)memory.activation_bytes;
+    if (layout->expert_ranks > 1) {
+        // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.
+        double room = layout->room > 0.0 ? fmin(layout->room, sharing) : sharing;
+        double inner = (double)config->moe_intermediate_size * (double)layout->row_bytes;
+        scaling->activations += (room - 1.0) * rows->own * 2.0 * inner * (double)count->moe_layers;
+        scaling->activations += 3.0 * room * rows->own * rows->bytes;
+    }
+    scaling->memory = scaling->weights + scaling->adapters + scaling->activations;
+    scaling->gradient_bytes =
+        2.0 * (double)(layout->ranks - 1) / (double)layout->ranks * adapters * sizeof(float);
+}
+
+static double message_time(const struct mt_cluster *cluster, double messages, double bytes)
+{
+    return messages * cluster->latency + bytes / cluster->bandwidth;
+}
+
+void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_cluster *cluster,
+                        const struct mt_layout *layout, struct mt_scaling *scaling)
+{
+    struct mt_model_count count;
+    mt_model_count(config, &count);
+    double sharing = (double)layout->expert_ranks;
+    double others = (double)(layout->ranks - 1);
+    double layers = (double)count.moe_layers;
+    double tokens = (double)layout->tokens;
+    const struct rows rows = {.own = tokens * (double)config->experts_per_token,
+                              .bytes = (double)config->hidden_size * (double)layout->row_bytes,
+                              .away = (sharing - 1.0) / sharing};
+    *scaling = (struct mt_scaling){0};
+    find_memory(config, layout, &count, &rows, scaling);
+    double active = (double)(count.all_active - count.active[MT_PART_EMBEDDING]);
+    double routed = (double)count.active[MT_PART_EXPERTS];
+    scaling->flops = FORWARD_BACKWARD * active * tokens;
+    scaling->compute = scaling->flops / cluster->flops;
+    double routed_time = FORWARD_BACKWARD * routed * tokens / cluster->flops;
+
+    scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
+    scaling->experts = message_time(cluster, TRANSFERS * layers * (sharing - 1.0), scaling->expert_bytes);
+    scaling->statistics_bytes =
+        others * sizeof(double) * layers * STATISTICS_NUMBERS * (double)config->experts;
+    scaling->statistics =
+        message_time(cluster, others > 0.0 ? log2(others + 1.0) : 0.0, scaling->statistics_bytes);
+    double sums = message_time(cluster, 2.0 * others, scaling->gradient_bytes);
+    scaling->gradients = fmax(0.0, sums - HIDDEN * scaling->compute);
+
+    double rest = scaling->gradients + scaling->statistics;
+    double spread = routed_time + scaling->experts; // what waits for the fullest rank
+    double owned = (double)config->experts / sharing;
+    scaling->balanced = scaling->compute + scaling->experts + rest;
+    scaling->hot_rank = scaling->balanced + layout->max_violation * spread;
+    scaling->hot_expert = scaling->balanced + layout->max_violation / owned * spread;
+    if (layout->expert_ranks == 1) { // every rank has every expert: nobody waits
+        scaling->hot_rank = scaling->balanced;
+        scaling->hot_expert = scaling->balanced;
+    }
+    scaling->efficiency = scaling->compute / scaling->balanced;
+}

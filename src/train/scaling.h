@@ -1,0 +1,54 @@
+/*
+ * What a step of LoRA training takes on a cluster, before anybody rents it: memory, arithmetic, bytes on the
+ * wire, and time by the alpha-beta model (a message of b bytes takes latency + b / bandwidth). Formulas with
+ * their reasons: docs/scaling.md.
+ */
+#ifndef MT_TRAIN_SCALING_H
+#define MT_TRAIN_SCALING_H
+
+#include "formats/model_count.h"
+
+struct mt_cluster {
+    double flops;     // a rank sustains, per second
+    double bandwidth; // bytes a second a rank sends
+    double latency;   // seconds a message takes besides
+};
+
+struct mt_layout {
+    int64_t ranks;        // P
+    int64_t expert_ranks; // E: share the routed experts; divides P
+    int64_t tokens;       // of one rank in one step
+    int64_t lora_rank;    // r, on every linear map of the layers
+    int64_t weight_bytes; // of one frozen number
+    int64_t row_bytes;    // of one activation
+    double room;          // rows a rank has room for, over those it sends; 0: for all E ranks' rows
+    double max_violation; // MaxVio of the experts' loads; 0: balanced
+};
+
+struct mt_scaling {
+    // bytes of one rank
+    double weights;     // frozen: everything but routed experts, and its share of these
+    double adapters;    // masters, gradients, two moments, and what sums of gradients need
+    double activations; // with room for every row of all ranks that share the experts
+    double memory;
+    // of one rank in one step
+    double flops;
+    double gradient_bytes;   // sent
+    double expert_bytes;     // sent, balanced
+    double statistics_bytes; // sent
+    // seconds of a step
+    double compute;    // balanced
+    double gradients;  // sums of gradients that backward does not hide
+    double experts;    // rows there and back, balanced
+    double statistics; // of the objective
+    double balanced;   // all of them
+    double hot_expert; // one expert has MaxVio, the others of its rank the mean
+    double hot_rank;   // all experts of a rank have MaxVio
+    double efficiency; // time of one rank's arithmetic over `balanced`
+};
+
+/* A layout whose ranks are not a multiple of expert_ranks is the caller's to refuse. */
+void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_cluster *cluster,
+                        const struct mt_layout *layout, struct mt_scaling *scaling);
+
+#endif

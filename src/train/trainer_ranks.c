@@ -1,0 +1,197 @@
+/* A run on many ranks: who takes which micro-batch, and what is added up when. */
+#include "train/trainer_ranks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <unistd.h>
+
+#define BUCKET_BYTES ((size_t)8 << 20)
+
+/* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
+static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status status)
+{
+    int64_t sharing = trainer->settings->expert_ranks;
+    int ranks = mt_comm_size(trainer->comm);
+    if (sharing == 1) return status;
+    if (ranks % sharing != 0) {
+        return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                       "parallel.experts is %" PRId64 ", which does not divide the %d rank%s of this run",
+                       sharing, ranks, ranks == 1 ? "" : "s");
+    }
+    // Whoever cannot come along says so first.
+    enum mt_status agreed = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    if (agreed != MT_OK) return agreed;
+    return mt_comm_split(trainer->comm, mt_comm_rank(trainer->comm) / (int)sharing, &trainer->expert_comm);
+}
+
+enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
+{
+    enum mt_status status = MT_OK;
+    void *memory = NULL;
+    trainer->comm = trainer->options.comm;
+    if (trainer->comm == NULL) {
+        status = mt_comm_open_alone(trainer->ctx, &trainer->own_comm);
+        trainer->comm = trainer->own_comm;
+    }
+    if (status != MT_OK) return status;
+    size_t ranks = (size_t)mt_comm_size(trainer->comm);
+    status = mt_arena_allocate(&trainer->arena, ranks * sizeof *trainer->losses, &memory);
+    trainer->losses = memory;
+    status = split_experts(trainer, status);
+    if (status != MT_OK) return status;
+    trainer->sent_before = mt_comm_sent_bytes(trainer->comm);
+    trainer->threads = (int)trainer->settings->threads;
+    int neighbours = mt_comm_host_ranks(trainer->comm);
+    if (trainer->threads > 0 || neighbours == 1) return MT_OK;
+    // Ranks of one machine share its processors.
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    trainer->threads = processors > neighbours ? (int)(processors / neighbours) : 1;
+    return MT_OK;
+}
+
+static bool is_alone(const struct mt_trainer *trainer)
+{
+    return mt_comm_size(trainer->comm) == 1;
+}
+
+static bool has_global_terms(const struct mt_trainer *trainer)
+{
+    return trainer->tensors.objective != NULL && trainer->settings->statistics == MT_STATISTICS_GLOBAL;
+}
+
+static enum mt_status sum_numbers(void *self, double *numbers, size_t count)
+{
+    mt_comm_sum_f64(self, numbers, count);
+    return MT_OK;
+}
+
+static enum mt_status layer_done(void *self, int64_t layer)
+{
+    const struct mt_trainer *trainer = self;
+    return trainer->sends ? mt_gradient_sum_layer_done(trainer->gradient_sum, layer) : MT_OK;
+}
+
+enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
+{
+    if (is_alone(trainer)) return MT_OK;
+    enum mt_status status =
+        mt_gradient_sum_create(trainer->comm, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
+    if (status != MT_OK) return status;
+    mt_model_set_layer_hook(trainer->model,
+                            &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
+    if (has_global_terms(trainer)) {
+        mt_objective_set_reduction(
+            trainer->tensors.objective,
+            &(struct mt_objective_reduction){.sum = sum_numbers, .self = trainer->comm});
+    }
+    return MT_OK;
+}
+
+void mt_trainer_close_ranks(struct mt_trainer *trainer)
+{
+    mt_comm_close(trainer->expert_comm);
+    mt_comm_close(trainer->own_comm);
+}
+
+enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
+{
+    char text[256];
+    if (is_alone(trainer)) return MT_OK;
+    (void)snprintf(text, sizeof text,
+                   "%d ranks, experts over %" PRId64 "; rank 0 sent %" PRIu64
+                   " bytes and waited %.3f s for gradients",
+                   mt_comm_size(trainer->comm), trainer->settings->expert_ranks,
+                   mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
+                   mt_gradient_sum_waited(trainer->gradient_sum));
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "ranks", text);
+}
+
+bool mt_trainer_writes(const struct mt_trainer *trainer)
+{
+    return mt_comm_rank(trainer->comm) == 0;
+}
+
+size_t mt_trainer_rounds(const struct mt_trainer *trainer, const struct mt_step *step)
+{
+    size_t ranks = (size_t)mt_comm_size(trainer->comm);
+    return (step->micro_batches + ranks - 1) / ranks;
+}
+
+/* One token of padding: nothing is learned from it, but every layer is run. */
+static void take_nothing(struct mt_batch *batch)
+{
+    static const int32_t zero[1] = {0};
+    static const int32_t offsets[2] = {0, 1};
+    batch->tokens = 1;
+    batch->sequences = 1;
+    batch->ids = zero;
+    batch->labels = zero;
+    batch->mask = zero;
+    batch->offsets = offsets;
+}
+
+struct mt_round mt_trainer_round(const struct mt_trainer *trainer, const struct mt_batches *batches,
+                                 const struct mt_step *step, size_t index, struct mt_batch *batch)
+{
+    size_t ranks = (size_t)mt_comm_size(trainer->comm);
+    size_t rank = (size_t)mt_comm_rank(trainer->comm);
+    struct mt_round round = {.first = index * ranks};
+    round.count = step->micro_batches - round.first;
+    if (round.count > ranks) round.count = ranks;
+    round.last = round.first + round.count == step->micro_batches;
+    round.idle = rank >= round.count;
+    for (size_t i = 0; i < round.count; i++) {
+        struct mt_batch other = {0};
+        mt_batches_micro(batches, round.first + i, &other);
+        round.tokens += other.tokens;
+    }
+    if (round.idle) take_nothing(batch);
+    if (!round.idle) mt_batches_micro(batches, round.first + rank, batch);
+    return round;
+}
+
+bool mt_trainer_takes_part(const struct mt_trainer *trainer, const struct mt_round *round)
+{
+    return !round->idle || has_global_terms(trainer) || trainer->expert_comm != NULL;
+}
+
+enum mt_status mt_trainer_share_losses(struct mt_trainer *trainer, const struct mt_rank_loss *own,
+                                       enum mt_status status)
+{
+    struct mt_rank_loss mine = *own;
+    mine.failed = status == MT_OK ? 0.0 : 1.0;
+    mt_comm_gather(trainer->comm, &mine, sizeof mine, trainer->losses);
+    bool failed = false;
+    bool met = false; // somebody's own loss is no number
+    for (int r = 0; r < mt_comm_size(trainer->comm); r++) {
+        failed = failed || trainer->losses[r].failed != 0.0;
+        met = met || !isfinite(trainer->losses[r].task);
+    }
+    if (!failed) return MT_OK;
+    // Statistics carry it to every rank: the one that met it knows best.
+    bool knows = !met || !isfinite(mine.task);
+    return mt_comm_agree(trainer->comm, trainer->ctx, knows ? status : MT_OK);
+}
+
+enum mt_status mt_trainer_fail_alone(struct mt_trainer *trainer, enum mt_status status)
+{
+    return status == MT_OK ? MT_OK : mt_comm_abort(trainer->comm, trainer->ctx, status, stderr);
+}
+
+void mt_trainer_share_state(struct mt_trainer *trainer, const struct mt_round *round)
+{
+    size_t count = 0;
+    if (is_alone(trainer) || trainer->tensors.objective == NULL || has_global_terms(trainer)) return;
+    double *state = mt_objective_state(trainer->tensors.objective, &count);
+    for (size_t i = 0; round->idle && i < count; i++) state[i] = 0.0;
+    mt_comm_sum_f64(trainer->comm, state, count);
+    for (size_t i = 0; i < count; i++) state[i] /= (double)round->count;
+}
+
+enum mt_status mt_trainer_share_watch(struct mt_trainer *trainer)
+{
+    if (is_alone(trainer)) return MT_OK;
+    const struct mt_objective_reduction reduction = {.sum = sum_numbers, .self = trainer->comm};
+    bool shared = has_global_terms(trainer);
+    return mt_watch_share(trainer->watch, &reduction, shared, mt_comm_rank(trainer->comm) == 0);
+}

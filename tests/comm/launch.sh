@@ -1,0 +1,15 @@
+# Sourced by tests that start ranks: many of them on few processors, as root in a container too.
+if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$1")/metier_mpi.so" ]; then
+    echo "skipped: built without MPI"
+    exit 77
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# MPI keeps what it has allocated until the process ends.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+
+# ranks N COMMAND...: N processes of it, at most a minute, or as METIER_RANKS_LIMIT says.
+ranks() {
+    local count=$1
+    shift
+    timeout -k 5 ${METIER_RANKS_LIMIT:-60} mpirun --oversubscribe --bind-to none -n "$count" "$@"
+}

@@ -1,0 +1,144 @@
+#!/bin/bash
+# metier train on many ranks, from outside: the same result, every way to fail, going on elsewhere.
+# Usage: train.sh METIER RANK_RUNS
+set -u
+metier=$1
+runs=$2
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/comm/launch.sh"
+export METIER_GOLDEN=$here/formats/golden METIER_TEMPLATES=$here/../share/templates METIER_RANKS_LIMIT=200
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "$place"' EXIT
+failed=0
+
+# result OK TEXT...: complains.
+result() {
+    [ "$1" -eq 0 ] && return
+    shift
+    printf 'FAIL %s\n' "$*"
+    failed=1
+}
+
+for mode in "2 same 1" "4 same 2" "4 resume" "4 memory" "4 bytes"; do
+    mkdir "$place/runs"
+    # shellcheck disable=SC2086
+    set -- $mode
+    ranks "$1" "$runs" "$place/runs" "$2" ${3:+"$3"} || result 1 "rank_runs $mode"
+    rm -rf "$place/runs"
+done
+
+mkdir "$place/runs"
+ranks 2 "$runs" "$place/runs" room >"$place/text" 2>&1
+got=$?
+[ $got -ne 0 ] && [ $got -ne 124 ] && grep -q "^metier: rank [01] of 2: .*parallel.room" "$place/text"
+result $? "too little room: exit status $got, $(head -n 3 "$place/text")"
+rm -rf "$place/runs"
+
+"$here/support/train-bench" "$metier" "$place" || exit 1
+config=$place/run.yaml
+weights=adapter/adapter_model.safetensors
+
+# expect STATUS TEXT COUNT ARGUMENTS...: 0 or not; the text is the first line of ours.
+expect() {
+    local status=$1 text=$2 count=$3
+    shift 3
+    ranks "$count" "$metier" "$@" >"$place/text" 2>&1
+    local got=$?
+    [ $got -ne 0 ] && [ $got -ne 124 ] && got=1
+    grep -m 1 '^metier' "$place/text" | grep -qF -- "$text"
+    local bad=$?
+    [ -n "$text" ] || bad=0
+    [ $got -eq "$status" ] || bad=1
+    [ $bad -eq 0 ] || cat "$place/text"
+    result $bad "$count ranks, $*: exit status $got, expected $status and \"$text\""
+}
+
+"$metier" plan "$place/model" --ranks 4 --experts 2 --max-violation 0.5 --table | grep -q "^ *4 *2 "
+result $? "metier plan has no line for 4 ranks"
+
+# A run that nobody disturbs, and its bytes again.
+expect 0 "" 3 train "$config" out="$place/whole" --quiet
+expect 0 "" 3 train "$config" out="$place/again" --quiet
+cmp -s "$place/whole/$weights" "$place/again/$weights"
+result $? "the same ranks gave other bytes"
+[ "$(grep -c '"kind":"step"' "$place/whole/metrics.jsonl")" -eq 7 ]
+result $? "more than one rank wrote the log"
+
+# What is wrong everywhere is told once; what one rank finds out, by that rank.
+expect 1 "lora.rank" 2 train "$config" lora.rnak=3
+[ "$(grep -c '^metier train' "$place/text")" -eq 1 ]
+result $? "more than one rank told what all knew"
+expect 1 "cannot open" 2 train "$place/nothing.yaml"
+timeout 60 mpirun --oversubscribe --bind-to none -n 2 "$metier" train "$config" out="$place/mixed" --quiet : \
+    -n 1 "$metier" train "$place/nothing.yaml" >"$place/text" 2>&1
+got=$?
+[ $got -ne 0 ] && [ $got -ne 124 ] && grep '^metier' "$place/text" | head -n 1 | grep -q "rank 2: .*nothing.yaml"
+result $? "one rank without its configuration: exit status $got, $(head -n 3 "$place/text")"
+
+# A token whose embedding is no number, in one example: one rank meets it, all leave.
+cp -r "$place/model" "$place/poisoned"
+id=$(printf Z | "$metier" tokenize "$place/model" --file - | tail -n 1)
+python3 - "$place/poisoned/model.safetensors" "$id" <<'END'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    header = struct.unpack("<Q", file.read(8))[0]
+    table = json.loads(file.read(header))["model.embed_tokens.weight"]
+    file.seek(8 + header + table["data_offsets"][0] + int(sys.argv[2]) * table["shape"][1] * 4)
+    file.write(struct.pack("<f", float("nan")))
+END
+(cat "$place/data.jsonl"; echo '{"prompt": "Z", "completion": " ok"}') >"$place/poison.jsonl"
+expect 1 "the embedding of a token is not finite" 3 train "$config" model="$place/poisoned" \
+    out="$place/nan" data.path="$place/poison.jsonl" batch.tokens=32 --quiet
+grep -q "^metier train: rank [012]: step" "$place/text"
+result $? "nobody said which rank met what is no number"
+expect 1 "nor the folder of a run" 2 train "$config" out="$place" --quiet
+
+# A rank is killed: the others end within seconds, and the run goes on to the same bytes.
+ranks 3 "$metier" train "$config" out="$place/killed" steps=30 checkpoint.every=2 --quiet >"$place/text" 2>&1 &
+job=$!
+for _ in $(seq 200); do
+    [ -d "$place/killed/checkpoints/step-00000004" ] && break
+    sleep 0.05
+done
+victim=$(pgrep -f "train $config out=$place/killed" | while read -r pid; do
+    grep -qz OMPI_COMM_WORLD_RANK=1 "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+done | head -n 1)
+if [ -n "$victim" ]; then
+    kill -KILL "$victim"
+    began=$(date +%s)
+    wait $job
+    got=$?
+    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le 20 ]
+    result $? "a rank was killed: exit status $got after $(($(date +%s) - began)) s"
+else
+    wait $job # it was faster than we
+fi
+expect 0 "" 3 train "$config" out="$place/killed" checkpoint.every=2 --quiet
+cmp -s "$place/whole/$weights" "$place/killed/$weights"
+result $? "killed and gone on with: other bytes"
+
+# Asked to end: the step at hand is saved, and another number of ranks goes on.
+ranks 2 "$metier" train "$config" out="$place/asked" steps=2000 --quiet >"$place/text" 2>&1 &
+job=$!
+for _ in $(seq 200); do
+    [ -d "$place/asked/checkpoints/step-00000010" ] && break
+    sleep 0.05
+done
+for pid in $(pgrep -f "metier train $config out=$place/asked"); do
+    grep -qz OMPI_COMM_WORLD_RANK= "/proc/$pid/environ" 2>/dev/null && kill -TERM "$pid"
+done
+wait $job
+grep -q "which is saved" "$place/text"
+result $? "asked to end: $(tail -n 3 "$place/text")"
+step=$(ls "$place/asked/checkpoints" | tail -n 1)
+"$metier" train "$config" out="$place/asked" steps=2000 --quiet >"$place/text" 2>&1 &
+job=$!
+for _ in $(seq 200); do
+    [ "$(ls "$place/asked/checkpoints" | tail -n 1)" != "$step" ] && break
+    sleep 0.05
+done
+kill -TERM $job
+wait $job
+grep -q "which is saved" "$place/text"
+result $? "one rank went on from two: $(tail -n 3 "$place/text")"
+exit $failed

@@ -1,0 +1,286 @@
+/*
+ * Whole runs of small models on many ranks, compared with one rank's. Run under mpirun with 2 or 4 ranks, all
+ * in the same folder.
+ *     rank_runs FOLDER same [E]  every method, and every architecture, global and local statistics; experts
+ *                                spread over E ranks
+ *     rank_runs FOLDER every [E] every method with every architecture
+ *     rank_runs FOLDER resume    begun on all ranks, gone on with by half of them, then by one
+ *     rank_runs FOLDER bytes     what a rank sends is what docs/scaling.md says
+ *     rank_runs FOLDER room      more rows than there is room for: the job is ended
+ *     rank_runs FOLDER memory    one rank runs out of memory, here and there: all fail, none hangs
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/failing_allocator.h"
+#include "support/training_bench.h"
+
+// Adam divides by the root of squares: where that is next to nothing, rounding would be blown up.
+#define COMMON "steps=3 optimizer.epsilon=1e-3 optimizer.warmup=0"
+
+struct bench {
+    struct mt_comm *comm;
+    struct workplace place;
+    int faults;
+    double worst; // relative difference seen
+};
+
+static bool first(const struct bench *bench)
+{
+    return mt_comm_rank(bench->comm) == 0;
+}
+
+static void complain(struct bench *bench, const char *what, const char *detail)
+{
+    (void)fprintf(stderr, "FAIL rank %d of %d: %s: %s\n", mt_comm_rank(bench->comm),
+                  mt_comm_size(bench->comm), what, detail);
+    bench->faults++;
+}
+
+/* A run by all ranks of a group, or with NULL by this process alone. */
+static void run_on(struct bench *bench, struct mt_comm *comm, const char *out, const char *words,
+                   uint64_t stop_after)
+{
+    struct training_run run = {.options = {.comm = comm, .stop_after = stop_after}};
+    enum mt_status status = training_run_all(&run, &bench->place, out, words);
+    if (status != MT_OK) complain(bench, words, run.ctx.message);
+    if (run.ctx.live_bytes != 0) complain(bench, words, "memory was not freed");
+}
+
+/* The numbers of an adapter's file, without its header; the caller frees. */
+static float *read_numbers(const struct bench *bench, const char *out, size_t *count)
+{
+    char name[128];
+    char path[256];
+    uint64_t header = 0;
+    (void)snprintf(name, sizeof name, "%s/adapter/adapter_model.safetensors", out);
+    FILE *file = fopen(workplace_path(&bench->place, name, path, sizeof path), "rb");
+    *count = 0;
+    if (file == NULL) return NULL;
+    float *numbers = malloc(1 << 24);
+    if (numbers != NULL && fread(&header, sizeof header, 1, file) == 1 &&
+        fseek(file, (long)(8 + header), SEEK_SET) == 0)
+        *count = fread(numbers, sizeof *numbers, (1 << 24) / sizeof *numbers, file);
+    (void)fclose(file);
+    return numbers;
+}
+
+/* The largest difference of two adapters, relative to the largest number. */
+static double difference(const struct bench *bench, const char *one, const char *other)
+{
+    size_t counts[2];
+    float *a = read_numbers(bench, one, &counts[0]);
+    float *b = read_numbers(bench, other, &counts[1]);
+    double largest = 0.0;
+    double worst = counts[0] == 0 || counts[0] != counts[1] ? (double)INFINITY : 0.0;
+    for (size_t i = 0; i < counts[0] && worst < (double)INFINITY; i++) {
+        largest = fmax(largest, fabs((double)a[i]));
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+    }
+    free(a);
+    free(b);
+    return largest > 0.0 ? worst / largest : (double)INFINITY;
+}
+
+/* One rank with the first settings, all ranks with the second: the same adapter, within a limit. */
+static void compare(struct bench *bench, const char *what, const char *alone, const char *together,
+                    double limit)
+{
+    if (first(bench)) run_on(bench, NULL, "one", alone, 0);
+    mt_comm_barrier(bench->comm);
+    run_on(bench, bench->comm, "all", together, 0);
+    if (first(bench)) {
+        char text[64];
+        double found = difference(bench, "one", "all");
+        (void)snprintf(text, sizeof text, "adapters differ by %g", found);
+        if (!(found <= limit)) complain(bench, what, text);
+        bench->worst = fmax(bench->worst, found);
+        training_bench_remove(&bench->place, "one");
+        training_bench_remove(&bench->place, "all");
+    }
+    mt_comm_barrier(bench->comm);
+}
+
+/* Rank 0 makes what all train. */
+static void make(struct bench *bench, enum mt_hf_model model)
+{
+    if (first(bench) && training_bench_make(&bench->place, model) != 0)
+        complain(bench, "the bench", "cannot be made");
+    mt_comm_barrier(bench->comm);
+}
+
+/*
+ * Global statistics: a round of micro-batches on all ranks is what one rank makes of all tokens at once.
+ * Local ones: micro-batches are what they are with one rank, noise included; scales are means over ranks, and
+ * off.
+ */
+static void compare_method(struct bench *bench, enum mt_hf_model model, const struct mt_method *method,
+                           int sharing, bool every)
+{
+    char what[128];
+    char alone[512];
+    char together[640];
+    int ranks = mt_comm_size(bench->comm);
+    const char *name = mt_hf_model_name(model);
+    if (model == MT_HF_PHIMOE && method->config.bias_rule != MT_BIAS_NONE) return; // refused for its router
+    // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
+    (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
+    (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
+                   method->name, 2 * ranks, 48 * ranks);
+    (void)snprintf(together, sizeof together,
+                   COMMON " method=%s noise=false batch.examples=%d batch.tokens=48 parallel.experts=%d "
+                          "recompute=%s",
+                   method->name, 2 * ranks, sharing, model % 2 == 0 ? "full" : "moe");
+    // Groups in expert order are made of the tokens at hand.
+    bool groups =
+        method->config.coefficient[MT_TERM_O] > 0.0 && method->config.grouping == MT_GROUPING_EXPERT_CONCAT;
+    if (!groups) compare(bench, what, alone, together, 1e-5);
+    static const char *const with_noise[] = {"metier", "loss-free", "gshard", "simbal"};
+    bool local = every;
+    for (size_t i = 0; i < sizeof with_noise / sizeof with_noise[0]; i++)
+        local = local || strcmp(method->name, with_noise[i]) == 0;
+    if (!local) return;
+    // Five micro-batches: some ranks are idle at the end of a step. Dropout is drawn by a row's place among
+    // those that meet an expert, which is another where other ranks' rows are among them.
+    (void)snprintf(what, sizeof what, "%s, %s, local, experts over %d", name, method->name, sharing);
+    (void)snprintf(alone, sizeof alone,
+                   COMMON " method=%s parallel.statistics=local objective.scale=none batch.examples=5 "
+                          "batch.tokens=24%s",
+                   method->name, sharing > 1 ? " lora.dropout=0" : "");
+    (void)snprintf(together, sizeof together, "%s parallel.experts=%d", alone, sharing);
+    compare(bench, what, alone, together, 1e-5);
+}
+
+/* `every`: all methods with all architectures, global and local; else all with one, and one with all. */
+static void same(struct bench *bench, bool every, int sharing)
+{
+    for (int model = MT_HF_DEEPSEEK; model <= MT_HF_QWEN3_MOE; model++) {
+        make(bench, (enum mt_hf_model)model);
+        for (int i = 0; mt_method_listed(i) != NULL; i++) {
+            const struct mt_method *method = mt_method_listed(i);
+            if (every || model == MT_HF_DEEPSEEK_V3 || strcmp(method->name, "metier") == 0)
+                compare_method(bench, (enum mt_hf_model)model, method, sharing, every);
+        }
+    }
+}
+
+/* Begun on all ranks, interrupted, gone on with by the first half, then by the first alone. */
+static void resume(struct bench *bench)
+{
+    static const char words[] = COMMON " method=metier parallel.statistics=local objective.scale=none "
+                                       "batch.tokens=24 evaluation.split=0.2 evaluation.every=2";
+    struct mt_comm *half = NULL;
+    int rank = mt_comm_rank(bench->comm);
+    make(bench, MT_HF_DEEPSEEK_V3);
+    bool in_half = rank < (mt_comm_size(bench->comm) + 1) / 2;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    if (mt_comm_split(bench->comm, in_half ? 0 : 1, &half) != MT_OK) complain(bench, "split", ctx.message);
+    run_on(bench, bench->comm, "parts", words, 1);
+    mt_comm_barrier(bench->comm);
+    if (in_half) run_on(bench, half, "parts", words, 2);
+    mt_comm_barrier(bench->comm);
+    if (first(bench)) {
+        run_on(bench, NULL, "parts", words, 0);
+        run_on(bench, NULL, "whole", words, 0);
+        bench->worst = difference(bench, "whole", "parts");
+        char text[64];
+        (void)snprintf(text, sizeof text, "adapters differ by %g", bench->worst);
+        if (!(bench->worst <= 1e-5)) complain(bench, "resumed on fewer ranks", text);
+    }
+    mt_comm_barrier(bench->comm);
+    mt_comm_close(half);
+}
+
+/* Allocations until a run that cannot be opened is refused: reading the settings, and little else. */
+static long calls_for_settings(const struct bench *bench)
+{
+    struct failing_allocator counting = {.fail_at = -1};
+    struct mt_allocator allocator = failing_allocator(&counting);
+    struct training_run run = {.allocator = &allocator};
+    (void)training_run_open(&run, &bench->place, "none", COMMON " model=/nowhere");
+    training_run_close(&run);
+    return counting.calls;
+}
+
+/* The last rank's n-th allocation fails while the run is opened: everybody hears of it. */
+static void memory(struct bench *bench)
+{
+    make(bench, MT_HF_MIXTRAL);
+    int last = mt_comm_size(bench->comm) - 1;
+    int64_t failures = 0;
+    long settings = calls_for_settings(bench);
+    for (long n = 0; n < 600; n = n < 20 ? n + 1 : n + n / 3) {
+        struct failing_allocator failing = {.fail_at = settings + n};
+        struct mt_allocator allocator = failing_allocator(&failing);
+        struct training_run run = {.options = {.comm = bench->comm}};
+        if (mt_comm_rank(bench->comm) == last) run.allocator = &allocator;
+        enum mt_status status = training_run_open(&run, &bench->place, "short", COMMON " method=aux");
+        int64_t failed = status != MT_OK;
+        training_run_close(&run);
+        if (run.ctx.live_bytes != 0) complain(bench, "memory", "it was not freed");
+        mt_comm_sum_i64(bench->comm, &failed, 1);
+        if (failed != 0 && failed != last + 1) complain(bench, "memory", "some failed, some did not");
+        if (failed != 0 && status != MT_ERR_MEMORY) complain(bench, "memory", run.ctx.message);
+        failures += failed != 0;
+    }
+    if (failures == 0) complain(bench, "memory", "nothing ever failed");
+}
+
+/* Bytes a rank sends: 2·(P-1)/P of the gradients a step, and little else where no objective is. */
+static void bytes(struct bench *bench)
+{
+    static const char words[] = COMMON " method=none batch.examples=8 batch.tokens=24";
+    struct training_run run = {.options = {.comm = bench->comm}};
+    uint64_t ranks = (uint64_t)mt_comm_size(bench->comm);
+    make(bench, MT_HF_QWEN3_MOE);
+    enum mt_status status = training_run_open(&run, &bench->place, "bytes", words);
+    if (status == MT_OK) {
+        uint64_t gradients = mt_model_params(mt_trainer_model(run.trainer))->gradients.bytes;
+        status = mt_trainer_run(run.trainer, &run.outcome);
+        uint64_t sent = run.outcome.sent_bytes;
+        uint64_t formula = 3 * 2 * (ranks - 1) * gradients / ranks;
+        uint64_t around = 3 * (ranks - 1) * 4096;
+        char text[128];
+        (void)snprintf(text, sizeof text, "%llu bytes, expected %llu and at most %llu around them",
+                       (unsigned long long)sent, (unsigned long long)formula, (unsigned long long)around);
+        if (sent < formula - formula / 1000 || sent > formula + around) complain(bench, "bytes", text);
+        if (first(bench)) printf("%s\n", text);
+    }
+    if (status != MT_OK) complain(bench, "bytes", run.ctx.message);
+    training_run_close(&run);
+}
+
+/* Room for fewer rows than come: the ranks leave with the key that gives more. The job ends here. */
+static void room(struct bench *bench)
+{
+    make(bench, MT_HF_MIXTRAL);
+    run_on(bench, bench->comm, "room", COMMON " method=none parallel.experts=2 parallel.room=0.5", 0);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench = {0};
+    struct mt_context ctx;
+    if (argc < 3) return 2;
+    mt_context_init(&ctx, NULL);
+    if (mt_comm_open(&ctx, &bench.comm) != MT_OK) {
+        (void)fprintf(stderr, "%s\n", ctx.message);
+        return 1;
+    }
+    (void)snprintf(bench.place.directory, sizeof bench.place.directory, "%s", argv[1]);
+    int sharing = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 1;
+    if (strcmp(argv[2], "same") == 0) same(&bench, false, sharing);
+    if (strcmp(argv[2], "every") == 0) same(&bench, true, sharing);
+    if (strcmp(argv[2], "resume") == 0) resume(&bench);
+    if (strcmp(argv[2], "memory") == 0) memory(&bench);
+    if (strcmp(argv[2], "bytes") == 0) bytes(&bench);
+    if (strcmp(argv[2], "room") == 0) room(&bench);
+    if (first(&bench))
+        printf("%d ranks, %s, experts over %d: worst %g\n", mt_comm_size(bench.comm), argv[2], sharing,
+               bench.worst);
+    mt_comm_close(bench.comm);
+    return bench.faults == 0 ? 0 : 1;
+}

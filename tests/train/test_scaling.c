@@ -1,0 +1,94 @@
+/* What a step on many ranks is predicted to take: identities that hold whatever the constants. */
+#include "train/scaling.h"
+
+#include <string.h>
+
+#include "support/cmocka_all.h"
+#include "support/small_models.h"
+
+static struct mt_hf_config small(struct mt_context *ctx)
+{
+    struct mt_hf_config config;
+    const char *text = small_model_config(MT_HF_DEEPSEEK_V3);
+    mt_context_init(ctx, NULL);
+    assert_int_equal(mt_hf_config_parse(ctx, "config.json", text, strlen(text), &config), MT_OK);
+    return config;
+}
+
+static const struct mt_cluster cluster = {.flops = 1e12, .bandwidth = 1e9, .latency = 1e-6};
+
+static struct mt_scaling predict(const struct mt_hf_config *config, int64_t ranks, int64_t experts,
+                                 double violation)
+{
+    struct mt_scaling scaling;
+    const struct mt_layout layout = {.ranks = ranks,
+                                     .expert_ranks = experts,
+                                     .tokens = 64,
+                                     .lora_rank = 4,
+                                     .weight_bytes = 2,
+                                     .row_bytes = 4,
+                                     .max_violation = violation};
+    mt_scaling_predict(config, &cluster, &layout, &scaling);
+    return scaling;
+}
+
+/* One rank sends nothing and waits for nobody, however its loads lie. */
+static void one_rank_is_arithmetic(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_scaling one = predict(&config, 1, 1, 0.7);
+    assert_true(one.gradient_bytes == 0.0 && one.expert_bytes == 0.0 && one.statistics_bytes == 0.0);
+    assert_true(one.balanced == one.compute && one.hot_rank == one.balanced && one.efficiency == 1.0);
+    mt_hf_config_free(&config);
+}
+
+/* Bytes as the formulas say; weights of experts are shared, nothing else is. */
+static void many_ranks_share(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_model_count count;
+    struct mt_model_memory memory;
+    mt_model_count(&config, &count);
+    mt_model_memory(&config, 0, 4, 64, &memory);
+    struct mt_scaling one = predict(&config, 1, 1, 0.0);
+    struct mt_scaling dp = predict(&config, 4, 1, 0.0);
+    struct mt_scaling ep = predict(&config, 4, 2, 0.0);
+    assert_true(dp.weights == one.weights);
+    assert_true(one.weights - ep.weights == (double)count.total[MT_PART_EXPERTS]); // half of 2 bytes each
+    assert_true(dp.gradient_bytes == 1.5 * 4.0 * (double)memory.all_adapters);
+    assert_true(ep.gradient_bytes == dp.gradient_bytes && dp.expert_bytes == 0.0);
+    double rows = 64.0 * (double)config.experts_per_token;
+    assert_true(ep.expert_bytes ==
+                5.0 * (double)count.moe_layers * rows * (double)config.hidden_size * 4.0 / 2.0);
+    assert_true(ep.balanced > dp.balanced && dp.balanced >= one.balanced);
+    mt_hf_config_free(&config);
+}
+
+/* Imbalance costs nothing where everybody has all experts, and more the more of a rank is hot. */
+static void imbalance_costs(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_scaling dp = predict(&config, 4, 1, 0.5);
+    struct mt_scaling ep = predict(&config, 4, 2, 0.5);
+    struct mt_scaling even = predict(&config, 4, 2, 0.0);
+    assert_true(dp.hot_rank == dp.balanced);
+    assert_true(ep.balanced == even.balanced && even.hot_rank == even.balanced);
+    assert_true(ep.hot_expert > ep.balanced && ep.hot_rank > ep.hot_expert);
+    mt_hf_config_free(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_is_arithmetic),
+        cmocka_unit_test(many_ranks_share),
+        cmocka_unit_test(imbalance_costs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
