@@ -2,6 +2,7 @@
 #include "compare/settings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/cmocka_all.h"
@@ -128,6 +129,27 @@ static enum mt_status read_whole(struct mt_context *ctx, const void *self)
     return status;
 }
 
+static void shipped_configs(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"demo", "grid", "paper"};
+    const char *folder = getenv("METIER_CONFIGS");
+    if (folder == NULL) folder = "share/configs";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        static struct mt_compare_settings settings;
+        struct mt_context ctx;
+        struct mt_arena arena;
+        char path[512];
+        mt_context_init(&ctx, NULL);
+        mt_arena_init(&arena, &ctx, 4096);
+        (void)snprintf(path, sizeof path, "%s/compare-%s.yaml", folder, names[i]);
+        if (mt_compare_settings_read(&ctx, path, NULL, 0, &arena, &settings) != MT_OK)
+            fail_msg("%s", ctx.message);
+        assert_true(settings.methods >= 3 && settings.seeds >= 1);
+        mt_arena_free(&arena);
+    }
+}
+
 static void memory_may_run_out(void **state)
 {
     (void)state;
@@ -140,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_read),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(shipped_configs),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
