@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "eval/answer_math.h"
+#include "eval/livebench.h"
 
 #define MOST_ITEMS 256
 
@@ -187,6 +188,12 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *
     if (sample->choice_count > 0) {
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
         return MT_OK;
+    }
+    if (grader->task->compare == MT_COMPARE_INSTRUCTIONS) {
+        struct mt_text answer = {.text = (const char *)extracted->data, .bytes = extracted->count};
+        if (found) status = mt_livebench_instructions(grader->ctx, &sample->row, answer, &outcome->score);
+        outcome->passed = outcome->score == 1.0 ? 1 : 0;
+        return status;
     }
     struct mt_byte_list one = {.ctx = grader->ctx};
     struct mt_byte_list gold = {.ctx = grader->ctx};

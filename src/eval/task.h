@@ -29,11 +29,12 @@ enum mt_task_kind {
 };
 
 enum mt_task_compare {
-    MT_COMPARE_TEXT,    // normalised texts
-    MT_COMPARE_MATH,    // answer_math.h
-    MT_COMPARE_CODE,    // `program` passes its tests
-    MT_COMPARE_LIST,    // items between commas: the share of edits not needed
-    MT_COMPARE_NUMBERS, // both are numbers, for correlations; nothing is right or wrong
+    MT_COMPARE_TEXT,         // normalised texts
+    MT_COMPARE_MATH,         // answer_math.h
+    MT_COMPARE_CODE,         // `program` passes its tests
+    MT_COMPARE_LIST,         // items between commas: the share of edits not needed
+    MT_COMPARE_NUMBERS,      // both are numbers, for correlations; nothing is right or wrong
+    MT_COMPARE_INSTRUCTIONS, // the row's instructions are followed (livebench.h)
 };
 
 enum mt_task_pick {

@@ -58,7 +58,7 @@ static const struct key_row keys[] = {
     {"extract", EXTRACT, 0, "LIST OF WAYS", "whole",
      "how the answer is found; the first that finds one counts"},
     {"normalize", NORMALIZE, 0, "LIST OF STEPS", "trim", "done to both answers before texts are compared"},
-    {"compare", WORD, AT(compare), "text|math|code|list|numbers", "text", "when an answer is right"},
+    {"compare", WORD, AT(compare), "text|math|code|list|numbers|instructions", "text", "when an answer is right"},
     {"program", TEMPLATE, AT(program), "TEMPLATE", "none",
      "of compare: code; the program that must run through"},
     {"metrics", METRICS, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",

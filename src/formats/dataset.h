@@ -120,6 +120,9 @@ const struct mt_row_field *mt_row_field(const struct mt_row *row, const char *na
 size_t mt_row_items(const struct mt_row *row, const char *name);
 bool mt_row_item(const struct mt_row *row, const char *name, size_t index, const char **text, size_t *bytes);
 
+/* A field of a row of JSON as it is in the file. False: there is none, or the row is of another format. */
+bool mt_row_value(const struct mt_row *row, const char *name, struct mt_json_node *node);
+
 /* Records "FILE:LINE: MESSAGE" as MT_ERR_FORMAT. */
 enum mt_status mt_row_fail(const struct mt_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -272,3 +272,11 @@ bool mt_row_item(const struct mt_row *row, const char *name, size_t index, const
     *bytes = json_string_length(item);
     return true;
 }
+
+bool mt_row_value(const struct mt_row *row, const char *name, struct mt_json_node *node)
+{
+    const json_t *value = json_object_get(row->json.root, name);
+    if (value == NULL) return false;
+    *node = (struct mt_json_node){.ctx = row->ctx, .file = row->file, .key = name, .value = value};
+    return true;
+}

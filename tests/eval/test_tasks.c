@@ -156,7 +156,7 @@ static const struct expectation expected[] = {
     {"glue", 7, 0},
     {"glue_qqp_json", 1, 1000},
     {"glue_mnli_json", 1, 0},
-    {"livebench", 5, 422},
+    {"livebench", 6, 522},
     {"humaneval", 1, 164},
     {"mbpp", 1, 500},
     {"humaneval_continue", 1, 164},
@@ -210,6 +210,8 @@ static void write_answer(const struct mt_task *task, const struct mt_sample *sam
     } else if (sample->choice_count > 0) {
         const struct mt_text *other = &sample->choices[(sample->gold + 1) % (int)sample->choice_count];
         assert_int_equal(mt_byte_list_append(text, other->text, other->bytes), MT_OK);
+    } else if (task->compare == MT_COMPARE_INSTRUCTIONS) {
+        assert_int_equal(mt_byte_list_append_text(text, " "), MT_OK); // almost any text follows some
     } else {
         assert_int_equal(
             mt_byte_list_append_text(text, task->compare == MT_COMPARE_MATH ? "-987654321.25" : "[nothing]"),
@@ -253,7 +255,8 @@ static void check_sample(const struct mt_grader *grader, const struct mt_sample 
     enum mt_status status = judge(grader, sample, &text, &extracted, &outcome);
     if (status != MT_OK) print_message("%s\n", grader->ctx->message);
     assert_int_equal(status, MT_OK);
-    bool right = outcome.score == 1.0;
+    // Of instructions no right answer is known: that every row can be judged is what is seen here.
+    bool right = outcome.score == 1.0 || task->compare == MT_COMPARE_INSTRUCTIONS;
     if (!right) {
         print_message("%s %s: right answer judged %g: '%.*s' extracted '%.*s'\n", task->name, sample->id,
                       outcome.score, (int)(text.count > 200 ? 200 : text.count), (const char *)text.data,

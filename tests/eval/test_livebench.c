@@ -1,0 +1,191 @@
+/*
+ * LiveBench's rules on answers labelled by hand (tests/eval/cases), what rows may get wrong, and every
+ * allocation failing in turn.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/livebench.h"
+#include "eval/livebench_text.h"
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+
+static struct mt_text text_of(const char *text)
+{
+    return (struct mt_text){.text = text, .bytes = strlen(text)};
+}
+
+/* Opens a file of cases; the caller closes. */
+static void open_cases(struct mt_context *ctx, const char *name, struct mt_dataset **cases)
+{
+    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
+    char path[1024];
+    const char *folder = getenv("METIER_EVAL_CASES");
+    assert_non_null(folder);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    enum mt_status status = mt_dataset_open(ctx, path, &options, cases);
+    if (status != MT_OK) print_message("%s\n", ctx->message);
+    assert_int_equal(status, MT_OK);
+}
+
+/* A text of a case. */
+static struct mt_text field(const struct mt_row *row, const char *name)
+{
+    const struct mt_row_field *found = mt_row_field(row, name);
+    assert_non_null(found);
+    return (struct mt_text){.text = found->text, .bytes = found->bytes};
+}
+
+// ------------------------------------------------------------------ instructions
+
+static void test_instruction_cases(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_dataset *cases = NULL;
+    struct mt_row row;
+    int wrong = 0;
+    mt_context_init(&ctx, NULL);
+    mt_row_init(&ctx, &row);
+    open_cases(&ctx, "instructions.jsonl", &cases);
+    assert_true(mt_dataset_rows(cases) >= 120);
+    for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
+        struct mt_json_node instruction;
+        struct mt_json_node values;
+        struct mt_json_node expected;
+        const char *name = NULL;
+        bool wanted = false;
+        bool known = false;
+        bool followed = false;
+        assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
+        assert_true(mt_row_value(&row, "instruction", &instruction));
+        assert_true(mt_row_value(&row, "values", &values));
+        assert_true(mt_row_value(&row, "followed", &expected));
+        assert_int_equal(mt_json_as_string(&instruction, &name), MT_OK);
+        assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
+        assert_int_equal(mt_livebench_follows(&ctx, name, &values, field(&row, "text"), &known, &followed),
+                         MT_OK);
+        assert_true(known);
+        if (followed == wanted) continue;
+        wrong++;
+        print_message("case %d, %s: expected %s\n", (int)i + 1, name, wanted ? "followed" : "not followed");
+    }
+    assert_int_equal(wrong, 0);
+    mt_row_free(&row);
+    mt_dataset_close(cases);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static const char two_instructions[] =
+    "{\"instruction_id_list\": [\"keywords:existence\", \"length_constraints:nth_paragraph_first_word\", "
+    "\"detectable_format:title\", \"combination:two_responses\"], \"kwargs\": [{\"keywords\": [\"sun\"]}, "
+    "{\"num_paragraphs\": 2, \"nth_paragraph\": 1, \"first_word\": \"so\"}, {\"keywords\": null}, {}]}\n";
+
+/* Judges an answer to the only row of a text. */
+static enum mt_status score_row(struct mt_context *ctx, const char *rows, const char *answer, double *score)
+{
+    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
+    struct mt_dataset *dataset = NULL;
+    struct mt_row row;
+    mt_row_init(ctx, &row);
+    enum mt_status status = mt_dataset_open_memory(ctx, "rows.jsonl", rows, strlen(rows), &options, &dataset);
+    if (status == MT_OK) status = mt_dataset_read(dataset, 0, &row);
+    if (status == MT_OK) status = mt_livebench_instructions(ctx, &row, text_of(answer), score);
+    mt_row_free(&row);
+    mt_dataset_close(dataset);
+    return status;
+}
+
+/* The mean of all-or-nothing and of the share. */
+static void test_instruction_score(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    double score = -1.0;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(score_row(&ctx, two_instructions, "So <<a>> sun\n\n****** b", &score), MT_OK);
+    assert_true(score == 1.0);
+    assert_int_equal(score_row(&ctx, two_instructions, "So sun\n\n****** b", &score), MT_OK);
+    assert_true(score == 0.375);
+    assert_int_equal(score_row(&ctx, two_instructions, "The sun", &score), MT_OK);
+    assert_true(score == 0.125);
+    assert_int_equal(score_row(&ctx, two_instructions, " \n", &score), MT_OK);
+    assert_true(score == 0.0);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static void test_broken_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *row;
+        const char *message;
+    } broken[] = {
+        {"{\"a\": 1}\n", "instruction_id_list is missing"},
+        {"{\"instruction_id_list\": [\"startend:quotation\"], \"kwargs\": []}\n", "as long as"},
+        {"{\"instruction_id_list\": [\"startend:quotation\"], \"kwargs\": [1]}\n", "rows.jsonl:1: kwargs: [0]"},
+        {"{\"instruction_id_list\": [7], \"kwargs\": [{}]}\n", "must hold names"},
+        {"{\"instruction_id_list\": [\"language:response_language\"], \"kwargs\": [{}]}\n",
+         "no rule for the instruction 'language:response_language'"},
+        {"{\"instruction_id_list\": [\"length_constraints:number_words\"], \"kwargs\": [{\"num_words\": -1, "
+         "\"relation\": \"at least\"}]}\n",
+         "num_words"},
+        {"{\"instruction_id_list\": [\"length_constraints:number_words\"], \"kwargs\": [{\"num_words\": 1, "
+         "\"relation\": \"about\"}]}\n",
+         "neither"},
+        {"{\"instruction_id_list\": [\"keywords:existence\"], \"kwargs\": [{\"keywords\": [3]}]}\n",
+         "kwargs: [0].keywords[0]"},
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        struct mt_context ctx;
+        double score = 0.0;
+        mt_context_init(&ctx, NULL);
+        assert_int_equal(score_row(&ctx, broken[i].row, "answer", &score), MT_ERR_FORMAT);
+        if (strstr(ctx.message, broken[i].message) == NULL) print_message("%s\n", ctx.message);
+        assert_non_null(strstr(ctx.message, broken[i].message));
+        assert_int_equal(ctx.live_bytes, 0);
+    }
+}
+
+/* Brackets nested deeper than is kept track of are no JSON; as deep as that they are. */
+static void test_deep_json(void **state)
+{
+    (void)state;
+    char deep[1200];
+    memset(deep, '[', 512);
+    memset(deep + 512, ']', 512);
+    assert_true(mt_livebench_is_json((struct mt_text){.text = deep, .bytes = 1024}));
+    memset(deep, '[', 513);
+    memset(deep + 513, ']', 513);
+    assert_false(mt_livebench_is_json((struct mt_text){.text = deep, .bytes = 1026}));
+    assert_false(mt_livebench_is_json((struct mt_text){.text = deep, .bytes = 512}));
+    assert_false(mt_livebench_is_json(text_of("")));
+}
+
+static enum mt_status score_all(struct mt_context *ctx, const void *self)
+{
+    double score = 0.0;
+    return score_row(ctx, self, "So <<a>> sun\n\n****** b", &score);
+}
+
+static void test_every_allocation_failing(void **state)
+{
+    (void)state;
+    struct failing_report report = fail_each_allocation(score_all, two_instructions);
+    if (!report.ok) print_message("allocation %ld: %s\n", report.allocations, report.problem);
+    assert_true(report.ok);
+    assert_true(report.allocations > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_instruction_cases),
+        cmocka_unit_test(test_instruction_score),
+        cmocka_unit_test(test_broken_rows),
+        cmocka_unit_test(test_deep_json),
+        cmocka_unit_test(test_every_allocation_failing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
