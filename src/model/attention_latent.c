@@ -31,7 +31,7 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->kv_saved = mt_norm_plan(saved, pass, MT_NORM_RMS, tokens);
     a->kv = mt_plan_2d(saved, type, tokens, kv_width);
     a->out = mt_plan_2d(saved, type, tokens, out_width);
-    a->lse = mt_plan_2d(saved, type, tokens, desc->heads);
+    a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
     a->q_low = mt_linear_plan_low(saved, pass, &params->q);
     a->q_a_low = mt_linear_plan_low(saved, pass, &params->q_a);
     a->q_b_low = mt_linear_plan_low(saved, pass, &params->q_b);

@@ -4,28 +4,34 @@
 
 #include "ops/cuda/common.cuh"
 
-/* mt_rng_u32: element `index` of a stream. */
-__device__ static inline uint32_t cuda_random_word(uint64_t seed, uint64_t stream, uint64_t index)
+/* mt_rng_words: the four words of elements 4·block … 4·block + 3 of a stream. */
+__device__ static inline uint4 cuda_random_block(uint64_t seed, uint64_t stream, uint64_t block)
 {
-    uint64_t block = index / 4;
-    uint32_t word[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
+    uint4 word = make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream,
+                            (uint32_t)(stream >> 32));
     uint32_t key0 = (uint32_t)seed;
     uint32_t key1 = (uint32_t)(seed >> 32);
+#pragma unroll
     for (int round = 0; round < 10; round++) {
-        uint64_t low = (uint64_t)0xD2511F53u * word[0];
-        uint64_t high = (uint64_t)0xCD9E8D57u * word[2];
-        word[0] = (uint32_t)(high >> 32) ^ word[1] ^ key0;
-        word[1] = (uint32_t)high;
-        word[2] = (uint32_t)(low >> 32) ^ word[3] ^ key1;
-        word[3] = (uint32_t)low;
+        uint64_t low = (uint64_t)0xD2511F53u * word.x;
+        uint64_t high = (uint64_t)0xCD9E8D57u * word.z;
+        word = make_uint4((uint32_t)(high >> 32) ^ word.y ^ key0, (uint32_t)high,
+                          (uint32_t)(low >> 32) ^ word.w ^ key1, (uint32_t)low);
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
+    return word;
+}
+
+/* mt_rng_u32: element `index` of a stream. */
+__device__ static inline uint32_t cuda_random_word(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    uint4 word = cuda_random_block(seed, stream, index / 4);
     switch (index % 4) {
-    case 0: return word[0];
-    case 1: return word[1];
-    case 2: return word[2];
-    default: return word[3];
+    case 0: return word.x;
+    case 1: return word.y;
+    case 2: return word.z;
+    default: return word.w;
     }
 }
 
