@@ -45,7 +45,7 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
     layer->recompute = plan->recompute;
     layer->norm1 = mt_norm_plan(homes.attention, pass, pass->desc->norm, tokens);
     layer->norm2 = mt_norm_plan(homes.attention, pass, pass->desc->norm, tokens);
-    layer->middle = mt_plan_2d(homes.attention, pass->residual, tokens, width);
+    layer->middle = mt_plan_2d(homes.attention, pass->type, tokens, width);
     layer->normed = mt_plan_2d(&regions->work, pass->type, tokens, width);
     if (plan->backward) layer->dnormed = mt_plan_2d(&regions->work, pass->type, tokens, width);
     size_t common = regions->work.bytes; // attention and MLP take turns after this

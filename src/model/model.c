@@ -133,8 +133,8 @@ static enum mt_status make_objective(struct mt_model *model)
                                        .segments = (int)model->options.sequences,
                                        .width = model->desc.width,
                                        .router = model->desc.router};
-    return mt_objective_create_typed(model->device, &model->method, &shape, exact_type(model->options.activations),
-                                     &model->objective);
+    return mt_objective_create_typed(model->device, &model->method, &shape,
+                                     exact_type(model->options.activations), &model->objective);
 }
 
 /* A method that balances by bias gives one to every router that has none, zeros at first. */
@@ -206,7 +206,6 @@ static enum mt_status make_transformer(struct mt_model *model)
     t->pass.desc = &model->desc;
     t->pass.type = model->options.activations;
     t->pass.exact = exact_type(model->options.activations);
-    t->pass.residual = t->pass.exact;
     t->pass.seed = model->options.selection.seed;
     t->pass.method = model->objective != NULL ? &model->method : NULL;
     return make_tables(model);

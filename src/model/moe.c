@@ -87,8 +87,11 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     moe->gate_low = mt_expert_linear_plan_low(planners->saved, pass, &params->gate, rows);
     moe->up_low = mt_expert_linear_plan_low(planners->saved, pass, &params->up, rows);
     moe->down_low = mt_expert_linear_plan_low(planners->saved, pass, &params->down, rows);
-    moe->rows = mt_plan_2d(planners->work, pass->type, rows, desc->width);
-    moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
+    // One is done with before the other is made, forward as well as backward.
+    int64_t wider = desc->width > desc->expert_width ? desc->width : desc->expert_width;
+    struct mt_tensor turns = mt_plan_1d(planners->work, pass->type, rows * wider);
+    moe->rows = mt_pass_view(&turns, rows, desc->width);
+    moe->inner = mt_pass_view(&turns, rows, desc->expert_width);
     if (mt_moe_router_shakes(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))

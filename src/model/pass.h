@@ -20,7 +20,6 @@ struct mt_pass {
     struct mt_device *device;         // borrowed
     const struct mt_model_desc *desc; // borrowed
     enum mt_dtype type;               // of activations: f32 or bf16; f64 for finite differences on ref
-    enum mt_dtype residual;           // of the residual stream and its gradient
     enum mt_dtype exact;              // of statistics, scores and losses: f32, or f64 with f64 activations
 
     int64_t tokens;                // T

@@ -100,9 +100,9 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
     for (int64_t i = 0; i <= desc->layers; i++) {
         bool own = i < 2 || mt_transformer_keeps_hidden(t);
         t->hidden[i] =
-            own ? mt_plan_2d(&regions->kept, t->pass.residual, shape->tokens, desc->width) : t->hidden[i - 2];
+            own ? mt_plan_2d(&regions->kept, t->pass.type, shape->tokens, desc->width) : t->hidden[i - 2];
     }
-    if (t->plan.backward) t->dhidden = mt_plan_2d(&regions->kept, t->pass.residual, shape->tokens, desc->width);
+    if (t->plan.backward) t->dhidden = mt_plan_2d(&regions->kept, t->pass.type, shape->tokens, desc->width);
     int moe_layers = 0;
     for (int64_t i = 0; i < desc->layers; i++) {
         struct mt_layer *layer = &t->layer[i];

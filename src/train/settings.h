@@ -85,12 +85,12 @@ struct mt_train_settings {
     int64_t measure_every; // log.measure_every: steps between gradient norms of each term; 0: never
     bool tensorboard;      // log.tensorboard
 
-    const char *device;          // device
-    int64_t threads;             // threads; 0: as many as the machine has
-    enum mt_recompute recompute; // recompute
+    const char *device;                    // device
+    int64_t threads;                       // threads; 0: as many as the machine has
+    enum mt_recompute recompute;           // recompute
     enum mt_train_activations activations; // activations
-    bool noise;                  // noise; false: dropout, jitter, sampling and drops are off in training too
-    uint64_t seed;               // seed; also objective.seed, unless that is given
+    bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
+    uint64_t seed; // seed; also objective.seed, unless that is given
 };
 
 /*

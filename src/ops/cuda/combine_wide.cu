@@ -171,8 +171,7 @@ bool cuda_combine_is_wide(const struct mt_tensor *row_of_slot, const struct mt_t
            cuda_is_wide(rows) && cuda_is_wide(first) && cuda_is_wide(second);
 }
 
-template <int SLOTS>
-static void launch_forward(cudaStream_t stream, const struct mt_combine_forward_args &a)
+template <int SLOTS> static void launch_forward(cudaStream_t stream, const struct mt_combine_forward_args &a)
 {
     unsigned tokens = (unsigned)a.y.dim[0];
     unsigned threads = wide_row_threads(a.y.dim[1]);

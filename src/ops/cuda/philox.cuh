@@ -7,8 +7,8 @@
 /* mt_rng_words: the four words of elements 4·block … 4·block + 3 of a stream. */
 __device__ static inline uint4 cuda_random_block(uint64_t seed, uint64_t stream, uint64_t block)
 {
-    uint4 word = make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream,
-                            (uint32_t)(stream >> 32));
+    uint4 word =
+        make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32));
     uint32_t key0 = (uint32_t)seed;
     uint32_t key1 = (uint32_t)(seed >> 32);
 #pragma unroll

@@ -74,7 +74,7 @@ enum mt_status mt_cuda_random_multiply(struct mt_device *device, const void *arg
         wide_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, kept, shape);
     } else {
         multiply_kernel<<<cuda_grid(a->x.dim[0], a->x.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a,
-                                                                                                    kept);
+                                                                                                       kept);
     }
     return cuda_launched(device, "random_multiply");
 }

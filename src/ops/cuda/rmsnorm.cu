@@ -1,7 +1,7 @@
 /*
- * rmsnorm, one block per row, which holds a row of up to 8192 aligned elements in registers and reads it once.
- * The weight's gradient is summed by a second pass over fixed slices of rows and a third that adds the slices
- * in order: no float atomics, the same bits every time.
+ * rmsnorm, one block per row, which holds a row of up to 8192 aligned elements in registers and reads it
+ * once. The weight's gradient is summed by a second pass over fixed slices of rows and a third that adds the
+ * slices in order: no float atomics, the same bits every time.
  */
 #include "ops/cuda/wide.cuh"
 

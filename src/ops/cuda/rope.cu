@@ -1,6 +1,6 @@
 /*
- * rope: (a·cos - b·sin, a·sin + b·cos) at the token's position. One thread per pair, or eight pairs of the half
- * layout, four of the interleaved one, where they lie in aligned eights.
+ * rope: (a·cos - b·sin, a·sin + b·cos) at the token's position. One thread per pair, or eight pairs of the
+ * half layout, four of the interleaved one, where they lie in aligned eights.
  */
 #include "ops/cuda/rotate.cuh"
 

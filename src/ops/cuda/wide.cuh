@@ -10,7 +10,8 @@
 
 #define CUDA_WIDE 8 // elements
 
-/* True for f32 and bf16 of any rank whose every row can be read in aligned eights; for absent tensors, too. */
+/* True for f32 and bf16 of any rank whose every row can be read in aligned eights; for absent tensors, too.
+ */
 static inline bool cuda_is_wide(const struct mt_tensor *t)
 {
     if (!mt_tensor_present(t)) return true;
@@ -114,7 +115,8 @@ __device__ static inline void wide_store2(const struct mt_tensor &t, const struc
     wide_store(t.data, t.dtype, place.row * t.stride[0] + place.column, value);
 }
 
-/* Threads of a block that takes one row of `width` elements: an eight each, full warps, at most CUDA_THREADS. */
+/* Threads of a block that takes one row of `width` elements: an eight each, full warps, at most CUDA_THREADS.
+ */
 static inline unsigned wide_row_threads(int64_t width)
 {
     int64_t threads = (width / CUDA_WIDE + 31) / 32 * 32;
@@ -125,8 +127,7 @@ static inline unsigned wide_row_threads(int64_t width)
  * The sums over the block of COUNT floats, in every thread; a fixed tree. `partial` is shared memory, of
  * COUNT · CUDA_WARPS floats. All threads must call it.
  */
-template <int COUNT>
-__device__ static inline void wide_block_sums(float (&value)[COUNT], float *partial)
+template <int COUNT> __device__ static inline void wide_block_sums(float (&value)[COUNT], float *partial)
 {
     int warps = (int)blockDim.x / 32;
     __syncthreads(); // a previous sum may still be read
