@@ -56,22 +56,47 @@ __device__ static inline void add_products(const float (&x)[SLOTS][CUDA_WIDE],
     }
 }
 
+/* The two slots of pair number `pair`. */
+__device__ static inline void slots_of_pair(int slots, int pair, int *first, int *second)
+{
+    int s = 0;
+    while (pair >= slots - s) {
+        pair -= slots - s;
+        s++;
+    }
+    *first = s;
+    *second = s + pair;
+}
+
+/*
+ * The pairs' sums over the block, and into the Gram matrix; `partial` is shared memory for 32 numbers of each
+ * warp. 32 pairs at a time: a warp's lanes then hold one of them each.
+ */
 template <int SLOTS>
 __device__ static inline void store_gram(const struct mt_tensor &gram, int64_t token,
-                                         const float (&dot)[SLOTS * (SLOTS + 1) / 2])
+                                         const float (&dot)[SLOTS * (SLOTS + 1) / 2], float *partial)
 {
-    int pair = 0;
+    constexpr int pairs = SLOTS * (SLOTS + 1) / 2;
 #pragma unroll
-    for (int s = 0; s < SLOTS; s++) {
+    for (int start = 0; start < pairs; start += 32) {
+        float value[32];
 #pragma unroll
-        for (int m = s; m < SLOTS; m++) {
-            // One thread each, so that the stores do not wait for each other.
-            if ((int)threadIdx.x == pair % 32 && m < gram.dim[1]) {
-                cuda_put3(gram, token, s, m, (double)dot[pair]);
-                cuda_put3(gram, token, m, s, (double)dot[pair]);
-            }
-            pair++;
-        }
+        for (int i = 0; i < 32; i++)
+            value[i] = start + i < pairs ? dot[start + i < pairs ? start + i : 0] : 0.0f;
+        float own = wide_warp_sums(value);
+        __syncthreads(); // what was there before has been read
+        partial[threadIdx.x] = own;
+        __syncthreads();
+        int pair = start + (int)threadIdx.x;
+        if (threadIdx.x >= 32 || pair >= pairs) continue;
+        float total = 0.0f;
+        for (int i = (int)threadIdx.x; i < (int)blockDim.x; i += 32) total += partial[i];
+        int s = 0;
+        int m = 0;
+        slots_of_pair(SLOTS, pair, &s, &m);
+        if (m >= gram.dim[1]) continue;
+        cuda_put3(gram, token, s, m, (double)total);
+        cuda_put3(gram, token, m, s, (double)total);
     }
 }
 
@@ -79,7 +104,7 @@ template <int SLOTS, bool GRAM>
 __global__ static void __launch_bounds__(CUDA_THREADS) forward_kernel(struct mt_combine_forward_args a)
 {
     constexpr int pairs = SLOTS * (SLOTS + 1) / 2;
-    __shared__ float partial[GRAM ? pairs * CUDA_WARPS : 1];
+    __shared__ float partial[GRAM ? CUDA_THREADS : 1];
     int64_t token = blockIdx.x;
     int32_t place[SLOTS];
     float weight[SLOTS];
@@ -102,8 +127,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS) forward_kernel(struct mt_
         if (GRAM) add_products<SLOTS>(x, dot);
     }
     if (!GRAM) return;
-    wide_block_sums<pairs>(dot, partial);
-    store_gram<SLOTS>(a.gram, token, dot);
+    store_gram<SLOTS>(a.gram, token, dot, partial);
 }
 
 // ------------------------------------------------------------------ backward

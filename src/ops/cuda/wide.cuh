@@ -146,4 +146,27 @@ template <int COUNT> __device__ static inline void wide_block_sums(float (&value
     }
 }
 
+/* One step of wide_warp_sums: HALF numbers are handed on, and as many added up. */
+template <int HALF> __device__ static inline void wide_hand_on(float (&value)[32], int lane)
+{
+    bool upper = (lane & HALF) != 0;
+#pragma unroll
+    for (int i = 0; i < HALF; i++) {
+        float given = upper ? value[i] : value[i + HALF];
+        float own = upper ? value[i + HALF] : value[i];
+        value[i] = own + __shfl_xor_sync(CUDA_EVERY, given, HALF);
+    }
+    if constexpr (HALF > 1) wide_hand_on<HALF / 2>(value, lane);
+}
+
+/*
+ * The sums over the warp of 32 floats of each lane: lane l gets that of number l. 31 exchanges instead of
+ * 160, in a fixed tree.
+ */
+__device__ static inline float wide_warp_sums(float (&value)[32])
+{
+    wide_hand_on<16>(value, cuda_lane());
+    return value[0];
+}
+
 #endif
