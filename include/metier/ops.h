@@ -45,8 +45,8 @@ struct mt_gemm_args {
 };
 
 /*
- * Dropout within another op: an element (row, column) of [R,d] is multiplied as random_multiply would, by 0 or
- * 1/(1 - amount), and no dropped tensor is written. amount 0 drops nothing.
+ * Dropout within another op: an element (row, column) of [R,d] is multiplied as random_multiply would, by 0
+ * or 1/(1 - amount), and no dropped tensor is written. amount 0 drops nothing.
  */
 struct mt_dropout {
     float amount; // in [0, 1)
@@ -56,8 +56,8 @@ struct mt_dropout {
 
 /*
  * Rows sorted by expert: y[r] = alpha · x[r] · op(W_e) + beta · y[r] for offsets[e] <= r < offsets[e+1]. An
- * absent W_e counts as zeros: only beta acts on its rows. With drop_y the product is dropped before beta · y is
- * added.
+ * absent W_e counts as zeros: only beta acts on its rows. With drop_y the product is dropped before beta · y
+ * is added.
  */
 struct mt_grouped_gemm_args {
     struct mt_tensor x;             // [R,K]
@@ -312,6 +312,7 @@ struct mt_random_multiply_args {
     float amount; // in [0, 1)
     uint64_t seed;
     uint64_t stream;
+    bool accumulate; // y += instead of y =; with f32 the product is rounded before it is added
 };
 
 // ------------------------------------------------------------------ router

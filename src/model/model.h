@@ -18,7 +18,7 @@ struct mt_model_options {
     const struct mt_objective_config *objective; // NULL: L_h alone
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
-    enum mt_dtype activations;                   // f32; f64 on ref, for finite differences
+    enum mt_dtype activations; // f32; bf16 halves their memory; f64 on ref, for finite differences
     bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };
 

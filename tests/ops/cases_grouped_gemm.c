@@ -346,16 +346,12 @@ static void add_bf16_rows(struct case_list *list, bool transpose)
     add(list, low);
 }
 
-/* A LoRA pair's first product and its gradients, which are those of the dropped x: finite differences agree. */
+/* A LoRA pair's first product and its gradients, which are those of the dropped x: finite differences agree.
+ */
 static void add_dropped(struct case_list *list)
 {
-    struct grouped_case g = {.rows = 40,
-                             .n = 8,
-                             .k = 35,
-                             .experts = 4,
-                             .load = LOAD_UNEVEN,
-                             .transpose = true,
-                             .drop = 0.25f};
+    struct grouped_case g = {
+        .rows = 40, .n = 8, .k = 35, .experts = 4, .load = LOAD_UNEVEN, .transpose = true, .drop = 0.25f};
     add(list, g);
     g.absent = ABSENT_SOME;
     g.padding = 3;

@@ -82,6 +82,13 @@ int case_grad_out(struct op_case *c, const char *name, int of)
     return case_gradient(c, name, SLOT_GRAD_OUT, of);
 }
 
+void case_retype(struct op_case *c, enum mt_dtype dtype, int count, const int *slots)
+{
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " %s activations", mt_dtype_name(dtype));
+    for (int i = 0; i < count; i++) c->slot[slots[i]].dtype = dtype;
+}
+
 bool slot_written_by_forward(const struct op_slot *slot)
 {
     return slot->role == SLOT_OUTPUT || slot->role == SLOT_UPDATED;

@@ -103,6 +103,9 @@ int case_index(struct op_case *c, const char *name, int rank, const int64_t *dim
 int case_grad_in(struct op_case *c, const char *name, int of);
 int case_grad_out(struct op_case *c, const char *name, int of);
 
+/* Gives some slots another float type, as 16-bit activations are, and says so in the label. */
+void case_retype(struct op_case *c, enum mt_dtype dtype, int count, const int *slots);
+
 /* The tensors of one run of a case, on one device. */
 struct case_tensors {
     struct mt_buffer buffer[CASE_MAX_SLOTS];

@@ -1,7 +1,7 @@
 /*
  * grouped_gemm and its weight gradient: every expert's product is cut into tiles by its own sizes, and
- * all tiles of all experts are shared out together, so that uneven loads keep every thread busy. What is dropped
- * is written to scratch first: drawing it again for every tile would cost more.
+ * all tiles of all experts are shared out together, so that uneven loads keep every thread busy. What is
+ * dropped is written to scratch first: drawing it again for every tile would cost more.
  */
 #include "ops/cpu/gemm_tiles.h"
 
@@ -104,10 +104,9 @@ static enum mt_status forward_dropped(struct mt_device *device, const struct mt_
     struct mt_tensor product = mt_tensor_rows(&plain.y, 0, rows);
     status = draw(device, &product, &g->drop_y, &product);
     if (status != MT_OK) return status;
-    return device->impl[MT_OP_axpby].run(device, &(struct mt_axpby_args){.x = product,
-                                                                         .y = mt_tensor_rows(&g->y, 0, rows),
-                                                                         .alpha = 1.0f,
-                                                                         .beta = g->beta});
+    return device->impl[MT_OP_axpby].run(
+        device, &(struct mt_axpby_args){
+                    .x = product, .y = mt_tensor_rows(&g->y, 0, rows), .alpha = 1.0f, .beta = g->beta});
 }
 
 enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)

@@ -148,6 +148,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->hopper = properties.major == 9 && properties.minor == 0;
     device->memory = MT_MEMORY_DEVICE;
     device->threads = 1;
+    device->activations = bf16 ? MT_BF16 : MT_F32;
     device->buffer_create = buffer_create;
     device->upload = upload;
     device->download = download;

@@ -58,15 +58,16 @@ static enum mt_status drop_into_scratch(struct mt_device *device, const struct m
     return mt_cuda_random_multiply(device, &draw);
 }
 
-/* y = the dropped product + beta · y, row 0 being row d.first of what the stream counts. */
-__global__ static void add_dropped_kernel(struct mt_tensor product, struct mt_tensor y, struct tile_drop d,
+/* y = the dropped product + beta · y, row 0 being row `first` of what the stream counts. */
+__global__ static void add_dropped_kernel(struct mt_tensor product, struct mt_tensor y,
+                                          const __grid_constant__ struct tile_drop d, int64_t first,
                                           float beta)
 {
     int64_t column = cuda_thread();
     if (column >= y.dim[1]) return;
     for (int64_t row = blockIdx.y; row < y.dim[0]; row += gridDim.y) {
-        uint64_t element = (uint64_t)((d.first + row) * d.width + column);
-        float m = stays(d, cuda_random_word(d.seed, d.stream, element)) ? d.kept : 0.0f;
+        uint64_t element = (uint64_t)((first + row) * d.width + column);
+        float m = (stay_four(d, element / 4) >> element % 4 & 1u) != 0 ? d.kept : 0.0f;
         double old = beta == 0.0f ? 0.0 : (double)beta * cuda_get2(y, row, column);
         cuda_put2(y, row, column, (double)m * cuda_get2(product, row, column) + old);
     }
@@ -74,7 +75,8 @@ __global__ static void add_dropped_kernel(struct mt_tensor product, struct mt_te
 
 /* A product whose result is dropped before it is added; `place` holds as many floats. */
 static enum mt_status multiply_and_drop(struct mt_device *device, const struct mt_gemm_args *one,
-                                        struct tile_drop drop, void *place, void *scratch)
+                                        const struct tile_drop &drop, int64_t first, void *place,
+                                        void *scratch)
 {
     struct mt_gemm_args product = *one;
     product.c = mt_tensor_2d(place, MT_F32, one->c.dim[0], one->c.dim[1]);
@@ -82,7 +84,7 @@ static enum mt_status multiply_and_drop(struct mt_device *device, const struct m
     enum mt_status status = cuda_gemm(device, &product, scratch);
     if (status != MT_OK || mt_tensor_count(&one->c) == 0) return status;
     add_dropped_kernel<<<cuda_grid(one->c.dim[0], one->c.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(
-        product.c, one->c, drop, one->beta);
+        product.c, one->c, drop, first, one->beta);
     return cuda_launched(device, "adding a dropped product");
 }
 
@@ -208,11 +210,10 @@ static enum mt_status grouped_one_by_one(struct mt_device *device, const struct 
             int64_t rows = offsets[i + 1] - offsets[i];
             if (rows == 0) continue;
             struct mt_gemm_args one = product_of(&ready, first + i, offsets[i], rows);
-            drop.first = offsets[i];
             if (!mt_tensor_present(&one.b)) {
                 status = cuda_scale(device, &one.c, g->beta);
             } else if (drops(&g->drop_y)) {
-                status = multiply_and_drop(device, &one, drop, place, scratch);
+                status = multiply_and_drop(device, &one, drop, offsets[i], place, scratch);
             } else {
                 status = cuda_gemm(device, &one, scratch);
             }

@@ -70,11 +70,10 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.n = (int64_t)blockIdx.x * N;
     task.n_end = call.columns;
     task.k_end = task.b.data != NULL ? call.inner : 0;
-    task.drop_a = call.drop_x;
-    task.drop_a.first = first;
-    struct tile_drop drop_y = call.drop_y;
-    drop_y.first = first;
-    PRODUCT::run(shared, task, tile_output_at(call.y, first), drop_y);
+    task.drop_a = call.drop_x.amount > 0.0f ? &call.drop_x : NULL;
+    task.drop_line = first;
+    PRODUCT::run(shared, task, tile_output_at(call.y, first),
+                 call.drop_y.amount > 0.0f ? &call.drop_y : NULL);
 }
 
 /* More than 48 KB of shared memory have to be asked for. */
@@ -161,9 +160,9 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.k_end = matrices.offsets[e + 1] - first;
     struct tile_output dweight = call.dweight;
     dweight.data = matrices.data[e];
-    task.drop_b = call.drop_x;
-    task.drop_b.first = first;
-    PRODUCT::run(shared, task, dweight, tile_drop{});
+    task.drop_b = call.drop_x.amount > 0.0f ? &call.drop_x : NULL;
+    task.drop_line = first;
+    PRODUCT::run(shared, task, dweight, NULL);
 }
 
 template <int M, int N, int WARP_M, int WARP_N>

@@ -38,14 +38,14 @@ __device__ static inline struct tile_operand tile_lines(const struct tile_operan
     return later;
 }
 
-/* Dropout of an operand or of the product: element (line, at), counted from the tensor's first, is `at` + line ·
- * width in the stream. */
+/* Dropout of an operand or of the product: element (line, at) of the tensor is `at` + line · width in the
+ * stream. */
 struct tile_drop {
     float amount; // 0: none
     float kept;   // what is left of 1
-    uint64_t seed, stream;
-    int64_t first; // line of the tensor that is line 0 here
+    uint64_t stream;
     int64_t width;
+    struct random_keys keys;
 };
 
 static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const struct mt_tensor *t)
@@ -53,9 +53,9 @@ static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const
     struct tile_drop d = {};
     d.amount = drop->amount;
     d.kept = 1.0f / (1.0f - drop->amount);
-    d.seed = drop->seed;
     d.stream = drop->stream;
     d.width = t->dim[1];
+    d.keys = random_keys_of(drop->seed);
     return d;
 }
 
@@ -64,25 +64,22 @@ __device__ static inline bool stays(const struct tile_drop &d, uint32_t word)
     return cuda_random_unit(word) >= d.amount;
 }
 
-/* Which of eight neighbours stay, a bit each; `at` is a multiple of eight. */
+/* Bit i: whether the i-th of four neighbours stays. */
+__device__ static inline unsigned stay_four(const struct tile_drop &d, uint64_t block)
+{
+    uint4 word = cuda_random_block(d.keys, d.stream, block);
+    return (unsigned)stays(d, word.x) | (unsigned)stays(d, word.y) << 1 | (unsigned)stays(d, word.z) << 2 |
+           (unsigned)stays(d, word.w) << 3;
+}
+
+/* Bit i: whether the i-th of eight neighbours stays; `at` is a multiple of eight. */
 __device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
 {
-    uint64_t element = (uint64_t)((d.first + line) * d.width + at);
-    unsigned bits = 0;
-    if (d.width % 4 == 0) { // two blocks of four words
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            uint4 word = cuda_random_block(d.seed, d.stream, element / 4 + (unsigned)half);
-            unsigned four = (unsigned)stays(d, word.x) | (unsigned)stays(d, word.y) << 1 |
-                            (unsigned)stays(d, word.z) << 2 | (unsigned)stays(d, word.w) << 3;
-            bits |= four << 4 * half;
-        }
-        return bits;
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        bits |= (unsigned)stays(d, cuda_random_word(d.seed, d.stream, element + i)) << i;
-    }
-    return bits;
+    uint64_t element = (uint64_t)(line * d.width + at);
+    unsigned shift = (unsigned)(element % 4); // not 0 only where a row is no multiple of a block
+    unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
+    if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
+    return bits >> shift;
 }
 
 /* Eight bf16 numbers in shared memory, dropped. */
@@ -101,8 +98,8 @@ __device__ static inline void drop_eight(__nv_bfloat16 *numbers, const struct ti
 }
 
 /*
- * A warp's [16, 8·COUNT] sums, whose first element is (row, column), dropped. Each of four lanes that share a row
- * draws for the eight columns of one fragment, and tells the others.
+ * A warp's [16, 8·COUNT] sums, whose first element is (row, column), dropped. Each of four lanes that share a
+ * row draws for the eight columns of one fragment, and tells the others.
  */
 template <int COUNT>
 __device__ static inline void drop_sums(float (&sums)[COUNT][4], const struct tile_drop &d, int64_t row,
@@ -177,9 +174,10 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
     }
 
     /* Drops what this thread has loaded, once it is there. */
-    __device__ static void drop(__nv_bfloat16 *part, const struct tile_drop &d, int64_t outer, int64_t k)
+    __device__ static void drop(__nv_bfloat16 *part, const struct tile_drop &d, int64_t first, int64_t outer,
+                                int64_t k)
     {
-        int64_t line = K_INNER ? outer : k;
+        int64_t line = first + (K_INNER ? outer : k);
         int64_t at = K_INNER ? k : outer;
         for (int piece = (int)threadIdx.x; piece < LINES * (INNER / 8); piece += CUDA_THREADS) {
             int row = piece / (INNER / 8);
@@ -216,15 +214,17 @@ struct tile_product {
         int64_t m, m_end;
         int64_t n, n_end;
         int64_t k_end;
-        struct tile_drop drop_a, drop_b; // of at most one of them
+        const struct tile_drop *drop_a, *drop_b; // of at most one of them; NULL: none
+        int64_t drop_line;                       // of its tensor, which is line 0 here
     };
 
     /* Drops this thread's share of a step that has arrived. */
     __device__ static void drop(__nv_bfloat16 *shared, const task &t, int64_t step)
     {
         __nv_bfloat16 *stage = shared + step % STAGES * STAGE;
-        if (t.drop_a.amount > 0.0f) a_part::drop(stage, t.drop_a, t.m, step * STEPS);
-        if (t.drop_b.amount > 0.0f) b_part::drop(stage + a_part::ELEMENTS, t.drop_b, t.n, step * STEPS);
+        if (t.drop_a != NULL) a_part::drop(stage, *t.drop_a, t.drop_line, t.m, step * STEPS);
+        if (t.drop_b != NULL)
+            b_part::drop(stage + a_part::ELEMENTS, *t.drop_b, t.drop_line, t.n, step * STEPS);
     }
 
     __device__ static void load(__nv_bfloat16 *shared, const task &t, int64_t step)
@@ -263,7 +263,7 @@ struct tile_product {
 
     /* The tile; `shared` has BYTES. */
     __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c,
-                               const struct tile_drop &drop_c)
+                               const struct tile_drop *drop_c)
     {
         int warp = (int)threadIdx.x / 32;
         int warp_m = warp / (N / WARP_N) * WARP_M;
@@ -281,8 +281,8 @@ struct tile_product {
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             if constexpr (COLUMNS % 4 == 0) {
-                if (drop_c.amount > 0.0f)
-                    drop_sums<COLUMNS>(sum[i], drop_c, t.m + warp_m + i * 16, t.n + warp_n);
+                if (drop_c != NULL)
+                    drop_sums<COLUMNS>(sum[i], *drop_c, t.drop_line + t.m + warp_m + i * 16, t.n + warp_n);
             }
             store_sums<COLUMNS>(c, sum[i], t.m + warp_m + i * 16, t.m_end, t.n + warp_n, t.n_end);
         }

@@ -2,8 +2,8 @@
  * grouped_gemm: with e the expert of row r, y_rj = alpha Σ_p x_rp op(W_e)_pj + beta y_rj.
  * An absent W_e leaves beta y_rj.
  * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri x_rj + beta dW_e,ij over the rows r of expert e.
- * A dropped x_rp is x_rp m_rp, m drawn from the element's own random word; so is a dropped y_rj, before beta y_rj
- * is added.
+ * A dropped x_rp is x_rp m_rp, m drawn from the element's own random word; so is a dropped y_rj, before beta
+ * y_rj is added.
  */
 #include "base/rng.h"
 #include "ops/ref/ref.h"
