@@ -9,11 +9,13 @@
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
-/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
+/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16, x not dropped. Scratch has so many
+ * bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
-enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g);
+enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                  void *scratch);
 
-/* grouped_gemm_dw likewise; uniform f32 gradients. */
+/* grouped_gemm_dw likewise; uniform f32 gradients, no scratch. */
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
 
 /* Whether cuda_grouped_hopper can make this product: sm_90, large uniform bf16 weights, aligned operands. x

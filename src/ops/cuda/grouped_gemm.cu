@@ -29,31 +29,36 @@ static int batch_of(int experts, int first)
     return experts - first < AT_ONCE ? experts - first : AT_ONCE;
 }
 
-// ------------------------------------------------------------------ dropout, where tiles do not do it
+// ------------------------------------------------------------------ dropout
 
 static bool drops(const struct mt_dropout *drop)
 {
     return drop->amount > 0.0f;
 }
 
-static size_t dropped_bytes(const struct mt_tensor *t, const struct mt_dropout *drop)
+/* Bytes of t's dropped self, in a type. */
+static size_t dropped_bytes(const struct mt_tensor *t, const struct mt_dropout *drop, enum mt_dtype dtype)
 {
-    return drops(drop) ? cuda_floats(mt_tensor_count(t)) : 0;
+    if (!drops(drop)) return 0;
+    return dtype == MT_F32 ? cuda_floats(mt_tensor_count(t)) : cuda_halves(mt_tensor_count(t));
 }
 
-/* *x becomes its dropped self, f32, at the start of scratch, if it is dropped; *scratch what follows it. */
+/*
+ * *x becomes its dropped self at the start of scratch, if it is dropped, and *scratch what follows it.
+ * Drawing in the tiles' own loads was slower: they wait for the draws, which this overlaps with memory.
+ */
 static enum mt_status drop_into_scratch(struct mt_device *device, const struct mt_dropout *drop,
-                                        struct mt_tensor *x, char **scratch)
+                                        enum mt_dtype dtype, struct mt_tensor *x, char **scratch)
 {
     if (!drops(drop)) return MT_OK;
     struct mt_random_multiply_args draw = {};
     draw.x = *x;
-    draw.y = mt_tensor_2d(*scratch, MT_F32, x->dim[0], x->dim[1]);
+    draw.y = mt_tensor_2d(*scratch, dtype, x->dim[0], x->dim[1]);
     draw.kind = MT_RANDOM_DROPOUT;
     draw.amount = drop->amount;
     draw.seed = drop->seed;
     draw.stream = drop->stream;
-    *scratch += dropped_bytes(x, drop);
+    *scratch += dropped_bytes(x, drop, dtype);
     *x = draw.y;
     return mt_cuda_random_multiply(device, &draw);
 }
@@ -147,9 +152,10 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
-    if (way == TILES) return cuda_grouped_tiles_bytes(g);
+    if (way == TILES) return dropped_bytes(&g->x, &g->drop_x, g->x.dtype) + cuda_grouped_tiles_bytes(g);
     if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
-    return dropped_bytes(&g->x, &g->drop_x) + dropped_bytes(&g->y, &g->drop_y) + each_bytes(device, g);
+    return dropped_bytes(&g->x, &g->drop_x, MT_F32) + dropped_bytes(&g->y, &g->drop_y, MT_F32) +
+           each_bytes(device, g);
 }
 
 /* The products of a batch of experts, in turn on the lanes. */
@@ -199,9 +205,9 @@ static enum mt_status grouped_one_by_one(struct mt_device *device, const struct 
     int32_t offsets[AT_ONCE + 1];
     char *scratch = static_cast<char *>(device->scratch.data);
     struct mt_grouped_gemm_args ready = *g;
-    enum mt_status status = drop_into_scratch(device, &g->drop_x, &ready.x, &scratch);
+    enum mt_status status = drop_into_scratch(device, &g->drop_x, MT_F32, &ready.x, &scratch);
     char *place = scratch; // of a product that is dropped
-    scratch += dropped_bytes(&g->y, &g->drop_y);
+    scratch += dropped_bytes(&g->y, &g->drop_y, MT_F32);
     struct tile_drop drop = tile_drop_of(&g->drop_y, &g->y);
     for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
@@ -226,9 +232,13 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
-    if (way == TILES) return cuda_grouped_tiles(device, g);
     if (way == EACH) return grouped_one_by_one(device, g);
     struct mt_grouped_gemm_args ready = *g;
+    if (way == TILES) {
+        char *scratch = static_cast<char *>(device->scratch.data);
+        enum mt_status dropped = drop_into_scratch(device, &g->drop_x, g->x.dtype, &ready.x, &scratch);
+        return dropped != MT_OK ? dropped : cuda_grouped_tiles(device, &ready, scratch);
+    }
     enum mt_status status = round_rows(device, &ready);
     if (status != MT_OK) return status;
     return way == HOPPER ? cuda_grouped_hopper(device, &ready) : grouped_on_lanes(device, &ready);
@@ -261,7 +271,7 @@ size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const voi
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     struct mt_grouped_gemm_dw_args plain = *g;
     size_t most = 0;
-    if (dw_by_tiles(device, g)) return 0;
+    if (dw_by_tiles(device, g)) return dropped_bytes(&g->x, &g->drop_x, g->x.dtype);
     if (drops(&g->drop_x)) plain.x.dtype = MT_F32;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
@@ -269,17 +279,20 @@ size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const voi
         size_t bytes = cuda_gemm_bytes(device, &one);
         if (bytes > most) most = bytes;
     }
-    return dropped_bytes(&g->x, &g->drop_x) + most;
+    return dropped_bytes(&g->x, &g->drop_x, MT_F32) + most;
 }
 
 enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     int32_t offsets[AT_ONCE + 1];
-    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g);
+    bool tiles = dw_by_tiles(device, g);
     char *scratch = static_cast<char *>(device->scratch.data);
     struct mt_grouped_gemm_dw_args ready = *g;
-    enum mt_status status = drop_into_scratch(device, &g->drop_x, &ready.x, &scratch);
+    enum mt_status status =
+        drop_into_scratch(device, &g->drop_x, tiles ? g->x.dtype : MT_F32, &ready.x, &scratch);
+    if (status != MT_OK) return status;
+    if (tiles) return cuda_grouped_dw_tiles(device, &ready);
     for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);

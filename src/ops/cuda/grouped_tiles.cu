@@ -94,7 +94,7 @@ struct rows_call {
     struct tile_operand weight; // of any expert: all but the address
     struct tile_output y;
     int64_t inner, columns;
-    struct tile_drop drop_x, drop_y;
+    struct tile_drop drop_y;
 };
 
 template <class PRODUCT, int M, int N>
@@ -116,10 +116,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.n = (int64_t)blockIdx.x * N;
     task.n_end = call.columns;
     task.k_end = task.b.data != NULL ? call.inner : 0;
-    task.drop_a = call.drop_x.amount > 0.0f ? &call.drop_x : NULL;
-    task.drop_line = first;
-    PRODUCT::run(shared, task, tile_output_at(call.y, first),
-                 call.drop_y.amount > 0.0f ? &call.drop_y : NULL);
+    PRODUCT::run(shared, task, tile_output_at(call.y, first), call.drop_y.any ? &call.drop_y : NULL, first);
 }
 
 /* More than 48 KB of shared memory have to be asked for. */
@@ -154,7 +151,8 @@ static enum mt_status pick_rows(struct mt_device *device, const struct matrices 
     return launch_rows<WIDE, WIDE, 32, 64, 64, 3, TRANSPOSED>(device, matrices, call, rows);
 }
 
-enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g)
+enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                  void *scratch)
 {
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (mt_tensor_count(&g->y) == 0) return MT_OK;
@@ -164,7 +162,6 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
     call.y = tile_output_of(&g->y, g->alpha, g->beta);
     call.inner = g->x.dim[1];
     call.columns = g->y.dim[1];
-    call.drop_x = tile_drop_of(&g->drop_x, &g->x);
     call.drop_y = tile_drop_of(&g->drop_y, &g->y);
     bool rounds = rounds_weights(g, weight);
     if (rounds) {
@@ -172,7 +169,7 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
         call.weight.aligned = true;
         call.weight.stride = weight->dim[1];
     }
-    __nv_bfloat16 *rounded = static_cast<__nv_bfloat16 *>(device->scratch.data);
+    __nv_bfloat16 *rounded = static_cast<__nv_bfloat16 *>(scratch);
     enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;
@@ -195,7 +192,6 @@ struct gradient_call {
     struct tile_operand x;      // [R,in]
     struct tile_output dweight; // of any expert: all but the address
     int64_t out, in;
-    struct tile_drop drop_x;
 };
 
 template <class PRODUCT, int M, int N>
@@ -217,9 +213,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.k_end = matrices.offsets[e + 1] - first;
     struct tile_output dweight = call.dweight;
     dweight.data = matrices.data[e];
-    task.drop_b = call.drop_x.amount > 0.0f ? &call.drop_x : NULL;
-    task.drop_line = first;
-    PRODUCT::run(shared, task, dweight, NULL);
+    PRODUCT::run(shared, task, dweight, NULL, 0);
 }
 
 template <int M, int N, int WARP_M, int WARP_N>
@@ -247,7 +241,6 @@ enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_g
     call.dweight = tile_output_of(dweight, g->alpha, g->beta);
     call.out = g->dy.dim[1];
     call.in = g->x.dim[1];
-    call.drop_x = tile_drop_of(&g->drop_x, &g->x);
     enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;

@@ -7,6 +7,8 @@
 #ifndef MT_OPS_CUDA_TILES_CUH
 #define MT_OPS_CUDA_TILES_CUH
 
+#include <math.h>
+
 #include "ops/cuda/mma.cuh"
 #include "ops/cuda/philox.cuh"
 
@@ -38,11 +40,11 @@ __device__ static inline struct tile_operand tile_lines(const struct tile_operan
     return later;
 }
 
-/* Dropout of an operand or of the product: element (line, at) of the tensor is `at` + line · width in the
- * stream. */
+/* Dropout of the product: element (row, column) is number row · width + column of the stream. */
 struct tile_drop {
-    float amount; // 0: none
-    float kept;   // what is left of 1
+    bool any;
+    uint32_t below; // words under it drop their element
+    float kept;     // what is left of 1
     uint64_t stream;
     int64_t width;
     struct random_keys keys;
@@ -51,7 +53,10 @@ struct tile_drop {
 static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const struct mt_tensor *t)
 {
     struct tile_drop d = {};
-    d.amount = drop->amount;
+    d.any = drop->amount > 0.0f;
+    // A word's upper 24 bits are a number in [0, 1): below amount where they are below amount · 2^24, which
+    // is exact.
+    d.below = (uint32_t)ceilf(drop->amount * 0x1p24f) << 8;
     d.kept = 1.0f / (1.0f - drop->amount);
     d.stream = drop->stream;
     d.width = t->dim[1];
@@ -59,17 +64,12 @@ static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const
     return d;
 }
 
-__device__ static inline bool stays(const struct tile_drop &d, uint32_t word)
-{
-    return cuda_random_unit(word) >= d.amount;
-}
-
 /* Bit i: whether the i-th of four neighbours stays. */
 __device__ static inline unsigned stay_four(const struct tile_drop &d, uint64_t block)
 {
     uint4 word = cuda_random_block(d.keys, d.stream, block);
-    return (unsigned)stays(d, word.x) | (unsigned)stays(d, word.y) << 1 | (unsigned)stays(d, word.z) << 2 |
-           (unsigned)stays(d, word.w) << 3;
+    return (word.x >= d.below ? 1u : 0u) | (word.y >= d.below ? 2u : 0u) | (word.z >= d.below ? 4u : 0u) |
+           (word.w >= d.below ? 8u : 0u);
 }
 
 /* Bit i: whether the i-th of eight neighbours stays; `at` is a multiple of eight. */
@@ -80,21 +80,6 @@ __device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t 
     unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
     if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
     return bits >> shift;
-}
-
-/* Eight bf16 numbers in shared memory, dropped. */
-__device__ static inline void drop_eight(__nv_bfloat16 *numbers, const struct tile_drop &d, unsigned bits)
-{
-    uint4 *place = reinterpret_cast<uint4 *>(numbers);
-    uint4 now = *place;
-    unsigned pairs[4] = {now.x, now.y, now.z, now.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float low = (bits >> 2 * i & 1u) != 0 ? d.kept * low_bf16(pairs[i]) : 0.0f;
-        float high = (bits >> (2 * i + 1) & 1u) != 0 ? d.kept * high_bf16(pairs[i]) : 0.0f;
-        pairs[i] = pack_bf16(low, high);
-    }
-    *place = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
 /*
@@ -173,19 +158,6 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
         }
     }
 
-    /* Drops what this thread has loaded, once it is there. */
-    __device__ static void drop(__nv_bfloat16 *part, const struct tile_drop &d, int64_t first, int64_t outer,
-                                int64_t k)
-    {
-        int64_t line = first + (K_INNER ? outer : k);
-        int64_t at = K_INNER ? k : outer;
-        for (int piece = (int)threadIdx.x; piece < LINES * (INNER / 8); piece += CUDA_THREADS) {
-            int row = piece / (INNER / 8);
-            int column = piece % (INNER / 8) * 8;
-            drop_eight(part + row * PITCH + column, d, stay_eight(d, line + row, at + column));
-        }
-    }
-
     /* Where the fragment of these outers and steps begins. */
     __device__ static const __nv_bfloat16 *at(const __nv_bfloat16 *part, int outer, int k)
     {
@@ -214,18 +186,7 @@ struct tile_product {
         int64_t m, m_end;
         int64_t n, n_end;
         int64_t k_end;
-        const struct tile_drop *drop_a, *drop_b; // of at most one of them; NULL: none
-        int64_t drop_line;                       // of its tensor, which is line 0 here
     };
-
-    /* Drops this thread's share of a step that has arrived. */
-    __device__ static void drop(__nv_bfloat16 *shared, const task &t, int64_t step)
-    {
-        __nv_bfloat16 *stage = shared + step % STAGES * STAGE;
-        if (t.drop_a != NULL) a_part::drop(stage, *t.drop_a, t.drop_line, t.m, step * STEPS);
-        if (t.drop_b != NULL)
-            b_part::drop(stage + a_part::ELEMENTS, *t.drop_b, t.drop_line, t.n, step * STEPS);
-    }
 
     __device__ static void load(__nv_bfloat16 *shared, const task &t, int64_t step)
     {
@@ -261,9 +222,9 @@ struct tile_product {
         }
     }
 
-    /* The tile; `shared` has BYTES. */
+    /* The tile; `shared` has BYTES. `drop`, if not NULL, counts rows from `drop_row` on. */
     __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c,
-                               const struct tile_drop *drop_c)
+                               const struct tile_drop *drop, int64_t drop_row)
     {
         int warp = (int)threadIdx.x / 32;
         int warp_m = warp / (N / WARP_N) * WARP_M;
@@ -274,7 +235,6 @@ struct tile_product {
         expect_output<M, N>(c, t.m, t.m_end, t.n, t.n_end, (int)threadIdx.x, CUDA_THREADS);
         for (int64_t step = 0; step < steps; step++) {
             copy_wait<STAGES - 2>();
-            drop(shared, t, step);
             __syncthreads(); // everyone's part is there, and the stage before this one is free again
             load(shared, t, step + STAGES - 1);
             multiply(shared + step % STAGES * STAGE, warp_m, warp_n, sum);
@@ -282,8 +242,8 @@ struct tile_product {
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             if constexpr (COLUMNS % 4 == 0) {
-                if (drop_c != NULL)
-                    drop_sums<COLUMNS>(sum[i], *drop_c, t.drop_line + t.m + warp_m + i * 16, t.n + warp_n);
+                if (drop != NULL)
+                    drop_sums<COLUMNS>(sum[i], *drop, drop_row + t.m + warp_m + i * 16, t.n + warp_n);
             }
             store_sums<COLUMNS>(c, sum[i], t.m + warp_m + i * 16, t.m_end, t.n + warp_n, t.n_end);
         }
