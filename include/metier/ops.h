@@ -45,8 +45,19 @@ struct mt_gemm_args {
 };
 
 /*
+ * Dropout within another op: an element (row, column) of [R,d] is multiplied as random_multiply would, by 0
+ * or 1/(1 - amount), and no dropped tensor is written. amount 0 drops nothing.
+ */
+struct mt_dropout {
+    float amount; // in [0, 1)
+    uint64_t seed;
+    uint64_t stream;
+};
+
+/*
  * Rows sorted by expert: y[r] = alpha · x[r] · op(W_e) + beta · y[r] for offsets[e] <= r < offsets[e+1]. An
- * absent W_e counts as zeros: only beta acts on its rows.
+ * absent W_e counts as zeros: only beta acts on its rows. With drop_y the product is dropped before beta · y
+ * is added.
  */
 struct mt_grouped_gemm_args {
     struct mt_tensor x;             // [R,K]
@@ -58,6 +69,8 @@ struct mt_grouped_gemm_args {
     bool transpose_weight;
     float alpha; // 0 is refused
     float beta;
+    struct mt_dropout drop_x; // of x
+    struct mt_dropout drop_y; // of alpha · x · op(W_e)
 };
 
 /*
@@ -72,6 +85,7 @@ struct mt_grouped_gemm_dw_args {
     struct mt_tensor offsets;        // i32 [n+1]
     float alpha;                     // 0 is refused
     float beta;
+    struct mt_dropout drop_x; // of x
 };
 
 // ------------------------------------------------------------------ embedding

@@ -7,7 +7,7 @@
 
 enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
 enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT };
-enum { ALPHA, BETA };
+enum { ALPHA, BETA, DROP_X };
 
 #define MOST_EXPERTS 66
 
@@ -69,6 +69,11 @@ static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
     }
 }
 
+static struct mt_dropout dropout_of(const struct op_case *c, int which)
+{
+    return (struct mt_dropout){.amount = c->real[which], .seed = 7, .stream = 11};
+}
+
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor weight[MOST_EXPERTS];
@@ -81,7 +86,8 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
                                                           .y = t[Y],
                                                           .transpose_weight = c->param[TRANSPOSE_WEIGHT] != 0,
                                                           .alpha = c->real[ALPHA],
-                                                          .beta = c->real[BETA]});
+                                                          .beta = c->real[BETA],
+                                                          .drop_x = dropout_of(c, DROP_X)});
 }
 
 static enum mt_status weight_gradient(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -97,7 +103,8 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
                                                   .experts = (int)c->param[EXPERTS],
                                                   .offsets = t[OFFSETS],
                                                   .alpha = c->real[ALPHA],
-                                                  .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM});
+                                                  .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM,
+                                                  .drop_x = dropout_of(c, DROP_X)});
 }
 
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -113,7 +120,8 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
                                                .y = t[DX],
                                                .transpose_weight = c->param[TRANSPOSE_WEIGHT] == 0,
                                                .alpha = c->real[ALPHA],
-                                               .beta = 1.0f});
+                                               .beta = 1.0f,
+                                               .drop_y = dropout_of(c, DROP_X)});
     return status == MT_OK ? weight_gradient(device, c, t) : status;
 }
 
@@ -128,16 +136,17 @@ struct grouped_case {
     bool overwrite_dweight;
     enum absent absent;
     enum mt_dtype row_type; // of x, y and their gradients
+    float drop;             // of x; dx is then dropped likewise
 };
 
 static struct op_case *add(struct case_list *list, struct grouped_case g)
 {
     if (g.alpha == 0.0f) g.alpha = 1.0f;
     struct op_case *c =
-        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s%s weight %s beta %g%s%s",
+        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s%s weight %s beta %g%s%s%s",
                  g.transpose ? "NT" : "NN", (int)g.rows, (int)g.n, (int)g.k, g.experts, load_names[g.load],
                  g.row_type == MT_BF16 ? " bf16 rows" : "", mt_dtype_name(g.weight_type), (double)g.beta,
-                 g.padding != 0 ? " padded" : "", absent_names[g.absent]);
+                 g.padding != 0 ? " padded" : "", absent_names[g.absent], g.drop > 0.0f ? " dropped" : "");
     int64_t x_dims[] = {g.rows, g.k};
     int64_t y_dims[] = {g.rows, g.n};
     int64_t weight_dims[] = {g.experts, g.transpose ? g.n : g.k, g.transpose ? g.k : g.n};
@@ -149,6 +158,7 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     c->param[ABSENT] = g.absent;
     c->real[ALPHA] = g.alpha;
     c->real[BETA] = g.beta;
+    c->real[DROP_X] = g.drop;
     c->fill = fill;
     c->forward = forward;
     c->backward = backward;
@@ -336,6 +346,31 @@ static void add_bf16_rows(struct case_list *list, bool transpose)
     add(list, low);
 }
 
+/* A LoRA pair's first product and its gradients, which are those of the dropped x: finite differences agree.
+ */
+static void add_dropped(struct case_list *list)
+{
+    struct grouped_case g = {
+        .rows = 40, .n = 8, .k = 35, .experts = 4, .load = LOAD_UNEVEN, .transpose = true, .drop = 0.25f};
+    add(list, g);
+    g.absent = ABSENT_SOME;
+    g.padding = 3;
+    add(list, g);
+    g.absent = ABSENT_NONE;
+    g.padding = 0;
+    g.rows = 300;
+    g.n = 32;
+    g.k = 136;
+    add(list, g);
+    g.row_type = MT_BF16;
+    g.beta = 1.0f;
+    g.rows = 140;
+    add(list, g);
+    g.k = 38; // words that four elements do not share
+    g.n = 70;
+    add(list, g);
+}
+
 /* Gradients are accumulated throughout: what is not wanted must stay as it was. */
 static void add_absent(struct case_list *list, bool transpose)
 {
@@ -369,6 +404,7 @@ void cases_grouped_gemm(struct case_list *list)
     add_absent(list, false);
     add_bf16_rows(list, true);
     add_bf16_rows(list, false);
+    add_dropped(list);
     for (int transpose = 1; transpose >= 0; transpose--) {
         for (int type = 0; type < 2; type++) {
             struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};

@@ -48,10 +48,11 @@ struct rows_call {
     struct tile_operand weight; // of any expert: all but the address
     struct tile_output y;
     int64_t inner, columns;
+    struct tile_drop drop_x, drop_y;
 };
 
 template <class PRODUCT, int M, int N>
-__global__ static void __launch_bounds__(CUDA_THREADS)
+__global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     rows_kernel(const __grid_constant__ struct matrices matrices,
                 const __grid_constant__ struct rows_call call)
 {
@@ -69,7 +70,10 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     task.n = (int64_t)blockIdx.x * N;
     task.n_end = call.columns;
     task.k_end = task.b.data != NULL ? call.inner : 0;
-    PRODUCT::run(shared, task, tile_output_at(call.y, first));
+    task.drop_a = call.drop_x.amount > 0.0f ? &call.drop_x : NULL;
+    task.drop_line = first;
+    PRODUCT::run(shared, task, tile_output_at(call.y, first),
+                 call.drop_y.amount > 0.0f ? &call.drop_y : NULL);
 }
 
 /* More than 48 KB of shared memory have to be asked for. */
@@ -114,6 +118,8 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
     call.y = tile_output_of(&g->y, g->alpha, g->beta);
     call.inner = g->x.dim[1];
     call.columns = g->y.dim[1];
+    call.drop_x = tile_drop_of(&g->drop_x, &g->x);
+    call.drop_y = tile_drop_of(&g->drop_y, &g->y);
     enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;
@@ -132,10 +138,11 @@ struct gradient_call {
     struct tile_operand x;      // [R,in]
     struct tile_output dweight; // of any expert: all but the address
     int64_t out, in;
+    struct tile_drop drop_x;
 };
 
 template <class PRODUCT, int M, int N>
-__global__ static void __launch_bounds__(CUDA_THREADS)
+__global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     gradient_kernel(const __grid_constant__ struct matrices matrices,
                     const __grid_constant__ struct gradient_call call)
 {
@@ -153,7 +160,9 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     task.k_end = matrices.offsets[e + 1] - first;
     struct tile_output dweight = call.dweight;
     dweight.data = matrices.data[e];
-    PRODUCT::run(shared, task, dweight);
+    task.drop_b = call.drop_x.amount > 0.0f ? &call.drop_x : NULL;
+    task.drop_line = first;
+    PRODUCT::run(shared, task, dweight, NULL);
 }
 
 template <int M, int N, int WARP_M, int WARP_N>
@@ -181,6 +190,7 @@ enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_g
     call.dweight = tile_output_of(dweight, g->alpha, g->beta);
     call.out = g->dy.dim[1];
     call.in = g->x.dim[1];
+    call.drop_x = tile_drop_of(&g->drop_x, &g->x);
     enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;

@@ -8,6 +8,7 @@
 #define MT_OPS_CUDA_TILES_CUH
 
 #include "ops/cuda/mma.cuh"
+#include "ops/cuda/philox.cuh"
 
 #define TILE_SHIFT 8 // elements between lines of shared memory beyond their length: banks differ
 
@@ -35,6 +36,90 @@ __device__ static inline struct tile_operand tile_lines(const struct tile_operan
     struct tile_operand later = o;
     later.data = static_cast<const char *>(o.data) + line * o.stride * (o.bf16 ? 2 : 4);
     return later;
+}
+
+/* Dropout of an operand or of the product: element (line, at) of the tensor is `at` + line · width in the
+ * stream. */
+struct tile_drop {
+    float amount; // 0: none
+    float kept;   // what is left of 1
+    uint64_t stream;
+    int64_t width;
+    struct random_keys keys;
+};
+
+static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const struct mt_tensor *t)
+{
+    struct tile_drop d = {};
+    d.amount = drop->amount;
+    d.kept = 1.0f / (1.0f - drop->amount);
+    d.stream = drop->stream;
+    d.width = t->dim[1];
+    d.keys = random_keys_of(drop->seed);
+    return d;
+}
+
+__device__ static inline bool stays(const struct tile_drop &d, uint32_t word)
+{
+    return cuda_random_unit(word) >= d.amount;
+}
+
+/* Bit i: whether the i-th of four neighbours stays. */
+__device__ static inline unsigned stay_four(const struct tile_drop &d, uint64_t block)
+{
+    uint4 word = cuda_random_block(d.keys, d.stream, block);
+    return (unsigned)stays(d, word.x) | (unsigned)stays(d, word.y) << 1 | (unsigned)stays(d, word.z) << 2 |
+           (unsigned)stays(d, word.w) << 3;
+}
+
+/* Bit i: whether the i-th of eight neighbours stays; `at` is a multiple of eight. */
+__device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
+{
+    uint64_t element = (uint64_t)(line * d.width + at);
+    unsigned shift = (unsigned)(element % 4); // not 0 only where a row is no multiple of a block
+    unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
+    if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
+    return bits >> shift;
+}
+
+/* Eight bf16 numbers in shared memory, dropped. */
+__device__ static inline void drop_eight(__nv_bfloat16 *numbers, const struct tile_drop &d, unsigned bits)
+{
+    uint4 *place = reinterpret_cast<uint4 *>(numbers);
+    uint4 now = *place;
+    unsigned pairs[4] = {now.x, now.y, now.z, now.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float low = (bits >> 2 * i & 1u) != 0 ? d.kept * low_bf16(pairs[i]) : 0.0f;
+        float high = (bits >> (2 * i + 1) & 1u) != 0 ? d.kept * high_bf16(pairs[i]) : 0.0f;
+        pairs[i] = pack_bf16(low, high);
+    }
+    *place = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+/*
+ * A warp's [16, 8·COUNT] sums, whose first element is (row, column), dropped. Each of four lanes that share a
+ * row draws for the eight columns of one fragment, and tells the others.
+ */
+template <int COUNT>
+__device__ static inline void drop_sums(float (&sums)[COUNT][4], const struct tile_drop &d, int64_t row,
+                                        int64_t column)
+{
+    static_assert(COUNT % 4 == 0, "fragments are dropped four at a time");
+    int lane = cuda_lane() % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int j = 0; j < COUNT; j += 4) {
+            unsigned own = stay_eight(d, row + cuda_lane() / 4 + 8 * half, column + 8 * (j + lane));
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                unsigned bits = __shfl_sync(CUDA_EVERY, own, i, 4) >> 2 * lane;
+                sums[j + i][2 * half] *= (bits & 1u) != 0 ? d.kept : 0.0f;
+                sums[j + i][2 * half + 1] *= (bits & 2u) != 0 ? d.kept : 0.0f;
+            }
+        }
+    }
 }
 
 /* Eight elements of a line, zeros past the ends; bf16 numbers may still be on their way when it returns. */
@@ -88,6 +173,19 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
         }
     }
 
+    /* Drops what this thread has loaded, once it is there. */
+    __device__ static void drop(__nv_bfloat16 *part, const struct tile_drop &d, int64_t first, int64_t outer,
+                                int64_t k)
+    {
+        int64_t line = first + (K_INNER ? outer : k);
+        int64_t at = K_INNER ? k : outer;
+        for (int piece = (int)threadIdx.x; piece < LINES * (INNER / 8); piece += CUDA_THREADS) {
+            int row = piece / (INNER / 8);
+            int column = piece % (INNER / 8) * 8;
+            drop_eight(part + row * PITCH + column, d, stay_eight(d, line + row, at + column));
+        }
+    }
+
     /* Where the fragment of these outers and steps begins. */
     __device__ static const __nv_bfloat16 *at(const __nv_bfloat16 *part, int outer, int k)
     {
@@ -106,6 +204,7 @@ struct tile_product {
     using b_part = tile_part<N, STEPS, B_INNER>;
     static constexpr int STAGE = a_part::ELEMENTS + b_part::ELEMENTS; // elements
     static constexpr size_t BYTES = (size_t)STAGES * STAGE * sizeof(__nv_bfloat16);
+    static constexpr int RESIDENT = M * N <= 64 * 128 ? 3 : 1; // blocks a multiprocessor should hold
     static constexpr int ROWS = WARP_M / 16;
     static constexpr int COLUMNS = WARP_N / 8;
 
@@ -115,7 +214,18 @@ struct tile_product {
         int64_t m, m_end;
         int64_t n, n_end;
         int64_t k_end;
+        const struct tile_drop *drop_a, *drop_b; // of at most one of them; NULL: none
+        int64_t drop_line;                       // of its tensor, which is line 0 here
     };
+
+    /* Drops this thread's share of a step that has arrived. */
+    __device__ static void drop(__nv_bfloat16 *shared, const task &t, int64_t step)
+    {
+        __nv_bfloat16 *stage = shared + step % STAGES * STAGE;
+        if (t.drop_a != NULL) a_part::drop(stage, *t.drop_a, t.drop_line, t.m, step * STEPS);
+        if (t.drop_b != NULL)
+            b_part::drop(stage + a_part::ELEMENTS, *t.drop_b, t.drop_line, t.n, step * STEPS);
+    }
 
     __device__ static void load(__nv_bfloat16 *shared, const task &t, int64_t step)
     {
@@ -152,7 +262,8 @@ struct tile_product {
     }
 
     /* The tile; `shared` has BYTES. */
-    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c)
+    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c,
+                               const struct tile_drop *drop_c)
     {
         int warp = (int)threadIdx.x / 32;
         int warp_m = warp / (N / WARP_N) * WARP_M;
@@ -162,12 +273,17 @@ struct tile_product {
         for (int64_t step = 0; step < STAGES - 1; step++) load(shared, t, step);
         for (int64_t step = 0; step < steps; step++) {
             copy_wait<STAGES - 2>();
+            drop(shared, t, step);
             __syncthreads(); // everyone's part is there, and the stage before this one is free again
             load(shared, t, step + STAGES - 1);
             multiply(shared + step % STAGES * STAGE, warp_m, warp_n, sum);
         }
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
+            if constexpr (COLUMNS % 4 == 0) {
+                if (drop_c != NULL)
+                    drop_sums<COLUMNS>(sum[i], *drop_c, t.drop_line + t.m + warp_m + i * 16, t.n + warp_n);
+            }
             store_sums<COLUMNS>(c, sum[i], t.m + warp_m + i * 16, t.m_end, t.n + warp_n, t.n_end);
         }
     }
