@@ -21,33 +21,12 @@ struct mt_tensor mt_expert_linear_plan_low(struct mt_planner *planner, const str
     return mt_plan_2d(planner, pass->type, rows, linear->rank);
 }
 
-static bool drops(const struct mt_pass *pass, const struct mt_expert_linear *linear)
+/* The draw of this step: amount 0 when nothing is dropped. */
+static struct mt_dropout dropout_of(const struct mt_pass *pass, const struct mt_expert_linear *linear)
 {
-    return pass->training && linear->dropout > 0.0f;
-}
-
-/* y = (y +, with add) the mask of drop on x. */
-static enum mt_status apply_mask(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                 const struct mt_tensor *x, bool add, const struct mt_tensor *y)
-{
-    return mt_random_multiply(
-        pass->device, &(struct mt_random_multiply_args){.x = *x,
-                                                        .y = *y,
-                                                        .kind = MT_RANDOM_DROPOUT,
-                                                        .amount = linear->dropout,
-                                                        .seed = pass->seed,
-                                                        .stream = mt_pass_stream_now(pass, linear->stream),
-                                                        .accumulate = add});
-}
-
-/* drop(x): x itself, or a draw in the pass's memory. */
-static enum mt_status drop(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                           const struct mt_tensor *x, struct mt_tensor *dropped)
-{
-    *dropped = *x;
-    if (!drops(pass, linear)) return MT_OK;
-    *dropped = mt_pass_view(&pass->drop_work, x->dim[0], x->dim[1]);
-    return apply_mask(pass, linear, x, false, dropped);
+    if (!pass->training) return (struct mt_dropout){0};
+    return (struct mt_dropout){
+        .amount = linear->dropout, .seed = pass->seed, .stream = mt_pass_stream_now(pass, linear->stream)};
 }
 
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -65,10 +44,10 @@ enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct
     if (status != MT_OK || !mt_expert_linear_has_lora(linear)) return status;
     product.weight = linear->a;
     product.y = *low;
-    status = drop(pass, linear, x, &product.x);
-    if (status != MT_OK) return status;
+    product.drop_x = dropout_of(pass, linear);
     status = mt_grouped_gemm(pass->device, &product);
     if (status != MT_OK) return status;
+    product.drop_x = (struct mt_dropout){0};
     product.x = *low;
     product.weight = linear->b;
     product.y = *y;
@@ -77,10 +56,11 @@ enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct
     return mt_grouped_gemm(pass->device, &product);
 }
 
-/* dW_e += alpha · dy_eᵀ x_e for the experts that have one. */
+/* dW_e += alpha · dy_eᵀ drop(x_e) for the experts that have one. */
 static enum mt_status add_products(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                    const struct mt_tensor *offsets, const struct mt_tensor *dy,
-                                   const struct mt_tensor *x, float alpha, const struct mt_tensor *dweight)
+                                   const struct mt_tensor *x, struct mt_dropout drop, float alpha,
+                                   const struct mt_tensor *dweight)
 {
     return mt_grouped_gemm_dw(pass->device, &(struct mt_grouped_gemm_dw_args){.dy = *dy,
                                                                               .x = *x,
@@ -88,7 +68,8 @@ static enum mt_status add_products(const struct mt_pass *pass, const struct mt_e
                                                                               .experts = linear->experts,
                                                                               .offsets = *offsets,
                                                                               .alpha = alpha,
-                                                                              .beta = 1.0f});
+                                                                              .beta = 1.0f,
+                                                                              .drop_x = drop});
 }
 
 /* The pairs' own gradients; leaves dl in `dlow`. */
@@ -106,12 +87,10 @@ static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_
                                                               .alpha = linear->lora_scale,
                                                           });
     if (status != MT_OK || linear->da == NULL) return status;
-    status = add_products(pass, linear, offsets, dy, low, linear->lora_scale, linear->db);
+    status =
+        add_products(pass, linear, offsets, dy, low, (struct mt_dropout){0}, linear->lora_scale, linear->db);
     if (status != MT_OK) return status;
-    struct mt_tensor dropped;
-    status = drop(pass, linear, x, &dropped);
-    if (status != MT_OK) return status;
-    return add_products(pass, linear, offsets, dlow, &dropped, 1.0f, linear->da);
+    return add_products(pass, linear, offsets, dlow, x, dropout_of(pass, linear), 1.0f, linear->da);
 }
 
 /* dx += the mask of drop on dl A_e. */
@@ -119,19 +98,14 @@ static enum mt_status low_to_input(const struct mt_pass *pass, const struct mt_e
                                    const struct mt_tensor *offsets, const struct mt_tensor *dlow,
                                    const struct mt_tensor *dx)
 {
-    struct mt_grouped_gemm_args product = {.x = *dlow,
-                                           .weight = linear->a,
-                                           .experts = linear->experts,
-                                           .offsets = *offsets,
-                                           .y = *dx,
-                                           .alpha = 1.0f,
-                                           .beta = 1.0f};
-    if (!drops(pass, linear)) return mt_grouped_gemm(pass->device, &product);
-    product.y = mt_pass_view(&pass->drop_work, dx->dim[0], dx->dim[1]);
-    product.beta = 0.0f;
-    enum mt_status status = mt_grouped_gemm(pass->device, &product);
-    if (status != MT_OK) return status;
-    return apply_mask(pass, linear, &product.y, true, dx);
+    return mt_grouped_gemm(pass->device, &(struct mt_grouped_gemm_args){.x = *dlow,
+                                                                        .weight = linear->a,
+                                                                        .experts = linear->experts,
+                                                                        .offsets = *offsets,
+                                                                        .y = *dx,
+                                                                        .alpha = 1.0f,
+                                                                        .beta = 1.0f,
+                                                                        .drop_y = dropout_of(pass, linear)});
 }
 
 enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -141,7 +115,7 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
 {
     enum mt_status status = MT_OK;
     if (linear->dweight != NULL) {
-        status = add_products(pass, linear, offsets, dy, x, 1.0f, linear->dweight);
+        status = add_products(pass, linear, offsets, dy, x, (struct mt_dropout){0}, 1.0f, linear->dweight);
         if (status != MT_OK) return status;
     }
     bool lora = mt_expert_linear_has_lora(linear);

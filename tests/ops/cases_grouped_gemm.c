@@ -3,6 +3,8 @@
  * (the other orientation) and grouped_gemm_dw. Loads even, uneven, empty, all on one expert, rows left over
  * after the last expert; some or all experts without a matrix.
  */
+#include <string.h>
+
 #include "ops/case_files.h"
 
 enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
@@ -243,10 +245,15 @@ static void add_device_speed(struct case_list *list)
             c->flops = 2.0 * 98304.0 * (double)n * (double)k;
         }
         // LoRA of rank 32, f32 masters: what is read and written of the rows.
-        struct op_case *down = add_device(list, 32, k, true, 0.0f, MT_F32);
-        down->backward = weight_gradient;
-        down->bytes = 98304.0 * 2.0 * (double)(k + 32);
-        down->backward_bytes = down->bytes;
+        for (int dropped = 0; dropped < 2; dropped++) {
+            struct op_case *down = add_device(list, 32, k, true, 0.0f, MT_F32);
+            down->backward = weight_gradient;
+            down->bytes = 98304.0 * 2.0 * (double)(k + 32);
+            down->backward_bytes = down->bytes;
+            if (dropped == 0) continue;
+            down->real[DROP_X] = 0.1f;
+            (void)strcat(down->label, " dropped");
+        }
         struct op_case *up = add_device(list, n, 32, true, 1.0f, MT_F32);
         up->backward = weight_gradient;
         up->bytes = 98304.0 * 2.0 * (double)(2 * n + 32);
