@@ -147,7 +147,7 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
-    if (way == TILES) return 0;
+    if (way == TILES) return cuda_grouped_tiles_bytes(g);
     if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
     return dropped_bytes(&g->x, &g->drop_x) + dropped_bytes(&g->y, &g->drop_y) + each_bytes(device, g);
 }

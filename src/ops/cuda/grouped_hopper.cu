@@ -105,6 +105,9 @@ __device__ static void make_tile(const struct hopper_call &call, const struct pi
                                  const struct place &place, int group, unsigned *turn)
 {
     float sum[FRAGMENTS][4] = {};
+    int64_t first = place.row + group * 64;
+    expect_output<64, FRAGMENTS * 8>(call.y, first, place.row_end, place.column, call.columns,
+                                     (int)threadIdx.x % GROUP, GROUP);
     for (int step = 0; step < place.steps; step++, ++*turn) {
         unsigned at = *turn % STAGES;
         const __nv_bfloat16 *x = p.stages[at].x + group * 64 * STEPS;
@@ -126,8 +129,8 @@ __device__ static void make_tile(const struct hopper_call &call, const struct pi
     group_wait<0>();
     group_pin(sum);
     if (place.steps > 0) release(p, *turn - 1);
-    int64_t row = place.row + group * 64 + threadIdx.x % GROUP / 32 * 16;
-    store_sums<FRAGMENTS>(call.y, sum, row, place.row_end, place.column, call.columns);
+    store_sums<FRAGMENTS>(call.y, sum, first + threadIdx.x % GROUP / 32 * 16, place.row_end, place.column,
+                          call.columns);
 }
 
 template <bool N_INNER>

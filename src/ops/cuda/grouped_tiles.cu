@@ -41,6 +41,52 @@ const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count)
     return first;
 }
 
+// ------------------------------------------------------------------ weights rounded beforehand
+
+/* Each present matrix, [rows,columns] of f32 with columns a multiple of four, to contiguous bf16. */
+__global__ static void round_matrices_kernel(const __grid_constant__ struct matrices matrices, int64_t stride,
+                                             int64_t rows, int64_t columns, __nv_bfloat16 *to)
+{
+    const float *from = static_cast<const float *>(matrices.data[blockIdx.y]);
+    uint2 *target = reinterpret_cast<uint2 *>(to + blockIdx.y * rows * columns);
+    int64_t quarters = columns / 4;
+    if (from == NULL) return;
+    for (int64_t i = cuda_thread(); i < rows * quarters; i += cuda_thread_count()) {
+        int64_t row = i / quarters;
+        float4 value = reinterpret_cast<const float4 *>(from + row * stride)[i - row * quarters];
+        target[i] = make_uint2(pack_bf16(value.x, value.y), pack_bf16(value.z, value.w));
+    }
+}
+
+/* Whether a product's weights are better rounded once than by every block that reads them: many steps. */
+static bool rounds_weights(const struct mt_grouped_gemm_args *g, const struct mt_tensor *weight)
+{
+    return weight->dtype == MT_F32 && g->x.dim[1] > SHORT && weight->dim[1] % 8 == 0 &&
+           weight->stride[0] % 4 == 0;
+}
+
+size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g)
+{
+    const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
+    if (weight == NULL || !rounds_weights(g, weight)) return 0;
+    return cuda_halves(g->experts * mt_tensor_count(weight));
+}
+
+/* Rounds the weights of `matrices`, which then point to their roundings at `to`. */
+static enum mt_status round_weights(struct mt_device *device, const struct mt_tensor *weight,
+                                    struct matrices *matrices, __nv_bfloat16 *to)
+{
+    int64_t count = mt_tensor_count(weight);
+    if (count == 0) return MT_OK;
+    dim3 grid((unsigned)((count / 4 + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)matrices->experts);
+    round_matrices_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(*matrices, weight->stride[0],
+                                                                          weight->dim[0], weight->dim[1], to);
+    for (int i = 0; i < matrices->experts; i++) {
+        if (matrices->data[i] != NULL) matrices->data[i] = to + i * count;
+    }
+    return cuda_launched(device, "rounding the experts' weights");
+}
+
 // ------------------------------------------------------------------ y = alpha · x · op(W_e) + beta · y
 
 struct rows_call {
@@ -120,11 +166,22 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
     call.columns = g->y.dim[1];
     call.drop_x = tile_drop_of(&g->drop_x, &g->x);
     call.drop_y = tile_drop_of(&g->drop_y, &g->y);
+    bool rounds = rounds_weights(g, weight);
+    if (rounds) {
+        call.weight.bf16 = true;
+        call.weight.aligned = true;
+        call.weight.stride = weight->dim[1];
+    }
+    __nv_bfloat16 *rounded = static_cast<__nv_bfloat16 *>(device->scratch.data);
     enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;
         int count = left < CUDA_EXPERTS_AT_ONCE ? left : CUDA_EXPERTS_AT_ONCE;
         struct matrices matrices = matrices_of(g->weight, first, count, &g->offsets);
+        if (rounds) {
+            status = round_weights(device, weight, &matrices, rounded + first * mt_tensor_count(weight));
+            if (status != MT_OK) return status;
+        }
         status = g->transpose_weight ? pick_rows<true>(device, matrices, call, g->x.dim[0])
                                      : pick_rows<false>(device, matrices, call, g->x.dim[0]);
     }

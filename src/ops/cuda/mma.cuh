@@ -137,6 +137,26 @@ __device__ static inline struct tile_output tile_output_at(const struct tile_out
 }
 
 /*
+ * Asks for what a tile [ROWS,COLUMNS] of the output holds, if it will be read: sums take a while, and memory
+ * can be on its way to the cache. `member` of `members` threads that share the work.
+ */
+template <int ROWS, int COLUMNS>
+__device__ static inline void expect_output(const struct tile_output &c, int64_t row, int64_t row_end,
+                                            int64_t column, int64_t column_end, int member, int members)
+{
+    const int line = c.bf16 ? 64 : 32; // numbers of 128 bytes
+    const int lines = COLUMNS / line;
+    if (c.beta == 0.0f) return;
+    for (int i = member; i < ROWS * lines; i += members) {
+        int64_t r = row + i / lines;
+        int64_t at = column + i % lines * line;
+        if (r >= row_end || at >= column_end) continue;
+        const char *place = static_cast<const char *>(c.data) + (r * c.stride + at) * (c.bf16 ? 2 : 4);
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
+    }
+}
+
+/*
  * Each of four neighbouring lanes gives number j of itself to lane j, and gets that lane's own: a 4×4 matrix
  * transposed. What was a lane's two columns in each of four fragments becomes eight columns of one.
  */

@@ -271,6 +271,7 @@ struct tile_product {
         float sum[ROWS][COLUMNS][4] = {};
         int64_t steps = (t.k_end + STEPS - 1) / STEPS;
         for (int64_t step = 0; step < STAGES - 1; step++) load(shared, t, step);
+        expect_output<M, N>(c, t.m, t.m_end, t.n, t.n_end, (int)threadIdx.x, CUDA_THREADS);
         for (int64_t step = 0; step < steps; step++) {
             copy_wait<STAGES - 2>();
             drop(shared, t, step);
