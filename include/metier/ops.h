@@ -52,6 +52,8 @@ struct mt_dropout {
     float amount; // in [0, 1)
     uint64_t seed;
     uint64_t stream;
+    struct mt_tensor mask; // i32 [R,(d+31)/32], optional: what dropout_mask drew with the same numbers; a
+                           // device may read it instead of drawing
 };
 
 /*
@@ -312,7 +314,20 @@ struct mt_random_multiply_args {
     float amount; // in [0, 1)
     uint64_t seed;
     uint64_t stream;
-    bool accumulate; // y += instead of y =; with f32 the product is rounded before it is added
+    bool accumulate;       // y += instead of y =; with f32 the product is rounded before it is added
+    struct mt_tensor mask; // as mt_dropout.mask, optional, for dropout alone
+};
+
+/*
+ * The draws of dropout as bits: bit column % 32 of mask[row, column / 32] is 1 where random_multiply would
+ * keep element (row, column) of [R,d]; bits of columns past d are 0.
+ */
+struct mt_dropout_mask_args {
+    struct mt_tensor mask; // i32 [R,(d+31)/32], output
+    int64_t width;         // d
+    float amount;          // in [0, 1)
+    uint64_t seed;
+    uint64_t stream;
 };
 
 // ------------------------------------------------------------------ router
@@ -718,6 +733,7 @@ struct mt_slot_drop_args {
     X(clamp_forward)                                                                                         \
     X(clamp_backward)                                                                                        \
     X(random_multiply)                                                                                       \
+    X(dropout_mask)                                                                                          \
     X(router_score_forward)                                                                                  \
     X(router_score_backward)                                                                                 \
     X(topk)                                                                                                  \

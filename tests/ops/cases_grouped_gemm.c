@@ -7,8 +7,8 @@
 
 #include "ops/case_files.h"
 
-enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
-enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT };
+enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT, MASK };
+enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT, MASKED };
 enum { ALPHA, BETA, DROP_X };
 
 #define MOST_EXPERTS 66
@@ -71,15 +71,30 @@ static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
     }
 }
 
-static struct mt_dropout dropout_of(const struct op_case *c, int which)
+/* With a mask, dropped is what it says; forward drew it. */
+static struct mt_dropout dropout_of(const struct op_case *c, const struct mt_tensor *t)
 {
-    return (struct mt_dropout){.amount = c->real[which], .seed = 7, .stream = 11};
+    struct mt_dropout drop = {.amount = c->real[DROP_X], .seed = 7, .stream = 11};
+    if (c->param[MASKED]) drop.mask = t[MASK];
+    return drop;
+}
+
+static enum mt_status draw_mask(struct mt_device *device, const struct op_case *c, const struct mt_tensor *t)
+{
+    struct mt_dropout drop = dropout_of(c, t);
+    return mt_dropout_mask(device, &(struct mt_dropout_mask_args){.mask = drop.mask,
+                                                                  .width = t[X].dim[1],
+                                                                  .amount = drop.amount,
+                                                                  .seed = drop.seed,
+                                                                  .stream = drop.stream});
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor weight[MOST_EXPERTS];
     views_of(c, &t[WEIGHT], weight);
+    enum mt_status status = c->param[MASKED] ? draw_mask(device, c, t) : MT_OK;
+    if (status != MT_OK) return status;
     return mt_grouped_gemm(device,
                            &(struct mt_grouped_gemm_args){.x = t[X],
                                                           .weight = weight,
@@ -89,7 +104,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
                                                           .transpose_weight = c->param[TRANSPOSE_WEIGHT] != 0,
                                                           .alpha = c->real[ALPHA],
                                                           .beta = c->real[BETA],
-                                                          .drop_x = dropout_of(c, DROP_X)});
+                                                          .drop_x = dropout_of(c, t)});
 }
 
 static enum mt_status weight_gradient(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -106,7 +121,7 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
                                                   .offsets = t[OFFSETS],
                                                   .alpha = c->real[ALPHA],
                                                   .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM,
-                                                  .drop_x = dropout_of(c, DROP_X)});
+                                                  .drop_x = dropout_of(c, t)});
 }
 
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -123,7 +138,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
                                                .transpose_weight = c->param[TRANSPOSE_WEIGHT] == 0,
                                                .alpha = c->real[ALPHA],
                                                .beta = 1.0f,
-                                               .drop_y = dropout_of(c, DROP_X)});
+                                               .drop_y = dropout_of(c, t)});
     return status == MT_OK ? weight_gradient(device, c, t) : status;
 }
 
@@ -353,6 +368,17 @@ static void add_bf16_rows(struct case_list *list, bool transpose)
     add(list, low);
 }
 
+/* The same case with the draws made beforehand. */
+static void add_masked(struct case_list *list, struct grouped_case g)
+{
+    struct op_case *c = add(list, g);
+    (void)strcat(c->label, " by mask");
+    c->param[MASKED] = 1;
+    c->no_gradient = true; // it would be the one without
+    case_slot(c, "mask", SLOT_OUTPUT, MT_I32, 2, (int64_t[]){g.rows, (g.k + 31) / 32});
+    c->slot[MASK].row_padding = g.padding;
+}
+
 /* A LoRA pair's first product and its gradients, which are those of the dropped x: finite differences agree.
  */
 static void add_dropped(struct case_list *list)
@@ -373,9 +399,16 @@ static void add_dropped(struct case_list *list)
     g.beta = 1.0f;
     g.rows = 140;
     add(list, g);
+    add_masked(list, g);
     g.k = 38; // words that four elements do not share
     g.n = 70;
     add(list, g);
+    add_masked(list, g);
+    g.rows = 300;
+    g.n = 32;
+    g.k = 256;
+    g.padding = 8;
+    add_masked(list, g);
 }
 
 /* Gradients are accumulated throughout: what is not wanted must stay as it was. */

@@ -101,7 +101,8 @@ __device__ static inline void store_gram(const struct mt_tensor &gram, int64_t t
 }
 
 template <int SLOTS, bool GRAM>
-__global__ static void __launch_bounds__(CUDA_THREADS) forward_kernel(struct mt_combine_forward_args a)
+__global__ static void __launch_bounds__(CUDA_THREADS, SLOTS <= 6 ? 3 : 2)
+    forward_kernel(struct mt_combine_forward_args a)
 {
     constexpr int pairs = SLOTS * (SLOTS + 1) / 2;
     __shared__ float partial[GRAM ? CUDA_THREADS : 1];
