@@ -58,6 +58,7 @@ static enum mt_status drop_into_scratch(struct mt_device *device, const struct m
     draw.amount = drop->amount;
     draw.seed = drop->seed;
     draw.stream = drop->stream;
+    draw.mask = drop->mask;
     *scratch += dropped_bytes(x, drop, dtype);
     *x = draw.y;
     return mt_cuda_random_multiply(device, &draw);

@@ -46,8 +46,10 @@ struct tile_drop {
     uint32_t below; // words under it drop their element
     float kept;     // what is left of 1
     uint64_t stream;
-    int64_t width;
+    int64_t rows, width;
     struct random_keys keys;
+    const unsigned char *mask; // bits drawn beforehand, or NULL
+    int64_t mask_stride;       // bytes of its rows
 };
 
 static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const struct mt_tensor *t)
@@ -59,8 +61,11 @@ static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const
     d.below = (uint32_t)ceilf(drop->amount * 0x1p24f) << 8;
     d.kept = 1.0f / (1.0f - drop->amount);
     d.stream = drop->stream;
+    d.rows = t->dim[0];
     d.width = t->dim[1];
     d.keys = random_keys_of(drop->seed);
+    d.mask = static_cast<const unsigned char *>(drop->mask.data);
+    d.mask_stride = drop->mask.stride[0] * (int64_t)sizeof(int32_t);
     return d;
 }
 
@@ -72,14 +77,21 @@ __device__ static inline unsigned stay_four(const struct tile_drop &d, uint64_t 
            (word.w >= d.below ? 8u : 0u);
 }
 
-/* Bit i: whether the i-th of eight neighbours stays; `at` is a multiple of eight. */
-__device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
+/* Bit i: whether the i-th of eight neighbours stays, by drawing; a call, because its registers are wanted. */
+__device__ static __noinline__ unsigned draw_eight(const struct tile_drop &d, uint64_t element)
 {
-    uint64_t element = (uint64_t)(line * d.width + at);
     unsigned shift = (unsigned)(element % 4); // not 0 only where a row is no multiple of a block
     unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
     if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
     return bits >> shift;
+}
+
+/* The same of columns [at, at + 8); `at` is a multiple of eight. */
+__device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
+{
+    if (d.mask == NULL) return draw_eight(d, (uint64_t)(line * d.width + at));
+    bool there = line < d.rows && at < d.width; // a tile may reach beyond the tensor
+    return there ? d.mask[line * d.mask_stride + at / 8] : 0u;
 }
 
 /*
