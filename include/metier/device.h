@@ -36,9 +36,6 @@ bool mt_device_on_host(const struct mt_device *device);
 /* The type activations are best kept in: what the setting `activations: auto` means. */
 enum mt_dtype mt_device_activations(const struct mt_device *device);
 
-/* True when dropout inside products is cheaper from bits drawn beforehand (mt_dropout.mask). */
-bool mt_device_reads_masks(const struct mt_device *device);
-
 /* The context the device was created with. */
 struct mt_context *mt_device_context(const struct mt_device *device);
 

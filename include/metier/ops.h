@@ -45,21 +45,8 @@ struct mt_gemm_args {
 };
 
 /*
- * Dropout within another op: an element (row, column) of [R,d] is multiplied as random_multiply would, by 0
- * or 1/(1 - amount), and no dropped tensor is written. amount 0 drops nothing.
- */
-struct mt_dropout {
-    float amount; // in [0, 1)
-    uint64_t seed;
-    uint64_t stream;
-    struct mt_tensor mask; // i32 [R,(d+31)/32], optional: what dropout_mask drew with the same numbers; a
-                           // device may read it instead of drawing
-};
-
-/*
  * Rows sorted by expert: y[r] = alpha · x[r] · op(W_e) + beta · y[r] for offsets[e] <= r < offsets[e+1]. An
- * absent W_e counts as zeros: only beta acts on its rows. With drop_y the product is dropped before beta · y
- * is added.
+ * absent W_e counts as zeros: only beta acts on its rows.
  */
 struct mt_grouped_gemm_args {
     struct mt_tensor x;             // [R,K]
@@ -71,8 +58,6 @@ struct mt_grouped_gemm_args {
     bool transpose_weight;
     float alpha; // 0 is refused
     float beta;
-    struct mt_dropout drop_x; // of x
-    struct mt_dropout drop_y; // of alpha · x · op(W_e)
 };
 
 /*
@@ -87,7 +72,6 @@ struct mt_grouped_gemm_dw_args {
     struct mt_tensor offsets;        // i32 [n+1]
     float alpha;                     // 0 is refused
     float beta;
-    struct mt_dropout drop_x; // of x
 };
 
 // ------------------------------------------------------------------ embedding
@@ -314,20 +298,7 @@ struct mt_random_multiply_args {
     float amount; // in [0, 1)
     uint64_t seed;
     uint64_t stream;
-    bool accumulate;       // y += instead of y =; with f32 the product is rounded before it is added
-    struct mt_tensor mask; // as mt_dropout.mask, optional, for dropout alone
-};
-
-/*
- * The draws of dropout as bits: bit column % 32 of mask[row, column / 32] is 1 where random_multiply would
- * keep element (row, column) of [R,d]; bits of columns past d are 0.
- */
-struct mt_dropout_mask_args {
-    struct mt_tensor mask; // i32 [R,(d+31)/32], output
-    int64_t width;         // d
-    float amount;          // in [0, 1)
-    uint64_t seed;
-    uint64_t stream;
+    bool accumulate; // y += instead of y =; with f32 the product is rounded before it is added
 };
 
 // ------------------------------------------------------------------ router
@@ -733,7 +704,6 @@ struct mt_slot_drop_args {
     X(clamp_forward)                                                                                         \
     X(clamp_backward)                                                                                        \
     X(random_multiply)                                                                                       \
-    X(dropout_mask)                                                                                          \
     X(router_score_forward)                                                                                  \
     X(router_score_backward)                                                                                 \
     X(topk)                                                                                                  \

@@ -84,9 +84,9 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     moe->record.rows = mt_plan_2d(planners->saved, pass->type, rows, desc->width);
     moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
-    moe->gate_kept = mt_expert_linear_plan(planners->saved, pass, &params->gate, rows);
-    moe->up_kept = mt_expert_linear_plan(planners->saved, pass, &params->up, rows);
-    moe->down_kept = mt_expert_linear_plan(planners->saved, pass, &params->down, rows);
+    moe->gate_low = mt_expert_linear_plan_low(planners->saved, pass, &params->gate, rows);
+    moe->up_low = mt_expert_linear_plan_low(planners->saved, pass, &params->up, rows);
+    moe->down_low = mt_expert_linear_plan_low(planners->saved, pass, &params->down, rows);
     // One is done with before the other is made, forward as well as backward.
     int64_t wider = desc->width > desc->expert_width ? desc->width : desc->expert_width;
     struct mt_tensor turns = mt_plan_1d(planners->work, pass->type, rows * wider);
@@ -145,13 +145,13 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
     const struct mt_tensor *offsets = &moe->record.offsets;
     enum mt_status status = mt_moe_gather(pass, moe, x);
     if (status != MT_OK) return status;
-    status = mt_expert_linear_forward(pass, &params->gate, offsets, &moe->rows, &moe->gate_kept, &moe->gate);
+    status = mt_expert_linear_forward(pass, &params->gate, offsets, &moe->rows, &moe->gate_low, &moe->gate);
     if (status != MT_OK) return status;
-    status = mt_expert_linear_forward(pass, &params->up, offsets, &moe->rows, &moe->up_kept, &moe->up);
+    status = mt_expert_linear_forward(pass, &params->up, offsets, &moe->rows, &moe->up_low, &moe->up);
     if (status != MT_OK) return status;
     status = mt_moe_make_inner(pass, moe);
     if (status != MT_OK) return status;
-    return mt_expert_linear_forward(pass, &params->down, offsets, &moe->inner, &moe->down_kept,
+    return mt_expert_linear_forward(pass, &params->down, offsets, &moe->inner, &moe->down_low,
                                     &moe->record.rows);
 }
 

@@ -18,7 +18,7 @@ struct mt_moe {
     struct mt_tensor router_low; // [T,r]
     // from forward to backward, which destroys them
     struct mt_tensor gate, up; // [R,I]
-    struct mt_expert_kept gate_kept, up_kept, down_kept;
+    struct mt_tensor gate_low, up_low, down_low;
     struct mt_mlp shared; // where the model has shared experts
     // work
     struct mt_tensor rows;  // [R,d]: the experts' input

@@ -49,8 +49,8 @@ static enum mt_status experts_backward(const struct mt_pass *pass, const struct 
         status = mt_moe_make_inner(pass, moe);
         if (status != MT_OK) return status;
     }
-    status = mt_expert_linear_backward(pass, &params->down, offsets, &moe->drows, &moe->inner,
-                                       &moe->down_kept, false, below ? &moe->inner : NULL);
+    status = mt_expert_linear_backward(pass, &params->down, offsets, &moe->drows, &moe->inner, &moe->down_low,
+                                       false, below ? &moe->inner : NULL);
     if (status != MT_OK || !below) return status;
     status = mt_swiglu_backward(
         pass->device,
@@ -62,10 +62,10 @@ static enum mt_status experts_backward(const struct mt_pass *pass, const struct 
         if (status != MT_OK) return status;
     }
     const struct mt_tensor *drows = want_rows ? &moe->drows : NULL;
-    status = mt_expert_linear_backward(pass, &params->gate, offsets, &moe->gate, &moe->rows, &moe->gate_kept,
+    status = mt_expert_linear_backward(pass, &params->gate, offsets, &moe->gate, &moe->rows, &moe->gate_low,
                                        false, drows);
     if (status != MT_OK) return status;
-    return mt_expert_linear_backward(pass, &params->up, offsets, &moe->up, &moe->rows, &moe->up_kept, true,
+    return mt_expert_linear_backward(pass, &params->up, offsets, &moe->up, &moe->rows, &moe->up_low, true,
                                      drows);
 }
 

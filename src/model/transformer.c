@@ -13,8 +13,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What linear maps need for a moment: elements of the largest LoRA middle and of the largest dropped input,
- * which experts' products draw as they go. */
+/* What linear maps need for a moment: elements of the largest LoRA middle and of the largest dropped input.
+ */
 struct linear_work {
     int64_t low, drop;
 };
@@ -30,6 +30,7 @@ static void need_experts(struct linear_work *work, const struct mt_expert_linear
 {
     if (!mt_expert_linear_has_lora(linear)) return;
     work->low = larger(work->low, rows * linear->rank);
+    if (linear->dropout > 0.0f) work->drop = larger(work->drop, rows * linear->in);
 }
 
 static void need_mlp(struct linear_work *work, const struct mt_mlp_params *params, int64_t tokens)

@@ -64,11 +64,6 @@ enum mt_dtype mt_device_activations(const struct mt_device *device)
     return device->activations;
 }
 
-bool mt_device_reads_masks(const struct mt_device *device)
-{
-    return device->reads_masks;
-}
-
 struct mt_context *mt_device_context(const struct mt_device *device)
 {
     return device->ctx;

@@ -27,7 +27,6 @@ struct mt_device {
     bool own[MT_OP_COUNT];               // true where the device overrides ref
     enum mt_memory_kind memory;          // where its tensors live
     int threads;                         // >= 1
-    bool reads_masks;                    // dropout in products costs less with mt_dropout.mask
     enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
     void *state;                         // the folder's own, or NULL
 

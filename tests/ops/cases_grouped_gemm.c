@@ -7,9 +7,9 @@
 
 #include "ops/case_files.h"
 
-enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT, MASK };
-enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT, MASKED };
-enum { ALPHA, BETA, DROP_X };
+enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
+enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT };
+enum { ALPHA, BETA };
 
 #define MOST_EXPERTS 66
 
@@ -71,30 +71,10 @@ static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
     }
 }
 
-/* With a mask, dropped is what it says; forward drew it. */
-static struct mt_dropout dropout_of(const struct op_case *c, const struct mt_tensor *t)
-{
-    struct mt_dropout drop = {.amount = c->real[DROP_X], .seed = 7, .stream = 11};
-    if (c->param[MASKED]) drop.mask = t[MASK];
-    return drop;
-}
-
-static enum mt_status draw_mask(struct mt_device *device, const struct op_case *c, const struct mt_tensor *t)
-{
-    struct mt_dropout drop = dropout_of(c, t);
-    return mt_dropout_mask(device, &(struct mt_dropout_mask_args){.mask = drop.mask,
-                                                                  .width = t[X].dim[1],
-                                                                  .amount = drop.amount,
-                                                                  .seed = drop.seed,
-                                                                  .stream = drop.stream});
-}
-
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor weight[MOST_EXPERTS];
     views_of(c, &t[WEIGHT], weight);
-    enum mt_status status = c->param[MASKED] ? draw_mask(device, c, t) : MT_OK;
-    if (status != MT_OK) return status;
     return mt_grouped_gemm(device,
                            &(struct mt_grouped_gemm_args){.x = t[X],
                                                           .weight = weight,
@@ -103,8 +83,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
                                                           .y = t[Y],
                                                           .transpose_weight = c->param[TRANSPOSE_WEIGHT] != 0,
                                                           .alpha = c->real[ALPHA],
-                                                          .beta = c->real[BETA],
-                                                          .drop_x = dropout_of(c, t)});
+                                                          .beta = c->real[BETA]});
 }
 
 static enum mt_status weight_gradient(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -120,8 +99,7 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
                                                   .experts = (int)c->param[EXPERTS],
                                                   .offsets = t[OFFSETS],
                                                   .alpha = c->real[ALPHA],
-                                                  .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM,
-                                                  .drop_x = dropout_of(c, t)});
+                                                  .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM});
 }
 
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -137,8 +115,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
                                                .y = t[DX],
                                                .transpose_weight = c->param[TRANSPOSE_WEIGHT] == 0,
                                                .alpha = c->real[ALPHA],
-                                               .beta = 1.0f,
-                                               .drop_y = dropout_of(c, t)});
+                                               .beta = 1.0f});
     return status == MT_OK ? weight_gradient(device, c, t) : status;
 }
 
@@ -153,17 +130,16 @@ struct grouped_case {
     bool overwrite_dweight;
     enum absent absent;
     enum mt_dtype row_type; // of x, y and their gradients
-    float drop;             // of x; dx is then dropped likewise
 };
 
 static struct op_case *add(struct case_list *list, struct grouped_case g)
 {
     if (g.alpha == 0.0f) g.alpha = 1.0f;
     struct op_case *c =
-        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s%s weight %s beta %g%s%s%s",
+        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s%s weight %s beta %g%s%s",
                  g.transpose ? "NT" : "NN", (int)g.rows, (int)g.n, (int)g.k, g.experts, load_names[g.load],
                  g.row_type == MT_BF16 ? " bf16 rows" : "", mt_dtype_name(g.weight_type), (double)g.beta,
-                 g.padding != 0 ? " padded" : "", absent_names[g.absent], g.drop > 0.0f ? " dropped" : "");
+                 g.padding != 0 ? " padded" : "", absent_names[g.absent]);
     int64_t x_dims[] = {g.rows, g.k};
     int64_t y_dims[] = {g.rows, g.n};
     int64_t weight_dims[] = {g.experts, g.transpose ? g.n : g.k, g.transpose ? g.k : g.n};
@@ -175,7 +151,6 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     c->param[ABSENT] = g.absent;
     c->real[ALPHA] = g.alpha;
     c->real[BETA] = g.beta;
-    c->real[DROP_X] = g.drop;
     c->fill = fill;
     c->forward = forward;
     c->backward = backward;
@@ -260,15 +235,10 @@ static void add_device_speed(struct case_list *list)
             c->flops = 2.0 * 98304.0 * (double)n * (double)k;
         }
         // LoRA of rank 32, f32 masters: what is read and written of the rows.
-        for (int dropped = 0; dropped < 2; dropped++) {
-            struct op_case *down = add_device(list, 32, k, true, 0.0f, MT_F32);
-            down->backward = weight_gradient;
-            down->bytes = 98304.0 * 2.0 * (double)(k + 32);
-            down->backward_bytes = down->bytes;
-            if (dropped == 0) continue;
-            down->real[DROP_X] = 0.1f;
-            (void)strcat(down->label, " dropped");
-        }
+        struct op_case *down = add_device(list, 32, k, true, 0.0f, MT_F32);
+        down->backward = weight_gradient;
+        down->bytes = 98304.0 * 2.0 * (double)(k + 32);
+        down->backward_bytes = down->bytes;
         struct op_case *up = add_device(list, n, 32, true, 1.0f, MT_F32);
         up->backward = weight_gradient;
         up->bytes = 98304.0 * 2.0 * (double)(2 * n + 32);
@@ -368,49 +338,6 @@ static void add_bf16_rows(struct case_list *list, bool transpose)
     add(list, low);
 }
 
-/* The same case with the draws made beforehand. */
-static void add_masked(struct case_list *list, struct grouped_case g)
-{
-    struct op_case *c = add(list, g);
-    (void)strcat(c->label, " by mask");
-    c->param[MASKED] = 1;
-    c->no_gradient = true; // it would be the one without
-    case_slot(c, "mask", SLOT_OUTPUT, MT_I32, 2, (int64_t[]){g.rows, (g.k + 31) / 32});
-    c->slot[MASK].row_padding = g.padding;
-}
-
-/* A LoRA pair's first product and its gradients, which are those of the dropped x: finite differences agree.
- */
-static void add_dropped(struct case_list *list)
-{
-    struct grouped_case g = {
-        .rows = 40, .n = 8, .k = 35, .experts = 4, .load = LOAD_UNEVEN, .transpose = true, .drop = 0.25f};
-    add(list, g);
-    g.absent = ABSENT_SOME;
-    g.padding = 3;
-    add(list, g);
-    g.absent = ABSENT_NONE;
-    g.padding = 0;
-    g.rows = 300;
-    g.n = 32;
-    g.k = 136;
-    add(list, g);
-    g.row_type = MT_BF16;
-    g.beta = 1.0f;
-    g.rows = 140;
-    add(list, g);
-    add_masked(list, g);
-    g.k = 38; // words that four elements do not share
-    g.n = 70;
-    add(list, g);
-    add_masked(list, g);
-    g.rows = 300;
-    g.n = 32;
-    g.k = 256;
-    g.padding = 8;
-    add_masked(list, g);
-}
-
 /* Gradients are accumulated throughout: what is not wanted must stay as it was. */
 static void add_absent(struct case_list *list, bool transpose)
 {
@@ -444,7 +371,6 @@ void cases_grouped_gemm(struct case_list *list)
     add_absent(list, false);
     add_bf16_rows(list, true);
     add_bf16_rows(list, false);
-    add_dropped(list);
     for (int transpose = 1; transpose >= 0; transpose--) {
         for (int type = 0; type < 2; type++) {
             struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};

@@ -7,8 +7,8 @@
 
 #include "ops/case_files.h"
 
-enum { X, Y, DY, DX, BITS };
-enum { KIND, IN_PLACE, ACCUMULATE, MASKED };
+enum { X, Y, DY, DX };
+enum { KIND, IN_PLACE, ACCUMULATE };
 enum { AMOUNT };
 
 #define EXACT 1e-30
@@ -36,25 +36,6 @@ static enum mt_status multiply(struct mt_device *device, const struct op_case *c
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     return multiply(device, c, t[X], t[Y]);
-}
-
-/* The draws beforehand, as bits. */
-static enum mt_status forward_masked(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
-{
-    struct mt_random_multiply_args args = {.x = t[X],
-                                           .y = t[Y],
-                                           .kind = MT_RANDOM_DROPOUT,
-                                           .amount = c->real[AMOUNT],
-                                           .seed = 5,
-                                           .stream = 6,
-                                           .accumulate = c->param[ACCUMULATE] != 0,
-                                           .mask = t[BITS]};
-    enum mt_status status = mt_dropout_mask(device, &(struct mt_dropout_mask_args){.mask = t[BITS],
-                                                                                   .width = t[X].dim[1],
-                                                                                   .amount = args.amount,
-                                                                                   .seed = args.seed,
-                                                                                   .stream = args.stream});
-    return status == MT_OK ? mt_random_multiply(device, &args) : status;
 }
 
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -104,72 +85,8 @@ static void narrow(struct op_case *c)
     c->tolerance = 0x1p-8; // of its last place; what is dropped is 0 either way
 }
 
-static void mask(struct op_case *c)
-{
-    (void)strcat(c->label, " by mask");
-    c->no_gradient = true; // it would be the one without
-    c->forward = forward_masked;
-    c->backward = NULL;
-    case_slot(c, "bits", SLOT_OUTPUT, MT_I32, 2,
-              (int64_t[]){c->slot[X].dim[0], (c->slot[X].dim[1] + 31) / 32});
-}
-
-// ------------------------------------------------------------------ dropout_mask
-
-enum { MASK };
-enum { WIDTH };
-
-static enum mt_status draw(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
-{
-    return mt_dropout_mask(device, &(struct mt_dropout_mask_args){.mask = t[MASK],
-                                                                  .width = c->param[WIDTH],
-                                                                  .amount = c->real[AMOUNT],
-                                                                  .seed = 0x123456789ABCDEF0u,
-                                                                  .stream = 0x0FEDCBA987654321u});
-}
-
-static struct op_case *add_mask(struct case_list *list, int64_t rows, int64_t width, float amount,
-                                int64_t padding)
-{
-    struct op_case *c = case_new(list, MT_OP_dropout_mask, "R=%d d=%d %g%s", (int)rows, (int)width,
-                                 (double)amount, padding != 0 ? " padded" : "");
-    c->param[WIDTH] = width;
-    c->real[AMOUNT] = amount;
-    c->no_gradient = true;
-    c->forward = draw;
-    case_slot(c, "mask", SLOT_OUTPUT, MT_I32, 2, (int64_t[]){rows, (width + 31) / 32});
-    c->slot[MASK].row_padding = padding;
-    return c;
-}
-
-static void mask_cases(struct case_list *list)
-{
-    add_mask(list, 1, 1, 0.5f, 0);
-    add_mask(list, 9, 35, 0.3f, 0); // rows begin at every word of a block
-    add_mask(list, 7, 64, 0.1f, 3);
-    add_mask(list, 37, 2048, 0.1f, 0);
-    add_mask(list, 5, 96, 0.0f, 0);
-    add_mask(list, 0, 64, 0.5f, 0);
-    struct op_case *speed = add_mask(list, 98304, 2048, 0.1f, 0);
-    speed->only_speed = true;
-    speed->bytes = 98304.0 * 2048.0 / 8.0; // drawing is what costs
-}
-
-static void masked_cases(struct case_list *list)
-{
-    mask(add(list, 5, 33, MT_RANDOM_DROPOUT, 0.1f, false, 0));
-    mask(add(list, 37, 1000, MT_RANDOM_DROPOUT, 0.1f, false, 0)); // eights, but words with a rest
-    mask(add_sum(list, 21, 64, MT_RANDOM_DROPOUT, 8));
-    mask(add_sum(list, 21, 64, MT_RANDOM_DROPOUT, 0));
-    struct op_case *both = add(list, 9, 128, MT_RANDOM_DROPOUT, 0.1f, false, 0);
-    narrow(both);
-    mask(both);
-}
-
 void cases_random_multiply(struct case_list *list)
 {
-    mask_cases(list);
-    masked_cases(list);
     for (int number = MT_RANDOM_DROPOUT; number <= MT_RANDOM_JITTER; number++) {
         enum mt_random_kind kind = (enum mt_random_kind)number;
         add(list, 1, 1, kind, 0.5f, false, 0);

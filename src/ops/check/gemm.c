@@ -44,18 +44,6 @@ static enum mt_status check_expert_offsets(const struct mt_device *device, const
     return mt_check_offsets(device, "offsets", offsets, rows);
 }
 
-/* `of` is what is dropped. */
-static enum mt_status check_dropout(const struct mt_device *device, const char *name,
-                                    const struct mt_dropout *drop, const struct mt_tensor *of)
-{
-    bool inside = drop->amount >= 0.0f && drop->amount < 1.0f;
-    enum mt_status status =
-        mt_check_value(device, inside, name, (double)drop->amount, "0 or more and less than 1");
-    if (status != MT_OK || !mt_tensor_present(&drop->mask)) return status;
-    int64_t words = of->dim[1] / 32 + (of->dim[1] % 32 != 0);
-    return mt_check_2d(device, "mask", &drop->mask, MT_CHECK_INDEX, of->dim[0], words);
-}
-
 enum mt_status mt_check_grouped_gemm(const struct mt_device *device, const struct mt_grouped_gemm_args *args)
 {
     enum mt_status status = mt_check_2d(device, "x", &args->x, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
@@ -70,10 +58,6 @@ enum mt_status mt_check_grouped_gemm(const struct mt_device *device, const struc
                       args->transpose_weight ? columns : inner, args->transpose_weight ? inner : columns);
     if (status != MT_OK) return status;
     status = check_expert_offsets(device, &args->offsets, args->experts, rows);
-    if (status != MT_OK) return status;
-    status = check_dropout(device, "drop_x.amount", &args->drop_x, &args->x);
-    if (status != MT_OK) return status;
-    status = check_dropout(device, "drop_y.amount", &args->drop_y, &args->y);
     if (status != MT_OK) return status;
     return mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }
@@ -90,8 +74,6 @@ enum mt_status mt_check_grouped_gemm_dw(const struct mt_device *device,
                            args->x.dim[1]);
     if (status != MT_OK) return status;
     status = check_expert_offsets(device, &args->offsets, args->experts, rows);
-    if (status != MT_OK) return status;
-    status = check_dropout(device, "drop_x.amount", &args->drop_x, &args->x);
     if (status != MT_OK) return status;
     return mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }

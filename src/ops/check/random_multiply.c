@@ -12,13 +12,5 @@ enum mt_status mt_check_random_multiply(const struct mt_device *device,
     status = mt_check_value(device, known, "kind", (double)args->kind, "dropout or jitter");
     if (status != MT_OK) return status;
     bool inside = args->amount >= 0 && args->amount < 1;
-    if (mt_tensor_present(&args->mask)) {
-        int64_t words = args->x.dim[1] / 32 + (args->x.dim[1] % 32 != 0);
-        status = mt_check_value(device, args->kind == MT_RANDOM_DROPOUT, "kind", (double)args->kind,
-                                "dropout (0) where there is a mask");
-        if (status != MT_OK) return status;
-        status = mt_check_2d(device, "mask", &args->mask, MT_CHECK_INDEX, args->x.dim[0], words);
-        if (status != MT_OK) return status;
-    }
     return mt_check_value(device, inside, "amount", (double)args->amount, "0 or more and less than 1");
 }

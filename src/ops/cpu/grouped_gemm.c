@@ -1,7 +1,6 @@
 /*
  * grouped_gemm and its weight gradient: every expert's product is cut into tiles by its own sizes, and
- * all tiles of all experts are shared out together, so that uneven loads keep every thread busy. What is
- * dropped is written to scratch first: drawing it again for every tile would cost more.
+ * all tiles of all experts are shared out together, so that uneven loads keep every thread busy.
  */
 #include "ops/cpu/gemm_tiles.h"
 
@@ -16,30 +15,6 @@ static int64_t enough_tiles(int experts)
     return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
-static bool drops(const struct mt_dropout *drop)
-{
-    return drop->amount > 0.0f;
-}
-
-/* Bytes of an f32 tensor of the same shape, if it is dropped. */
-static size_t dropped_bytes(const struct mt_tensor *t, const struct mt_dropout *drop)
-{
-    return drops(drop) ? ((size_t)mt_tensor_count(t) * sizeof(float) + 63) / 64 * 64 : 0;
-}
-
-/* y = x dropped, by the device's own random_multiply. */
-static enum mt_status draw(struct mt_device *device, const struct mt_tensor *x, const struct mt_dropout *drop,
-                           const struct mt_tensor *y)
-{
-    return device->impl[MT_OP_random_multiply].run(
-        device, &(struct mt_random_multiply_args){.x = *x,
-                                                  .y = *y,
-                                                  .kind = MT_RANDOM_DROPOUT,
-                                                  .amount = drop->amount,
-                                                  .seed = drop->seed,
-                                                  .stream = drop->stream});
-}
-
 static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
 {
     for (int e = 0; e < g->experts; e++) {
@@ -50,9 +25,7 @@ static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
 
 size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *args)
 {
-    const struct mt_grouped_gemm_args *g = args;
-    if (!forward_is_fast(g)) return 0;
-    return gemm_scratch_bytes(device) + dropped_bytes(&g->x, &g->drop_x) + dropped_bytes(&g->y, &g->drop_y);
+    return forward_is_fast(args) ? gemm_scratch_bytes(device) : 0;
 }
 
 /* The cut of expert e's rows. */
@@ -83,37 +56,10 @@ static void forward_tile(const struct mt_grouped_gemm_args *g, int64_t tile, voi
               g->y.stride[0], workspace);
 }
 
-/* The product with x dropped beforehand and y afterwards. */
-static enum mt_status forward_dropped(struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    char *place = (char *)device->scratch.data + gemm_scratch_bytes(device);
-    struct mt_grouped_gemm_args plain = *g;
-    plain.drop_x = plain.drop_y = (struct mt_dropout){0};
-    if (drops(&g->drop_x)) {
-        plain.x = mt_tensor_2d(place, MT_F32, g->x.dim[0], g->x.dim[1]);
-        place += dropped_bytes(&g->x, &g->drop_x);
-        enum mt_status status = draw(device, &g->x, &g->drop_x, &plain.x);
-        if (status != MT_OK) return status;
-    }
-    if (!drops(&g->drop_y)) return MT_CPU(grouped_gemm)(device, &plain);
-    plain.y = mt_tensor_2d(place, MT_F32, g->y.dim[0], g->y.dim[1]);
-    plain.beta = 0.0f;
-    enum mt_status status = MT_CPU(grouped_gemm)(device, &plain);
-    if (status != MT_OK) return status;
-    int64_t rows = offsets_of(&g->offsets)[g->experts];
-    struct mt_tensor product = mt_tensor_rows(&plain.y, 0, rows);
-    status = draw(device, &product, &g->drop_y, &product);
-    if (status != MT_OK) return status;
-    return device->impl[MT_OP_axpby].run(
-        device, &(struct mt_axpby_args){
-                    .x = product, .y = mt_tensor_rows(&g->y, 0, rows), .alpha = 1.0f, .beta = g->beta});
-}
-
 enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = args;
     if (!forward_is_fast(g)) return mt_ref_grouped_gemm(device, args);
-    if (drops(&g->drop_x) || drops(&g->drop_y)) return forward_dropped(device, g);
 #if defined(MT_CPU_TILE_UNIT)
     bool gains = false;
     for (int e = 0; e < g->experts; e++) {
@@ -144,8 +90,7 @@ static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
 
 size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
 {
-    const struct mt_grouped_gemm_dw_args *g = args;
-    return dw_is_fast(g) ? gemm_scratch_bytes(device) + dropped_bytes(&g->x, &g->drop_x) : 0;
+    return dw_is_fast(args) ? gemm_scratch_bytes(device) : 0;
 }
 
 /* Every dW_e has the same size, and one cut serves all: what differs is the number of steps (rows). */
@@ -169,14 +114,6 @@ enum mt_status MT_CPU(grouped_gemm_dw)(struct mt_device *device, const void *arg
 {
     const struct mt_grouped_gemm_dw_args *g = args;
     if (!dw_is_fast(g)) return mt_ref_grouped_gemm_dw(device, args);
-    if (drops(&g->drop_x)) {
-        struct mt_grouped_gemm_dw_args plain = *g;
-        char *place = (char *)device->scratch.data + gemm_scratch_bytes(device);
-        plain.x = mt_tensor_2d(place, MT_F32, g->x.dim[0], g->x.dim[1]);
-        plain.drop_x = (struct mt_dropout){0};
-        enum mt_status status = draw(device, &g->x, &g->drop_x, &plain.x);
-        return status != MT_OK ? status : MT_CPU(grouped_gemm_dw)(device, &plain);
-    }
 
     int64_t rows = offsets_of(&g->offsets)[g->experts];
     struct gemm_tiles tiles =

@@ -88,7 +88,6 @@ static const struct {
     {MT_OP_clamp_forward, {mt_cuda_clamp_forward, NULL}},
     {MT_OP_clamp_backward, {mt_cuda_clamp_backward, NULL}},
     {MT_OP_random_multiply, {mt_cuda_random_multiply, NULL}},
-    {MT_OP_dropout_mask, {mt_cuda_dropout_mask, NULL}},
     {MT_OP_router_score_forward, {mt_cuda_router_score_forward, NULL}},
     {MT_OP_router_score_backward, {mt_cuda_router_score_backward, NULL}},
     {MT_OP_topk, {mt_cuda_topk, NULL}},
@@ -150,7 +149,6 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->memory = MT_MEMORY_DEVICE;
     device->threads = 1;
     device->activations = bf16 ? MT_BF16 : MT_F32;
-    device->reads_masks = bf16; // in the tiles of the experts' products
     device->buffer_create = buffer_create;
     device->upload = upload;
     device->download = download;

@@ -9,8 +9,7 @@
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
-/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16, x not dropped. Scratch has so many
- * bytes. */
+/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
                                   void *scratch);

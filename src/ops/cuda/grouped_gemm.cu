@@ -5,7 +5,6 @@
  * alone does not fill the device.
  */
 #include "ops/cuda/grouped.cuh"
-#include "ops/cuda/tiles.cuh"
 
 #define AT_ONCE     CUDA_EXPERTS_AT_ONCE // experts whose offsets are on the stack at a time
 #define LEAST_LARGE 256                  // both dimensions of a weight that is worth cuBLAS
@@ -27,71 +26,6 @@ static enum mt_status read_offsets(struct mt_device *device, const struct mt_ten
 static int batch_of(int experts, int first)
 {
     return experts - first < AT_ONCE ? experts - first : AT_ONCE;
-}
-
-// ------------------------------------------------------------------ dropout
-
-static bool drops(const struct mt_dropout *drop)
-{
-    return drop->amount > 0.0f;
-}
-
-/* Bytes of t's dropped self, in a type. */
-static size_t dropped_bytes(const struct mt_tensor *t, const struct mt_dropout *drop, enum mt_dtype dtype)
-{
-    if (!drops(drop)) return 0;
-    return dtype == MT_F32 ? cuda_floats(mt_tensor_count(t)) : cuda_halves(mt_tensor_count(t));
-}
-
-/*
- * *x becomes its dropped self at the start of scratch, if it is dropped, and *scratch what follows it.
- * Drawing in the tiles' own loads was slower: they wait for the draws, which this overlaps with memory.
- */
-static enum mt_status drop_into_scratch(struct mt_device *device, const struct mt_dropout *drop,
-                                        enum mt_dtype dtype, struct mt_tensor *x, char **scratch)
-{
-    if (!drops(drop)) return MT_OK;
-    struct mt_random_multiply_args draw = {};
-    draw.x = *x;
-    draw.y = mt_tensor_2d(*scratch, dtype, x->dim[0], x->dim[1]);
-    draw.kind = MT_RANDOM_DROPOUT;
-    draw.amount = drop->amount;
-    draw.seed = drop->seed;
-    draw.stream = drop->stream;
-    draw.mask = drop->mask;
-    *scratch += dropped_bytes(x, drop, dtype);
-    *x = draw.y;
-    return mt_cuda_random_multiply(device, &draw);
-}
-
-/* y = the dropped product + beta · y, row 0 being row `first` of what the stream counts. */
-__global__ static void add_dropped_kernel(struct mt_tensor product, struct mt_tensor y,
-                                          const __grid_constant__ struct tile_drop d, int64_t first,
-                                          float beta)
-{
-    int64_t column = cuda_thread();
-    if (column >= y.dim[1]) return;
-    for (int64_t row = blockIdx.y; row < y.dim[0]; row += gridDim.y) {
-        uint64_t element = (uint64_t)((first + row) * d.width + column);
-        float m = (stay_four(d, element / 4) >> element % 4 & 1u) != 0 ? d.kept : 0.0f;
-        double old = beta == 0.0f ? 0.0 : (double)beta * cuda_get2(y, row, column);
-        cuda_put2(y, row, column, (double)m * cuda_get2(product, row, column) + old);
-    }
-}
-
-/* A product whose result is dropped before it is added; `place` holds as many floats. */
-static enum mt_status multiply_and_drop(struct mt_device *device, const struct mt_gemm_args *one,
-                                        const struct tile_drop &drop, int64_t first, void *place,
-                                        void *scratch)
-{
-    struct mt_gemm_args product = *one;
-    product.c = mt_tensor_2d(place, MT_F32, one->c.dim[0], one->c.dim[1]);
-    product.beta = 0.0f;
-    enum mt_status status = cuda_gemm(device, &product, scratch);
-    if (status != MT_OK || mt_tensor_count(&one->c) == 0) return status;
-    add_dropped_kernel<<<cuda_grid(one->c.dim[0], one->c.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(
-        product.c, one->c, drop, first, one->beta);
-    return cuda_launched(device, "adding a dropped product");
 }
 
 // ------------------------------------------------------------------ grouped_gemm
@@ -127,36 +61,25 @@ static enum way way_of(const struct mt_device *device, const struct mt_grouped_g
     if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->y) || !is_float_or_bf16(&g->x)) return EACH;
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (weight == NULL) return EACH;
-    if (drops(&g->drop_x) || drops(&g->drop_y)) return TILES;
     if (cuda_grouped_hopper_fits(device, g)) return HOPPER;
     bool large = weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE;
     return large && weight->dtype == MT_BF16 ? LANES : TILES;
-}
-
-/* The largest of the experts' own needs. */
-static size_t each_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    struct mt_grouped_gemm_args plain = *g;
-    if (drops(&g->drop_x)) plain.x.dtype = MT_F32;
-    if (drops(&g->drop_y)) plain.y.dtype = MT_F32;
-    size_t most = 0;
-    for (int e = 0; e < g->experts; e++) {
-        if (!mt_tensor_present(&g->weight[e])) continue;
-        struct mt_gemm_args one = product_of(&plain, e, 0, g->x.dim[0]); // all rows: the worst load
-        size_t bytes = cuda_gemm_bytes(device, &one);
-        if (bytes > most) most = bytes;
-    }
-    return most;
 }
 
 size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
-    if (way == TILES) return dropped_bytes(&g->x, &g->drop_x, g->x.dtype) + cuda_grouped_tiles_bytes(g);
+    if (way == TILES) return cuda_grouped_tiles_bytes(g);
     if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
-    return dropped_bytes(&g->x, &g->drop_x, MT_F32) + dropped_bytes(&g->y, &g->drop_y, MT_F32) +
-           each_bytes(device, g);
+    size_t most = 0;
+    for (int e = 0; e < g->experts; e++) {
+        if (!mt_tensor_present(&g->weight[e])) continue;
+        struct mt_gemm_args one = product_of(g, e, 0, g->x.dim[0]); // all rows: the worst load
+        size_t bytes = cuda_gemm_bytes(device, &one);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 /* The products of a batch of experts, in turn on the lanes. */
@@ -200,49 +123,32 @@ static enum mt_status grouped_on_lanes(struct mt_device *device, const struct mt
     return status;
 }
 
-/* One product after the other. */
-static enum mt_status grouped_one_by_one(struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    int32_t offsets[AT_ONCE + 1];
-    char *scratch = static_cast<char *>(device->scratch.data);
-    struct mt_grouped_gemm_args ready = *g;
-    enum mt_status status = drop_into_scratch(device, &g->drop_x, MT_F32, &ready.x, &scratch);
-    char *place = scratch; // of a product that is dropped
-    scratch += dropped_bytes(&g->y, &g->drop_y, MT_F32);
-    struct tile_drop drop = tile_drop_of(&g->drop_y, &g->y);
-    for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
-        int count = batch_of(g->experts, first);
-        status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
-        for (int i = 0; i < count && status == MT_OK; i++) {
-            int64_t rows = offsets[i + 1] - offsets[i];
-            if (rows == 0) continue;
-            struct mt_gemm_args one = product_of(&ready, first + i, offsets[i], rows);
-            if (!mt_tensor_present(&one.b)) {
-                status = cuda_scale(device, &one.c, g->beta);
-            } else if (drops(&g->drop_y)) {
-                status = multiply_and_drop(device, &one, drop, offsets[i], place, scratch);
-            } else {
-                status = cuda_gemm(device, &one, scratch);
-            }
-        }
-    }
-    return status;
-}
-
 enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
+    int32_t offsets[AT_ONCE + 1];
     enum way way = way_of(device, g);
-    if (way == EACH) return grouped_one_by_one(device, g);
-    struct mt_grouped_gemm_args ready = *g;
-    if (way == TILES) {
-        char *scratch = static_cast<char *>(device->scratch.data);
-        enum mt_status dropped = drop_into_scratch(device, &g->drop_x, g->x.dtype, &ready.x, &scratch);
-        return dropped != MT_OK ? dropped : cuda_grouped_tiles(device, &ready, scratch);
+    if (way == TILES) return cuda_grouped_tiles(device, g, device->scratch.data);
+    if (way != EACH) {
+        struct mt_grouped_gemm_args ready = *g;
+        enum mt_status rounded = round_rows(device, &ready);
+        if (rounded != MT_OK) return rounded;
+        return way == HOPPER ? cuda_grouped_hopper(device, &ready) : grouped_on_lanes(device, &ready);
     }
-    enum mt_status status = round_rows(device, &ready);
-    if (status != MT_OK) return status;
-    return way == HOPPER ? cuda_grouped_hopper(device, &ready) : grouped_on_lanes(device, &ready);
+    for (int first = 0; first < g->experts; first += AT_ONCE) {
+        int count = batch_of(g->experts, first);
+        enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
+        for (int i = 0; i < count && status == MT_OK; i++) {
+            int64_t rows = offsets[i + 1] - offsets[i];
+            if (rows == 0) continue;
+            struct mt_gemm_args one = product_of(g, first + i, offsets[i], rows);
+            bool absent = !mt_tensor_present(&one.b);
+            status =
+                absent ? cuda_scale(device, &one.c, g->beta) : cuda_gemm(device, &one, device->scratch.data);
+        }
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ grouped_gemm_dw
@@ -270,38 +176,31 @@ static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_
 size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
-    struct mt_grouped_gemm_dw_args plain = *g;
     size_t most = 0;
-    if (dw_by_tiles(device, g)) return dropped_bytes(&g->x, &g->drop_x, g->x.dtype);
-    if (drops(&g->drop_x)) plain.x.dtype = MT_F32;
+    if (dw_by_tiles(device, g)) return 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
-        struct mt_gemm_args one = gradient_of(&plain, e, 0, g->x.dim[0]);
+        struct mt_gemm_args one = gradient_of(g, e, 0, g->x.dim[0]);
         size_t bytes = cuda_gemm_bytes(device, &one);
         if (bytes > most) most = bytes;
     }
-    return dropped_bytes(&g->x, &g->drop_x, MT_F32) + most;
+    return most;
 }
 
 enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     int32_t offsets[AT_ONCE + 1];
-    bool tiles = dw_by_tiles(device, g);
-    char *scratch = static_cast<char *>(device->scratch.data);
-    struct mt_grouped_gemm_dw_args ready = *g;
-    enum mt_status status =
-        drop_into_scratch(device, &g->drop_x, tiles ? g->x.dtype : MT_F32, &ready.x, &scratch);
-    if (status != MT_OK) return status;
-    if (tiles) return cuda_grouped_dw_tiles(device, &ready);
-    for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
+    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g);
+    for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
-        status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
+        enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
         for (int i = 0; i < count && status == MT_OK; i++) {
             if (!mt_tensor_present(&g->dweight[first + i])) continue;
-            struct mt_gemm_args one = gradient_of(&ready, first + i, offsets[i], offsets[i + 1] - offsets[i]);
-            status = cuda_gemm(device, &one, scratch); // without rows: beta alone
+            struct mt_gemm_args one = gradient_of(g, first + i, offsets[i], offsets[i + 1] - offsets[i]);
+            status = cuda_gemm(device, &one, device->scratch.data); // without rows: beta alone
         }
+        if (status != MT_OK) return status;
     }
-    return status;
+    return MT_OK;
 }

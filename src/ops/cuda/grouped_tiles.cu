@@ -94,7 +94,6 @@ struct rows_call {
     struct tile_operand weight; // of any expert: all but the address
     struct tile_output y;
     int64_t inner, columns;
-    struct tile_drop drop_y;
 };
 
 template <class PRODUCT, int M, int N>
@@ -116,7 +115,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.n = (int64_t)blockIdx.x * N;
     task.n_end = call.columns;
     task.k_end = task.b.data != NULL ? call.inner : 0;
-    PRODUCT::run(shared, task, tile_output_at(call.y, first), call.drop_y.any ? &call.drop_y : NULL, first);
+    PRODUCT::run(shared, task, tile_output_at(call.y, first));
 }
 
 /* More than 48 KB of shared memory have to be asked for. */
@@ -162,7 +161,6 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
     call.y = tile_output_of(&g->y, g->alpha, g->beta);
     call.inner = g->x.dim[1];
     call.columns = g->y.dim[1];
-    call.drop_y = tile_drop_of(&g->drop_y, &g->y);
     bool rounds = rounds_weights(g, weight);
     if (rounds) {
         call.weight.bf16 = true;
@@ -213,7 +211,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.k_end = matrices.offsets[e + 1] - first;
     struct tile_output dweight = call.dweight;
     dweight.data = matrices.data[e];
-    PRODUCT::run(shared, task, dweight, NULL, 0);
+    PRODUCT::run(shared, task, dweight);
 }
 
 template <int M, int N, int WARP_M, int WARP_N>

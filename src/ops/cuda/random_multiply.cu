@@ -77,41 +77,6 @@ __global__ static void wide_kernel(struct mt_random_multiply_args a, struct mult
     }
 }
 
-/* Dropout by bits drawn beforehand: eight of them are a byte of the mask. */
-template <bool ACCUMULATE>
-__global__ static void masked_kernel(struct mt_random_multiply_args a, float kept, struct wide_shape shape)
-{
-    for (int64_t i = cuda_thread(); i < shape.rows * shape.eights; i += cuda_thread_count()) {
-        struct wide_place place = wide_place_at(shape, i);
-        const unsigned char *row = reinterpret_cast<const unsigned char *>(cuda_int_row(a.mask, place.row));
-        unsigned bits = row[place.column / CUDA_WIDE];
-        float x[CUDA_WIDE];
-        float y[CUDA_WIDE];
-        wide_load2(a.x, place, x);
-        if (ACCUMULATE) wide_load2(a.y, place, y);
-#pragma unroll
-        for (int j = 0; j < CUDA_WIDE; j++) {
-            float product = __fmul_rn(x[j], (bits >> j & 1u) != 0 ? kept : 0.0f);
-            y[j] = ACCUMULATE ? __fadd_rn(y[j], product) : product;
-        }
-        wide_store2(a.y, place, y);
-    }
-}
-
-static void launch_masked(cudaStream_t stream, const struct mt_random_multiply_args &a, float kept)
-{
-    // Rows of bits without a rest are one long row, too.
-    bool flat = mt_tensor_is_contiguous(&a.x) && mt_tensor_is_contiguous(&a.y) &&
-                mt_tensor_is_contiguous(&a.mask) && a.x.dim[1] % 32 == 0;
-    struct wide_shape shape = wide_shape_of(&a.y, flat);
-    unsigned blocks = cuda_blocks(shape.rows * shape.eights);
-    if (a.accumulate) {
-        masked_kernel<true><<<blocks, CUDA_THREADS, 0, stream>>>(a, kept, shape);
-    } else {
-        masked_kernel<false><<<blocks, CUDA_THREADS, 0, stream>>>(a, kept, shape);
-    }
-}
-
 template <bool DROPOUT>
 static void launch(cudaStream_t stream, const struct mt_random_multiply_args &a, const struct multiplier &m)
 {
@@ -134,9 +99,7 @@ enum mt_status mt_cuda_random_multiply(struct mt_device *device, const void *arg
     const struct mt_random_multiply_args *a = static_cast<const struct mt_random_multiply_args *>(args);
     struct multiplier m = multiplier_of(a);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
-    if (mt_tensor_present(&a->mask) && cuda_is_wide(&a->x) && cuda_is_wide(&a->y)) {
-        launch_masked(cuda_stream(device), *a, m.kept);
-    } else if (a->kind == MT_RANDOM_DROPOUT) {
+    if (a->kind == MT_RANDOM_DROPOUT) {
         launch<true>(cuda_stream(device), *a, m);
     } else {
         launch<false>(cuda_stream(device), *a, m);

@@ -7,10 +7,7 @@
 #ifndef MT_OPS_CUDA_TILES_CUH
 #define MT_OPS_CUDA_TILES_CUH
 
-#include <math.h>
-
 #include "ops/cuda/mma.cuh"
-#include "ops/cuda/philox.cuh"
 
 #define TILE_SHIFT 8 // elements between lines of shared memory beyond their length: banks differ
 
@@ -38,85 +35,6 @@ __device__ static inline struct tile_operand tile_lines(const struct tile_operan
     struct tile_operand later = o;
     later.data = static_cast<const char *>(o.data) + line * o.stride * (o.bf16 ? 2 : 4);
     return later;
-}
-
-/* Dropout of the product: element (row, column) is number row · width + column of the stream. */
-struct tile_drop {
-    bool any;
-    uint32_t below; // words under it drop their element
-    float kept;     // what is left of 1
-    uint64_t stream;
-    int64_t rows, width;
-    struct random_keys keys;
-    const unsigned char *mask; // bits drawn beforehand, or NULL
-    int64_t mask_stride;       // bytes of its rows
-};
-
-static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const struct mt_tensor *t)
-{
-    struct tile_drop d = {};
-    d.any = drop->amount > 0.0f;
-    // A word's upper 24 bits are a number in [0, 1): below amount where they are below amount · 2^24, which
-    // is exact.
-    d.below = (uint32_t)ceilf(drop->amount * 0x1p24f) << 8;
-    d.kept = 1.0f / (1.0f - drop->amount);
-    d.stream = drop->stream;
-    d.rows = t->dim[0];
-    d.width = t->dim[1];
-    d.keys = random_keys_of(drop->seed);
-    d.mask = static_cast<const unsigned char *>(drop->mask.data);
-    d.mask_stride = drop->mask.stride[0] * (int64_t)sizeof(int32_t);
-    return d;
-}
-
-/* Bit i: whether the i-th of four neighbours stays. */
-__device__ static inline unsigned stay_four(const struct tile_drop &d, uint64_t block)
-{
-    uint4 word = cuda_random_block(d.keys, d.stream, block);
-    return (word.x >= d.below ? 1u : 0u) | (word.y >= d.below ? 2u : 0u) | (word.z >= d.below ? 4u : 0u) |
-           (word.w >= d.below ? 8u : 0u);
-}
-
-/* Bit i: whether the i-th of eight neighbours stays, by drawing; a call, because its registers are wanted. */
-__device__ static __noinline__ unsigned draw_eight(const struct tile_drop &d, uint64_t element)
-{
-    unsigned shift = (unsigned)(element % 4); // not 0 only where a row is no multiple of a block
-    unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
-    if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
-    return bits >> shift;
-}
-
-/* The same of columns [at, at + 8); `at` is a multiple of eight. */
-__device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
-{
-    if (d.mask == NULL) return draw_eight(d, (uint64_t)(line * d.width + at));
-    bool there = line < d.rows && at < d.width; // a tile may reach beyond the tensor
-    return there ? d.mask[line * d.mask_stride + at / 8] : 0u;
-}
-
-/*
- * A warp's [16, 8·COUNT] sums, whose first element is (row, column), dropped. Each of four lanes that share a
- * row draws for the eight columns of one fragment, and tells the others.
- */
-template <int COUNT>
-__device__ static inline void drop_sums(float (&sums)[COUNT][4], const struct tile_drop &d, int64_t row,
-                                        int64_t column)
-{
-    static_assert(COUNT % 4 == 0, "fragments are dropped four at a time");
-    int lane = cuda_lane() % 4;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-#pragma unroll
-        for (int j = 0; j < COUNT; j += 4) {
-            unsigned own = stay_eight(d, row + cuda_lane() / 4 + 8 * half, column + 8 * (j + lane));
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                unsigned bits = __shfl_sync(CUDA_EVERY, own, i, 4) >> 2 * lane;
-                sums[j + i][2 * half] *= (bits & 1u) != 0 ? d.kept : 0.0f;
-                sums[j + i][2 * half + 1] *= (bits & 2u) != 0 ? d.kept : 0.0f;
-            }
-        }
-    }
 }
 
 /* Eight elements of a line, zeros past the ends; bf16 numbers may still be on their way when it returns. */
@@ -234,9 +152,8 @@ struct tile_product {
         }
     }
 
-    /* The tile; `shared` has BYTES. `drop`, if not NULL, counts rows from `drop_row` on. */
-    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c,
-                               const struct tile_drop *drop, int64_t drop_row)
+    /* The tile; `shared` has BYTES. */
+    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c)
     {
         int warp = (int)threadIdx.x / 32;
         int warp_m = warp / (N / WARP_N) * WARP_M;
@@ -253,10 +170,6 @@ struct tile_product {
         }
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            if constexpr (COLUMNS % 4 == 0) {
-                if (drop != NULL)
-                    drop_sums<COLUMNS>(sum[i], *drop, drop_row + t.m + warp_m + i * 16, t.n + warp_n);
-            }
             store_sums<COLUMNS>(c, sum[i], t.m + warp_m + i * 16, t.m_end, t.n + warp_n, t.n_end);
         }
     }
