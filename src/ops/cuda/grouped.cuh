@@ -9,7 +9,8 @@
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
-/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16, x not dropped. Scratch has so many
+/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16, x dropped only where
+ * cuda_grouped_tiles_drop. Scratch has so many
  * bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
@@ -17,6 +18,10 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
 
 /* grouped_gemm_dw likewise; uniform f32 gradients, no scratch. */
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
+
+/* Whether the tiles drop x themselves: thin products whose draws are there as bits. */
+bool cuda_grouped_tiles_drop(const struct mt_grouped_gemm_args *g);
+bool cuda_grouped_dw_tiles_drop(const struct mt_grouped_gemm_dw_args *g);
 
 /* Whether cuda_grouped_hopper can make this product: sm_90, large uniform bf16 weights, aligned operands. x
  * may be f32: its rounding is aligned. */

@@ -46,6 +46,7 @@ static size_t dropped_bytes(const struct mt_tensor *t, const struct mt_dropout *
 /*
  * *x becomes its dropped self at the start of scratch, if it is dropped, and *scratch what follows it.
  * Drawing in the tiles' own loads was slower: they wait for the draws, which this overlaps with memory.
+ * Bits drawn beforehand are another matter.
  */
 static enum mt_status drop_into_scratch(struct mt_device *device, const struct mt_dropout *drop,
                                         enum mt_dtype dtype, struct mt_tensor *x, char **scratch)
@@ -58,6 +59,7 @@ static enum mt_status drop_into_scratch(struct mt_device *device, const struct m
     draw.amount = drop->amount;
     draw.seed = drop->seed;
     draw.stream = drop->stream;
+    draw.mask = drop->mask;
     *scratch += dropped_bytes(x, drop, dtype);
     *x = draw.y;
     return mt_cuda_random_multiply(device, &draw);
@@ -152,7 +154,10 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
-    if (way == TILES) return dropped_bytes(&g->x, &g->drop_x, g->x.dtype) + cuda_grouped_tiles_bytes(g);
+    if (way == TILES) {
+        size_t dropped = cuda_grouped_tiles_drop(g) ? 0 : dropped_bytes(&g->x, &g->drop_x, g->x.dtype);
+        return dropped + cuda_grouped_tiles_bytes(g);
+    }
     if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
     return dropped_bytes(&g->x, &g->drop_x, MT_F32) + dropped_bytes(&g->y, &g->drop_y, MT_F32) +
            each_bytes(device, g);
@@ -236,7 +241,9 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     struct mt_grouped_gemm_args ready = *g;
     if (way == TILES) {
         char *scratch = static_cast<char *>(device->scratch.data);
+        if (cuda_grouped_tiles_drop(g)) return cuda_grouped_tiles(device, g, scratch);
         enum mt_status dropped = drop_into_scratch(device, &g->drop_x, g->x.dtype, &ready.x, &scratch);
+        ready.drop_x.amount = 0.0f;
         return dropped != MT_OK ? dropped : cuda_grouped_tiles(device, &ready, scratch);
     }
     enum mt_status status = round_rows(device, &ready);
@@ -271,7 +278,8 @@ size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const voi
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     struct mt_grouped_gemm_dw_args plain = *g;
     size_t most = 0;
-    if (dw_by_tiles(device, g)) return dropped_bytes(&g->x, &g->drop_x, g->x.dtype);
+    if (dw_by_tiles(device, g))
+        return cuda_grouped_dw_tiles_drop(g) ? 0 : dropped_bytes(&g->x, &g->drop_x, g->x.dtype);
     if (drops(&g->drop_x)) plain.x.dtype = MT_F32;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
@@ -287,11 +295,13 @@ enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *arg
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     int32_t offsets[AT_ONCE + 1];
     bool tiles = dw_by_tiles(device, g);
+    if (tiles && cuda_grouped_dw_tiles_drop(g)) return cuda_grouped_dw_tiles(device, g);
     char *scratch = static_cast<char *>(device->scratch.data);
     struct mt_grouped_gemm_dw_args ready = *g;
     enum mt_status status =
         drop_into_scratch(device, &g->drop_x, tiles ? g->x.dtype : MT_F32, &ready.x, &scratch);
     if (status != MT_OK) return status;
+    ready.drop_x.amount = 0.0f;
     if (tiles) return cuda_grouped_dw_tiles(device, &ready);
     for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
         int count = batch_of(g->experts, first);

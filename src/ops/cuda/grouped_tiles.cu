@@ -94,7 +94,7 @@ struct rows_call {
     struct tile_operand weight; // of any expert: all but the address
     struct tile_output y;
     int64_t inner, columns;
-    struct tile_drop drop_y;
+    struct tile_drop drop; // of x by a mask, or of y
 };
 
 template <class PRODUCT, int M, int N>
@@ -116,7 +116,9 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.n = (int64_t)blockIdx.x * N;
     task.n_end = call.columns;
     task.k_end = task.b.data != NULL ? call.inner : 0;
-    PRODUCT::run(shared, task, tile_output_at(call.y, first), call.drop_y.any ? &call.drop_y : NULL, first);
+    task.drop = call.drop.any ? &call.drop : NULL;
+    task.drop_line = first;
+    PRODUCT::run(shared, task, tile_output_at(call.y, first));
 }
 
 /* More than 48 KB of shared memory have to be asked for. */
@@ -126,11 +128,12 @@ static enum mt_status allow_shared(struct mt_device *device, const void *kernel,
     return cuda_status(device, error, "shared memory for the experts' products");
 }
 
-template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool TRANSPOSED>
+template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool TRANSPOSED,
+          enum tile_dropped DROPPED = TILE_DROPS_NONE>
 static enum mt_status launch_rows(struct mt_device *device, const struct matrices &matrices,
                                   const struct rows_call &call, int64_t rows)
 {
-    using product = tile_product<M, N, WARP_M, WARP_N, STEPS, STAGES, true, TRANSPOSED>;
+    using product = tile_product<M, N, WARP_M, WARP_N, STEPS, STAGES, true, TRANSPOSED, DROPPED>;
     const void *kernel = reinterpret_cast<const void *>(rows_kernel<product, M, N>);
     enum mt_status status = allow_shared(device, kernel, product::BYTES);
     if (status != MT_OK) return status;
@@ -151,6 +154,12 @@ static enum mt_status pick_rows(struct mt_device *device, const struct matrices 
     return launch_rows<WIDE, WIDE, 32, 64, 64, 3, TRANSPOSED>(device, matrices, call, rows);
 }
 
+bool cuda_grouped_tiles_drop(const struct mt_grouped_gemm_args *g)
+{
+    return mt_tensor_present(&g->drop_x.mask) && g->transpose_weight && g->y.dim[1] <= NARROW &&
+           g->drop_y.amount == 0.0f;
+}
+
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
                                   void *scratch)
 {
@@ -162,7 +171,9 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
     call.y = tile_output_of(&g->y, g->alpha, g->beta);
     call.inner = g->x.dim[1];
     call.columns = g->y.dim[1];
-    call.drop_y = tile_drop_of(&g->drop_y, &g->y);
+    bool drops_x = g->drop_x.amount > 0.0f;
+    call.drop = drops_x ? tile_drop_of(&g->drop_x, &g->x) : tile_drop_of(&g->drop_y, &g->y);
+    if (drops_x) call.y.alpha *= call.drop.kept;
     bool rounds = rounds_weights(g, weight);
     if (rounds) {
         call.weight.bf16 = true;
@@ -179,8 +190,13 @@ enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grou
             status = round_weights(device, weight, &matrices, rounded + first * mt_tensor_count(weight));
             if (status != MT_OK) return status;
         }
-        status = g->transpose_weight ? pick_rows<true>(device, matrices, call, g->x.dim[0])
-                                     : pick_rows<false>(device, matrices, call, g->x.dim[0]);
+        if (drops_x) {
+            status = launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, true, TILE_DROPS_A>(device, matrices, call,
+                                                                                      g->x.dim[0]);
+        } else {
+            status = g->transpose_weight ? pick_rows<true>(device, matrices, call, g->x.dim[0])
+                                         : pick_rows<false>(device, matrices, call, g->x.dim[0]);
+        }
     }
     return status;
 }
@@ -192,6 +208,7 @@ struct gradient_call {
     struct tile_operand x;      // [R,in]
     struct tile_output dweight; // of any expert: all but the address
     int64_t out, in;
+    struct tile_drop drop_x; // by a mask
 };
 
 template <class PRODUCT, int M, int N>
@@ -213,14 +230,16 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     task.k_end = matrices.offsets[e + 1] - first;
     struct tile_output dweight = call.dweight;
     dweight.data = matrices.data[e];
-    PRODUCT::run(shared, task, dweight, NULL, 0);
+    task.drop = call.drop_x.any ? &call.drop_x : NULL;
+    task.drop_line = first;
+    PRODUCT::run(shared, task, dweight);
 }
 
-template <int M, int N, int WARP_M, int WARP_N>
+template <int M, int N, int WARP_M, int WARP_N, enum tile_dropped DROPPED = TILE_DROPS_NONE>
 static enum mt_status launch_gradient(struct mt_device *device, const struct matrices &matrices,
                                       const struct gradient_call &call)
 {
-    using product = tile_product<M, N, WARP_M, WARP_N, 64, 3, false, false>;
+    using product = tile_product<M, N, WARP_M, WARP_N, 64, 3, false, false, DROPPED>;
     const void *kernel = reinterpret_cast<const void *>(gradient_kernel<product, M, N>);
     enum mt_status status = allow_shared(device, kernel, product::BYTES);
     if (status != MT_OK) return status;
@@ -229,6 +248,11 @@ static enum mt_status launch_gradient(struct mt_device *device, const struct mat
     gradient_kernel<product, M, N>
         <<<grid, CUDA_THREADS, product::BYTES, cuda_stream(device)>>>(matrices, call);
     return cuda_launched(device, "grouped_gemm_dw");
+}
+
+bool cuda_grouped_dw_tiles_drop(const struct mt_grouped_gemm_dw_args *g)
+{
+    return mt_tensor_present(&g->drop_x.mask) && g->dy.dim[1] <= NARROW;
 }
 
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
@@ -241,12 +265,16 @@ enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_g
     call.dweight = tile_output_of(dweight, g->alpha, g->beta);
     call.out = g->dy.dim[1];
     call.in = g->x.dim[1];
+    call.drop_x = tile_drop_of(&g->drop_x, &g->x);
+    if (call.drop_x.any) call.dweight.alpha *= call.drop_x.kept;
     enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;
         int count = left < CUDA_EXPERTS_AT_ONCE ? left : CUDA_EXPERTS_AT_ONCE;
         struct matrices matrices = matrices_of(g->dweight, first, count, &g->offsets);
-        if (call.in <= NARROW) {
+        if (call.drop_x.any) {
+            status = launch_gradient<NARROW, WIDE, NARROW, 16, TILE_DROPS_B>(device, matrices, call);
+        } else if (call.in <= NARROW) {
             status = launch_gradient<WIDE, NARROW, 16, NARROW>(device, matrices, call);
         } else if (call.out <= NARROW) {
             status = launch_gradient<NARROW, WIDE, NARROW, 16>(device, matrices, call);

@@ -40,13 +40,19 @@ __device__ static inline struct tile_operand tile_lines(const struct tile_operan
     return later;
 }
 
-/* Dropout of the product: element (row, column) is number row · width + column of the stream. */
+/*
+ * Dropout of an operand or of the product: element (line, at) is number line · width + at of the stream, or
+ * bit `at` of the mask's line.
+ */
 struct tile_drop {
     bool any;
     uint32_t below; // words under it drop their element
     float kept;     // what is left of 1
     uint64_t stream;
     int64_t width;
+    int64_t lines;
+    const unsigned char *mask; // drawn beforehand; NULL: not
+    int64_t mask_stride;       // bytes
     struct random_keys keys;
 };
 
@@ -60,6 +66,9 @@ static inline struct tile_drop tile_drop_of(const struct mt_dropout *drop, const
     d.kept = 1.0f / (1.0f - drop->amount);
     d.stream = drop->stream;
     d.width = t->dim[1];
+    d.lines = t->dim[0];
+    if (mt_tensor_present(&drop->mask)) d.mask = static_cast<const unsigned char *>(drop->mask.data);
+    d.mask_stride = drop->mask.stride[0] * (int64_t)sizeof(int32_t);
     d.keys = random_keys_of(drop->seed);
     return d;
 }
@@ -72,14 +81,27 @@ __device__ static inline unsigned stay_four(const struct tile_drop &d, uint64_t 
            (word.w >= d.below ? 8u : 0u);
 }
 
+/* What the mask says of eight neighbours; `at` is a multiple of eight. */
+__device__ static inline unsigned masked_eight(const struct tile_drop &d, int64_t line, int64_t at)
+{
+    return line < d.lines && at < d.width ? d.mask[line * d.mask_stride + at / 8] : 0;
+}
+
 /* Bit i: whether the i-th of eight neighbours stays; `at` is a multiple of eight. */
 __device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
 {
+    if (d.mask != NULL) return masked_eight(d, line, at);
     uint64_t element = (uint64_t)(line * d.width + at);
     unsigned shift = (unsigned)(element % 4); // not 0 only where a row is no multiple of a block
     unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
     if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
     return bits >> shift;
+}
+
+/* All ones for each of two bf16 numbers whose bit is set. */
+__device__ static inline unsigned kept_pair(unsigned bits)
+{
+    return ((bits & 1u) != 0 ? 0x0000ffffu : 0u) | ((bits & 2u) != 0 ? 0xffff0000u : 0u);
 }
 
 /*
@@ -142,6 +164,7 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
     static constexpr int LINES = K_INNER ? OUTER : STEPS;
     static constexpr int PITCH = INNER + TILE_SHIFT;
     static constexpr int ELEMENTS = LINES * PITCH;
+    static constexpr int PIECES = (LINES * (INNER / 8) + CUDA_THREADS - 1) / CUDA_THREADS; // of a thread
 
     __device__ static void load(__nv_bfloat16 *part, const struct tile_operand &o, int64_t outer,
                                 int64_t outer_end, int64_t k, int64_t k_end)
@@ -158,6 +181,36 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
         }
     }
 
+    /* Which elements of this thread's pieces stay; `first` is the tensor's line that is line 0 here. */
+    __device__ static void draw(unsigned (&bits)[PIECES], const struct tile_drop &d, int64_t first,
+                                int64_t outer, int64_t k)
+    {
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            int piece = (int)threadIdx.x + i * CUDA_THREADS;
+            int64_t line = first + (K_INNER ? outer : k) + piece / (INNER / 8);
+            bits[i] = masked_eight(d, line, (K_INNER ? k : outer) + piece % (INNER / 8) * 8);
+        }
+    }
+
+    /* Zeros for those that do not, in what this thread has loaded. */
+    __device__ static void clear(__nv_bfloat16 *part, const unsigned (&bits)[PIECES])
+    {
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            int piece = (int)threadIdx.x + i * CUDA_THREADS;
+            if (piece >= LINES * (INNER / 8)) continue;
+            uint4 *place =
+                reinterpret_cast<uint4 *>(part + piece / (INNER / 8) * PITCH + piece % (INNER / 8) * 8);
+            uint4 now = *place;
+            now.x &= kept_pair(bits[i]);
+            now.y &= kept_pair(bits[i] >> 2);
+            now.z &= kept_pair(bits[i] >> 4);
+            now.w &= kept_pair(bits[i] >> 6);
+            *place = now;
+        }
+    }
+
     /* Where the fragment of these outers and steps begins. */
     __device__ static const __nv_bfloat16 *at(const __nv_bfloat16 *part, int outer, int k)
     {
@@ -165,11 +218,19 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
     }
 };
 
+/* The operand whose elements a mask drops; what stays is not multiplied, which is alpha's to do. */
+enum tile_dropped {
+    TILE_DROPS_NONE,
+    TILE_DROPS_A,
+    TILE_DROPS_B,
+};
+
 /*
  * Tiles [M,N] by eight warps, each [WARP_M,WARP_N], STEPS steps at a time, STAGES of them in shared memory.
  * A_INNER: a is stored [M,K]; B_INNER: b is stored [N,K].
  */
-template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool A_INNER, bool B_INNER>
+template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool A_INNER, bool B_INNER,
+          enum tile_dropped DROPPED = TILE_DROPS_NONE>
 struct tile_product {
     static_assert((M / WARP_M) * (N / WARP_N) == CUDA_WARPS, "every warp has a part of the tile");
     using a_part = tile_part<M, STEPS, A_INNER>;
@@ -186,6 +247,8 @@ struct tile_product {
         int64_t m, m_end;
         int64_t n, n_end;
         int64_t k_end;
+        const struct tile_drop *drop; // of the operand, or else, if not NULL, of the product
+        int64_t drop_line;            // of the dropped tensor: line 0 here
     };
 
     __device__ static void load(__nv_bfloat16 *shared, const task &t, int64_t step)
@@ -222,9 +285,28 @@ struct tile_product {
         }
     }
 
-    /* The tile; `shared` has BYTES. `drop`, if not NULL, counts rows from `drop_row` on. */
-    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c,
-                               const struct tile_drop *drop, int64_t drop_row)
+    /* Waits for step `step` to be there, its elements dropped if they are. */
+    __device__ static void await(__nv_bfloat16 *shared, const task &t, int64_t step)
+    {
+        __nv_bfloat16 *stage = shared + step % STAGES * STAGE;
+        if constexpr (DROPPED == TILE_DROPS_A) {
+            unsigned bits[a_part::PIECES];
+            a_part::draw(bits, *t.drop, t.drop_line, t.m, step * STEPS);
+            copy_wait<STAGES - 2>();
+            a_part::clear(stage, bits);
+        } else if constexpr (DROPPED == TILE_DROPS_B) {
+            unsigned bits[b_part::PIECES];
+            b_part::draw(bits, *t.drop, t.drop_line, t.n, step * STEPS);
+            copy_wait<STAGES - 2>();
+            b_part::clear(stage + a_part::ELEMENTS, bits);
+        } else {
+            copy_wait<STAGES - 2>();
+        }
+        __syncthreads(); // everyone's part is there, and the stage before this one is free again
+    }
+
+    /* The tile; `shared` has BYTES. */
+    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c)
     {
         int warp = (int)threadIdx.x / 32;
         int warp_m = warp / (N / WARP_N) * WARP_M;
@@ -234,16 +316,15 @@ struct tile_product {
         for (int64_t step = 0; step < STAGES - 1; step++) load(shared, t, step);
         expect_output<M, N>(c, t.m, t.m_end, t.n, t.n_end, (int)threadIdx.x, CUDA_THREADS);
         for (int64_t step = 0; step < steps; step++) {
-            copy_wait<STAGES - 2>();
-            __syncthreads(); // everyone's part is there, and the stage before this one is free again
+            await(shared, t, step);
             load(shared, t, step + STAGES - 1);
             multiply(shared + step % STAGES * STAGE, warp_m, warp_n, sum);
         }
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            if constexpr (COLUMNS % 4 == 0) {
-                if (drop != NULL)
-                    drop_sums<COLUMNS>(sum[i], *drop, drop_row + t.m + warp_m + i * 16, t.n + warp_n);
+            if constexpr (COLUMNS % 4 == 0 && DROPPED == TILE_DROPS_NONE) {
+                if (t.drop != NULL)
+                    drop_sums<COLUMNS>(sum[i], *t.drop, t.drop_line + t.m + warp_m + i * 16, t.n + warp_n);
             }
             store_sums<COLUMNS>(c, sum[i], t.m + warp_m + i * 16, t.m_end, t.n + warp_n, t.n_end);
         }
