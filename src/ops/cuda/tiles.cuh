@@ -87,15 +87,19 @@ __device__ static inline unsigned masked_eight(const struct tile_drop &d, int64_
     return line < d.lines && at < d.width ? d.mask[line * d.mask_stride + at / 8] : 0;
 }
 
-/* Bit i: whether the i-th of eight neighbours stays; `at` is a multiple of eight. */
-__device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
+/* Bit i: whether the i-th of eight neighbours stays, by drawing; a call, because its registers are wanted. */
+__device__ static __noinline__ unsigned draw_eight(const struct tile_drop &d, uint64_t element)
 {
-    if (d.mask != NULL) return masked_eight(d, line, at);
-    uint64_t element = (uint64_t)(line * d.width + at);
     unsigned shift = (unsigned)(element % 4); // not 0 only where a row is no multiple of a block
     unsigned bits = stay_four(d, element / 4) | stay_four(d, element / 4 + 1) << 4;
     if (shift != 0) bits |= stay_four(d, element / 4 + 2) << 8;
     return bits >> shift;
+}
+
+/* The same by the mask, if there is one; `at` is a multiple of eight. */
+__device__ static inline unsigned stay_eight(const struct tile_drop &d, int64_t line, int64_t at)
+{
+    return d.mask != NULL ? masked_eight(d, line, at) : draw_eight(d, (uint64_t)(line * d.width + at));
 }
 
 /* All ones for each of two bf16 numbers whose bit is set. */
