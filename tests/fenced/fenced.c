@@ -155,6 +155,7 @@ enum mt_status fenced_init(struct mt_device *device, int threads)
         device->own[op] = true;
     }
     device->memory = MT_MEMORY_DEVICE;
+    device->reads_masks = true; // so that models plan them and draw into them; the products draw again
     device->buffer_create = buffer_create;
     device->upload = upload;
     device->download = download;

@@ -244,12 +244,12 @@ static void test_experts_are_maps(void **state)
     struct mt_tensor offset_tensor = mt_tensor_1d(offsets, MT_I32, EXPERTS + 1);
     struct mt_tensor x = mt_tensor_2d(rows.x, MT_F64, TOKENS, IN);
     struct mt_tensor y = mt_tensor_2d(rows.y, MT_F64, TOKENS, OUT);
-    struct mt_tensor low = mt_tensor_2d(rows.low, MT_F64, TOKENS, RANK);
+    struct mt_expert_kept kept = {.low = mt_tensor_2d(rows.low, MT_F64, TOKENS, RANK)};
     struct mt_tensor dy = mt_tensor_2d(rows.dy, MT_F64, TOKENS, OUT);
     struct mt_tensor dx = mt_tensor_2d(rows.dx, MT_F64, TOKENS, IN);
-    assert_int_equal(mt_expert_linear_forward(&rows.pass, &experts, &offset_tensor, &x, &low, &y), MT_OK);
+    assert_int_equal(mt_expert_linear_forward(&rows.pass, &experts, &offset_tensor, &x, &kept, &y), MT_OK);
     assert_int_equal(
-        mt_expert_linear_backward(&rows.pass, &experts, &offset_tensor, &dy, &x, &low, false, &dx), MT_OK);
+        mt_expert_linear_backward(&rows.pass, &experts, &offset_tensor, &dy, &x, &kept, false, &dx), MT_OK);
     for (int e = 0; e < EXPERTS; e++) {
         struct random_map alone;
         make_map(&alone, device, 0.0f);

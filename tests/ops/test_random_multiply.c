@@ -83,9 +83,51 @@ static void test_refusals(void **state)
     op_test_close(&test);
 }
 
+/* The bits say what random_multiply does, and a rest of a row's last word is 0. */
+static void test_mask_rule(void **state)
+{
+    (void)state;
+    enum { WORDS = (WIDTH + 31) / 32 };
+    static float x[COUNT];
+    static float y[COUNT];
+    static int32_t words[ROWS * WORDS];
+    for (int i = 0; i < OP_TEST_DEVICES; i++) {
+        struct op_test test;
+        op_test_open(&test, op_test_devices[i]);
+        struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.25f);
+        struct mt_dropout_mask_args bits = {.mask = mt_tensor_2d(words, MT_I32, ROWS, WORDS),
+                                            .width = WIDTH,
+                                            .amount = args.amount,
+                                            .seed = args.seed,
+                                            .stream = args.stream};
+        assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
+        assert_int_equal(mt_dropout_mask(test.device, &bits), MT_OK);
+        for (int row = 0; row < ROWS; row++) {
+            for (int j = 0; j < 32 * WORDS; j++) {
+                bool stays = ((uint32_t)words[row * WORDS + j / 32] >> (j % 32) & 1u) != 0;
+                assert_true(stays == (j < WIDTH && y[row * WIDTH + j] != 0.0f));
+            }
+        }
+        args.mask = bits.mask;
+        assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
+        args.kind = MT_RANDOM_JITTER;
+        op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_USAGE, "where there is a mask");
+        args.kind = MT_RANDOM_DROPOUT;
+        args.mask.dim[1] = 2;
+        op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_SHAPE, "mask is");
+        bits.amount = 1.0f;
+        op_test_refused(&test, mt_dropout_mask(test.device, &bits), MT_ERR_USAGE, "amount is 1");
+        bits.amount = 0.5f;
+        bits.width = 32 * WORDS + 1;
+        op_test_refused(&test, mt_dropout_mask(test.device, &bits), MT_ERR_SHAPE, "mask is");
+        op_test_close(&test);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_dropout_rule),
-                                       cmocka_unit_test(test_jitter_rule), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_jitter_rule), cmocka_unit_test(test_mask_rule),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
