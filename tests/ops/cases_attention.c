@@ -35,6 +35,8 @@ static const struct layout layouts[] = {
     {"long packed", 3, {131, 270, 64}, {131, 270, 64}},
     {"long cache", 3, {1, 70, 200}, {517, 333, 201}},
     {"long before the first key", 1, {400}, {150}},
+    {"past a tile", 3, {70, 1, 33}, {70, 1, 100}},
+    {"past a tile before the first key", 1, {90}, {20}},
     {"decoding", 6, {1, 2, 1, 0, 1, 1}, {517, 33, 5, 7, 300, 64}},
     {"8 of 512", 8, {512, 512, 512, 512, 512, 512, 512, 512}, {512, 512, 512, 512, 512, 512, 512, 512}},
     {"32 of 512",
@@ -270,13 +272,12 @@ void cases_attention(struct case_list *list)
     add(list, "decoding", (struct heads){6, 6, 20, 33}, 40, 3, MT_F32);
     add_stretches(list, "cache", (struct heads){3, 1, 8, 5}, 0, MT_F32);
     add_stretches(list, "decoding", (struct heads){8, 4, 16, 12}, 40, MT_F32);
-    add_stretches(list, "long cache", (struct heads){4, 2, 128, 128}, 0, MT_BF16);
+    add_stretches(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, MT_BF16);
     add_stretches(list, "long cache", (struct heads){2, 2, 16, 12}, 129, MT_F32);
-    add_bf16(list, "long packed", (struct heads){2, 2, 192, 128}, 0, 8);
-    add_bf16(list, "long packed", (struct heads){4, 2, 128, 128}, 0, 0);
-    add_bf16(list, "long packed", (struct heads){4, 1, 64, 64}, 100, 0);
-    add_bf16(list, "long cache", (struct heads){2, 1, 128, 128}, 0, 0);
-    add_bf16(list, "long before the first key", (struct heads){2, 2, 64, 64}, 0, 3);
+    add_bf16(list, "past a tile", (struct heads){2, 2, 192, 128}, 0, 8);
+    add_bf16(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, 0);
+    add_bf16(list, "past a tile", (struct heads){4, 1, 64, 64}, 50, 0);
+    add_bf16(list, "past a tile before the first key", (struct heads){2, 2, 64, 64}, 0, 3);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);

@@ -34,7 +34,6 @@ struct cuda_state {
     bool bf16; // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
     int multiprocessors;
     bool hopper;                // sm_90: its own instructions are there
-    int clusters;               // of grouped_hopper.cu that fit at a time; 0 before the first
     void *encode_map;           // the driver's cuTensorMapEncodeTiled; NULL if not on Hopper
     size_t shared_bytes;        // shared memory a block may ask for
     struct cublasContext *blas; // NULL before the first product

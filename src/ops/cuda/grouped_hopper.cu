@@ -1,17 +1,15 @@
 /*
  * grouped_gemm of bf16 by Hopper's own instructions, in one launch: a block per multiprocessor takes tile
- * after tile, [128,256] of y. Two blocks form a cluster and take tiles that use the same part of a weight:
- * each brings half of it to both, because the cache cannot feed every block by itself. One warp of a block
- * asks the copy engine for the operands, STEPS steps at a time, STAGES of them ahead; two groups of four
- * warps multiply, 64 rows each. Which rows are whose is read on the device, so that nobody waits for the
- * host. Tiles of one expert follow each other: its weight stays in the cache.
+ * after tile, [128,256] of y. One of its warps asks the copy engine for the operands, STEPS steps at a time,
+ * STAGES of them ahead; two groups of four warps multiply, 64 rows each. Which rows are whose is read on the
+ * device, so that nobody waits for the host. Tiles of one expert follow each other: its weight stays in the
+ * cache.
  */
 #include <cudaTypedefs.h>
 
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/wgmma.cuh"
 
-#define CLUSTER      2 // blocks
 #define TILE_ROWS    128
 #define TILE_COLUMNS 256
 #define STEPS        WGMMA_LINE
@@ -20,7 +18,6 @@
 #define GROUP        128
 #define AT_ONCE      64  // experts of a launch: each has a map of its weight among the kernel's arguments
 #define LEAST_LARGE  256 // both dimensions of a weight
-#define SHARE        (TILE_COLUMNS / CLUSTER) // columns of a weight that a block brings
 
 struct hopper_call {
     CUtensorMap x; // boxes [TILE_ROWS,STEPS]
@@ -50,15 +47,15 @@ struct place {
     int steps; // 0: the expert has no weight
 };
 
-/* Where this block's part of the cluster's tile `tile` is; false past the last. It may have no rows. */
+/* Where tile `tile` of all is; false past the last. */
 __device__ static bool find_place(const struct hopper_call &call, int64_t tile, struct place *place)
 {
     int64_t across = (call.columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
     int64_t down = tile / across;
-    int e = find_expert(call.offsets, call.experts, CLUSTER * TILE_ROWS, &down);
+    int e = find_expert(call.offsets, call.experts, TILE_ROWS, &down);
     if (e < 0) return false;
     place->expert = e;
-    place->row = call.offsets[e] + (down * CLUSTER + cluster_rank()) * TILE_ROWS;
+    place->row = call.offsets[e] + down * TILE_ROWS;
     place->row_end = call.offsets[e + 1];
     place->column = tile % across * TILE_COLUMNS;
     place->steps = (call.present >> e & 1) != 0 ? call.steps : 0;
@@ -75,23 +72,20 @@ template <bool N_INNER>
 __device__ static void bring_operands(const struct hopper_call &call, const struct pipeline &p)
 {
     unsigned turn = 0; // steps so far
-    int own = cluster_rank() * SHARE;
-    const unsigned all = (1u << CLUSTER) - 1;
     struct place place;
-    for (int64_t tile = blockIdx.x / CLUSTER; find_place(call, tile, &place); tile += gridDim.x / CLUSTER) {
+    for (int64_t tile = blockIdx.x; find_place(call, tile, &place); tile += gridDim.x) {
         for (int step = 0; step < place.steps; step++, turn++) {
             unsigned at = turn % STAGES;
             uint64_t *full = &p.full[at];
             barrier_wait(&p.empty[at], (turn / STAGES + 1) & 1);
             if (cuda_lane() == 0) {
                 const CUtensorMap *weight = &call.weight[place.expert];
-                __nv_bfloat16 *target = p.stages[at].weight + own * STEPS;
-                int column = (int)place.column + own;
+                __nv_bfloat16 *target = p.stages[at].weight;
                 barrier_expect(full, sizeof(struct stage));
                 copy_box(p.stages[at].x, &call.x, step * STEPS, (int)place.row, full);
-                if (!N_INNER) copy_box_to_all(target, weight, step * STEPS, column, full, all);
-                for (int c = 0; N_INNER && c < SHARE; c += WGMMA_LINE) {
-                    copy_box_to_all(target + c * STEPS, weight, column + c, step * STEPS, full, all);
+                if (!N_INNER) copy_box(target, weight, step * STEPS, (int)place.column, full);
+                for (int c = 0; N_INNER && c < TILE_COLUMNS; c += WGMMA_LINE) {
+                    copy_box(target + c * STEPS, weight, (int)place.column + c, step * STEPS, full);
                 }
             }
             __syncwarp();
@@ -99,11 +93,10 @@ __device__ static void bring_operands(const struct hopper_call &call, const stru
     }
 }
 
-/* The stage of step `turn` may be overwritten by any block of the cluster, as far as this warp is concerned.
- */
+/* The stage of step `turn` may be overwritten, as far as this warp is concerned. */
 __device__ static void release(const struct pipeline &p, unsigned turn)
 {
-    if (cuda_lane() < CLUSTER) barrier_arrive_at(&p.empty[turn % STAGES], cuda_lane());
+    if (cuda_lane() == 0) barrier_arrive(&p.empty[turn % STAGES]);
 }
 
 /* 64 rows of a tile, FRAGMENTS · 8 columns, by one group. */
@@ -112,9 +105,6 @@ __device__ static void make_tile(const struct hopper_call &call, const struct pi
                                  const struct place &place, int group, unsigned *turn)
 {
     float sum[FRAGMENTS][4] = {};
-    int64_t first = place.row + group * 64;
-    expect_output<64, FRAGMENTS * 8>(call.y, first, place.row_end, place.column, call.columns,
-                                     (int)threadIdx.x % GROUP, GROUP);
     for (int step = 0; step < place.steps; step++, ++*turn) {
         unsigned at = *turn % STAGES;
         const __nv_bfloat16 *x = p.stages[at].x + group * 64 * STEPS;
@@ -136,8 +126,8 @@ __device__ static void make_tile(const struct hopper_call &call, const struct pi
     group_wait<0>();
     group_pin(sum);
     if (place.steps > 0) release(p, *turn - 1);
-    store_sums<FRAGMENTS>(call.y, sum, first + threadIdx.x % GROUP / 32 * 16, place.row_end, place.column,
-                          call.columns);
+    int64_t row = place.row + group * 64 + threadIdx.x % GROUP / 32 * 16;
+    store_sums<FRAGMENTS>(call.y, sum, row, place.row_end, place.column, call.columns);
 }
 
 template <bool N_INNER>
@@ -145,7 +135,7 @@ __device__ static void make_tiles(const struct hopper_call &call, const struct p
 {
     unsigned turn = 0;
     struct place place;
-    for (int64_t tile = blockIdx.x / CLUSTER; find_place(call, tile, &place); tile += gridDim.x / CLUSTER) {
+    for (int64_t tile = blockIdx.x; find_place(call, tile, &place); tile += gridDim.x) {
         if (place.column + TILE_COLUMNS / 2 < call.columns) {
             make_tile<TILE_COLUMNS / 8, N_INNER>(call, p, place, group, &turn);
         } else {
@@ -171,11 +161,11 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(&full[i], 1);
-            barrier_init(&empty[i], CLUSTER * GROUPS * GROUP / 32);
+            barrier_init(&empty[i], GROUPS * GROUP / 32);
         }
         barrier_publish();
     }
-    cluster_wait();
+    __syncthreads();
     // Registers go to those who hold sums.
     if (threadIdx.x < GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -184,8 +174,6 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         make_tiles<N_INNER>(call, p, (int)threadIdx.x / GROUP - 1);
     }
-    __syncwarp();
-    cluster_wait(); // others may still say here that a stage is free
 #endif
 }
 
@@ -237,28 +225,14 @@ bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_gr
 
 template <bool N_INNER> static enum mt_status launch(struct mt_device *device, const struct hopper_call &call)
 {
-    struct cuda_state *state = cuda_state_of(device);
+    const void *kernel = reinterpret_cast<const void *>(hopper_kernel<N_INNER>);
     const size_t bytes = STAGES * sizeof(struct stage) + WGMMA_PATTERN;
-    cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void *>(hopper_kernel<N_INNER>),
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = CLUSTER;
-    cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(state->multiprocessors / CLUSTER * CLUSTER));
-    config.blockDim = dim3((1 + GROUPS) * GROUP);
-    config.dynamicSmemBytes = bytes;
-    config.stream = cuda_stream(device);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    // Not every multiprocessor may find a partner; clusters that had to wait for others would come too late.
-    if (error == cudaSuccess && state->clusters == 0)
-        error = cudaOccupancyMaxActiveClusters(&state->clusters, hopper_kernel<N_INNER>, &config);
-    if (state->clusters > 0) config.gridDim.x = (unsigned)(state->clusters * CLUSTER);
-    if (error == cudaSuccess) error = cudaLaunchKernelEx(&config, hopper_kernel<N_INNER>, call);
-    return cuda_status(device, error, "starting the experts' products");
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    enum mt_status status = cuda_status(device, error, "shared memory for the experts' products");
+    if (status != MT_OK) return status;
+    unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
+    hopper_kernel<N_INNER><<<blocks, (1 + GROUPS) * GROUP, bytes, cuda_stream(device)>>>(call);
+    return cuda_launched(device, "grouped_gemm");
 }
 
 /* Experts [first, first + count). */
@@ -268,7 +242,7 @@ static enum mt_status multiply_some(struct mt_device *device, const struct mt_gr
     call->present = 0;
     call->experts = count;
     call->offsets = static_cast<const int32_t *>(g->offsets.data) + first;
-    int lines = g->transpose_weight ? SHARE : STEPS;
+    int lines = g->transpose_weight ? TILE_COLUMNS : STEPS;
     for (int i = 0; i < count; i++) {
         const struct mt_tensor *weight = &g->weight[first + i];
         if (!mt_tensor_present(weight)) continue;

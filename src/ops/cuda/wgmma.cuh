@@ -26,22 +26,15 @@ __device__ static inline void barrier_init(uint64_t *barrier, int arrivals)
                  : "memory");
 }
 
-/* What was initialised is visible to the copy engine, and to the other blocks of a cluster after the next
- * wait. */
+/* What was initialised is visible to the copy engine. */
 __device__ static inline void barrier_publish(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async;" ::: "memory");
 }
 
-/* At the same place of block `rank` of the cluster. */
-__device__ static inline void barrier_arrive_at(uint64_t *barrier, int rank)
+__device__ static inline void barrier_arrive(uint64_t *barrier)
 {
-    asm volatile(
-        "{ .reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(barrier)),
-        "r"(rank)
-        : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
 /* Arrives, and announces bytes the copy engine will bring. */
@@ -57,7 +50,7 @@ __device__ static inline void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     asm volatile("{ .reg .pred done;\n"
                  "again:\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again; }" ::"r"(shared_address(barrier)),
                  "r"(parity)
                  : "memory");
@@ -71,34 +64,6 @@ __device__ static inline void copy_box(void *target, const CUtensorMap *map, int
                  "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(target)),
                  "l"(map), "r"(at), "r"(line), "r"(shared_address(barrier))
                  : "memory");
-}
-
-/* The same to every block of the cluster that `blocks` has a bit for, at the same place, announced to the
- * same barrier there. */
-__device__ static inline void copy_box_to_all(void *target, const CUtensorMap *map, int at, int line,
-                                              uint64_t *barrier, unsigned blocks)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(target)),
-                 "l"(map), "r"(at), "r"(line), "r"(shared_address(barrier)), "h"((unsigned short)blocks)
-                 : "memory");
-}
-
-// ------------------------------------------------------------------ clusters
-
-/* This block within its cluster. */
-__device__ static inline int cluster_rank(void)
-{
-    unsigned rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return (int)rank;
-}
-
-/* Until all threads of the cluster are here. */
-__device__ static inline void cluster_wait(void)
-{
-    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
 }
 
 // ------------------------------------------------------------------ products
