@@ -2,11 +2,13 @@
  * How long a LoRA training step of a full-size model takes on a device, without its weights: a file with
  * holes stands in for them, and what the device keeps of it is overwritten with small random numbers.
  *
- *     device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] [recompute 0|1|2]
+ *     device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] [recompute 0|1|2] [METHOD,...]
  *
- * FOLDER exists and may be empty. LoRA as in share/configs/deepseek-v2-lite.yaml, method "paper", loss on
- * every token, AdamW. Prints seconds per step, memory, and each op's share of a step in which ops are waited
- * for. scripts/gpu-speed runs it. On a device that computes on host memory the weights stay zero.
+ * FOLDER exists and may be empty. LoRA on attention, router, routed and shared experts, loss on every token,
+ * AdamW, activations as the device likes them. Prints seconds per step, memory, and each op's share of a step
+ * in which ops are waited for. With several methods each has a model of its own, their steps take turns, and
+ * the ratio to the first method is printed. scripts/gpu-speed runs it. On a device that computes on host
+ * memory the weights stay zero.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,15 +23,17 @@
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
 
-enum { MOST_ROUNDS = 64, PATH_BYTES = 4096, PIECE = 1 << 22 };
+enum { MOST_ROUNDS = 64, MOST_METHODS = 8, PATH_BYTES = 4096, PIECE = 1 << 22 };
 
 struct setting {
     const char *device, *config, *folder;
     int64_t tokens, length;
     int rank, rounds;
     enum mt_recompute recompute;
+    char methods[256]; // cut at the commas
 };
 
+/* One method's model, its batch, and how long its steps took. */
 struct bench {
     struct mt_context *ctx;
     struct mt_device *device;
@@ -38,6 +42,9 @@ struct bench {
     int32_t *ids;     // [2,T]: ids, then labels
     int32_t *offsets; // [B+1]
     struct mt_batch batch;
+    const char *method;
+    double seconds[MOST_ROUNDS];
+    struct mt_model_loss loss;
 };
 
 // ------------------------------------------------------------------ a model of holes
@@ -102,21 +109,25 @@ static enum mt_status make_model(struct mt_context *ctx, const struct setting *s
     return whole ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot write %s", path);
 }
 
-/* The device's own copies of frozen weights, bf16 all of them: one drawn piece after the other. */
+/* The device's own copies of frozen weights, bf16 all of them: one drawn piece, then copies of it. */
 static enum mt_status fill_weights(struct bench *bench)
 {
     const struct mt_buffer *copies = &mt_model_params(bench->model)->copies;
+    int64_t count = (int64_t)(copies->bytes / sizeof(uint16_t));
+    struct mt_tensor all = mt_tensor_1d(copies->data, MT_BF16, count);
+    int64_t drawn = count < PIECE ? count : PIECE;
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(bench->ctx, PIECE, sizeof(uint16_t), &memory);
     if (status != MT_OK) return status;
     uint16_t *piece = memory;
-    for (uint64_t i = 0; i < PIECE; i++) piece[i] = mt_float_to_bf16(0.02f * mt_rng_normal(1, 2, i));
-    for (size_t first = 0; first < copies->bytes && status == MT_OK; first += PIECE * sizeof *piece) {
-        size_t left = copies->bytes - first;
-        size_t bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
-        status = mt_device_upload(bench->device, (char *)copies->data + first, piece, bytes);
-    }
+    for (int64_t i = 0; i < drawn; i++) piece[i] = mt_float_to_bf16(0.02f * mt_rng_normal(1, 2, (uint64_t)i));
+    status = mt_device_upload(bench->device, all.data, piece, (size_t)drawn * sizeof *piece);
     mt_release(bench->ctx, memory, PIECE * sizeof *piece);
+    for (int64_t first = drawn; first < count && status == MT_OK; first += drawn) {
+        int64_t left = count - first < drawn ? count - first : drawn;
+        status = mt_copy(bench->device, &(struct mt_copy_args){.x = mt_tensor_rows(&all, 0, left),
+                                                               .y = mt_tensor_rows(&all, first, left)});
+    }
     return status;
 }
 
@@ -124,7 +135,7 @@ static enum mt_status fill_weights(struct bench *bench)
 
 static enum mt_status open_model(struct bench *bench, const struct setting *setting)
 {
-    static const char *const adapted[] = {"router", "routed_experts", "shared_experts", NULL};
+    static const char *const adapted[] = {"attention", "router", "routed_experts", "shared_experts", NULL};
     struct mt_objective_config method;
     struct mt_model_options options = {.tokens = setting->tokens,
                                        .sequences = setting->tokens / setting->length,
@@ -137,8 +148,9 @@ static enum mt_status open_model(struct bench *bench, const struct setting *sett
     options.selection.lora_alpha = 4.0 * setting->rank;
     options.selection.lora_dropout = 0.1;
     options.selection.seed = 1;
-    enum mt_status status = mt_objective_config_method(bench->ctx, "paper", &method);
+    enum mt_status status = mt_objective_config_method(bench->ctx, bench->method, &method);
     if (status == MT_OK) status = mt_device_create(bench->ctx, setting->device, 0, &bench->device);
+    if (status == MT_OK) options.activations = mt_device_activations(bench->device);
     if (status == MT_OK) status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
     if (status == MT_OK) status = fill_weights(bench);
     if (status != MT_OK) return status;
@@ -192,23 +204,52 @@ static int compare_seconds(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static enum mt_status time_steps(struct bench *bench, const struct setting *setting)
+static double median(const struct bench *bench, int rounds)
 {
-    double seconds[MOST_ROUNDS];
-    struct mt_model_loss loss = {0};
-    enum mt_status status = one_step(bench, &loss); // warms up: libraries start, memory is touched
-    for (int round = 0; status == MT_OK && round < setting->rounds; round++) {
-        double start = mt_clock_seconds();
-        status = one_step(bench, &loss);
-        seconds[round] = mt_clock_seconds() - start;
+    double sorted[MOST_ROUNDS];
+    memcpy(sorted, bench->seconds, (size_t)rounds * sizeof *sorted);
+    qsort(sorted, (size_t)rounds, sizeof sorted[0], compare_seconds);
+    return sorted[rounds / 2];
+}
+
+/* Rounds in which every method makes a step. */
+static enum mt_status time_steps(struct bench *benches, int count, const struct setting *setting)
+{
+    enum mt_status status = MT_OK;
+    for (int round = -1; status == MT_OK && round < setting->rounds; round++) {
+        for (int i = 0; status == MT_OK && i < count; i++) {
+            double start = mt_clock_seconds();
+            status = one_step(&benches[i], &benches[i].loss);
+            // The first step warms up: libraries start, memory is touched.
+            if (round >= 0) benches[i].seconds[round] = mt_clock_seconds() - start;
+        }
     }
-    if (status != MT_OK) return status;
-    qsort(seconds, (size_t)setting->rounds, sizeof seconds[0], compare_seconds);
-    double median = seconds[setting->rounds / 2];
-    printf("%s\n", mt_device_description(bench->device));
-    printf("seconds per step %.4f (fastest %.4f), %" PRId64 " tokens, %.0f tokens/s, loss %.4f, terms %.6f\n",
-           median, seconds[0], setting->tokens, (double)setting->tokens / median, loss.task, loss.terms);
-    return MT_OK;
+    return status;
+}
+
+/* What steps of one method cost beside those of the first, round by round: the median of the ratios. */
+static double ratio(const struct bench *bench, const struct bench *first, int rounds)
+{
+    double ratios[MOST_ROUNDS];
+    for (int round = 0; round < rounds; round++)
+        ratios[round] = bench->seconds[round] / first->seconds[round];
+    qsort(ratios, (size_t)rounds, sizeof ratios[0], compare_seconds);
+    return ratios[rounds / 2];
+}
+
+static void print_times(const struct bench *benches, int count, const struct setting *setting)
+{
+    printf("%s, activations in %s\n", mt_device_description(benches[0].device),
+           mt_dtype_name(mt_device_activations(benches[0].device)));
+    for (int i = 0; i < count; i++) {
+        double seconds = median(&benches[i], setting->rounds);
+        printf("%-12s %.4f s a step, %" PRId64 " tokens, %.0f tokens/s, loss %.4f, terms %.6f",
+               benches[i].method, seconds, setting->tokens, (double)setting->tokens / seconds,
+               benches[i].loss.task, benches[i].loss.terms);
+        if (i > 0)
+            printf(", %.4f of %s", ratio(&benches[i], &benches[0], setting->rounds), benches[0].method);
+        printf("\n");
+    }
 }
 
 static void print_memory(struct bench *bench)
@@ -255,14 +296,44 @@ static int64_t number_at(int argc, char **argv, int place, int64_t otherwise)
     return argc > place ? strtoll(argv[place], NULL, 10) : otherwise;
 }
 
+/* Opens a model for each method of the list, and takes the times. */
+static enum mt_status run_methods(struct bench *benches, int *count, struct setting *setting)
+{
+    enum mt_status status = MT_OK;
+    char *rest = NULL;
+    for (char *word = strtok_r(setting->methods, ",", &rest); word != NULL && status == MT_OK;
+         word = strtok_r(NULL, ",", &rest)) {
+        if (*count == MOST_METHODS) return mt_fail(benches->ctx, MT_ERR_USAGE, "too many methods");
+        struct bench *bench = &benches[(*count)++];
+        bench->ctx = benches->ctx;
+        bench->method = word;
+        status = open_model(bench, setting);
+        if (status == MT_OK) status = fill_batch(bench, setting);
+        if (status == MT_OK) print_memory(bench);
+    }
+    if (status == MT_OK) status = time_steps(benches, *count, setting);
+    if (status == MT_OK) print_times(benches, *count, setting);
+    return status == MT_OK && *count == 1 ? print_shares(benches) : status;
+}
+
+static void close_bench(struct bench *bench)
+{
+    mt_optimizer_free(&bench->optimizer);
+    mt_model_close(bench->model);
+    mt_device_destroy(bench->device);
+    free(bench->ids);
+    free(bench->offsets);
+}
+
 int main(int argc, char **argv)
 {
     struct mt_context ctx;
-    struct bench bench = {.ctx = &ctx};
+    struct bench benches[MOST_METHODS] = {{.ctx = &ctx}};
+    int count = 0;
     if (argc < 4) {
         (void)fprintf(stderr,
                       "usage: device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] "
-                      "[recompute 0|1|2]\n");
+                      "[recompute 0|1|2] [METHOD,...]\n");
         return 2;
     }
     struct setting setting = {.device = argv[1],
@@ -274,18 +345,11 @@ int main(int argc, char **argv)
                               .rounds = (int)number_at(argc, argv, 7, 5),
                               .recompute = (enum mt_recompute)number_at(argc, argv, 8, 0)};
     if (setting.rounds < 1 || setting.rounds > MOST_ROUNDS || setting.length < 1) return 2;
+    (void)snprintf(setting.methods, sizeof setting.methods, "%s", argc > 9 ? argv[9] : "paper");
     mt_context_init(&ctx, NULL);
     enum mt_status status = make_model(&ctx, &setting);
-    if (status == MT_OK) status = open_model(&bench, &setting);
-    if (status == MT_OK) status = fill_batch(&bench, &setting);
-    if (status == MT_OK) print_memory(&bench);
-    if (status == MT_OK) status = time_steps(&bench, &setting);
-    if (status == MT_OK) status = print_shares(&bench);
+    if (status == MT_OK) status = run_methods(benches, &count, &setting);
     if (status != MT_OK) (void)fprintf(stderr, "device_step: %s\n", ctx.message);
-    mt_optimizer_free(&bench.optimizer);
-    mt_model_close(bench.model);
-    mt_device_destroy(bench.device);
-    free(bench.ids);
-    free(bench.offsets);
+    for (int i = 0; i < count; i++) close_bench(&benches[i]);
     return status == MT_OK ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "metier/context.h"
+#include "metier/tensor.h"
 
 struct mt_device; // opaque
 struct mt_buffer; // base/buffer.h
@@ -31,6 +32,9 @@ const char *mt_device_description(const struct mt_device *device);
 
 /* True when its tensors lie in memory the host can read. */
 bool mt_device_on_host(const struct mt_device *device);
+
+/* The type activations are best kept in: what the setting `activations: auto` means. */
+enum mt_dtype mt_device_activations(const struct mt_device *device);
 
 /* The context the device was created with. */
 struct mt_context *mt_device_context(const struct mt_device *device);

@@ -298,6 +298,7 @@ struct mt_random_multiply_args {
     float amount; // in [0, 1)
     uint64_t seed;
     uint64_t stream;
+    bool accumulate; // y += instead of y =; with f32 the product is rounded before it is added
 };
 
 // ------------------------------------------------------------------ router

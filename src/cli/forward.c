@@ -52,6 +52,16 @@ static enum mt_status read_recompute(struct mt_context *ctx, const char *word, e
     return mt_fail(ctx, MT_ERR_USAGE, "--recompute is '%s', expected none, moe or full", word);
 }
 
+static enum mt_status read_activations(struct mt_device *device, const char *word, enum mt_dtype *type)
+{
+    *type = mt_device_activations(device);
+    if (strcmp(word, "f32") == 0) *type = MT_F32;
+    if (strcmp(word, "bf16") == 0) *type = MT_BF16;
+    if (strcmp(word, "auto") == 0 || strcmp(word, mt_dtype_name(*type)) == 0) return MT_OK;
+    return mt_fail(mt_device_context(device), MT_ERR_USAGE,
+                   "--activations is '%s', expected auto, f32 or bf16", word);
+}
+
 static enum mt_status read_layout(struct mt_context *ctx, const char *word, enum mt_adapter_layout *layout)
 {
     static const enum mt_adapter_layout layouts[] = {MT_ADAPTER_PER_EXPERT, MT_ADAPTER_FUSED};
@@ -201,6 +211,7 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
     }
     if (status == MT_OK) status = mt_device_create(ctx, settings->device, (int)settings->threads, &device);
+    if (status == MT_OK) status = read_activations(device, settings->activations, &options.activations);
     if (status == MT_OK) status = mt_model_open(device, settings->directory, &options, &model);
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(model));
@@ -270,6 +281,8 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "as in training: jitter, sampling, dropped slots"},
         {"--recompute", CLI_TEXT, &settings->recompute, "WHAT",
          "none, moe or full: memory against time (none)"},
+        {"--activations", CLI_TEXT, &settings->activations, "TYPE",
+         "f32, bf16, or auto: what the device computes fastest on (auto)"},
         {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
         {"--json", CLI_FLAG, &settings->json, NULL, "the summary as JSON"},
@@ -289,8 +302,12 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
 
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct forward_settings settings = {
-        .recompute = "none", .device = "cpu", .adapter_layout = "per-expert", .rank = 8, .alpha = 16.0};
+    struct forward_settings settings = {.recompute = "none",
+                                        .activations = "auto",
+                                        .device = "cpu",
+                                        .adapter_layout = "per-expert",
+                                        .rank = 8,
+                                        .alpha = 16.0};
     struct forward_ids ids = {0};
     bool help_shown = false;
     enum mt_status status = parse(ctx, verb, argc, argv, &settings, &help_shown);

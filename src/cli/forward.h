@@ -20,6 +20,7 @@ struct forward_settings {
     const char *train;          // "full", "lora" or NULL: full, unless there is an adapter
     const char *targets;        // "a,b,c"; NULL: everything
     const char *recompute;      // "none", "moe", "full"
+    const char *activations;    // "auto", "f32", "bf16"
     const char *device;
     int64_t rank;
     double alpha;

@@ -44,7 +44,7 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     a->q_saved = plan_norm(saved, pass, desc->heads);
     a->k_saved = plan_norm(saved, pass, desc->key_heads);
     a->out = mt_plan_2d(saved, pass->type, tokens, out_width);
-    a->lse = mt_plan_2d(saved, pass->type, tokens, desc->heads);
+    a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
     a->q_low = mt_linear_plan_low(saved, pass, &params->q);
     a->k_low = mt_linear_plan_low(saved, pass, &params->k);
     a->v_low = mt_linear_plan_low(saved, pass, &params->v);

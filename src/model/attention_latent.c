@@ -3,7 +3,8 @@
  *   q = q_proj(x), or q_b(norm(q_a(x))); its last Dr columns of each head rotated
  *   c, r = kv_a(x); per head [k_n | v] = kv_b(norm(c)); k = [k_n | rotated r], r shared by all heads
  *   out = softmax(scale · q kᵀ) v; y = o(out)
- * Norms, and the keys put together, cost little and are made again in backward.
+ * Norms, kv_b, whose result is the widest and whose product the smallest, and the keys put together cost
+ * little and are made again in backward.
  */
 #include "model/attention_latent.h"
 
@@ -29,9 +30,8 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->q = mt_plan_2d(saved, type, tokens, q_width);
     a->kv_latent = mt_plan_2d(saved, type, tokens, latent_width);
     a->kv_saved = mt_norm_plan(saved, pass, MT_NORM_RMS, tokens);
-    a->kv = mt_plan_2d(saved, type, tokens, kv_width);
     a->out = mt_plan_2d(saved, type, tokens, out_width);
-    a->lse = mt_plan_2d(saved, type, tokens, desc->heads);
+    a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
     a->q_low = mt_linear_plan_low(saved, pass, &params->q);
     a->q_a_low = mt_linear_plan_low(saved, pass, &params->q_a);
     a->q_b_low = mt_linear_plan_low(saved, pass, &params->q_b);
@@ -39,6 +39,7 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->kv_b_low = mt_linear_plan_low(saved, pass, &params->kv_b);
     a->o_low = mt_linear_plan_low(saved, pass, &params->o);
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
+    a->kv = mt_plan_2d(work, type, tokens, kv_width);
     a->key = mt_plan_2d(work, type, tokens, q_width);
     if (pass->cache != NULL) mt_attention_absorbed_plan(&a->absorbed, pass, params, work);
     if (!backward) return;
@@ -156,12 +157,11 @@ static enum mt_status queries_forward(const struct mt_pass *pass, const struct m
     return status == MT_OK ? rotate(pass, &a->q, false) : status;
 }
 
-static enum mt_status keys_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                   const struct mt_attention_latent *a, const struct mt_tensor *x)
+/* Keys and values from the latent. */
+static enum mt_status widen_latent(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                   const struct mt_attention_latent *a)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_low, false, &a->kv_latent);
-    if (status != MT_OK) return status;
-    status = normalise_latent(pass, params, a);
+    enum mt_status status = normalise_latent(pass, params, a);
     if (status != MT_OK) return status;
     status = mt_linear_forward(pass, &params->kv_b, &a->kv_normed, &a->kv_b_low, false, &a->kv);
     if (status != MT_OK) return status;
@@ -173,7 +173,8 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_p
                              const struct mt_attention_latent *a, const struct mt_tensor *x)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = keys_forward(pass, params, a, x);
+    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_low, false, &a->kv_latent);
+    if (status == MT_OK) status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;
     return mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
                                                   .q = mt_pass_heads(&a->q, desc->heads),
@@ -294,12 +295,7 @@ static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_
                                     const struct mt_attention_latent *a, const struct mt_tensor *x,
                                     const struct mt_tensor *dx)
 {
-    enum mt_status status = MT_OK;
-    if (mt_linear_reads_input(&params->kv_b)) {
-        status = normalise_latent(pass, params, a);
-        if (status != MT_OK) return status;
-    }
-    status =
+    enum mt_status status =
         mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_low, false, &a->dkv_normed);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
@@ -320,7 +316,7 @@ enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const st
     enum mt_status status =
         mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_low, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;
-    status = make_keys(pass, a);
+    status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;
     status = scores_backward(pass, a);
     if (status != MT_OK) return status;

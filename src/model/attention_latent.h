@@ -13,13 +13,13 @@ struct mt_attention_latent {
     struct mt_tensor q;         // [T,H·D], rotated
     struct mt_tensor kv_latent; // [T,C+Dr]: latent, then the key part all heads share, not rotated
     struct mt_norm_saved kv_saved;
-    struct mt_tensor kv;  // [T,H·(Dn+Dv)]: per head the key's first part, then the value
     struct mt_tensor out; // [T,H·Dv]
     struct mt_tensor lse; // [T,H]
     struct mt_tensor q_low, q_a_low, q_b_low, kv_a_low, kv_b_low, o_low;
     // work; made again in backward
     struct mt_tensor q_normed;             // [T,Q]
     struct mt_tensor kv_normed;            // [T,C]
+    struct mt_tensor kv;                   // [T,H·(Dn+Dv)]: per head the key's first part, then the value
     struct mt_tensor key;                  // [T,H·D]
     const struct mt_layer_cache *cache;    // borrowed; NULL: none
     struct mt_attention_absorbed absorbed; // work, where there is a cache

@@ -26,8 +26,9 @@ static bool drops(const struct mt_pass *pass, const struct mt_expert_linear *lin
     return pass->training && linear->dropout > 0.0f;
 }
 
+/* y = (y +, with add) the mask of drop on x. */
 static enum mt_status apply_mask(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                 const struct mt_tensor *x, const struct mt_tensor *y)
+                                 const struct mt_tensor *x, bool add, const struct mt_tensor *y)
 {
     return mt_random_multiply(
         pass->device, &(struct mt_random_multiply_args){.x = *x,
@@ -35,7 +36,8 @@ static enum mt_status apply_mask(const struct mt_pass *pass, const struct mt_exp
                                                         .kind = MT_RANDOM_DROPOUT,
                                                         .amount = linear->dropout,
                                                         .seed = pass->seed,
-                                                        .stream = mt_pass_stream_now(pass, linear->stream)});
+                                                        .stream = mt_pass_stream_now(pass, linear->stream),
+                                                        .accumulate = add});
 }
 
 /* drop(x): x itself, or a draw in the pass's memory. */
@@ -45,7 +47,7 @@ static enum mt_status drop(const struct mt_pass *pass, const struct mt_expert_li
     *dropped = *x;
     if (!drops(pass, linear)) return MT_OK;
     *dropped = mt_pass_view(&pass->drop_work, x->dim[0], x->dim[1]);
-    return apply_mask(pass, linear, x, dropped);
+    return apply_mask(pass, linear, x, false, dropped);
 }
 
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -129,10 +131,7 @@ static enum mt_status low_to_input(const struct mt_pass *pass, const struct mt_e
     product.beta = 0.0f;
     enum mt_status status = mt_grouped_gemm(pass->device, &product);
     if (status != MT_OK) return status;
-    status = apply_mask(pass, linear, &product.y, &product.y);
-    if (status != MT_OK) return status;
-    return mt_axpby(pass->device,
-                    &(struct mt_axpby_args){.x = product.y, .y = *dx, .alpha = 1.0f, .beta = 1.0f});
+    return apply_mask(pass, linear, &product.y, true, dx);
 }
 
 enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_expert_linear *linear,

@@ -18,7 +18,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
     head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
     head->low = mt_linear_plan_low(planner, pass, &params->head);
-    head->loss = mt_plan_1d(planner, pass->type, pass->tokens);
+    head->loss = mt_plan_1d(planner, pass->exact, pass->tokens);
     head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
     if (pass->cache != NULL) {
         head->rows = mt_plan_1d(&regions->index, MT_I32, pass->tokens);
@@ -26,7 +26,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     }
     if (!backward) return;
     head->dlow = mt_linear_plan_low(planner, pass, &params->head);
-    head->dloss = mt_plan_1d(planner, pass->type, pass->tokens);
+    head->dloss = mt_plan_1d(planner, pass->exact, pass->tokens);
 }
 
 enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_params *params,

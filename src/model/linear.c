@@ -27,7 +27,8 @@ struct mt_tensor mt_linear_plan_low(struct mt_planner *planner, const struct mt_
                                     const struct mt_linear *linear)
 {
     if (!mt_linear_has_lora(linear)) return (struct mt_tensor){0};
-    return mt_plan_2d(planner, pass->type, pass->tokens, linear->a.dim[0]);
+    enum mt_dtype type = linear->exact ? pass->exact : pass->type;
+    return mt_plan_2d(planner, type, pass->tokens, linear->a.dim[0]);
 }
 
 static bool drops(const struct mt_pass *pass, const struct mt_linear *linear)
@@ -35,8 +36,9 @@ static bool drops(const struct mt_pass *pass, const struct mt_linear *linear)
     return pass->training && linear->dropout > 0.0f;
 }
 
+/* y = (y +, with add) the mask of drop on x. */
 static enum mt_status apply_mask(const struct mt_pass *pass, const struct mt_linear *linear,
-                                 const struct mt_tensor *x, const struct mt_tensor *y)
+                                 const struct mt_tensor *x, bool add, const struct mt_tensor *y)
 {
     return mt_random_multiply(
         pass->device, &(struct mt_random_multiply_args){.x = *x,
@@ -44,7 +46,8 @@ static enum mt_status apply_mask(const struct mt_pass *pass, const struct mt_lin
                                                         .kind = MT_RANDOM_DROPOUT,
                                                         .amount = linear->dropout,
                                                         .seed = pass->seed,
-                                                        .stream = mt_pass_stream_now(pass, linear->stream)});
+                                                        .stream = mt_pass_stream_now(pass, linear->stream),
+                                                        .accumulate = add});
 }
 
 enum mt_status mt_linear_drop(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -53,7 +56,7 @@ enum mt_status mt_linear_drop(const struct mt_pass *pass, const struct mt_linear
     *dropped = *x;
     if (!drops(pass, linear)) return MT_OK;
     *dropped = mt_pass_view(&pass->drop_work, x->dim[0], x->dim[1]);
-    return apply_mask(pass, linear, x, dropped);
+    return apply_mask(pass, linear, x, false, dropped);
 }
 
 static enum mt_status lora_forward(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -110,9 +113,7 @@ enum mt_status mt_linear_low_to_input(const struct mt_pass *pass, const struct m
     product.beta = 0.0f;
     enum mt_status status = mt_gemm(device, &product);
     if (status != MT_OK) return status;
-    status = apply_mask(pass, linear, &product.c, &product.c);
-    if (status != MT_OK) return status;
-    return mt_axpby(device, &(struct mt_axpby_args){.x = product.c, .y = *dx, .alpha = 1.0f, .beta = 1.0f});
+    return apply_mask(pass, linear, &product.c, true, dx);
 }
 
 /* The pair's own gradients; leaves dl in `dlow`. */

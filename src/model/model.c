@@ -50,6 +50,12 @@ enum {
 
 // ------------------------------------------------------------------ opening
 
+/* The type of what is never rounded to the activations' 16 bits. */
+static enum mt_dtype exact_type(enum mt_dtype activations)
+{
+    return activations == MT_F64 ? MT_F64 : MT_F32;
+}
+
 static enum mt_status check_options(struct mt_context *ctx, struct mt_model_options *options)
 {
     if (options->tokens < 1 || options->sequences < 1 || options->positions < 1) {
@@ -60,6 +66,10 @@ static enum mt_status check_options(struct mt_context *ctx, struct mt_model_opti
     if (options->tokens > INT32_MAX) {
         return mt_fail(ctx, MT_ERR_USAGE, "%" PRId64 " tokens in a batch: more than can be counted",
                        options->tokens);
+    }
+    if (options->activations != MT_F32 && options->activations != MT_BF16 && options->activations != MT_F64) {
+        return mt_fail(ctx, MT_ERR_USAGE, "activations in %s: expected f32, bf16 or f64",
+                       mt_dtype_name(options->activations));
     }
     if (options->cache && options->backward)
         return mt_fail(ctx, MT_ERR_USAGE, "a model with a cache has no backward");
@@ -133,8 +143,8 @@ static enum mt_status make_objective(struct mt_model *model)
                                        .segments = (int)model->options.sequences,
                                        .width = model->desc.width,
                                        .router = model->desc.router};
-    return mt_objective_create_typed(model->device, &model->method, &shape, model->options.activations,
-                                     &model->objective);
+    return mt_objective_create_typed(model->device, &model->method, &shape,
+                                     exact_type(model->options.activations), &model->objective);
 }
 
 /* A method that balances by bias gives one to every router that has none, zeros at first. */
@@ -205,6 +215,7 @@ static enum mt_status make_transformer(struct mt_model *model)
     t->pass.device = model->device;
     t->pass.desc = &model->desc;
     t->pass.type = model->options.activations;
+    t->pass.exact = exact_type(model->options.activations);
     t->pass.seed = model->options.selection.seed;
     t->pass.method = model->objective != NULL ? &model->method : NULL;
     return make_tables(model);

@@ -19,7 +19,7 @@ struct mt_model_options {
     const struct mt_objective_config *objective; // NULL: L_h alone
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
-    enum mt_dtype activations;                   // f32; f64 on ref, for finite differences
+    enum mt_dtype activations;    // f32; bf16 halves their memory; f64 on ref, for finite differences
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
                                   // model alike and make the same calls. NULL: every expert is here
     double expert_room; // rows that may arrive there, over a rank's own at the most; 0: all that can

@@ -32,9 +32,9 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
                                   .ortho_mask = pass->ortho_mask,
                                   .segment = pass->segment,
                                   .bias = params->correction};
-    record->logits = mt_plan_2d(planners->routing, pass->type, tokens, desc->experts);
-    record->probs = mt_plan_2d(planners->routing, pass->type, tokens, desc->experts);
-    record->weight = mt_plan_2d(planners->routing, pass->type, tokens, slots);
+    record->logits = mt_plan_2d(planners->routing, pass->exact, tokens, desc->experts);
+    record->probs = mt_plan_2d(planners->routing, pass->exact, tokens, desc->experts);
+    record->weight = mt_plan_2d(planners->routing, pass->exact, tokens, slots);
     record->chosen = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     record->greedy = record->chosen;
     record->expert = record->chosen;
@@ -50,7 +50,7 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
     bool gram = pass->method != NULL && pass->method->coefficient[MT_TERM_O] != 0.0 &&
                 pass->method->grouping == MT_GROUPING_TOKEN;
-    if (gram) record->gram = mt_plan_3d(planners->routing, pass->type, tokens, slots, slots);
+    if (gram) record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
 }
 
 static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct mt_planner *work)
@@ -63,14 +63,14 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
                  pass->method->grouping == MT_GROUPING_EXPERT_CONCAT;
     moe->drows = apart ? mt_plan_2d(work, pass->type, tokens * slots, desc->width) : moe->record.rows;
     if (mt_tensor_present(&moe->record.gram))
-        moe->coupling = mt_plan_3d(work, pass->type, tokens, slots, slots);
-    moe->dweight = mt_plan_2d(work, pass->type, tokens, slots);
-    moe->dprobs = mt_plan_2d(work, pass->type, tokens, desc->experts);
-    moe->dlogits = mt_plan_2d(work, pass->type, tokens, desc->experts);
+        moe->coupling = mt_plan_3d(work, pass->exact, tokens, slots, slots);
+    moe->dweight = mt_plan_2d(work, pass->exact, tokens, slots);
+    moe->dprobs = mt_plan_2d(work, pass->exact, tokens, desc->experts);
+    moe->dlogits = mt_plan_2d(work, pass->exact, tokens, desc->experts);
     if (mt_tensor_present(&moe->router_input))
         moe->drouter_input = mt_plan_2d(work, pass->type, tokens, desc->width);
     if (mt_tensor_present(&moe->router_sum))
-        moe->drouter_sum = mt_plan_2d(work, pass->type, desc->experts, desc->width);
+        moe->drouter_sum = mt_plan_2d(work, pass->exact, desc->experts, desc->width);
 }
 
 /* What only experts spread over ranks need. */
@@ -100,13 +100,21 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     moe->gate_low = mt_expert_linear_plan_low(planners->saved, pass, &params->gate, rows);
     moe->up_low = mt_expert_linear_plan_low(planners->saved, pass, &params->up, rows);
     moe->down_low = mt_expert_linear_plan_low(planners->saved, pass, &params->down, rows);
-    moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
-    moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
+    if (pass->ranks != NULL) {
+        moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
+        moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
+        plan_ranks(moe, pass, planners);
+    } else {
+        // One is done with before the other is made, forward as well as backward.
+        int64_t wider = desc->width > desc->expert_width ? desc->width : desc->expert_width;
+        struct mt_tensor turns = mt_plan_1d(planners->work, pass->type, rows * wider);
+        moe->rows = mt_pass_view(&turns, rows, desc->width);
+        moe->inner = mt_pass_view(&turns, rows, desc->expert_width);
+    }
     if (mt_moe_router_shakes(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
-        moe->router_sum = mt_plan_2d(planners->work, pass->type, desc->experts, desc->width);
-    if (pass->ranks != NULL) plan_ranks(moe, pass, planners);
+        moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
     if (desc->shared_width > 0)
         mt_mlp_plan(&moe->shared, pass, &params->shared, planners->shared, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);

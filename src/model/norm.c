@@ -4,8 +4,8 @@
 struct mt_norm_saved mt_norm_plan(struct mt_planner *planner, const struct mt_pass *pass,
                                   enum mt_norm_kind kind, int64_t rows)
 {
-    struct mt_norm_saved saved = {.rstd = mt_plan_1d(planner, pass->type, rows)};
-    if (kind == MT_NORM_LAYER) saved.mean = mt_plan_1d(planner, pass->type, rows);
+    struct mt_norm_saved saved = {.rstd = mt_plan_1d(planner, pass->exact, rows)};
+    if (kind == MT_NORM_LAYER) saved.mean = mt_plan_1d(planner, pass->exact, rows);
     return saved;
 }
 

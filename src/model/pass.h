@@ -30,7 +30,8 @@ struct mt_layer_observer {
 struct mt_pass {
     struct mt_device *device;         // borrowed
     const struct mt_model_desc *desc; // borrowed
-    enum mt_dtype type;               // of activations and statistics: f32; f64 for finite differences on ref
+    enum mt_dtype type;               // of activations: f32 or bf16; f64 for finite differences on ref
+    enum mt_dtype exact;              // of statistics, scores and losses: f32, or f64 with f64 activations
 
     int64_t tokens;                // T
     int64_t sequences;             // B

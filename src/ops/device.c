@@ -26,6 +26,7 @@ enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int th
     made->ctx = ctx;
     made->name = kind->name;
     made->memory = MT_MEMORY_HOST;
+    made->activations = MT_F32;
     status = kind->init(made, threads);
     if (status != MT_OK) {
         mt_device_destroy(made);
@@ -56,6 +57,11 @@ const char *mt_device_description(const struct mt_device *device)
 bool mt_device_on_host(const struct mt_device *device)
 {
     return device->memory != MT_MEMORY_DEVICE;
+}
+
+enum mt_dtype mt_device_activations(const struct mt_device *device)
+{
+    return device->activations;
 }
 
 struct mt_context *mt_device_context(const struct mt_device *device)

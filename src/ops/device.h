@@ -27,6 +27,7 @@ struct mt_device {
     bool own[MT_OP_COUNT];               // true where the device overrides ref
     enum mt_memory_kind memory;          // where its tensors live
     int threads;                         // >= 1
+    enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
     void *state;                         // the folder's own, or NULL
 
     // Optional; the default serves devices that compute on host memory.

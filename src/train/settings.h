@@ -16,6 +16,8 @@
 
 enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };
 enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
+/* What activations are kept in; AUTO: what the device computes fastest on. */
+enum mt_train_activations { MT_ACTIVATIONS_AUTO, MT_ACTIVATIONS_F32, MT_ACTIVATIONS_BF16 };
 enum mt_schedule_kind { MT_SCHEDULE_COSINE, MT_SCHEDULE_LINEAR, MT_SCHEDULE_CONSTANT };
 
 /* A file of examples. */
@@ -84,12 +86,13 @@ struct mt_train_settings {
     int64_t measure_every; // log.measure_every: steps between gradient norms of each term; 0: never
     bool tensorboard;      // log.tensorboard
 
-    const char *device;                  // device
-    int64_t threads;                     // threads; 0: as many as the machine has
-    enum mt_recompute recompute;         // recompute
-    int64_t expert_ranks;                // parallel.experts: ranks that share a model's routed experts
-    double expert_room;                  // parallel.room
-    enum mt_statistics_scope statistics; // parallel.statistics
+    const char *device;                    // device
+    int64_t threads;                       // threads; 0: as many as the machine has
+    enum mt_recompute recompute;           // recompute
+    int64_t expert_ranks;                  // parallel.experts: ranks that share a model's routed experts
+    double expert_room;                    // parallel.room
+    enum mt_statistics_scope statistics;   // parallel.statistics
+    enum mt_train_activations activations; // activations
     bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
     uint64_t seed; // seed; also objective.seed, unless that is given
 };

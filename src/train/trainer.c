@@ -155,10 +155,19 @@ static enum mt_status open_data(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ the model
 
+static enum mt_dtype activations_of(const struct mt_trainer *trainer)
+{
+    switch (trainer->settings->activations) {
+    case MT_ACTIVATIONS_F32: return MT_F32;
+    case MT_ACTIVATIONS_BF16: return MT_BF16;
+    default: return mt_device_activations(trainer->device);
+    }
+}
+
 static enum mt_status open_model(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
-    const struct mt_model_options options = {
+    struct mt_model_options options = {
         .tokens = settings->tokens,
         .sequences = mt_corpus_most_sequences(settings),
         .positions = settings->max_length,
@@ -171,7 +180,9 @@ static enum mt_status open_model(struct mt_trainer *trainer)
     };
     enum mt_status status =
         mt_device_create(trainer->ctx, settings->device, trainer->threads, &trainer->device);
-    if (status == MT_OK) status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
+    if (status != MT_OK) return status;
+    options.activations = activations_of(trainer);
+    status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_adapter_apply(&trainer->adapter, mt_model_params(trainer->model));
     return status;

@@ -94,6 +94,7 @@ expect 2 "given as key=value" "$model" --ids 1,2 --grads --method paper beta
 expect 2 "matches no linear map" "$model" --ids 1,2 --grads --train lora --targets nothing
 expect 2 "expected full or lora" "$model" --ids 1,2 --grads --train some
 expect 2 "expected none, moe or full" "$model" --ids 1,2 --recompute some
+expect 2 "expected auto, f32 or bf16" "$model" --ids 1,2 --activations f16
 expect 2 "is not built in" "$model" --ids 1,2 --device abacus
 expect 2 "unexpected argument 'extra'" "$model" --ids 1,2 extra
 expect 2 "router is frozen" "$model" --ids 1,2 --grads --method aux --targets lm_head

@@ -103,6 +103,7 @@ static void make_pass(struct block *block)
         .device = block->device,
         .desc = &block->desc,
         .type = MT_F64,
+        .exact = MT_F64,
         .tokens = TOKENS,
         .sequences = 2,
         .positions = mt_tensor_1d(block->positions, MT_I32, TOKENS),

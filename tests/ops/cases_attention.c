@@ -8,11 +8,12 @@
 
 #include "ops/case_files.h"
 
-enum { Q, K, V, Q_OFFSETS, K_OFFSETS, OUT, LSE, DOUT, DQ, DK, DV };
-enum { LAYOUT, WINDOW, WITHOUT_LSE };
+enum { Q, K, V, Q_OFFSETS, K_OFFSETS, OUT, LSE, DOUT, DQ, DK, DV, K_STARTS };
+enum { LAYOUT, WINDOW, WITHOUT_LSE, WITH_STARTS };
 enum { SCALE };
 
-#define MAX_SEQUENCES 8
+#define MAX_SEQUENCES 32
+#define GAP           3
 
 /* Lengths of the packed sequences. */
 struct layout {
@@ -34,8 +35,16 @@ static const struct layout layouts[] = {
     {"long packed", 3, {131, 270, 64}, {131, 270, 64}},
     {"long cache", 3, {1, 70, 200}, {517, 333, 201}},
     {"long before the first key", 1, {400}, {150}},
+    {"past a tile", 3, {70, 1, 33}, {70, 1, 100}},
+    {"past a tile before the first key", 1, {90}, {20}},
     {"decoding", 6, {1, 2, 1, 0, 1, 1}, {517, 33, 5, 7, 300, 64}},
     {"8 of 512", 8, {512, 512, 512, 512, 512, 512, 512, 512}, {512, 512, 512, 512, 512, 512, 512, 512}},
+    {"32 of 512",
+     32,
+     {512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512,
+      512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512},
+     {512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512,
+      512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512, 512}},
     {"4 of 1024", 4, {1024, 1024, 1024, 1024}, {1024, 1024, 1024, 1024}},
     {"1 of 4096", 1, {4096}, {4096}},
     {"8 decoding at 1024", 8, {1, 1, 1, 1, 1, 1, 1, 1}, {1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024}},
@@ -64,11 +73,23 @@ static void fill_offsets(const int32_t *lengths, int sequences, struct mt_tensor
     for (int b = 0; b < sequences; b++) values[b + 1] = values[b] + lengths[b];
 }
 
+/* Stretches of a cache, the last sequence's first, GAP rows between them. */
+static void fill_starts(const struct layout *layout, struct mt_tensor *starts)
+{
+    int32_t *values = starts->data;
+    int32_t next = 0;
+    for (int b = layout->sequences - 1; b >= 0; b--) {
+        values[b] = next;
+        next += layout->keys[b] + GAP;
+    }
+}
+
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
     const struct layout *layout = &layouts[c->param[LAYOUT]];
     fill_offsets(layout->queries, layout->sequences, &t[Q_OFFSETS]);
     fill_offsets(layout->keys, layout->sequences, &t[K_OFFSETS]);
+    if (c->param[WITH_STARTS]) fill_starts(layout, &t[K_STARTS]);
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -85,6 +106,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         .window = (int)c->param[WINDOW],
     };
     if (c->param[WITHOUT_LSE]) args.lse = (struct mt_tensor){0};
+    if (c->param[WITH_STARTS]) args.k_starts = t[K_STARTS];
     return mt_attention_forward(device, &args);
 }
 
@@ -150,6 +172,33 @@ static struct op_case *add(struct case_list *list, const char *layout_name, stru
     return c;
 }
 
+/* Keys and values in stretches of a cache: forward alone. */
+static void add_stretches(struct case_list *list, const char *layout_name, struct heads heads, int window,
+                          enum mt_dtype dtype)
+{
+    struct op_case *c = add(list, layout_name, heads, window, 0, dtype);
+    const struct layout *layout = layout_named(layout_name);
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, " in stretches");
+    c->slot[K].dim[0] += (int64_t)GAP * layout->sequences;
+    c->slot[V].dim[0] += (int64_t)GAP * layout->sequences;
+    c->slot[DK].dim[0] = c->slot[K].dim[0];
+    c->slot[DV].dim[0] = c->slot[V].dim[0];
+    case_index(c, "k_starts", 1, (int64_t[]){layout->sequences});
+    c->param[WITH_STARTS] = 1;
+    c->no_gradient = true; // without a backward
+    c->backward = NULL;
+}
+
+/* Gradients of the operands' type, as 16-bit activations have them. */
+static void add_bf16(struct case_list *list, const char *layout_name, struct heads heads, int window,
+                     int64_t padding)
+{
+    struct op_case *c = add(list, layout_name, heads, window, padding, MT_BF16);
+    static const int gradients[] = {DOUT, DQ, DK, DV};
+    for (size_t i = 0; i < sizeof gradients / sizeof gradients[0]; i++) c->slot[gradients[i]].dtype = MT_BF16;
+}
+
 /*
  * Exact causal flops: a (query, key) pair that is seen costs 2·D for the score and 2·Dv for the value, per
  * query head; backward five products, 2·(3·D + 2·Dv): the score made again, dP, dV, dQ and dK. A second
@@ -170,6 +219,15 @@ static void make_speed(struct op_case *c, struct heads heads)
     c->only_speed = true;
     c->flops = products * 2 * (double)(heads.width + heads.value);
     c->backward_flops = products * 2 * (double)(3 * heads.width + 2 * heads.value);
+}
+
+/* All in bf16, for devices. */
+static void add_device_speed(struct case_list *list, const char *layout_name, struct heads heads)
+{
+    add_bf16(list, layout_name, heads, 0, 0);
+    struct op_case *c = &list->items[list->count - 1];
+    make_speed(c, heads);
+    c->only_device = true;
 }
 
 /* A token after a long cache: the keys and values are read once. */
@@ -212,6 +270,14 @@ void cases_attention(struct case_list *list)
     add(list, "long before the first key", (struct heads){2, 2, 16, 12}, 0, 0, MT_F32);
     add(list, "decoding", (struct heads){8, 4, 16, 12}, 0, 0, MT_F32);
     add(list, "decoding", (struct heads){6, 6, 20, 33}, 40, 3, MT_F32);
+    add_stretches(list, "cache", (struct heads){3, 1, 8, 5}, 0, MT_F32);
+    add_stretches(list, "decoding", (struct heads){8, 4, 16, 12}, 40, MT_F32);
+    add_stretches(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, MT_BF16);
+    add_stretches(list, "long cache", (struct heads){2, 2, 16, 12}, 129, MT_F32);
+    add_bf16(list, "past a tile", (struct heads){2, 2, 192, 128}, 0, 8);
+    add_bf16(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, 0);
+    add_bf16(list, "past a tile", (struct heads){4, 1, 64, 64}, 50, 0);
+    add_bf16(list, "past a tile before the first key", (struct heads){2, 2, 64, 64}, 0, 3);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);
@@ -227,4 +293,8 @@ void cases_attention(struct case_list *list)
     make_speed(add(list, "4 of 1024", grouped, 256, 0, MT_F32), grouped);
     make_decode_speed(add(list, "8 decoding at 1024", grouped, 0, 0, MT_F32), grouped);
     make_decode_speed(add(list, "8 decoding at 1024", mla, 0, 0, MT_F32), mla);
+    add_device_speed(list, "32 of 512", mla);
+    add_device_speed(list, "4 of 1024", grouped);
+    add_device_speed(list, "1 of 4096", grouped);
+    add_device_speed(list, "32 of 512", (struct heads){16, 16, 64, 64});
 }

@@ -154,6 +154,18 @@ void cases_combine(struct case_list *list)
     c->slot[ROWS].dtype = MT_BF16; // other types go to ref
     c->slot[BASE].dtype = MT_F16;
 
+    static const int activations[] = {ROWS, BASE, Y, DY, DROWS};
+    for (int64_t slots = 1; slots <= 9; slots++) {
+        case_retype(add(list, (struct shape){7, 64, 16, slots}, slots % 2 == 0, slots % 3 != 0, ROUTE_DROPPED,
+                        slots % 2 == 1),
+                    MT_BF16, 5, activations);
+    }
+    case_retype(add(list, (struct shape){5, 2072, 64, 6}, true, true, ROUTE_SPREAD, true), MT_BF16, 5,
+                activations);
+    // The residual stream in f32, the experts' rows in bf16.
+    case_retype(add(list, (struct shape){6, 2048, 64, 6}, true, true, ROUTE_DROPPED, false), MT_BF16, 2,
+                (int[]){ROWS, DROWS});
+
     static const struct shape real[] = {{4096, 2048, 64, 6}, {2048, 2048, 128, 8}, {4096, 4096, 8, 2}};
     for (int i = 0; i < 3; i++) {
         for (int gram = 0; gram <= 1; gram++) {

@@ -162,6 +162,10 @@ static void dispatch_cases(struct case_list *list)
     c->slot[D_DROWS].row_padding = 1;
     c->slot[D_DX].row_padding = 5;
     add_dispatch_type(list, MT_BF16, MT_BF16);
+    c = add_dispatch(list, 30, 2056, 64, 6, ROUTE_DROPPED, true);
+    case_retype(c, MT_BF16, 4, (int[]){D_X, D_ROWS, D_DROWS, D_DX});
+    c = add_dispatch(list, 30, 64, 64, 6, ROUTE_SPREAD, false);
+    case_retype(c, MT_BF16, 3, (int[]){D_X, D_ROWS, D_DROWS});
     add_dispatch_type(list, MT_F16, MT_F32);
     add_dispatch_type(list, MT_F32, MT_BF16);
 

@@ -51,15 +51,16 @@ struct gemm_case {
     float alpha, beta;
     int64_t padding;
     enum mt_dtype a_type;
+    enum mt_dtype c_type;
 };
 
 static struct op_case *add(struct case_list *list, struct gemm_case g)
 {
     if (g.alpha == 0.0f) g.alpha = 1.0f;
     struct op_case *c =
-        case_new(list, MT_OP_gemm, "%s M=%d N=%d K=%d a %s b %s alpha %g beta %g%s", g.form, (int)g.m,
+        case_new(list, MT_OP_gemm, "%s M=%d N=%d K=%d a %s b %s alpha %g beta %g%s%s", g.form, (int)g.m,
                  (int)g.n, (int)g.k, mt_dtype_name(g.a_type), mt_dtype_name(g.b_type), (double)g.alpha,
-                 (double)g.beta, g.padding != 0 ? " padded" : "");
+                 (double)g.beta, g.padding != 0 ? " padded" : "", g.c_type == MT_BF16 ? " c bf16" : "");
     bool transpose_a = g.form[0] == 'T';
     bool transpose_b = g.form[1] == 'T';
     int64_t a_dims[] = {transpose_a ? g.k : g.m, transpose_a ? g.m : g.k};
@@ -73,12 +74,14 @@ static struct op_case *add(struct case_list *list, struct gemm_case g)
     c->backward = backward;
     case_slot(c, "a", SLOT_INPUT, g.a_type, 2, a_dims);
     case_slot(c, "b", SLOT_INPUT, g.b_type, 2, b_dims);
-    case_slot(c, "c", g.beta != 0.0f ? SLOT_UPDATED : SLOT_OUTPUT, MT_F32, 2, c_dims);
+    case_slot(c, "c", g.beta != 0.0f ? SLOT_UPDATED : SLOT_OUTPUT, g.c_type, 2, c_dims);
     case_grad_in(c, "dc", C);
+    c->slot[DC].dtype = g.c_type;
     case_grad_out(c, "da", A);
     case_grad_out(c, "db", B);
     for (int i = 0; i < c->slots; i++) c->slot[i].row_padding = g.padding;
-    c->no_gradient = g.m * g.n * g.k == 0 || g.m * g.n * g.k > 200000; // nothing, or too slow in double
+    // Nothing, too slow in double, or too coarse for finite differences.
+    c->no_gradient = g.m * g.n * g.k == 0 || g.m * g.n * g.k > 200000 || g.c_type != MT_F32;
     return c;
 }
 
@@ -124,6 +127,11 @@ void cases_gemm(struct case_list *list)
     add_forms(list, (struct gemm_case){.m = 17, .n = 70, .k = 66, .b_type = MT_F16, .alpha = -1.5f});
     add_forms(list, (struct gemm_case){.m = 15, .n = 47, .k = 35, .a_type = MT_BF16, .b_type = MT_BF16});
     add_forms(list, (struct gemm_case){.m = 1, .n = 200, .k = 130, .b_type = MT_BF16, .padding = 5});
+    // 16-bit activations, with a frozen weight and with an f32 one.
+    add_forms(list, (struct gemm_case){
+                        .m = 40, .n = 72, .k = 136, .a_type = MT_BF16, .b_type = MT_BF16, .c_type = MT_BF16});
+    add_forms(list, (struct gemm_case){
+                        .m = 40, .n = 24, .k = 72, .a_type = MT_BF16, .beta = 1.0f, .c_type = MT_BF16});
     add_forms(list, (struct gemm_case){.m = 150, .n = 1, .k = 100});
     // Past the blocks of rows, columns and steps, and into more than one tile.
     add_forms(list, (struct gemm_case){.m = 470, .n = 130, .k = 40, .beta = 1.0f});
@@ -149,6 +157,16 @@ void cases_gemm(struct case_list *list)
     add_speed(list, (struct gemm_case){.m = 32, .n = 2048, .k = 4096, .form = "TN"});
     add_speed(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
     add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
+    // Shared experts and attention of DeepSeek-V2-Lite, 16,384 tokens, all in bf16: for devices.
+    static const int64_t dense[][2] = {{2816, 2048}, {2048, 2816}, {3072, 2048}, {576, 2048}, {4096, 512}};
+    for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
+        struct gemm_case g = {.m = 16384, .n = dense[i][0], .k = dense[i][1], .form = "NT"};
+        g.a_type = g.b_type = g.c_type = MT_BF16;
+        add_speed(list, g);
+        struct op_case *c = &list->items[list->count - 1];
+        c->only_device = true;
+        for (int slot = 0; slot < c->slots; slot++) c->slot[slot].fill = FILL_REPEATED;
+    }
     // Decode: every weight is read once for a few rows.
     static const int64_t rows[] = {1, 4, 8, 16};
     for (int i = 0; i < 4; i++) {

@@ -3,19 +3,22 @@
  * (the other orientation) and grouped_gemm_dw. Loads even, uneven, empty, all on one expert, rows left over
  * after the last expert; some or all experts without a matrix.
  */
+#include <string.h>
+
 #include "ops/case_files.h"
 
 enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
 enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT };
 enum { ALPHA, BETA };
 
-#define MOST_EXPERTS 64
+#define MOST_EXPERTS 66
 
 enum load {
     LOAD_EVEN,
-    LOAD_UNEVEN, // a few busy experts, some tiny, some empty
-    LOAD_ONE,    // everything on the last but one
-    LOAD_NONE,   // no rows belong to anyone
+    LOAD_UNEVEN,      // a few busy experts, some tiny, some empty
+    LOAD_ONE,         // everything on the last but one
+    LOAD_NONE,        // no rows belong to anyone
+    LOAD_NEARLY_EVEN, // within a third of each other: a router that is balanced
 };
 
 enum absent {
@@ -26,7 +29,7 @@ enum absent {
 
 static const char *const absent_names[] = {"", " some absent", " all absent"};
 
-static const char *const load_names[] = {"even", "uneven", "one", "none"};
+static const char *const load_names[] = {"even", "uneven", "one", "none", "nearly even"};
 
 /* Shares that fall steeply, every eighth expert left empty: like a router early in training. */
 static double share_of(enum load load, int e, int experts)
@@ -36,6 +39,7 @@ static double share_of(enum load load, int e, int experts)
     case LOAD_UNEVEN: return e % 8 == 5 ? 0.0 : 1.0 / (1.0 + (double)((e * 37 + 11) % experts));
     case LOAD_ONE: return e == (experts > 1 ? experts - 2 : 0) ? 1.0 : 0.0;
     case LOAD_NONE: return 0.0;
+    case LOAD_NEARLY_EVEN: return 1.0 + 0.3 * (double)((e * 37 + 11) % experts) / (double)experts;
     }
     return 0.0;
 }
@@ -125,16 +129,17 @@ struct grouped_case {
     int64_t padding;
     bool overwrite_dweight;
     enum absent absent;
+    enum mt_dtype row_type; // of x, y and their gradients
 };
 
 static struct op_case *add(struct case_list *list, struct grouped_case g)
 {
     if (g.alpha == 0.0f) g.alpha = 1.0f;
     struct op_case *c =
-        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s weight %s beta %g%s%s",
+        case_new(list, MT_OP_grouped_gemm, "%s R=%d N=%d K=%d n=%d load %s%s weight %s beta %g%s%s",
                  g.transpose ? "NT" : "NN", (int)g.rows, (int)g.n, (int)g.k, g.experts, load_names[g.load],
-                 mt_dtype_name(g.weight_type), (double)g.beta, g.padding != 0 ? " padded" : "",
-                 absent_names[g.absent]);
+                 g.row_type == MT_BF16 ? " bf16 rows" : "", mt_dtype_name(g.weight_type), (double)g.beta,
+                 g.padding != 0 ? " padded" : "", absent_names[g.absent]);
     int64_t x_dims[] = {g.rows, g.k};
     int64_t y_dims[] = {g.rows, g.n};
     int64_t weight_dims[] = {g.experts, g.transpose ? g.n : g.k, g.transpose ? g.k : g.n};
@@ -149,20 +154,23 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     c->fill = fill;
     c->forward = forward;
     c->backward = backward;
-    case_input(c, "x", 2, x_dims);
+    case_slot(c, "x", SLOT_INPUT, g.row_type, 2, x_dims);
     case_slot(c, "weight", SLOT_INPUT, g.weight_type, 3, weight_dims);
     case_index(c, "offsets", 1, offset_dims);
     // Rows of no expert are left alone: y is filled beforehand wherever that shows.
-    case_slot(c, "y", SLOT_UPDATED, MT_F32, 2, y_dims);
+    case_slot(c, "y", SLOT_UPDATED, g.row_type, 2, y_dims);
     case_grad_in(c, "dy", Y);
     case_grad_out(c, "dx", X);
     c->slot[DX].role = SLOT_GRAD_SUM;
+    c->slot[DY].dtype = g.row_type;
+    c->slot[DX].dtype = g.row_type;
     case_grad_out(c, "dweight", WEIGHT);
     if (!g.overwrite_dweight) c->slot[DWEIGHT].role = SLOT_GRAD_SUM;
     for (int i = 0; i < c->slots; i++) {
         if (i != OFFSETS) c->slot[i].row_padding = g.padding;
     }
-    c->no_gradient = g.rows * g.n * g.k == 0 || g.rows * g.n * g.k > 200000; // nothing, or too slow
+    // Nothing, too slow, or with rows too coarse for finite differences.
+    c->no_gradient = g.rows * g.n * g.k == 0 || g.rows * g.n * g.k > 200000 || g.row_type != MT_F32;
     return c;
 }
 
@@ -191,6 +199,51 @@ static void add_speed_dw(struct case_list *list, struct grouped_case g)
     c->sgemm[0] = g.rows;
     c->sgemm[1] = g.n;
     c->sgemm[2] = g.k;
+}
+
+/* A layer of DeepSeek-V2-Lite's routed experts, 16,384 tokens, all in bf16: for devices. */
+static struct op_case *add_device(struct case_list *list, int64_t n, int64_t k, bool transpose, float beta,
+                                  enum mt_dtype weight_type)
+{
+    struct op_case *c = add(list, (struct grouped_case){.rows = 98304,
+                                                        .n = n,
+                                                        .k = k,
+                                                        .experts = 64,
+                                                        .load = LOAD_NEARLY_EVEN,
+                                                        .transpose = transpose,
+                                                        .beta = beta,
+                                                        .weight_type = weight_type,
+                                                        .row_type = MT_BF16});
+    c->only_speed = true;
+    c->only_device = true;
+    for (int i = 0; i < c->slots; i++) {
+        if (i != OFFSETS) c->slot[i].fill = FILL_REPEATED;
+    }
+    c->slot[WEIGHT].scale = 0.02;
+    return c;
+}
+
+static void add_device_speed(struct case_list *list)
+{
+    static const int64_t shapes[][2] = {{1408, 2048}, {2048, 1408}};
+    for (int i = 0; i < 2; i++) {
+        int64_t n = shapes[i][0];
+        int64_t k = shapes[i][1];
+        for (int transpose = 1; transpose >= 0; transpose--) {
+            struct op_case *c = add_device(list, n, k, transpose != 0, transpose ? 0.0f : 1.0f, MT_BF16);
+            c->slots = Y + 1;
+            c->flops = 2.0 * 98304.0 * (double)n * (double)k;
+        }
+        // LoRA of rank 32, f32 masters: what is read and written of the rows.
+        struct op_case *down = add_device(list, 32, k, true, 0.0f, MT_F32);
+        down->backward = weight_gradient;
+        down->bytes = 98304.0 * 2.0 * (double)(k + 32);
+        down->backward_bytes = down->bytes;
+        struct op_case *up = add_device(list, n, 32, true, 1.0f, MT_F32);
+        up->backward = weight_gradient;
+        up->bytes = 98304.0 * 2.0 * (double)(2 * n + 32);
+        up->backward_bytes = 98304.0 * 2.0 * (double)(n + 32);
+    }
 }
 
 static void add_small(struct case_list *list, bool transpose)
@@ -247,6 +300,49 @@ static void add_small(struct case_list *list, bool transpose)
                   .rows = 300, .n = 32, .k = 264, .experts = 3, .load = LOAD_UNEVEN, .transpose = transpose});
 }
 
+/* Rows in bf16: a frozen product, and the two of a LoRA pair. */
+static void add_bf16_rows(struct case_list *list, bool transpose)
+{
+    struct grouped_case g = {.rows = 24,
+                             .n = 264,
+                             .k = 320,
+                             .experts = 5,
+                             .load = LOAD_UNEVEN,
+                             .transpose = transpose,
+                             .weight_type = MT_BF16,
+                             .row_type = MT_BF16};
+    add(list, g);
+    g.beta = 1.0f;
+    g.n = 392; // past a half of a device's tile of columns
+    g.k = 264; // and not a multiple of its steps
+    g.experts = 66;
+    g.absent = ABSENT_SOME;
+    struct op_case *many = add(list, g);
+    many->slots = Y + 1; // forward alone: so many gradients would take ref too long
+    many->backward = NULL;
+    many->no_gradient = true;
+    many->slot[WEIGHT].fill = FILL_REPEATED;
+    g.padding = 3; // nothing aligned
+    g.experts = 2;
+    g.rows = 12;
+    add(list, g);
+    struct grouped_case low = {.rows = 70,
+                               .n = 32,
+                               .k = 264,
+                               .experts = 3,
+                               .load = LOAD_UNEVEN,
+                               .transpose = transpose,
+                               .row_type = MT_BF16};
+    add(list, low);
+    low.n = 264;
+    low.k = 32;
+    low.beta = 1.0f;
+    add(list, low);
+    low.n = 70;
+    low.k = 17;
+    add(list, low);
+}
+
 /* Gradients are accumulated throughout: what is not wanted must stay as it was. */
 static void add_absent(struct case_list *list, bool transpose)
 {
@@ -278,6 +374,8 @@ void cases_grouped_gemm(struct case_list *list)
     add_small(list, false);
     add_absent(list, true);
     add_absent(list, false);
+    add_bf16_rows(list, true);
+    add_bf16_rows(list, false);
     for (int transpose = 1; transpose >= 0; transpose--) {
         for (int type = 0; type < 2; type++) {
             struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};
@@ -293,4 +391,5 @@ void cases_grouped_gemm(struct case_list *list)
                            .rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN, .transpose = true});
     add_speed_dw(list, (struct grouped_case){
                            .rows = 12288, .n = 2048, .k = 1408, .load = LOAD_UNEVEN, .transpose = true});
+    add_device_speed(list);
 }

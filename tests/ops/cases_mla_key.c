@@ -80,6 +80,7 @@ void cases_mla_key(struct case_list *list)
     add(list, 0, 2, 4, 4, MT_ROPE_HALF, MT_F32, 0)->no_gradient = true;
     add(list, 4, 2, 5, 4, MT_ROPE_INTERLEAVED, MT_BF16, 0)->no_gradient = true;
     add(list, 4, 2, 5, 4, MT_ROPE_HALF, MT_F16, 0)->no_gradient = true;
+    add(list, 21, 3, 128, 64, MT_ROPE_INTERLEAVED, MT_BF16, 8);
 
     // As in the models: nope is the first part of the kv_b output's heads, 128 of 256.
     struct op_case *c = add(list, 4096, 16, 128, 64, MT_ROPE_INTERLEAVED, MT_F32, 128);

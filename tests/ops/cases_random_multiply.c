@@ -2,10 +2,13 @@
  * Cases of random_multiply: both kinds, rows that begin inside a block of four random words, padded rows,
  * in place. Which elements are dropped and what the others become must equal ref bit for bit.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "ops/case_files.h"
 
 enum { X, Y, DY, DX };
-enum { KIND, IN_PLACE };
+enum { KIND, IN_PLACE, ACCUMULATE };
 enum { AMOUNT };
 
 #define EXACT 1e-30
@@ -20,6 +23,7 @@ static enum mt_status multiply(struct mt_device *device, const struct op_case *c
         .amount = c->real[AMOUNT],
         .seed = 0x123456789ABCDEF0u,
         .stream = 0x0FEDCBA987654321u,
+        .accumulate = c->param[ACCUMULATE] != 0,
     };
     if (c->param[IN_PLACE]) {
         enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = x, .y = y});
@@ -61,6 +65,26 @@ static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width
     return c;
 }
 
+/* y += instead of y =. */
+static struct op_case *add_sum(struct case_list *list, int64_t tokens, int64_t width,
+                               enum mt_random_kind kind, int64_t padding)
+{
+    struct op_case *c = add(list, tokens, width, kind, 0.3f, false, padding);
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " accumulate");
+    c->param[ACCUMULATE] = 1;
+    c->tolerance = 1e-7; // ref rounds once, floats are rounded twice
+    c->slot[Y].role = SLOT_UPDATED;
+    c->slot[DX].role = SLOT_GRAD_SUM;
+    return c;
+}
+
+static void narrow(struct op_case *c)
+{
+    case_retype(c, MT_BF16, 4, (int[]){X, Y, DY, DX});
+    c->tolerance = 0x1p-8; // of its last place; what is dropped is 0 either way
+}
+
 void cases_random_multiply(struct case_list *list)
 {
     for (int number = MT_RANDOM_DROPOUT; number <= MT_RANDOM_JITTER; number++) {
@@ -72,6 +96,12 @@ void cases_random_multiply(struct case_list *list)
         add(list, 3, 8195, kind, 0.05f, false, 2);
         add(list, 37, 1000, kind, 0.01f, true, 0);
         add(list, 4, 16, kind, 0.0f, false, 0);
+        add(list, 11, 64, kind, 0.2f, true, 8);
+        add_sum(list, 9, 35, kind, 1);
+        add_sum(list, 37, 1000, kind, 0);
+        narrow(add(list, 5, 33, kind, 0.1f, false, 0));
+        narrow(add(list, 37, 1000, kind, 0.1f, true, 0));
+        narrow(add_sum(list, 11, 64, kind, 8));
         add(list, 0, 8, kind, 0.5f, false, 0)->no_gradient = true;
 
         struct op_case *speed = add(list, 4096, 2048, kind, 0.1f, false, 0);

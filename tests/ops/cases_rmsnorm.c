@@ -90,6 +90,14 @@ void cases_rmsnorm(struct case_list *list)
     add(list, 9, 36, false, false, MT_F32, 2)->param[IN_PLACE] = 1;
     add(list, 9, 37, true, false, MT_F32, 0)->param[IN_PLACE] = 1;
 
+    static const int activations[] = {X, RESIDUAL, H, Y, DY, DX};
+    case_retype(add(list, 7, 65, true, true, MT_BF16, 3), MT_BF16, 6, activations);
+    case_retype(add(list, 9, 72, true, false, MT_BF16, 8), MT_BF16, 6, activations);
+    case_retype(add(list, 5, 2048, false, false, MT_BF16, 0), MT_BF16, 6, activations);
+    add(list, 5, 2056, true, true, MT_BF16, 0); // more than a block of eights
+    // The residual stream in f32, what leaves the norm in bf16.
+    case_retype(add(list, 33, 512, true, true, MT_BF16, 0), MT_BF16, 2, (int[]){Y, DY});
+
     struct op_case *frozen = add(list, 6, 42, false, false, MT_BF16, 0);
     frozen->param[NO_DWEIGHT] = 1;
     frozen->slot[DWEIGHT].no_numeric = true; // not wanted, so not written

@@ -118,11 +118,16 @@ void cases_rope(struct case_list *list)
     add(list, 67, 4, 128, MT_ROPE_HALF, true, MT_F32, 1);
     add(list, 5, 2, 6, MT_ROPE_HALF, false, MT_BF16, 0)->no_gradient = true;
     add(list, 5, 2, 6, MT_ROPE_INTERLEAVED, false, MT_F16, 0)->no_gradient = true;
+    add(list, 9, 3, 64, MT_ROPE_HALF, false, MT_BF16, 8);
+    add(list, 9, 3, 64, MT_ROPE_INTERLEAVED, true, MT_BF16, 8);
+    add(list, 9, 3, 72, MT_ROPE_HALF, false, MT_F32, 0); // half of it is no eights
     add(list, 0, 2, 6, MT_ROPE_HALF, false, MT_F32, 0)->no_gradient = true;
     add_in_place(list, 131, 4, 0, 66, MT_ROPE_HALF, false);
     add_in_place(list, 131, 4, 0, 66, MT_ROPE_INTERLEAVED, true);
     add_in_place(list, 33, 5, 12, 8, MT_ROPE_HALF, true);
     add_in_place(list, 33, 5, 7, 10, MT_ROPE_INTERLEAVED, false);
+    add_in_place(list, 33, 5, 128, 64, MT_ROPE_INTERLEAVED, true)->slot[X].dtype = MT_BF16;
+    add_in_place(list, 33, 5, 16, 64, MT_ROPE_HALF, false);
 
     make_speed(add(list, 4096, 32, 128, MT_ROPE_HALF, false, MT_F32, 0), 4096, 32, 1024);
     make_speed(add_in_place(list, 4096, 32, 0, 128, MT_ROPE_HALF, false), 4096, 32, 1024);

@@ -82,6 +82,9 @@ void cases_swiglu(struct case_list *list)
     add(list, 40, 1408, ALIAS_GATE, 1, 0);
     add(list, 2, 9000, ALIAS_NONE, 1, 0);
     add(list, 0, 8, ALIAS_NONE, 1, 0)->no_gradient = true;
+    case_retype(add(list, 5, 33, ALIAS_NONE, 1, 0), MT_BF16, 4, (int[]){BOTH, Y, DY, DBOTH});
+    case_retype(add(list, 7, 64, ALIAS_UP, 1, 8), MT_BF16, 4, (int[]){BOTH, Y, DY, DBOTH});
+    case_retype(add(list, 40, 1408, ALIAS_GATE, 1, 0), MT_BF16, 4, (int[]){BOTH, Y, DY, DBOTH});
 
     struct op_case *speed = add(list, 8192, 1408, ALIAS_NONE, 1, 0);
     double elements = 8192.0 * 1408.0;

@@ -9,6 +9,8 @@
 #include "base/rng.h"
 #include "tensor/dtype.h"
 
+#define PERIOD 1000003 // elements after which FILL_REPEATED begins again: no multiple of a row
+
 struct op_case *case_new(struct case_list *list, enum mt_op op, const char *label_format, ...)
 {
     if (list->count == list->capacity) {
@@ -80,6 +82,13 @@ int case_grad_out(struct op_case *c, const char *name, int of)
     return case_gradient(c, name, SLOT_GRAD_OUT, of);
 }
 
+void case_retype(struct op_case *c, enum mt_dtype dtype, int count, const int *slots)
+{
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " %s activations", mt_dtype_name(dtype));
+    for (int i = 0; i < count; i++) c->slot[slots[i]].dtype = dtype;
+}
+
 bool slot_written_by_forward(const struct op_slot *slot)
 {
     return slot->role == SLOT_OUTPUT || slot->role == SLOT_UPDATED;
@@ -112,17 +121,41 @@ static struct mt_tensor slot_view(const struct op_slot *slot, enum mt_dtype dtyp
     return view;
 }
 
-static void fill_slot(const struct op_slot *slot, uint64_t stream, struct mt_tensor *t)
+/* Elements [from, span) as the one PERIOD before each. */
+static void repeat(struct mt_tensor *t, int64_t from, int64_t span)
+{
+    size_t bytes = mt_dtype_bytes(t->dtype);
+    unsigned char *data = t->data;
+    for (int64_t i = from; i < span; i += PERIOD) {
+        int64_t count = span - i < PERIOD ? span - i : PERIOD;
+        memcpy(data + (size_t)i * bytes, data + (size_t)(i - PERIOD) * bytes, (size_t)count * bytes);
+    }
+}
+
+/* The number as slot type `dtype` has it, and with `bf16` as bf16 has it, too. */
+static double rounded(enum mt_dtype dtype, bool bf16, double value)
+{
+    unsigned char element[8];
+    if (bf16 && mt_dtype_is_float(dtype)) {
+        mt_store(MT_BF16, element, 0, value);
+        value = mt_load(MT_BF16, element, 0);
+    }
+    mt_store(dtype, element, 0, value);
+    return mt_load(dtype, element, 0);
+}
+
+static void fill_slot(const struct op_slot *slot, uint64_t stream, bool bf16, struct mt_tensor *t)
 {
     int64_t span = slot_span(slot);
+    int64_t drawn = slot->fill == FILL_REPEATED && span > PERIOD ? PERIOD : span;
     const uint64_t seed = 20251115;
     bool garbage = slot->role == SLOT_OUTPUT || slot->role == SLOT_GRAD_OUT;
-    for (int64_t i = 0; i < span; i++) {
+    for (int64_t i = 0; i < drawn; i++) {
         double value = 0.0;
         if (garbage) {
             // An output must not depend on what was there: a value that would be noticed.
             value = t->dtype == MT_I32 ? -77.0 : 1e30;
-        } else if (slot->fill == FILL_NORMAL) {
+        } else if (slot->fill == FILL_NORMAL || slot->fill == FILL_REPEATED) {
             value = slot->scale * (double)mt_rng_normal(seed, stream, (uint64_t)i);
         } else if (slot->fill == FILL_UNIFORM) {
             value = slot->scale * (double)mt_rng_uniform(seed, stream, (uint64_t)i);
@@ -130,10 +163,9 @@ static void fill_slot(const struct op_slot *slot, uint64_t stream, struct mt_ten
             value = 1.0 + 0.1 * slot->scale * (double)mt_rng_normal(seed, stream, (uint64_t)i);
         }
         // Round to the slot's own type first: the run in double then sees the same numbers.
-        unsigned char element[8];
-        mt_store(slot->dtype, element, 0, value);
-        mt_store(t->dtype, t->data, i, mt_load(slot->dtype, element, 0));
+        mt_store(t->dtype, t->data, i, rounded(slot->dtype, bf16 && !garbage, value));
     }
+    if (drawn < span) repeat(t, drawn, span);
 }
 
 void case_free(const struct op_case *c, struct case_tensors *made)
@@ -155,7 +187,7 @@ enum mt_status case_make_host(struct mt_context *ctx, const struct op_case *c, b
             return status;
         }
         made->tensor[i] = slot_view(slot, dtype, made->buffer[i].data);
-        fill_slot(slot, (uint64_t)i, &made->tensor[i]);
+        fill_slot(slot, (uint64_t)i, c->bf16_inputs, &made->tensor[i]);
     }
     if (c->fill != NULL) c->fill(c, made->tensor);
     return MT_OK;

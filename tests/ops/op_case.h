@@ -30,10 +30,11 @@ enum slot_role {
 };
 
 enum slot_fill {
-    FILL_NORMAL,  // standard normal times scale
-    FILL_UNIFORM, // uniform in [0, 1) times scale
-    FILL_ONES,    // 1 + a little noise times scale: norm weights
-    FILL_CUSTOM,  // the case's `fill` writes it (index tensors, tables)
+    FILL_NORMAL,   // standard normal times scale
+    FILL_UNIFORM,  // uniform in [0, 1) times scale
+    FILL_ONES,     // 1 + a little noise times scale: norm weights
+    FILL_REPEATED, // as FILL_NORMAL, a million numbers over and over: large tensors whose speed is measured
+    FILL_CUSTOM,   // the case's `fill` writes it (index tensors, tables)
 };
 
 struct op_slot {
@@ -59,7 +60,9 @@ struct op_case {
     int64_t param[CASE_MAX_PARAMS]; // the case's own numbers (flags, counts)
     float real[CASE_MAX_PARAMS];
     double tolerance; // allowed error, relative to the rms of the reference plus the element itself
+    bool bf16_inputs; // the options': floats are filled with numbers that bf16 has
     bool only_speed;  // too large for the other modes
+    bool only_device; // timed on devices with memory of their own alone: too large for a host
     bool no_gradient; // nothing to differentiate
     // For speed. A case with flops is held against sgemm, one with bytes alone against memcpy.
     double flops; // of forward
@@ -100,6 +103,9 @@ int case_index(struct op_case *c, const char *name, int rank, const int64_t *dim
 int case_grad_in(struct op_case *c, const char *name, int of);
 int case_grad_out(struct op_case *c, const char *name, int of);
 
+/* Gives some slots another float type, as 16-bit activations are, and says so in the label. */
+void case_retype(struct op_case *c, enum mt_dtype dtype, int count, const int *slots);
+
 /* The tensors of one run of a case, on one device. */
 struct case_tensors {
     struct mt_buffer buffer[CASE_MAX_SLOTS];
@@ -130,6 +136,7 @@ struct mode_options {
     const char *level;  // for messages
     double
         least_tolerance; // compare: of every result that need not be exact; for devices that round operands
+    bool bf16_inputs;    // compare: inputs are numbers that bf16 has, errors are relative to their row
     bool verbose;
     bool markdown;
 };

@@ -132,6 +132,7 @@ static const char everything[] =
     "device: ref\n"
     "threads: 3\n"
     "recompute: full\n"
+    "activations: bf16\n"
     "seed: 7\n";
 
 static void every_key(void **state)
@@ -168,6 +169,7 @@ static void every_key(void **state)
     assert_true(s->epochs == 0.5 && s->steps == 100 && s->warmup == 20.0);
     assert_int_equal(s->schedule, MT_SCHEDULE_LINEAR);
     assert_int_equal(s->recompute, MT_RECOMPUTE_FULL);
+    assert_int_equal(s->activations, MT_ACTIVATIONS_BF16);
     assert_true(s->seed == 7);
     end(&fixture);
 }
@@ -303,6 +305,7 @@ static void going_on(void **state)
         {"threads=3", NULL},
         {"device=ref", NULL},
         {"recompute=full", NULL},
+        {"activations=bf16", NULL},
         {"log.every=1", NULL},
         {"log.measure_every=1", NULL},
         {"checkpoint.keep=9", NULL},

@@ -48,6 +48,16 @@ VECTOR_INLINE void multiply_words(struct multiplier m, const uint32_t *words, co
     }
 }
 
+/* The same, added to y. */
+static void add_words(struct multiplier m, const uint32_t *words, const float *x, float *y, int64_t count)
+{
+    float product[PHILOX_WORDS] = {0};
+    multiply_words(m, words, x, product, count);
+    __asm__("" : "+m"(product)); // rounded: not fused with the sum, as if it had gone through memory
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) y[j] += product[j];
+}
+
 /* A stretch of elements numbered from `first` on, which may begin and end inside a block. */
 static void multiply(const struct mt_random_multiply_args *a, struct multiplier m, uint64_t first,
                      const float *x, float *y, int64_t count)
@@ -63,7 +73,9 @@ static void multiply(const struct mt_random_multiply_args *a, struct multiplier 
             __builtin_prefetch(x + done + AHEAD + j, 0);
             __builtin_prefetch(y + done + AHEAD + j, 1);
         }
-        if (now == PHILOX_WORDS) {
+        if (a->accumulate) {
+            add_words(m, words + skip, x + done, y + done, now);
+        } else if (now == PHILOX_WORDS) {
             multiply_words(m, words, x + done, y + done, PHILOX_WORDS);
         } else {
             multiply_words(m, words + skip, x + done, y + done, now);

@@ -6,7 +6,6 @@
  * no atomics.
  */
 #include "ops/cuda/attention_bf16.cuh"
-#include "ops/cuda/attention_tiles.cuh"
 
 // ------------------------------------------------------------------ what both kernels have in shared memory
 
@@ -229,11 +228,10 @@ static enum mt_status launch_dkv(struct mt_device *device, const struct mt_atten
     return cuda_launched(device, "attention's gradient of keys");
 }
 
-static bool is_large(const struct mt_device *device, const struct mt_attention_backward_args *a)
+static bool fits_bf16(const struct mt_device *device, const struct mt_attention_backward_args *a)
 {
-    bool floats =
-        a->dout.dtype == MT_F32 && a->dq.dtype == MT_F32 && a->dk.dtype == MT_F32 && a->dv.dtype == MT_F32;
-    return floats && cuda_attention_is_large(device, &a->q, &a->k, &a->v, &a->q_offsets);
+    return is_float_or_bf16(&a->dout) && is_float_or_bf16(&a->dq) && is_float_or_bf16(&a->dk) &&
+           is_float_or_bf16(&a->dv) && cuda_attention_fits(device, &a->q, &a->k, &a->v, &a->q_offsets);
 }
 
 void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_backward_args *a,
@@ -244,24 +242,20 @@ void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_b
     delta_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, deltas);
 }
 
-size_t mt_cuda_attention_backward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_attention_backward_scratch(const struct mt_device *, const void *args)
 {
     const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
-    if (is_large(device, a)) return cuda_attention_backward_bytes(a);
     return cuda_floats(a->q.dim[0] * a->q.dim[1]);
 }
 
 enum mt_status mt_cuda_attention_backward(struct mt_device *device, const void *args)
 {
     const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
-    if (is_large(device, a)) {
-        bool done = false;
-        enum mt_status made = cuda_attention_backward_bf16(device, a, &done);
-        if (made != MT_OK || done) return made;
-    }
     float *deltas = static_cast<float *>(device->scratch.data);
     cuda_attention_deltas(device, a, deltas);
     enum mt_status status = cuda_launched(device, "attention's deltas");
-    if (status == MT_OK) status = launch_dq(device, a, deltas);
+    if (status != MT_OK) return status;
+    if (fits_bf16(device, a)) return cuda_attention_backward_bf16(device, a, deltas);
+    status = launch_dq(device, a, deltas);
     return status != MT_OK ? status : launch_dkv(device, a, deltas);
 }

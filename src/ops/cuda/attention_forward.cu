@@ -4,7 +4,6 @@
  * whole.
  */
 #include "ops/cuda/attention_bf16.cuh"
-#include "ops/cuda/attention_tiles.cuh"
 
 /* Dynamic shared memory of a block, all floats. */
 struct forward_memory {
@@ -144,25 +143,15 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     finish(a, m, s, query, head);
 }
 
-static bool is_large(const struct mt_device *device, const struct mt_attention_forward_args *a)
+static bool fits_bf16(const struct mt_device *device, const struct mt_attention_forward_args *a)
 {
-    return a->out.dtype == MT_F32 && cuda_attention_is_large(device, &a->q, &a->k, &a->v, &a->q_offsets);
-}
-
-size_t mt_cuda_attention_forward_scratch(const struct mt_device *device, const void *args)
-{
-    const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
-    return is_large(device, a) ? cuda_attention_forward_bytes(a) : 0;
+    return is_float_or_bf16(&a->out) && cuda_attention_fits(device, &a->q, &a->k, &a->v, &a->q_offsets);
 }
 
 enum mt_status mt_cuda_attention_forward(struct mt_device *device, const void *args)
 {
     const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
-    if (is_large(device, a)) {
-        bool done = false;
-        enum mt_status made = cuda_attention_forward_bf16(device, a, &done);
-        if (made != MT_OK || done) return made;
-    }
+    if (fits_bf16(device, a)) return cuda_attention_forward_bf16(device, a);
     int64_t tiles = tiles_at_most(a->q.dim[0], QUERIES, &a->q_offsets);
     if (a->q.dim[0] == 0 || tiles == 0) return MT_OK;
     int width = (int)a->q.dim[2];

@@ -1,8 +1,9 @@
 /*
  * combine, for a token with expert rows x_s: y = base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
  * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C the coupling. Columns are independent of each
- * other, one thread each; inner products take a warp each.
+ * other, one thread each; inner products take a warp each. Few slots and wide rows: combine_wide.cu.
  */
+#include "ops/cuda/combine.cuh"
 #include "ops/cuda/sums.cuh"
 
 __global__ static void forward_kernel(struct mt_combine_forward_args a)
@@ -90,6 +91,10 @@ enum mt_status mt_cuda_combine_forward(struct mt_device *device, const void *arg
     cudaStream_t stream = cuda_stream(device);
     int64_t tokens = a->y.dim[0];
     if (tokens == 0) return MT_OK;
+    if (cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->base, &a->y)) {
+        cuda_combine_forward_wide(device, a);
+        return cuda_launched(device, "combine forward");
+    }
     if (mt_tensor_present(&a->gram) && mt_tensor_count(&a->gram) > 0) {
         gram_kernel<<<(unsigned)tokens, CUDA_THREADS, 0, stream>>>(*a);
     }
@@ -103,6 +108,10 @@ enum mt_status mt_cuda_combine_backward(struct mt_device *device, const void *ar
     cudaStream_t stream = cuda_stream(device);
     int64_t pairs = mt_tensor_count(&a->row_of_slot);
     if (pairs == 0) return MT_OK;
+    if (cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->dy, &a->drows)) {
+        cuda_combine_backward_wide(device, a);
+        return cuda_launched(device, "combine backward");
+    }
     dweight_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, stream>>>(*a); // before rows are overwritten
     if (a->dy.dim[1] > 0) {
         drows_kernel<<<cuda_grid(a->dy.dim[0], a->dy.dim[1]), CUDA_THREADS, 0, stream>>>(*a);

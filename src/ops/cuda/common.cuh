@@ -33,6 +33,8 @@ struct cuda_state {
     cudaStream_t stream;
     bool bf16; // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
     int multiprocessors;
+    bool hopper;                // sm_90: its own instructions are there
+    void *encode_map;           // the driver's cuTensorMapEncodeTiled; NULL if not on Hopper
     size_t shared_bytes;        // shared memory a block may ask for
     struct cublasContext *blas; // NULL before the first product
     void *blas_workspace;       // given to blas, so that it allocates nothing itself

@@ -1,5 +1,6 @@
 /* copy: y = x, converting between types. */
 #include "ops/cuda/rows.cuh"
+#include "ops/cuda/wide.cuh"
 
 __global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t width)
 {
@@ -8,6 +9,16 @@ __global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t 
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
         double value = cuda_get(a.x, cuda_row_offset(a.x, row) + column);
         cuda_put(a.y, cuda_row_offset(a.y, row) + column, value);
+    }
+}
+
+__global__ static void wide_kernel(struct mt_copy_args a, struct wide_shape shape)
+{
+    for (int64_t i = cuda_thread(); i < shape.rows * shape.eights; i += cuda_thread_count()) {
+        struct wide_place place = wide_place_at(shape, i);
+        float value[CUDA_WIDE];
+        wide_load2(a.x, place, value);
+        wide_store2(a.y, place, value);
     }
 }
 
@@ -22,6 +33,13 @@ enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
         cudaError_t error =
             cudaMemcpyAsync(a->y.data, a->x.data, bytes, cudaMemcpyDeviceToDevice, cuda_stream(device));
         return cuda_status(device, error, "copy");
+    }
+    if (a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y)) {
+        bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
+        struct wide_shape shape = wide_shape_of(&a->y, flat);
+        unsigned blocks = cuda_blocks(shape.rows * shape.eights);
+        wide_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, shape);
+        return cuda_launched(device, "copy");
     }
     int64_t rows = cuda_row_count(&a->y);
     int64_t width = cuda_row_width(&a->y);

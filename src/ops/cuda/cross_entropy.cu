@@ -6,11 +6,32 @@
 #include "ops/cuda/column_sums.cuh"
 #include "ops/cuda/gemm.cuh"
 #include "ops/cuda/sums.cuh"
+#include "ops/cuda/wide.cuh"
 
-#define LOGITS_AT_ONCE ((int64_t)64 << 20) // elements of a chunk, where the device chooses
+#define LOGITS_AT_ONCE ((int64_t)128 << 20) // elements of a chunk, where the device chooses
+#define ROWS_OF_TILES  512                  // so that the products' tiles are full, and fill the device
 #define MOST_PRODUCTS  4
 
 // ------------------------------------------------------------------ kernels
+
+/* Of some logits the largest, and Σ exp(logit - largest); what both are while there is nothing. */
+struct exponentials {
+    float highest; // -inf
+    float sum;     // 0
+};
+
+/* The largest of the logits so far may grow: the sum is then brought to the new one. */
+__device__ static inline void add_logits(struct exponentials *e, const float *z, int count)
+{
+    float highest = e->highest;
+    for (int i = 0; i < count; i++) highest = fmaxf(highest, z[i]);
+    if (highest > e->highest) {
+        e->sum *= expf(e->highest - highest);
+        e->highest = highest;
+    }
+    float reference = isinf(highest) && highest < 0.0f ? 0.0f : highest; // -inf gives 0 then, NaN stays NaN
+    for (int i = 0; i < count; i++) e->sum += expf(z[i] - reference);
+}
 
 /* One block per row; logits [rows,V] get the bias added. */
 __global__ static void loss_kernel(struct mt_cross_entropy_args a, float *logits, double *lses)
@@ -18,18 +39,23 @@ __global__ static void loss_kernel(struct mt_cross_entropy_args a, float *logits
     int64_t row = blockIdx.x;
     int64_t vocabulary = a.weight.dim[0];
     float *z = logits + row * vocabulary;
-    double highest = -INFINITY;
-    for (int64_t v = threadIdx.x; v < vocabulary; v += CUDA_THREADS) {
-        if (cuda_present(a.bias)) z[v] = (float)((double)z[v] + cuda_get1(a.bias, v));
-        highest = fmax(highest, (double)z[v]);
+    struct exponentials own = {-INFINITY, 0.0f};
+    if (cuda_present(a.bias) || vocabulary % 4 != 0) {
+        for (int64_t v = threadIdx.x; v < vocabulary; v += CUDA_THREADS) {
+            if (cuda_present(a.bias)) z[v] = (float)((double)z[v] + cuda_get1(a.bias, v));
+            add_logits(&own, &z[v], 1);
+        }
+    } else {
+        const float4 *fours = reinterpret_cast<const float4 *>(z);
+        for (int64_t v = threadIdx.x; v < vocabulary / 4; v += CUDA_THREADS) {
+            float4 four = fours[v];
+            const float values[4] = {four.x, four.y, four.z, four.w};
+            add_logits(&own, values, 4);
+        }
     }
-    highest = block_max(highest);
+    double highest = block_max((double)own.highest);
     double reference = isinf(highest) && highest < 0.0 ? 0.0 : highest; // all of them -inf: lse is -inf
-    double sum = 0.0;
-    for (int64_t v = threadIdx.x; v < vocabulary; v += CUDA_THREADS) {
-        sum += (double)expf((float)((double)z[v] - reference));
-    }
-    sum = block_sum(sum);
+    double sum = block_sum(own.sum == 0.0f ? 0.0 : (double)own.sum * exp((double)own.highest - reference));
     if (threadIdx.x != 0) return;
     double lse = sum == 0.0 ? -INFINITY : reference + log(sum);
     int32_t label = cuda_int1(a.labels, row);
@@ -38,28 +64,47 @@ __global__ static void loss_kernel(struct mt_cross_entropy_args a, float *logits
     cuda_put1(a.loss, row, label < 0 ? 0.0 : lse - (double)z[label]);
 }
 
-/* logits become (softmax - onehot) · dloss; 0 in ignored rows. */
-__global__ static void gradient_kernel(struct mt_cross_entropy_args a, float *logits, const double *lses)
+/* What a row's logits turn into their gradient with. */
+struct row_gradient {
+    int32_t label;
+    float lse, dloss;
+};
+
+__device__ static inline float gradient_of(const struct row_gradient &g, float z, int64_t v)
 {
-    int64_t v = cuda_thread();
+    float probability = expf(z - g.lse);
+    return g.label < 0 ? 0.0f : (probability - (v == g.label ? 1.0f : 0.0f)) * g.dloss;
+}
+
+/* gradients = (softmax - onehot) · dloss; 0 in ignored rows. They may be the logits themselves, or bf16. */
+__global__ static void gradient_kernel(struct mt_cross_entropy_args a, const float *logits,
+                                       const double *lses, struct mt_tensor gradients)
+{
     int64_t vocabulary = a.weight.dim[0];
+    int64_t each = vocabulary % CUDA_WIDE == 0 ? CUDA_WIDE : 1; // logits a thread takes at once
+    int64_t v = cuda_thread() * each;
     if (v >= vocabulary) return;
     for (int64_t row = blockIdx.y; row < a.labels.dim[0]; row += gridDim.y) {
-        int32_t label = cuda_int1(a.labels, row);
-        float *z = logits + row * vocabulary + v;
-        double probability = (double)expf((float)((double)*z - lses[row]));
-        double gradient = (probability - (v == label ? 1.0 : 0.0)) * cuda_get1(a.dloss, row);
-        *z = label < 0 ? 0.0f : (float)gradient;
+        struct row_gradient g = {cuda_int1(a.labels, row), (float)lses[row], (float)cuda_get1(a.dloss, row)};
+        if (each == 1) {
+            float value = gradient_of(g, logits[row * vocabulary + v], v);
+            cuda_float_set(gradients.data, gradients.dtype, row * vocabulary + v, value);
+            continue;
+        }
+        float z[CUDA_WIDE];
+        wide_load(logits, MT_F32, row * vocabulary + v, z);
+#pragma unroll
+        for (int i = 0; i < CUDA_WIDE; i++) z[i] = gradient_of(g, z[i], v + i);
+        wide_store(gradients.data, gradients.dtype, row * vocabulary + v, z);
     }
 }
 
 struct logit_term {
-    const float *gradients; // [rows,V]
-    int64_t vocabulary;
+    struct mt_tensor gradients; // [rows,V]
 
     __device__ double operator()(int64_t row, int64_t column) const
     {
-        return (double)gradients[row * vocabulary + column];
+        return cuda_get2(gradients, row, column);
     }
 };
 
@@ -68,6 +113,7 @@ struct logit_term {
 static int64_t chunk_rows_of(const struct mt_cross_entropy_args *a)
 {
     int64_t rows = a->chunk_rows > 0 ? a->chunk_rows : LOGITS_AT_ONCE / a->weight.dim[0];
+    if (a->chunk_rows <= 0 && rows > ROWS_OF_TILES) rows -= rows % ROWS_OF_TILES;
     if (rows < 1) rows = 1;
     return rows < a->hidden.dim[0] ? rows : a->hidden.dim[0];
 }
@@ -151,7 +197,9 @@ static enum mt_status run_products(struct mt_device *device, const struct mt_gem
 
 /* Where the parts of scratch begin, in bytes. */
 struct layout {
-    size_t lses;     // double [rows], after the logits, f32 [rows,V]
+    size_t
+        gradients;   // bf16 [rows,V] where products round anyway, after the logits, f32 [rows,V]; 0: in place
+    size_t lses;     // double [rows]
     size_t partials; // of dbias
     size_t products;
     size_t end;
@@ -172,12 +220,18 @@ static struct layout layout_of(const struct mt_device *device, const struct mt_c
     int64_t rows = chunk_rows_of(a);
     int64_t vocabulary = a->weight.dim[0];
     struct mt_cross_entropy_args chunk = chunk_of(a, 0, rows);
+    bool narrow = cuda_state_of(device)->bf16 && mt_tensor_present(&a->dloss);
     struct mt_tensor logits = mt_tensor_2d(NULL, MT_F32, rows, vocabulary);
+    struct mt_tensor gradients = mt_tensor_2d(NULL, narrow ? MT_BF16 : MT_F32, rows, vocabulary);
     struct mt_gemm_args list[MOST_PRODUCTS];
     size_t before = products_bytes(device, list, logit_products(&chunk, logits, list));
-    size_t after = products_bytes(device, list, gradient_products(&chunk, logits, list));
+    size_t after = products_bytes(device, list, gradient_products(&chunk, gradients, list));
     struct layout layout = {};
     layout.lses = cuda_floats(rows * vocabulary);
+    if (narrow) {
+        layout.gradients = layout.lses;
+        layout.lses += cuda_halves(rows * vocabulary);
+    }
     layout.partials = layout.lses + cuda_doubles(rows);
     layout.products = layout.partials;
     if (mt_tensor_present(&a->dbias)) layout.products += column_sums_bytes(vocabulary);
@@ -210,14 +264,18 @@ static enum mt_status run_chunk(struct mt_device *device, const struct mt_cross_
     loss_kernel<<<(unsigned)rows, CUDA_THREADS, 0, stream>>>(*chunk, values, lses);
     status = cuda_launched(device, "cross_entropy");
     if (status != MT_OK || !mt_tensor_present(&chunk->dloss)) return status;
-    gradient_kernel<<<cuda_grid(rows, vocabulary), CUDA_THREADS, 0, stream>>>(*chunk, values, lses);
+    struct mt_tensor gradients = logits;
+    if (layout->gradients != 0)
+        gradients = mt_tensor_2d(scratch + layout->gradients, MT_BF16, rows, vocabulary);
+    int64_t threads = vocabulary % CUDA_WIDE == 0 ? vocabulary / CUDA_WIDE : vocabulary;
+    gradient_kernel<<<cuda_grid(rows, threads), CUDA_THREADS, 0, stream>>>(*chunk, values, lses, gradients);
     if (mt_tensor_present(&chunk->dbias)) {
-        column_sums(stream, logit_term{values, vocabulary}, rows, vocabulary, chunk->dbias,
+        column_sums(stream, logit_term{gradients}, rows, vocabulary, chunk->dbias,
                     reinterpret_cast<double *>(scratch + layout->partials));
     }
     status = cuda_launched(device, "cross_entropy's gradient");
     if (status != MT_OK) return status;
-    count = gradient_products(chunk, logits, list);
+    count = gradient_products(chunk, gradients, list);
     return run_products(device, list, count, for_products);
 }
 

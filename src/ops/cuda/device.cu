@@ -76,7 +76,7 @@ static const struct {
     {MT_OP_rope, {mt_cuda_rope, NULL}},
     {MT_OP_mla_key_forward, {mt_cuda_mla_key_forward, NULL}},
     {MT_OP_mla_key_backward, {mt_cuda_mla_key_backward, NULL}},
-    {MT_OP_attention_forward, {mt_cuda_attention_forward, mt_cuda_attention_forward_scratch}},
+    {MT_OP_attention_forward, {mt_cuda_attention_forward, NULL}},
     {MT_OP_attention_backward, {mt_cuda_attention_backward, mt_cuda_attention_backward_scratch}},
     {MT_OP_swiglu_forward, {mt_cuda_swiglu_forward, NULL}},
     {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
@@ -145,8 +145,10 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     if (status != MT_OK) return status;
     state->multiprocessors = properties.multiProcessorCount;
     state->shared_bytes = properties.sharedMemPerBlockOptin;
+    state->hopper = properties.major == 9 && properties.minor == 0;
     device->memory = MT_MEMORY_DEVICE;
     device->threads = 1;
+    device->activations = bf16 ? MT_BF16 : MT_F32;
     device->buffer_create = buffer_create;
     device->upload = upload;
     device->download = download;

@@ -9,10 +9,47 @@
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
-/* grouped_gemm of bf16 roundings; uniform weights, f32 y. */
-enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g);
+/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
+size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
+enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                  void *scratch);
 
-/* grouped_gemm_dw likewise; uniform f32 gradients. */
+/* grouped_gemm_dw likewise; uniform f32 gradients, no scratch. */
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
+
+/* Whether cuda_grouped_hopper can make this product: sm_90, large uniform bf16 weights, aligned operands. x
+ * may be f32: its rounding is aligned. */
+bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
+
+/* grouped_gemm of bf16 x by Hopper's own instructions. */
+enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g);
+
+/*
+ * The expert to which tile `*tile` belongs, tiles of `per_tile` rows being counted through all experts; *tile
+ * becomes its number within the expert. -1 past the last. All lanes of a warp call it and get the same.
+ */
+__device__ static inline int find_expert(const int32_t *offsets, int experts, int per_tile, int64_t *tile)
+{
+    int lane = cuda_lane();
+    int64_t left = *tile;
+    for (int start = 0; start < experts; start += 32) {
+        int e = start + lane;
+        int rows = e < experts ? offsets[e + 1] - offsets[e] : 0;
+        int tiles = (rows + per_tile - 1) / per_tile;
+        int through = tiles; // of this expert and those before it
+        for (int distance = 1; distance < 32; distance *= 2) {
+            int before = __shfl_up_sync(CUDA_EVERY, through, distance);
+            if (lane >= distance) through += before;
+        }
+        unsigned beyond = __ballot_sync(CUDA_EVERY, left < through);
+        if (beyond != 0) {
+            int found = __ffs((int)beyond) - 1;
+            *tile = left - __shfl_sync(CUDA_EVERY, through - tiles, found);
+            return start + found;
+        }
+        left -= __shfl_sync(CUDA_EVERY, through, 31);
+    }
+    return -1;
+}
 
 #endif

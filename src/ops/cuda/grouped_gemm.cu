@@ -1,7 +1,8 @@
 /*
  * grouped_gemm and grouped_gemm_dw: the offsets are read back, then one product per expert. On cuda-bf16
- * large products of bf16 weights are spread over the lanes, because one expert's alone does not fill the
- * device, and the others are made by our own tiles (grouped_tiles.cu), which need no offsets on the host.
+ * nothing is read back on Hopper: products of large bf16 weights are one launch (grouped_hopper.cu), and so
+ * are the others (grouped_tiles.cu). Older devices spread the large ones over the lanes, because one expert's
+ * alone does not fill the device.
  */
 #include "ops/cuda/grouped.cuh"
 
@@ -44,9 +45,10 @@ static struct mt_gemm_args product_of(const struct mt_grouped_gemm_args *g, int 
 }
 
 enum way {
-    EACH,  // cuda_gemm per expert
-    LANES, // bf16 products on the lanes
-    TILES, // bf16 tiles
+    EACH,   // cuda_gemm per expert
+    LANES,  // bf16 products on the lanes
+    TILES,  // bf16 tiles
+    HOPPER, // bf16 tiles of warp groups
 };
 
 static bool is_float_or_bf16(const struct mt_tensor *t)
@@ -56,9 +58,10 @@ static bool is_float_or_bf16(const struct mt_tensor *t)
 
 static enum way way_of(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
-    if (!cuda_state_of(device)->bf16 || g->y.dtype != MT_F32 || !is_float_or_bf16(&g->x)) return EACH;
+    if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->y) || !is_float_or_bf16(&g->x)) return EACH;
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (weight == NULL) return EACH;
+    if (cuda_grouped_hopper_fits(device, g)) return HOPPER;
     bool large = weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE;
     return large && weight->dtype == MT_BF16 ? LANES : TILES;
 }
@@ -67,8 +70,8 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
-    if (way == TILES) return 0;
-    if (way == LANES) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
+    if (way == TILES) return cuda_grouped_tiles_bytes(g);
+    if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
     size_t most = 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->weight[e])) continue;
@@ -99,19 +102,23 @@ static enum mt_status multiply_on_lanes(struct mt_device *device, const struct m
     return status;
 }
 
+/* x in bf16, in scratch where it is not so stored. */
+static enum mt_status round_rows(struct mt_device *device, struct mt_grouped_gemm_args *g)
+{
+    if (g->x.dtype == MT_BF16) return MT_OK;
+    cuda_round(device, &g->x, device->scratch.data);
+    g->x = mt_tensor_2d(device->scratch.data, MT_BF16, g->x.dim[0], g->x.dim[1]);
+    return cuda_launched(device, "rounding the experts' rows");
+}
+
 static enum mt_status grouped_on_lanes(struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
     int32_t offsets[AT_ONCE + 1];
-    struct mt_grouped_gemm_args ready = *g;
-    if (g->x.dtype != MT_BF16) {
-        ready.x = mt_tensor_2d(device->scratch.data, MT_BF16, g->x.dim[0], g->x.dim[1]);
-        cuda_round(device, &g->x, device->scratch.data);
-    }
-    enum mt_status status = cuda_launched(device, "rounding the experts' rows");
+    enum mt_status status = MT_OK;
     for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
-        if (status == MT_OK) status = multiply_on_lanes(device, &ready, first, count, offsets);
+        if (status == MT_OK) status = multiply_on_lanes(device, g, first, count, offsets);
     }
     return status;
 }
@@ -121,8 +128,13 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     int32_t offsets[AT_ONCE + 1];
     enum way way = way_of(device, g);
-    if (way == TILES) return cuda_grouped_tiles(device, g);
-    if (way == LANES) return grouped_on_lanes(device, g);
+    if (way == TILES) return cuda_grouped_tiles(device, g, device->scratch.data);
+    if (way != EACH) {
+        struct mt_grouped_gemm_args ready = *g;
+        enum mt_status rounded = round_rows(device, &ready);
+        if (rounded != MT_OK) return rounded;
+        return way == HOPPER ? cuda_grouped_hopper(device, &ready) : grouped_on_lanes(device, &ready);
+    }
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);

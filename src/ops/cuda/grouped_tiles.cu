@@ -7,6 +7,7 @@
 
 #define WIDE   128
 #define NARROW 32 // the width of a LoRA pair's middle
+#define SHORT  64 // steps up to which a tile is mostly reading and writing y
 
 /* The matrices of some experts: one type, one shape. */
 struct matrices {
@@ -40,120 +41,192 @@ const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count)
     return first;
 }
 
+// ------------------------------------------------------------------ weights rounded beforehand
+
+/* Each present matrix, [rows,columns] of f32 with columns a multiple of four, to contiguous bf16. */
+__global__ static void round_matrices_kernel(const __grid_constant__ struct matrices matrices, int64_t stride,
+                                             int64_t rows, int64_t columns, __nv_bfloat16 *to)
+{
+    const float *from = static_cast<const float *>(matrices.data[blockIdx.y]);
+    uint2 *target = reinterpret_cast<uint2 *>(to + blockIdx.y * rows * columns);
+    int64_t quarters = columns / 4;
+    if (from == NULL) return;
+    for (int64_t i = cuda_thread(); i < rows * quarters; i += cuda_thread_count()) {
+        int64_t row = i / quarters;
+        float4 value = reinterpret_cast<const float4 *>(from + row * stride)[i - row * quarters];
+        target[i] = make_uint2(pack_bf16(value.x, value.y), pack_bf16(value.z, value.w));
+    }
+}
+
+/* Whether a product's weights are better rounded once than by every block that reads them: many steps. */
+static bool rounds_weights(const struct mt_grouped_gemm_args *g, const struct mt_tensor *weight)
+{
+    return weight->dtype == MT_F32 && g->x.dim[1] > SHORT && weight->dim[1] % 8 == 0 &&
+           weight->stride[0] % 4 == 0;
+}
+
+size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g)
+{
+    const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
+    if (weight == NULL || !rounds_weights(g, weight)) return 0;
+    return cuda_halves(g->experts * mt_tensor_count(weight));
+}
+
+/* Rounds the weights of `matrices`, which then point to their roundings at `to`. */
+static enum mt_status round_weights(struct mt_device *device, const struct mt_tensor *weight,
+                                    struct matrices *matrices, __nv_bfloat16 *to)
+{
+    int64_t count = mt_tensor_count(weight);
+    if (count == 0) return MT_OK;
+    dim3 grid((unsigned)((count / 4 + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)matrices->experts);
+    round_matrices_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(*matrices, weight->stride[0],
+                                                                          weight->dim[0], weight->dim[1], to);
+    for (int i = 0; i < matrices->experts; i++) {
+        if (matrices->data[i] != NULL) matrices->data[i] = to + i * count;
+    }
+    return cuda_launched(device, "rounding the experts' weights");
+}
+
 // ------------------------------------------------------------------ y = alpha · x · op(W_e) + beta · y
 
 struct rows_call {
     struct tile_operand x;      // [R,K]
     struct tile_operand weight; // of any expert: all but the address
-    float *y;
-    int64_t y_stride;
+    struct tile_output y;
     int64_t inner, columns;
-    float alpha, beta;
 };
 
-template <int M, int N, int WARP_M, int WARP_N, bool TRANSPOSED>
-__global__ static void __launch_bounds__(CUDA_THREADS)
+template <class PRODUCT, int M, int N>
+__global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     rows_kernel(const __grid_constant__ struct matrices matrices,
                 const __grid_constant__ struct rows_call call)
 {
-    using product = tile_product<M, N, WARP_M, WARP_N, true, TRANSPOSED>;
-    __shared__ typename product::memory shared;
+    extern __shared__ __align__(16) __nv_bfloat16 shared[];
     int64_t tile = blockIdx.y;
-    for (int e = 0; e < matrices.experts; e++) {
-        int64_t first = matrices.offsets[e];
-        int64_t rows = matrices.offsets[e + 1] - first;
-        int64_t tiles = (rows + M - 1) / M;
-        if (tile >= tiles) {
-            tile -= tiles;
-            continue;
-        }
-        struct tile_operand x = tile_lines(call.x, first);
-        struct tile_operand weight = call.weight;
-        weight.data = matrices.data[e];
-        typename product::output y = {call.y + first * call.y_stride, call.y_stride, call.alpha, call.beta};
-        int64_t inner = weight.data != NULL ? call.inner : 0;
-        product::run(shared, x, weight, y, tile * M, rows, (int64_t)blockIdx.x * N, call.columns, inner);
-        return;
-    }
+    int e = find_expert(matrices.offsets, matrices.experts, M, &tile);
+    if (e < 0) return;
+    int64_t first = matrices.offsets[e];
+    typename PRODUCT::task task = {};
+    task.a = tile_lines(call.x, first);
+    task.b = call.weight;
+    task.b.data = matrices.data[e];
+    task.m = tile * M;
+    task.m_end = matrices.offsets[e + 1] - first;
+    task.n = (int64_t)blockIdx.x * N;
+    task.n_end = call.columns;
+    task.k_end = task.b.data != NULL ? call.inner : 0;
+    PRODUCT::run(shared, task, tile_output_at(call.y, first));
 }
 
-template <int M, int N, int WARP_M, int WARP_N>
-static void launch_rows(cudaStream_t stream, const struct matrices &matrices, const struct rows_call &call,
-                        int64_t rows, bool transposed)
+/* More than 48 KB of shared memory have to be asked for. */
+static enum mt_status allow_shared(struct mt_device *device, const void *kernel, size_t bytes)
 {
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return cuda_status(device, error, "shared memory for the experts' products");
+}
+
+template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool TRANSPOSED>
+static enum mt_status launch_rows(struct mt_device *device, const struct matrices &matrices,
+                                  const struct rows_call &call, int64_t rows)
+{
+    using product = tile_product<M, N, WARP_M, WARP_N, STEPS, STAGES, true, TRANSPOSED>;
+    const void *kernel = reinterpret_cast<const void *>(rows_kernel<product, M, N>);
+    enum mt_status status = allow_shared(device, kernel, product::BYTES);
+    if (status != MT_OK) return status;
     // Each expert may end in a tile that is not full.
     dim3 grid((unsigned)((call.columns + N - 1) / N), (unsigned)(rows / M + matrices.experts));
-    if (transposed) {
-        rows_kernel<M, N, WARP_M, WARP_N, true><<<grid, CUDA_THREADS, 0, stream>>>(matrices, call);
-    } else {
-        rows_kernel<M, N, WARP_M, WARP_N, false><<<grid, CUDA_THREADS, 0, stream>>>(matrices, call);
-    }
+    rows_kernel<product, M, N><<<grid, CUDA_THREADS, product::BYTES, cuda_stream(device)>>>(matrices, call);
+    return cuda_launched(device, "grouped_gemm");
 }
 
-enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g)
+template <bool TRANSPOSED>
+static enum mt_status pick_rows(struct mt_device *device, const struct matrices &matrices,
+                                const struct rows_call &call, int64_t rows)
+{
+    if (call.columns <= NARROW)
+        return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, TRANSPOSED>(device, matrices, call, rows);
+    if (call.inner <= SHORT)
+        return launch_rows<WIDE, 64, 32, 32, 32, 2, TRANSPOSED>(device, matrices, call, rows);
+    return launch_rows<WIDE, WIDE, 32, 64, 64, 3, TRANSPOSED>(device, matrices, call, rows);
+}
+
+enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                  void *scratch)
 {
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (mt_tensor_count(&g->y) == 0) return MT_OK;
     struct rows_call call = {};
     call.x = tile_operand_of(&g->x);
     call.weight = tile_operand_of(weight);
-    call.y = static_cast<float *>(g->y.data);
-    call.y_stride = g->y.stride[0];
+    call.y = tile_output_of(&g->y, g->alpha, g->beta);
     call.inner = g->x.dim[1];
     call.columns = g->y.dim[1];
-    call.alpha = g->alpha;
-    call.beta = g->beta;
-    for (int first = 0; first < g->experts; first += CUDA_EXPERTS_AT_ONCE) {
+    bool rounds = rounds_weights(g, weight);
+    if (rounds) {
+        call.weight.bf16 = true;
+        call.weight.aligned = true;
+        call.weight.stride = weight->dim[1];
+    }
+    __nv_bfloat16 *rounded = static_cast<__nv_bfloat16 *>(scratch);
+    enum mt_status status = MT_OK;
+    for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;
         int count = left < CUDA_EXPERTS_AT_ONCE ? left : CUDA_EXPERTS_AT_ONCE;
         struct matrices matrices = matrices_of(g->weight, first, count, &g->offsets);
-        if (call.columns <= NARROW) {
-            launch_rows<WIDE, NARROW, 16, NARROW>(cuda_stream(device), matrices, call, g->x.dim[0],
-                                                  g->transpose_weight);
-        } else {
-            launch_rows<WIDE, WIDE, 32, 64>(cuda_stream(device), matrices, call, g->x.dim[0],
-                                            g->transpose_weight);
+        if (rounds) {
+            status = round_weights(device, weight, &matrices, rounded + first * mt_tensor_count(weight));
+            if (status != MT_OK) return status;
         }
+        status = g->transpose_weight ? pick_rows<true>(device, matrices, call, g->x.dim[0])
+                                     : pick_rows<false>(device, matrices, call, g->x.dim[0]);
     }
-    return cuda_launched(device, "grouped_gemm");
+    return status;
 }
 
 // ------------------------------------------------------------------ dW_e = alpha · dy_eᵀ x_e + beta · dW_e
 
 struct gradient_call {
-    struct tile_operand dy; // [R,out]
-    struct tile_operand x;  // [R,in]
-    int64_t stride;         // of dW
+    struct tile_operand dy;     // [R,out]
+    struct tile_operand x;      // [R,in]
+    struct tile_output dweight; // of any expert: all but the address
     int64_t out, in;
-    float alpha, beta;
 };
 
-template <int M, int N, int WARP_M, int WARP_N>
-__global__ static void __launch_bounds__(CUDA_THREADS)
+template <class PRODUCT, int M, int N>
+__global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     gradient_kernel(const __grid_constant__ struct matrices matrices,
                     const __grid_constant__ struct gradient_call call)
 {
-    using product = tile_product<M, N, WARP_M, WARP_N, false, false>;
-    __shared__ typename product::memory shared;
+    extern __shared__ __align__(16) __nv_bfloat16 shared[];
     int e = (int)blockIdx.z;
     if (matrices.data[e] == NULL) return;
     int64_t first = matrices.offsets[e];
-    int64_t rows = matrices.offsets[e + 1] - first;
-    struct tile_operand dy = tile_lines(call.dy, first);
-    struct tile_operand x = tile_lines(call.x, first);
-    typename product::output dweight = {static_cast<float *>(matrices.data[e]), call.stride, call.alpha,
-                                        call.beta};
-    product::run(shared, dy, x, dweight, (int64_t)blockIdx.y * M, call.out, (int64_t)blockIdx.x * N, call.in,
-                 rows);
+    typename PRODUCT::task task = {};
+    task.a = tile_lines(call.dy, first);
+    task.b = tile_lines(call.x, first);
+    task.m = (int64_t)blockIdx.y * M;
+    task.m_end = call.out;
+    task.n = (int64_t)blockIdx.x * N;
+    task.n_end = call.in;
+    task.k_end = matrices.offsets[e + 1] - first;
+    struct tile_output dweight = call.dweight;
+    dweight.data = matrices.data[e];
+    PRODUCT::run(shared, task, dweight);
 }
 
 template <int M, int N, int WARP_M, int WARP_N>
-static void launch_gradient(cudaStream_t stream, const struct matrices &matrices,
-                            const struct gradient_call &call)
+static enum mt_status launch_gradient(struct mt_device *device, const struct matrices &matrices,
+                                      const struct gradient_call &call)
 {
+    using product = tile_product<M, N, WARP_M, WARP_N, 64, 3, false, false>;
+    const void *kernel = reinterpret_cast<const void *>(gradient_kernel<product, M, N>);
+    enum mt_status status = allow_shared(device, kernel, product::BYTES);
+    if (status != MT_OK) return status;
     dim3 grid((unsigned)((call.in + N - 1) / N), (unsigned)((call.out + M - 1) / M),
               (unsigned)matrices.experts);
-    gradient_kernel<M, N, WARP_M, WARP_N><<<grid, CUDA_THREADS, 0, stream>>>(matrices, call);
+    gradient_kernel<product, M, N>
+        <<<grid, CUDA_THREADS, product::BYTES, cuda_stream(device)>>>(matrices, call);
+    return cuda_launched(device, "grouped_gemm_dw");
 }
 
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
@@ -163,23 +236,21 @@ enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_g
     struct gradient_call call = {};
     call.dy = tile_operand_of(&g->dy);
     call.x = tile_operand_of(&g->x);
-    call.stride = dweight->stride[0];
+    call.dweight = tile_output_of(dweight, g->alpha, g->beta);
     call.out = g->dy.dim[1];
     call.in = g->x.dim[1];
-    call.alpha = g->alpha;
-    call.beta = g->beta;
-    cudaStream_t stream = cuda_stream(device);
-    for (int first = 0; first < g->experts; first += CUDA_EXPERTS_AT_ONCE) {
+    enum mt_status status = MT_OK;
+    for (int first = 0; first < g->experts && status == MT_OK; first += CUDA_EXPERTS_AT_ONCE) {
         int left = g->experts - first;
         int count = left < CUDA_EXPERTS_AT_ONCE ? left : CUDA_EXPERTS_AT_ONCE;
         struct matrices matrices = matrices_of(g->dweight, first, count, &g->offsets);
         if (call.in <= NARROW) {
-            launch_gradient<WIDE, NARROW, 16, NARROW>(stream, matrices, call);
+            status = launch_gradient<WIDE, NARROW, 16, NARROW>(device, matrices, call);
         } else if (call.out <= NARROW) {
-            launch_gradient<NARROW, WIDE, NARROW, 16>(stream, matrices, call);
+            status = launch_gradient<NARROW, WIDE, NARROW, 16>(device, matrices, call);
         } else {
-            launch_gradient<WIDE, WIDE, 32, 64>(stream, matrices, call);
+            status = launch_gradient<WIDE, WIDE, 32, 64>(device, matrices, call);
         }
     }
-    return cuda_launched(device, "grouped_gemm_dw");
+    return status;
 }

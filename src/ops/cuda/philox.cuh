@@ -4,28 +4,46 @@
 
 #include "ops/cuda/common.cuh"
 
+/* The keys of the rounds. Made once on the host, a kernel reads them as constants. */
+struct random_keys {
+    uint32_t key[2 * 10];
+};
+
+__host__ __device__ static inline struct random_keys random_keys_of(uint64_t seed)
+{
+    struct random_keys keys = {};
+    for (uint32_t round = 0; round < 10; round++) {
+        keys.key[2 * round] = (uint32_t)seed + round * 0x9E3779B9u;
+        keys.key[2 * round + 1] = (uint32_t)(seed >> 32) + round * 0xBB67AE85u;
+    }
+    return keys;
+}
+
+/* mt_rng_words: the four words of elements 4·block … 4·block + 3 of a stream. */
+__device__ static inline uint4 cuda_random_block(const struct random_keys &keys, uint64_t stream,
+                                                 uint64_t block)
+{
+    uint4 word =
+        make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32));
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        uint64_t low = (uint64_t)0xD2511F53u * word.x;
+        uint64_t high = (uint64_t)0xCD9E8D57u * word.z;
+        word = make_uint4((uint32_t)(high >> 32) ^ word.y ^ keys.key[2 * round], (uint32_t)high,
+                          (uint32_t)(low >> 32) ^ word.w ^ keys.key[2 * round + 1], (uint32_t)low);
+    }
+    return word;
+}
+
 /* mt_rng_u32: element `index` of a stream. */
 __device__ static inline uint32_t cuda_random_word(uint64_t seed, uint64_t stream, uint64_t index)
 {
-    uint64_t block = index / 4;
-    uint32_t word[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
-    uint32_t key0 = (uint32_t)seed;
-    uint32_t key1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        uint64_t low = (uint64_t)0xD2511F53u * word[0];
-        uint64_t high = (uint64_t)0xCD9E8D57u * word[2];
-        word[0] = (uint32_t)(high >> 32) ^ word[1] ^ key0;
-        word[1] = (uint32_t)high;
-        word[2] = (uint32_t)(low >> 32) ^ word[3] ^ key1;
-        word[3] = (uint32_t)low;
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
-    }
+    uint4 word = cuda_random_block(random_keys_of(seed), stream, index / 4);
     switch (index % 4) {
-    case 0: return word[0];
-    case 1: return word[1];
-    case 2: return word[2];
-    default: return word[3];
+    case 0: return word.x;
+    case 1: return word.y;
+    case 2: return word.z;
+    default: return word.w;
     }
 }
 

@@ -3,8 +3,9 @@
  * their results in order.
  */
 #include "ops/cuda/rows.cuh"
+#include "ops/cuda/wide.cuh"
 
-#define BLOCKS 512
+#define BLOCKS 1024
 
 /* The larger; NaN wins, so that it cannot hide behind a number. */
 __device__ static double larger(double a, double b)
@@ -58,6 +59,21 @@ __global__ static void parts_kernel(struct mt_reduce_args a, int64_t rows, int64
     if (threadIdx.x == 0) parts[blockIdx.x] = total;
 }
 
+/* The same over one long row in eights. */
+__global__ static void wide_parts_kernel(struct mt_reduce_args a, int64_t eights, double *parts)
+{
+    double total = 0.0;
+    for (int64_t i = (int64_t)blockIdx.x * CUDA_THREADS + threadIdx.x; i < eights;
+         i += BLOCKS * CUDA_THREADS) {
+        float x[CUDA_WIDE];
+        wide_load(a.x.data, a.x.dtype, i * CUDA_WIDE, x);
+#pragma unroll
+        for (int j = 0; j < CUDA_WIDE; j++) total = joined(a.kind, total, counted(a.kind, (double)x[j]));
+    }
+    total = block_joined(a.kind, total);
+    if (threadIdx.x == 0) parts[blockIdx.x] = total;
+}
+
 __global__ static void join_kernel(struct mt_reduce_args a, const double *parts)
 {
     double total = 0.0;
@@ -78,8 +94,13 @@ enum mt_status mt_cuda_reduce(struct mt_device *device, const void *args)
 {
     const struct mt_reduce_args *a = static_cast<const struct mt_reduce_args *>(args);
     double *parts = static_cast<double *>(device->scratch.data);
-    parts_kernel<<<BLOCKS, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, cuda_row_count(&a->x),
-                                                                   cuda_row_width(&a->x), parts);
+    if (mt_tensor_is_contiguous(&a->x) && cuda_is_wide(&a->x)) {
+        wide_parts_kernel<<<BLOCKS, CUDA_THREADS, 0, cuda_stream(device)>>>(
+            *a, mt_tensor_count(&a->x) / CUDA_WIDE, parts);
+    } else {
+        parts_kernel<<<BLOCKS, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, cuda_row_count(&a->x),
+                                                                       cuda_row_width(&a->x), parts);
+    }
     join_kernel<<<1, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, parts);
     return cuda_launched(device, "reduce");
 }

@@ -48,9 +48,17 @@ struct slot_statistic {
             if (cuda_present(a.row_squares)) cuda_put1(a.row_squares, b, sum);
             return;
         }
-        const struct mt_tensor *const targets[] = {&a.count, &a.first, &a.sum, &a.squares};
-        const struct mt_tensor &target = *targets[column / n];
-        if (cuda_present(target)) cuda_put2(target, b, column % n, sum);
+        switch (column / n) {
+        case 0: put(a.count, b, column % n, sum); break;
+        case 1: put(a.first, b, column % n, sum); break;
+        case 2: put(a.sum, b, column % n, sum); break;
+        default: put(a.squares, b, column % n, sum); break;
+        }
+    }
+
+    __device__ static void put(const struct mt_tensor &target, int64_t b, int64_t expert, double sum)
+    {
+        if (cuda_present(target)) cuda_put2(target, b, expert, sum);
     }
 };
 

@@ -1,18 +1,15 @@
 /*
  * Products on the tensor cores, tile by tile: c = alpha · a · b + beta · c with a [M,K], b [K,N] in f32 or
- * bf16, rounded to bf16 on their way into shared memory, sums and c in f32. A block of CUDA_THREADS makes one
- * tile. For products cuBLAS is no help with: many small ones whose sizes only the device knows.
+ * bf16, rounded to bf16 on their way into shared memory, sums in f32, c in f32 or bf16. A block of
+ * CUDA_THREADS makes one tile, loading steps while it multiplies others. For products cuBLAS is no help with:
+ * many small or thin ones whose sizes only the device knows.
  */
 #ifndef MT_OPS_CUDA_TILES_CUH
 #define MT_OPS_CUDA_TILES_CUH
 
-#include <mma.h>
+#include "ops/cuda/mma.cuh"
 
-#include "ops/cuda/common.cuh"
-
-#define TILE_K     64 // steps in shared memory at a time
-#define TILE_EDGE  16 // of a fragment
-#define TILE_SHIFT 8  // elements between lines of shared memory beyond their length: banks differ
+#define TILE_SHIFT 8 // elements between lines of shared memory beyond their length: banks differ
 
 /* a or b. An element has an outer index (row of a, column of b) and a step k; one of them is contiguous. */
 struct tile_operand {
@@ -40,37 +37,39 @@ __device__ static inline struct tile_operand tile_lines(const struct tile_operan
     return later;
 }
 
-/* Eight elements of a line, zeros past the ends. */
+/* Eight elements of a line, zeros past the ends; bf16 numbers may still be on their way when it returns. */
 __device__ static inline void load_eight(__nv_bfloat16 *target, const struct tile_operand &o, int64_t line,
                                          int64_t line_end, int64_t at, int64_t end)
 {
-    __align__(16) __nv_bfloat16 values[8];
     const float *floats = static_cast<const float *>(o.data) + line * o.stride + at;
     const __nv_bfloat16 *halves = static_cast<const __nv_bfloat16 *>(o.data) + line * o.stride + at;
     bool whole = line < line_end && at + 8 <= end && o.aligned;
     if (whole && o.bf16) {
-        *reinterpret_cast<uint4 *>(values) = *reinterpret_cast<const uint4 *>(halves);
-    } else if (whole) {
+        copy_async(target, halves);
+        return;
+    }
+    uint4 values;
+    if (whole) {
         float4 low = reinterpret_cast<const float4 *>(floats)[0];
         float4 high = reinterpret_cast<const float4 *>(floats)[1];
-        reinterpret_cast<__nv_bfloat162 *>(values)[0] = __floats2bfloat162_rn(low.x, low.y);
-        reinterpret_cast<__nv_bfloat162 *>(values)[1] = __floats2bfloat162_rn(low.z, low.w);
-        reinterpret_cast<__nv_bfloat162 *>(values)[2] = __floats2bfloat162_rn(high.x, high.y);
-        reinterpret_cast<__nv_bfloat162 *>(values)[3] = __floats2bfloat162_rn(high.z, high.w);
+        values = make_uint4(pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y),
+                            pack_bf16(high.z, high.w));
     } else {
+        float single[8];
         for (int i = 0; i < 8; i++) {
             bool there = line < line_end && at + i < end;
-            float value = !there ? 0.0f : o.bf16 ? __bfloat162float(halves[i]) : floats[i];
-            values[i] = __float2bfloat16_rn(value);
+            single[i] = !there ? 0.0f : o.bf16 ? __bfloat162float(halves[i]) : floats[i];
         }
+        values = make_uint4(pack_bf16(single[0], single[1]), pack_bf16(single[2], single[3]),
+                            pack_bf16(single[4], single[5]), pack_bf16(single[6], single[7]));
     }
-    *reinterpret_cast<uint4 *>(target) = *reinterpret_cast<const uint4 *>(values);
+    *reinterpret_cast<uint4 *>(target) = values;
 }
 
 /* An operand's part of a tile in shared memory, as it lies in memory: lines of k, or lines of outers. */
-template <int OUTER, bool K_INNER> struct tile_part {
-    static constexpr int INNER = K_INNER ? TILE_K : OUTER;
-    static constexpr int LINES = K_INNER ? OUTER : TILE_K;
+template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
+    static constexpr int INNER = K_INNER ? STEPS : OUTER;
+    static constexpr int LINES = K_INNER ? OUTER : STEPS;
     static constexpr int PITCH = INNER + TILE_SHIFT;
     static constexpr int ELEMENTS = LINES * PITCH;
 
@@ -81,6 +80,7 @@ template <int OUTER, bool K_INNER> struct tile_part {
         int64_t line_end = K_INNER ? outer_end : k_end;
         int64_t at = K_INNER ? k : outer;
         int64_t end = K_INNER ? k_end : outer_end;
+#pragma unroll 4
         for (int piece = (int)threadIdx.x; piece < LINES * (INNER / 8); piece += CUDA_THREADS) {
             int row = piece / (INNER / 8);
             int column = piece % (INNER / 8) * 8;
@@ -95,95 +95,82 @@ template <int OUTER, bool K_INNER> struct tile_part {
     }
 };
 
-template <bool ROWS> struct tile_layout {
-    using type = nvcuda::wmma::row_major;
-};
-template <> struct tile_layout<false> {
-    using type = nvcuda::wmma::col_major;
-};
-
-/* Tiles [M,N] by eight warps, each [WARP_M,WARP_N]. A_INNER: a is stored [M,K]; B_INNER: b is stored [N,K].
+/*
+ * Tiles [M,N] by eight warps, each [WARP_M,WARP_N], STEPS steps at a time, STAGES of them in shared memory.
+ * A_INNER: a is stored [M,K]; B_INNER: b is stored [N,K].
  */
-template <int M, int N, int WARP_M, int WARP_N, bool A_INNER, bool B_INNER> struct tile_product {
+template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool A_INNER, bool B_INNER>
+struct tile_product {
     static_assert((M / WARP_M) * (N / WARP_N) == CUDA_WARPS, "every warp has a part of the tile");
-    using a_part = tile_part<M, A_INNER>;
-    using b_part = tile_part<N, B_INNER>;
-    using a_fragment = nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, TILE_EDGE, TILE_EDGE, TILE_EDGE,
-                                              __nv_bfloat16, typename tile_layout<A_INNER>::type>;
-    using b_fragment = nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, TILE_EDGE, TILE_EDGE, TILE_EDGE,
-                                              __nv_bfloat16, typename tile_layout<!B_INNER>::type>;
-    using c_fragment =
-        nvcuda::wmma::fragment<nvcuda::wmma::accumulator, TILE_EDGE, TILE_EDGE, TILE_EDGE, float>;
+    using a_part = tile_part<M, STEPS, A_INNER>;
+    using b_part = tile_part<N, STEPS, B_INNER>;
+    static constexpr int STAGE = a_part::ELEMENTS + b_part::ELEMENTS; // elements
+    static constexpr size_t BYTES = (size_t)STAGES * STAGE * sizeof(__nv_bfloat16);
+    static constexpr int RESIDENT = M * N <= 64 * 128 ? 3 : 1; // blocks a multiprocessor should hold
+    static constexpr int ROWS = WARP_M / 16;
+    static constexpr int COLUMNS = WARP_N / 8;
 
-    struct memory {
-        __align__(32) __nv_bfloat16 a[a_part::ELEMENTS];
-        __align__(32) __nv_bfloat16 b[b_part::ELEMENTS];
-        __align__(32) float c[CUDA_WARPS][TILE_EDGE * TILE_EDGE]; // a fragment per warp, on its way out
+    /* One product: sizes, and the tile's first element. */
+    struct task {
+        struct tile_operand a, b;
+        int64_t m, m_end;
+        int64_t n, n_end;
+        int64_t k_end;
     };
 
-    struct output {
-        float *data;
-        int64_t stride;
-        float alpha, beta;
-    };
-
-    __device__ static void store(const output &c, float *staging, const c_fragment &sum, int64_t m,
-                                 int64_t m_end, int64_t n, int64_t n_end)
+    __device__ static void load(__nv_bfloat16 *shared, const task &t, int64_t step)
     {
-        nvcuda::wmma::store_matrix_sync(staging, sum, TILE_EDGE, nvcuda::wmma::mem_row_major);
-        __syncwarp();
-        for (int e = cuda_lane(); e < TILE_EDGE * TILE_EDGE; e += 32) {
-            int64_t row = m + e / TILE_EDGE;
-            int64_t column = n + e % TILE_EDGE;
-            if (row >= m_end || column >= n_end) continue;
-            float *target = c.data + row * c.stride + column;
-            float old = c.beta == 0.0f ? 0.0f : c.beta * *target;
-            *target = c.alpha * staging[e] + old;
+        __nv_bfloat16 *stage = shared + step % STAGES * STAGE;
+        if (step * STEPS < t.k_end) {
+            a_part::load(stage, t.a, t.m, t.m_end, step * STEPS, t.k_end);
+            b_part::load(stage + a_part::ELEMENTS, t.b, t.n, t.n_end, step * STEPS, t.k_end);
         }
-        __syncwarp();
+        copy_commit();
     }
 
-    /* The tile whose first element is (m, n), of a product with M, N and K ending where it is said. */
-    __device__ static void run(memory &shared, const struct tile_operand &a, const struct tile_operand &b,
-                               const output &c, int64_t m, int64_t m_end, int64_t n, int64_t n_end,
-                               int64_t k_end)
+    __device__ static void multiply(const __nv_bfloat16 *stage, int warp_m, int warp_n,
+                                    float (&sum)[ROWS][COLUMNS][4])
     {
-        constexpr int ROWS = WARP_M / TILE_EDGE;
-        constexpr int COLUMNS = WARP_N / TILE_EDGE;
+#pragma unroll
+        for (int k = 0; k < STEPS; k += 16) {
+            unsigned left[ROWS][4];
+#pragma unroll
+            for (int i = 0; i < ROWS; i++) {
+                load_a<A_INNER>(left[i], a_part::at(stage, warp_m + i * 16, k), a_part::PITCH);
+            }
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j += 2) {
+                unsigned right[4];
+                load_b<B_INNER>(right, b_part::at(stage + a_part::ELEMENTS, warp_n + j * 8, k),
+                                b_part::PITCH);
+#pragma unroll
+                for (int i = 0; i < ROWS; i++) {
+                    multiply_add(sum[i][j], left[i], right[0], right[1]);
+                    multiply_add(sum[i][j + 1], left[i], right[2], right[3]);
+                }
+            }
+        }
+    }
+
+    /* The tile; `shared` has BYTES. */
+    __device__ static void run(__nv_bfloat16 *shared, const task &t, const struct tile_output &c)
+    {
         int warp = (int)threadIdx.x / 32;
         int warp_m = warp / (N / WARP_N) * WARP_M;
         int warp_n = warp % (N / WARP_N) * WARP_N;
-        c_fragment sum[ROWS][COLUMNS];
-        for (int i = 0; i < ROWS; i++) {
-            for (int j = 0; j < COLUMNS; j++) nvcuda::wmma::fill_fragment(sum[i][j], 0.0f);
+        float sum[ROWS][COLUMNS][4] = {};
+        int64_t steps = (t.k_end + STEPS - 1) / STEPS;
+        for (int64_t step = 0; step < STAGES - 1; step++) load(shared, t, step);
+        expect_output<M, N>(c, t.m, t.m_end, t.n, t.n_end, (int)threadIdx.x, CUDA_THREADS);
+        for (int64_t step = 0; step < steps; step++) {
+            copy_wait<STAGES - 2>();
+            __syncthreads(); // everyone's part is there, and the stage before this one is free again
+            load(shared, t, step + STAGES - 1);
+            multiply(shared + step % STAGES * STAGE, warp_m, warp_n, sum);
         }
-        for (int64_t start = 0; start < k_end; start += TILE_K) {
-            a_part::load(shared.a, a, m, m_end, start, k_end);
-            b_part::load(shared.b, b, n, n_end, start, k_end);
-            __syncthreads();
 #pragma unroll
-            for (int k = 0; k < TILE_K; k += TILE_EDGE) {
-                a_fragment left[ROWS];
-                for (int i = 0; i < ROWS; i++) {
-                    nvcuda::wmma::load_matrix_sync(left[i], a_part::at(shared.a, warp_m + i * TILE_EDGE, k),
-                                                   a_part::PITCH);
-                }
-                for (int j = 0; j < COLUMNS; j++) {
-                    b_fragment right;
-                    nvcuda::wmma::load_matrix_sync(right, b_part::at(shared.b, warp_n + j * TILE_EDGE, k),
-                                                   b_part::PITCH);
-                    for (int i = 0; i < ROWS; i++) {
-                        nvcuda::wmma::mma_sync(sum[i][j], left[i], right, sum[i][j]);
-                    }
-                }
-            }
-            __syncthreads(); // before the parts are loaded again
-        }
         for (int i = 0; i < ROWS; i++) {
-            for (int j = 0; j < COLUMNS; j++) {
-                store(c, shared.c[warp], sum[i][j], m + warp_m + i * TILE_EDGE, m_end,
-                      n + warp_n + j * TILE_EDGE, n_end);
-            }
+            store_sums<COLUMNS>(c, sum[i], t.m + warp_m + i * 16, t.m_end, t.n + warp_n, t.n_end);
         }
     }
 };

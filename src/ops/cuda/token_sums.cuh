@@ -10,7 +10,7 @@
 
 #include "ops/cuda/common.cuh"
 
-#define TOKEN_SLICES 64
+#define TOKEN_SLICES 256 // each is a loop of dependent additions: many short ones end sooner
 
 /* False for a token that the mask, if there is one, leaves out. */
 __device__ static inline bool token_counts(const struct mt_tensor &mask, int64_t i)
@@ -58,6 +58,7 @@ __global__ static void token_slices_kernel(Statistic statistic, struct token_cut
     int64_t end = start + slice_tokens < cut.tokens ? start + slice_tokens : cut.tokens;
     for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
         double sum = 0.0;
+#pragma unroll 4
         for (int64_t i = start; i < end; i++) {
             if (!token_counts(cut.mask, i) || token_segment(cut.segment, i) != b) continue;
             sum += statistic.value(i, column);
@@ -73,6 +74,7 @@ __global__ static void token_finish_kernel(Statistic statistic, struct token_cut
     if (column >= cut.columns) return;
     for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
         double total = 0.0;
+#pragma unroll 16
         for (int64_t slice = 0; slice < TOKEN_SLICES; slice++) {
             total += partials[(slice * cut.segments + b) * cut.columns + column];
         }

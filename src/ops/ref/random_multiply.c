@@ -22,7 +22,9 @@ enum mt_status mt_ref_random_multiply(struct mt_device *device, const void *args
     for (int64_t t = 0; t < a->x.dim[0]; t++) {
         for (int64_t j = 0; j < width; j++) {
             float m = multiplier(a, (uint64_t)(t * width + j));
-            ref_set2(&a->y, t, j, ref_get2(&a->x, t, j) * (double)m);
+            double product = ref_get2(&a->x, t, j) * (double)m;
+            if (a->accumulate) product += ref_get2(&a->y, t, j);
+            ref_set2(&a->y, t, j, product);
         }
     }
     return MT_OK;

@@ -1,0 +1,15 @@
+/* combine by eights of columns (combine_wide.cu), for the op that decides. */
+#ifndef MT_OPS_CUDA_COMBINE_CUH
+#define MT_OPS_CUDA_COMBINE_CUH
+
+#include "ops/cuda/common.cuh"
+
+/* Whether the rows and two more operands of their width can be taken in eights, and the slots are few. */
+bool cuda_combine_is_wide(const struct mt_tensor *row_of_slot, const struct mt_tensor *rows,
+                          const struct mt_tensor *first, const struct mt_tensor *second);
+
+/* There is at least one token. */
+void cuda_combine_forward_wide(struct mt_device *device, const struct mt_combine_forward_args *a);
+void cuda_combine_backward_wide(struct mt_device *device, const struct mt_combine_backward_args *a);
+
+#endif
