@@ -124,7 +124,8 @@ static void test_broken_rows(void **state)
     } broken[] = {
         {"{\"a\": 1}\n", "instruction_id_list is missing"},
         {"{\"instruction_id_list\": [\"startend:quotation\"], \"kwargs\": []}\n", "as long as"},
-        {"{\"instruction_id_list\": [\"startend:quotation\"], \"kwargs\": [1]}\n", "rows.jsonl:1: kwargs: [0]"},
+        {"{\"instruction_id_list\": [\"startend:quotation\"], \"kwargs\": [1]}\n",
+         "rows.jsonl:1: kwargs: [0]"},
         {"{\"instruction_id_list\": [7], \"kwargs\": [{}]}\n", "must hold names"},
         {"{\"instruction_id_list\": [\"language:response_language\"], \"kwargs\": [{}]}\n",
          "no rule for the instruction 'language:response_language'"},
