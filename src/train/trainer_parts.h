@@ -38,6 +38,7 @@ struct mt_trainer {
 
     struct mt_comm *comm;                 // borrowed, or own_comm
     struct mt_comm *expert_comm;          // owned: the ranks that share the experts; NULL: none do
+    struct mt_comm *copies_comm;          // owned: the ranks that hold the same experts; NULL: all do
     struct mt_comm *own_comm;             // NULL: the caller has given one
     int threads;                          // of the device; 0: as many as the machine has
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
@@ -78,7 +79,7 @@ enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
 
 // ------------------------------------------------------------------ trainer_out.c
 
-/* Writes RUN/adapter or RUN/model, and the best checkpoint's, unless they are there. */
+/* Writes RUN/adapter or RUN/model, and the best checkpoint's, unless they are there. Collective. */
 enum mt_status mt_trainer_write_results(struct mt_trainer *trainer);
 
 /* True when all that a finished run writes is there. */

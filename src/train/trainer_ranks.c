@@ -5,6 +5,8 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "model/shards.h"
+
 #define BUCKET_BYTES ((size_t)8 << 20)
 
 /* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
@@ -21,7 +23,10 @@ static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status s
     // Whoever cannot come along says so first.
     enum mt_status agreed = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (agreed != MT_OK) return agreed;
-    return mt_comm_split(trainer->comm, mt_comm_rank(trainer->comm) / (int)sharing, &trainer->expert_comm);
+    int rank = mt_comm_rank(trainer->comm);
+    agreed = mt_comm_split(trainer->comm, rank / (int)sharing, &trainer->expert_comm);
+    if (agreed != MT_OK) return agreed;
+    return mt_comm_split(trainer->comm, rank % (int)sharing, &trainer->copies_comm);
 }
 
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
@@ -74,8 +79,9 @@ static enum mt_status layer_done(void *self, int64_t layer)
 enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 {
     if (is_alone(trainer)) return MT_OK;
+    const struct mt_gradient_groups groups = {.all = trainer->comm, .copies = trainer->copies_comm};
     enum mt_status status =
-        mt_gradient_sum_create(trainer->comm, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
+        mt_gradient_sum_create(&groups, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
     if (status != MT_OK) return status;
     mt_model_set_layer_hook(trainer->model,
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
@@ -89,6 +95,7 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 
 void mt_trainer_close_ranks(struct mt_trainer *trainer)
 {
+    mt_comm_close(trainer->copies_comm);
     mt_comm_close(trainer->expert_comm);
     mt_comm_close(trainer->own_comm);
 }
@@ -109,6 +116,22 @@ enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
 bool mt_trainer_writes(const struct mt_trainer *trainer)
 {
     return mt_comm_rank(trainer->comm) == 0;
+}
+
+enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)
+{
+    const struct mt_run_tensors *tensors = &trainer->tensors;
+    if (mt_trainer_writes(trainer)) {
+        enum mt_status status = writer(trainer, self);
+        mt_shards_release(tensors->params);
+        return status;
+    }
+    // The neighbours of the rank that writes have the other experts; whoever else shares some, the same.
+    bool asked = trainer->expert_comm != NULL &&
+                 mt_comm_rank(trainer->comm) == mt_comm_rank(trainer->expert_comm);
+    if (!asked) return MT_OK;
+    return mt_trainer_fail_alone(
+        trainer, mt_shards_serve(tensors->params, &tensors->first, &tensors->second));
 }
 
 size_t mt_trainer_rounds(const struct mt_trainer *trainer, const struct mt_step *step)

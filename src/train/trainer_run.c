@@ -53,6 +53,12 @@ static enum mt_status evaluate(struct mt_trainer *trainer, bool *better)
     return mt_run_log_evaluation(trainer->run_log, &record);
 }
 
+static enum mt_status write_checkpoint(struct mt_trainer *trainer, const void *folder)
+{
+    return mt_state_save(trainer->device, folder, &trainer->numbers, &trainer->tensors,
+                         trainer->settings_text);
+}
+
 static enum mt_status save(struct mt_trainer *trainer)
 {
     struct mt_run_numbers *numbers = &trainer->numbers;
@@ -62,8 +68,7 @@ static enum mt_status save(struct mt_trainer *trainer)
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     numbers->seconds = mt_clock_seconds() - trainer->started;
-    if (mt_trainer_writes(trainer))
-        status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
+    status = mt_trainer_write(trainer, write_checkpoint, folder);
     // What one rank has written is the checkpoint of all.
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
@@ -172,8 +177,8 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
     if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
-    if (status == MT_OK && end == MT_RUN_FINISHED && mt_trainer_writes(trainer))
-        status = mt_trainer_write_results(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     bool has_best = numbers->best_step > 0 && numbers->finished;
     *outcome = (struct mt_run_outcome){.end = end,

@@ -120,7 +120,8 @@ static enum mt_status move_biases(struct mt_trainer *trainer)
 static enum mt_status optimize(struct mt_trainer *trainer)
 {
     struct mt_step_record *record = &trainer->record;
-    enum mt_status status = mt_optimizer_norm(&trainer->optimizer, &record->gradient_norm);
+    enum mt_status status =
+        mt_trainer_fail_alone(trainer, mt_optimizer_norm(&trainer->optimizer, &record->gradient_norm));
     if (status != MT_OK) return status;
     if (!isfinite(record->gradient_norm)) return mt_trainer_fail_gradient(trainer, record->gradient_norm);
     status = mt_optimizer_step(&trainer->optimizer, record->step, record->learning_rate,
