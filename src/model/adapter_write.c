@@ -215,8 +215,7 @@ static enum mt_status place_map(const struct writer *writer, const struct entry 
     for (size_t i = 0; i < params->trained_count; i++) {
         const struct mt_param *param = &params->trained[i];
         if (!is_of_map(param, entry->layer, map, entry->letter)) continue;
-        enum mt_status status =
-            mt_shards_read_value(params, param, 0, mt_tensor_count(&param->value), host);
+        enum mt_status status = mt_shards_read_value(params, param, 0, mt_tensor_count(&param->value), host);
         if (status != MT_OK) return status;
         to.expert = param->expert;
         if (entry->letter == 'A') {

@@ -27,7 +27,7 @@ struct loader {
     const struct mt_train_selection *selection;
     struct mt_params *params;
     struct mt_params_items items;
-    struct mt_expert_views *views; // MT_EXPERT_MAPS per layer, in the params' arena
+    struct mt_expert_views *views;   // MT_EXPERT_MAPS per layer, in the params' arena
     struct trained_memory common;    // what every rank holds
     struct trained_memory shard;     // our part of what is spread over ranks
     struct trained_memory elsewhere; // never has memory: the others' part

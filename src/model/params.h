@@ -30,9 +30,9 @@ struct mt_train_selection {
     double lora_alpha;         // scale = alpha / r
     double lora_dropout;       // of the LoRA input, in training
     // ESFT: for each layer the experts that learn (full or LoRA, as selected above); NULL: all of them.
-    const bool *const *experts; // [layers] arrays of n flags; a NULL array: all of that layer
+    const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
-    uint64_t seed; // LoRA A: kaiming uniform (a = sqrt 5), B: zero
+    uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
 };
 
 /* One thing the optimizer moves. */

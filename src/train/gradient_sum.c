@@ -9,14 +9,14 @@
 struct bucket {
     struct mt_comm *comm; // borrowed: who adds up
     size_t first, count;  // among the numbers of the gradients' buffer
-    int64_t layer;       // the lowest that adds to it; -1: the embedding does; layers: none does
+    int64_t layer;        // the lowest that adds to it; -1: the embedding does; layers: none does
     struct mt_comm_sum *sum;
     bool started;
 };
 
 struct mt_gradient_sum {
     const struct mt_params *params; // borrowed
-    float *host;            // owned; as long as the gradients: these on the host; NULL: they are there already
+    float *host; // owned; as long as the gradients: these on the host; NULL: they are there already
     struct bucket *buckets; // owned; [bucket_count], those of a group along its layers
     size_t bucket_count;
     double waited; // seconds

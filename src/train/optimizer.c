@@ -48,7 +48,8 @@ enum mt_status mt_optimizer_create(struct mt_params *params, const struct mt_opt
     size_t bytes = params->masters.bytes;
     *optimizer = (struct mt_optimizer){.params = params, .options = *options};
     // A rank may hold none of what learns, where others do.
-    if (params->trained_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "nothing learns: there is nothing to optimize");
+    if (params->trained_count == 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "nothing learns: there is nothing to optimize");
     enum mt_status status =
         mt_device_buffer_create(device, mt_optimizer_bytes(bytes) + sizeof(double), &optimizer->memory);
     if (status != MT_OK) return mt_fail_within(ctx, status, "moments of the optimizer");

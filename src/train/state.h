@@ -7,7 +7,8 @@
  *
  * The folder appears whole or not at all. Reading checks sizes and checksums before anything is taken over; a
  * checkpoint that fails is named in a warning and the one before it is taken. Nothing in it depends on thread
- * count, device, or which rank holds which experts. A folder of checkpoints has one writer at a time; the caller sees to that.
+ * count, device, or which rank holds which experts. A folder of checkpoints has one writer at a time; the
+ * caller sees to that.
  */
 #ifndef MT_TRAIN_STATE_H
 #define MT_TRAIN_STATE_H

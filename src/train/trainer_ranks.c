@@ -127,11 +127,11 @@ enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *w
         return status;
     }
     // The neighbours of the rank that writes have the other experts; whoever else shares some, the same.
-    bool asked = trainer->expert_comm != NULL &&
-                 mt_comm_rank(trainer->comm) == mt_comm_rank(trainer->expert_comm);
+    bool asked =
+        trainer->expert_comm != NULL && mt_comm_rank(trainer->comm) == mt_comm_rank(trainer->expert_comm);
     if (!asked) return MT_OK;
-    return mt_trainer_fail_alone(
-        trainer, mt_shards_serve(tensors->params, &tensors->first, &tensors->second));
+    return mt_trainer_fail_alone(trainer,
+                                 mt_shards_serve(tensors->params, &tensors->first, &tensors->second));
 }
 
 size_t mt_trainer_rounds(const struct mt_trainer *trainer, const struct mt_step *step)

@@ -19,7 +19,7 @@ result() {
     failed=1
 }
 
-for mode in "2 same 1" "4 same 2" "4 resume" "4 memory" "4 bytes"; do
+for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory" "4 bytes"; do
     mkdir "$place/runs"
     # shellcheck disable=SC2086
     set -- $mode
