@@ -121,6 +121,11 @@ uint64_t mt_comm_sent_bytes(const struct mt_comm *comm)
     return comm->job->sent_bytes;
 }
 
+void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline)
+{
+    comm->job->timeline = timeline;
+}
+
 // ------------------------------------------------------------------ exchanges
 
 void mt_comm_barrier(struct mt_comm *comm)
@@ -136,8 +141,10 @@ void mt_comm_broadcast(struct mt_comm *comm, void *data, size_t bytes, int root)
 
 void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *all)
 {
+    double began = mt_timeline_now(comm->job->timeline);
     comm->job->sent_bytes += bytes * (size_t)(comm->size - 1);
     comm->transport->gather(comm->group, mine, bytes, all);
+    mt_timeline_add(comm->job->timeline, MT_SPAN_GATHER, -1, began);
 }
 
 void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request)
@@ -150,6 +157,7 @@ void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, voi
 void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
                       const size_t *receive_bytes)
 {
+    double began = mt_timeline_now(comm->job->timeline);
     size_t *send_at = comm->places;
     size_t *receive_at = comm->places + comm->size;
     size_t sent = 0;
@@ -171,6 +179,7 @@ void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send
     if (own > 0)
         memcpy((char *)receive + receive_at[comm->rank], (const char *)send + send_at[comm->rank], own);
     comm->transport->wait(comm->request);
+    mt_timeline_add(comm->job->timeline, MT_SPAN_EXCHANGE, -1, began);
 }
 
 // ------------------------------------------------------------------ small sums

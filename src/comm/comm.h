@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/timeline.h"
 #include "metier/context.h"
 
 struct mt_comm; // opaque: a group of ranks
@@ -43,6 +44,11 @@ int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on t
 
 /* Bytes this rank has handed over to others so far, in all groups split from the same job. */
 uint64_t mt_comm_sent_bytes(const struct mt_comm *comm);
+
+/* Exchanges, gatherings and sums of all groups of the job are noted there from now on; borrowed; NULL:
+ * nowhere.
+ */
+void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline);
 
 // ------------------------------------------------------------------ small things
 

@@ -13,6 +13,7 @@ struct mt_comm {
     size_t *places;                       // [2,ranks]: of mt_comm_exchange
     unsigned char *room;                  // [ranks] pieces of MT_COMM_PIECE: of small sums
     struct mt_comm *job;                  // the group of all ranks: counts the bytes; itself for that group
+    struct mt_timeline *timeline;         // the job's; borrowed
     int rank, size;
     int failed_rank;
     int next_tag;        // of a sum made next; 0 is mt_comm_exchange's

@@ -43,6 +43,8 @@ struct mt_trainer {
     int threads;                          // of the device; 0: as many as the machine has
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
     struct mt_gradient_sum *gradient_sum; // NULL: alone
+    struct mt_timeline *timeline;         // owned; NULL: nobody asked for one
+    double backward_began;                // of the layer at hand, for the timeline
     uint64_t sent_before;                 // bytes this rank had sent when the run was opened
     bool sends;                           // this backward is the step's last
 

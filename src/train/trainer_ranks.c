@@ -8,6 +8,7 @@
 #include "model/shards.h"
 
 #define BUCKET_BYTES ((size_t)8 << 20)
+#define MOST_SPANS   131072 // of a timeline, on each rank: 3 MB
 
 /* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
 static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status status)
@@ -72,19 +73,49 @@ static enum mt_status sum_numbers(void *self, double *numbers, size_t count)
 
 static enum mt_status layer_done(void *self, int64_t layer)
 {
-    const struct mt_trainer *trainer = self;
-    return trainer->sends ? mt_gradient_sum_layer_done(trainer->gradient_sum, layer) : MT_OK;
+    struct mt_trainer *trainer = self;
+    mt_timeline_add(trainer->timeline, MT_SPAN_BACKWARD, (int32_t)layer, trainer->backward_began);
+    enum mt_status status = trainer->sends ? mt_gradient_sum_layer_done(trainer->gradient_sum, layer) : MT_OK;
+    trainer->backward_began = mt_timeline_now(trainer->timeline);
+    return status;
+}
+
+static enum mt_status open_timeline(struct mt_trainer *trainer)
+{
+    if (trainer->options.timeline == NULL || trainer->options.plan_only) return MT_OK;
+    return mt_timeline_create(trainer->ctx, MOST_SPANS, &trainer->timeline);
+}
+
+void mt_trainer_begin_timeline(struct mt_trainer *trainer)
+{
+    if (trainer->timeline == NULL) return;
+    // So that all ranks' times begin at the same moment.
+    mt_comm_barrier(trainer->comm);
+    mt_timeline_begin(trainer->timeline);
+    mt_comm_set_timeline(trainer->comm, trainer->timeline);
+}
+
+enum mt_status mt_trainer_end_timeline(struct mt_trainer *trainer, struct mt_timeline_summary *summary)
+{
+    *summary = (struct mt_timeline_summary){0};
+    if (trainer->timeline == NULL) return MT_OK;
+    mt_comm_set_timeline(trainer->comm, NULL);
+    return mt_timeline_write(trainer->comm, trainer->timeline, trainer->options.timeline, summary);
 }
 
 enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 {
-    if (is_alone(trainer)) return MT_OK;
-    const struct mt_gradient_groups groups = {.all = trainer->comm, .copies = trainer->copies_comm};
-    enum mt_status status =
-        mt_gradient_sum_create(&groups, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
+    enum mt_status status = open_timeline(trainer);
     if (status != MT_OK) return status;
     mt_model_set_layer_hook(trainer->model,
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
+    if (is_alone(trainer)) return MT_OK;
+    const struct mt_gradient_groups groups = {.all = trainer->comm, .copies = trainer->copies_comm};
+    status = mt_gradient_sum_create(&groups, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
+    if (status != MT_OK) return status;
+    // A term of all ranks' tokens does not depend on which rank has which.
+    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL)
+        mt_batches_share(trainer->corpus.training, (size_t)mt_comm_size(trainer->comm));
     if (has_global_terms(trainer)) {
         mt_objective_set_reduction(
             trainer->tensors.objective,
@@ -95,6 +126,8 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 
 void mt_trainer_close_ranks(struct mt_trainer *trainer)
 {
+    if (trainer->timeline != NULL) mt_comm_set_timeline(trainer->comm, NULL);
+    mt_timeline_free(trainer->timeline);
     mt_comm_close(trainer->copies_comm);
     mt_comm_close(trainer->expert_comm);
     mt_comm_close(trainer->own_comm);

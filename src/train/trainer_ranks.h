@@ -7,6 +7,7 @@
 #ifndef MT_TRAIN_TRAINER_RANKS_H
 #define MT_TRAIN_TRAINER_RANKS_H
 
+#include "train/timeline_file.h"
 #include "train/trainer_parts.h"
 
 /* What one rank found out in a round. */
@@ -67,6 +68,10 @@ void mt_trainer_share_state(struct mt_trainer *trainer, const struct mt_round *r
 
 /* The step's loads, variances and norms, of all ranks. */
 enum mt_status mt_trainer_share_watch(struct mt_trainer *trainer);
+
+/* With a timeline: it begins with the first step, and is written after the last. Collective. */
+void mt_trainer_begin_timeline(struct mt_trainer *trainer);
+enum mt_status mt_trainer_end_timeline(struct mt_trainer *trainer, struct mt_timeline_summary *summary);
 
 /* Into the log: how many ranks there were, what this one sent, how long it waited for gradients. */
 enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer);

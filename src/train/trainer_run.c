@@ -168,11 +168,14 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     enum mt_status status = MT_OK;
     enum mt_run_end end = trainer->finished_before ? MT_RUN_FINISHED_BEFORE : MT_RUN_FINISHED;
     int signal = 0;
+    struct mt_timeline_summary summary = {0};
+    mt_trainer_begin_timeline(trainer);
     while (status == MT_OK && !numbers->finished && end != MT_RUN_INTERRUPTED) {
         status = go_one_step(trainer);
         bool leave = status == MT_OK && !numbers->finished && is_interrupted(trainer, &signal);
         if (leave) end = MT_RUN_INTERRUPTED;
     }
+    if (status == MT_OK) status = mt_trainer_end_timeline(trainer, &summary);
     if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
     if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
@@ -186,6 +189,9 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .step = numbers->step,
                                        .best_step = numbers->best_step,
                                        .best_loss = numbers->best_loss,
+                                       .under_way = summary.overlap.under_way,
+                                       .waited = summary.overlap.waited,
+                                       .lost_spans = summary.lost,
                                        .sent_bytes = mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
                                        .result = trainer->folder.result,
                                        .best = has_best ? trainer->folder.best : NULL};

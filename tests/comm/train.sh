@@ -64,6 +64,26 @@ result $? "the same ranks gave other bytes"
 [ "$(grep -c '"kind":"step"' "$place/whole/metrics.jsonl")" -eq 7 ]
 result $? "more than one rank wrote the log"
 
+# What every rank did when: every kind of span is there, each sum has both its ends, and nobody's are lost.
+expect 0 "" 4 train "$config" out="$place/seen" parallel.experts=2 steps=4 --quiet --timeline "$place/line.json"
+grep -q "line.json: .*sums of gradients were under way for .* % of it behind backward" "$place/text"
+result $? "nothing is said about the timeline: $(cat "$place/text")"
+python3 - "$place/line.json" <<'END'
+import json, sys
+spans = json.load(open(sys.argv[1]))
+for rank in range(4):
+    own = [span for span in spans if span["pid"] == rank]
+    kinds = {span.get("cat") for span in own} - {None}
+    assert kinds == {"data", "forward", "backward", "optimizer", "exchange", "gather", "wait for sums", "sum"}, kinds
+    begins = [span for span in own if span["ph"] == "b"]
+    ends = [span for span in own if span["ph"] == "e"]
+    assert len(begins) == len(ends) >= 8, (len(begins), len(ends))  # two groups, four steps
+    assert len([span for span in own if span["name"] == "backward 0"]) >= 4
+    assert all(span.get("dur", 0) >= 0 for span in own)
+END
+result $? "the timeline is not what it should be"
+expect 1 "cannot" 2 train "$config" out="$place/unseen" --quiet --timeline "$place/nowhere/line.json"
+
 # What is wrong everywhere is told once; what one rank finds out, by that rank.
 expect 1 "lora.rank" 2 train "$config" lora.rnak=3
 [ "$(grep -c '^metier train' "$place/text")" -eq 1 ]

@@ -171,6 +171,16 @@ static void compare_method(struct bench *bench, enum mt_hf_model model, const st
     compare(bench, what, alone, together, 1e-5);
 }
 
+/* Steps packed into one micro-batch: all ranks take a part of it, and the terms are of the whole. */
+static void packed(struct bench *bench, int sharing)
+{
+    char together[256];
+    static const char alone[] = COMMON " method=metier noise=false data.layout=packed data.window=16 "
+                                       "batch.examples=0 batch.tokens=96";
+    (void)snprintf(together, sizeof together, "%s parallel.experts=%d", alone, sharing);
+    compare(bench, "packed steps", alone, together, 1e-5);
+}
+
 /* `every`: all methods with all architectures, global and local; else all with one, and one with all. */
 static void same(struct bench *bench, bool every, int sharing)
 {
@@ -181,6 +191,7 @@ static void same(struct bench *bench, bool every, int sharing)
             if (every || model == MT_HF_DEEPSEEK_V3 || strcmp(method->name, "metier") == 0)
                 compare_method(bench, (enum mt_hf_model)model, method, sharing, every);
         }
+        packed(bench, sharing);
     }
 }
 
