@@ -17,6 +17,7 @@
     X(MT_SPAN_FORWARD, "forward")                                                                            \
     X(MT_SPAN_BACKWARD, "backward")                                                                          \
     X(MT_SPAN_OPTIMIZER, "optimizer")                                                                        \
+    X(MT_SPAN_SAVE, "save")                                                                                  \
     X(MT_SPAN_EXCHANGE, "exchange")                                                                          \
     X(MT_SPAN_GATHER, "gather")                                                                              \
     X(MT_SPAN_WAIT, "wait for sums")                                                                         \

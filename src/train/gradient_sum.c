@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 
+#define PROGRESS_CALLS 16
+
 struct bucket {
     struct mt_comm *comm; // borrowed: who adds up
     size_t first, count;  // among the numbers of the gradients' buffer
@@ -152,8 +154,11 @@ enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t l
         enum mt_status status = start(sum, bucket);
         if (status != MT_OK) return status;
     }
-    for (size_t i = sum->bucket_count; i-- > 0;)
-        if (sum->buckets[i].started) mt_comm_sum_progress(sum->buckets[i].sum);
+    // A library without a thread of its own moves a little with every call.
+    for (int call = 0; call < PROGRESS_CALLS; call++) {
+        for (size_t i = sum->bucket_count; i-- > 0;)
+            if (sum->buckets[i].started) mt_comm_sum_progress(sum->buckets[i].sum);
+    }
     return MT_OK;
 }
 

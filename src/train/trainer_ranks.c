@@ -5,9 +5,12 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "model/shards.h"
 
-#define BUCKET_BYTES ((size_t)8 << 20)
+#define LARGE_BUCKET ((size_t)8 << 20)
+#define SMALL_BUCKET ((size_t)256 << 10)
+#define BUCKETS      8      // at least, where gradients are few: the first can travel early
 #define MOST_SPANS   131072 // of a timeline, on each rank: 3 MB
 
 /* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
@@ -82,8 +85,20 @@ static enum mt_status layer_done(void *self, int64_t layer)
 
 static enum mt_status open_timeline(struct mt_trainer *trainer)
 {
-    if (trainer->options.timeline == NULL || trainer->options.plan_only) return MT_OK;
-    return mt_timeline_create(trainer->ctx, MOST_SPANS, &trainer->timeline);
+    static const char nothing_yet[] = "[]\n";
+    const char *path = trainer->options.timeline;
+    if (path == NULL || trainer->options.plan_only) return MT_OK;
+    enum mt_status status = mt_timeline_create(trainer->ctx, MOST_SPANS, &trainer->timeline);
+    if (status != MT_OK || !mt_trainer_writes(trainer)) return status;
+    // A place that cannot be written to is found out before the run, not after it.
+    return mt_file_write_all(trainer->ctx, path, nothing_yet, sizeof nothing_yet - 1);
+}
+
+static size_t bucket_bytes(const struct mt_params *params)
+{
+    size_t share = params->gradients.bytes / BUCKETS;
+    if (share > LARGE_BUCKET) return LARGE_BUCKET;
+    return share < SMALL_BUCKET ? SMALL_BUCKET : share;
 }
 
 void mt_trainer_begin_timeline(struct mt_trainer *trainer)
@@ -111,7 +126,8 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
     if (is_alone(trainer)) return MT_OK;
     const struct mt_gradient_groups groups = {.all = trainer->comm, .copies = trainer->copies_comm};
-    status = mt_gradient_sum_create(&groups, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
+    const struct mt_params *params = trainer->tensors.params;
+    status = mt_gradient_sum_create(&groups, params, bucket_bytes(params), &trainer->gradient_sum);
     if (status != MT_OK) return status;
     // A term of all ranks' tokens does not depend on which rank has which.
     if (trainer->settings->statistics == MT_STATISTICS_GLOBAL)
@@ -151,7 +167,8 @@ bool mt_trainer_writes(const struct mt_trainer *trainer)
     return mt_comm_rank(trainer->comm) == 0;
 }
 
-enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)
+/* Asks and answers are many and short: together they are one span. */
+static enum mt_status write_or_serve(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)
 {
     const struct mt_run_tensors *tensors = &trainer->tensors;
     if (mt_trainer_writes(trainer)) {
@@ -165,6 +182,16 @@ enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *w
     if (!asked) return MT_OK;
     return mt_trainer_fail_alone(trainer,
                                  mt_shards_serve(tensors->params, &tensors->first, &tensors->second));
+}
+
+enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)
+{
+    double began = mt_timeline_now(trainer->timeline);
+    mt_comm_set_timeline(trainer->comm, NULL);
+    enum mt_status status = write_or_serve(trainer, writer, self);
+    mt_comm_set_timeline(trainer->comm, trainer->timeline);
+    mt_timeline_add(trainer->timeline, MT_SPAN_SAVE, -1, began);
+    return status;
 }
 
 size_t mt_trainer_rounds(const struct mt_trainer *trainer, const struct mt_step *step)

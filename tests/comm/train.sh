@@ -73,8 +73,9 @@ import json, sys
 spans = json.load(open(sys.argv[1]))
 for rank in range(4):
     own = [span for span in spans if span["pid"] == rank]
-    kinds = {span.get("cat") for span in own} - {None}
-    assert kinds == {"data", "forward", "backward", "optimizer", "exchange", "gather", "wait for sums", "sum"}, kinds
+    kinds = {span["cat"] for span in own if "cat" in span}
+    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum"}
+    assert kinds == wanted, kinds
     begins = [span for span in own if span["ph"] == "b"]
     ends = [span for span in own if span["ph"] == "e"]
     assert len(begins) == len(ends) >= 8, (len(begins), len(ends))  # two groups, four steps
