@@ -17,6 +17,7 @@ struct mt_comm {
     int rank, size;
     int failed_rank;
     int next_tag;        // of a sum made next; 0 is mt_comm_exchange's
+    int next_sum;        // the job's: number of a sum made next, for the timeline
     uint64_t sent_bytes; // the job's
     size_t bytes;        // of the block this struct begins
 };
