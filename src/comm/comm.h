@@ -73,6 +73,9 @@ void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count);
 void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
                       const size_t *receive_bytes);
 
+/* Bytes of rank `from`, to rank 0 alone, at most 2 GiB. Only these two have to call it. */
+void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *received, size_t bytes);
+
 // ------------------------------------------------------------------ large sums, beside other work
 
 /*

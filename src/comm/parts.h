@@ -11,6 +11,7 @@ struct mt_comm {
     void *group;                          // the transport's; follows this struct, as do the next two
     void *request;                        // of mt_comm_exchange
     size_t *places;                       // [2,ranks]: of mt_comm_exchange
+    size_t *bytes_of;                     // [2,ranks]: of mt_comm_hand_over
     unsigned char *room;                  // [ranks] pieces of MT_COMM_PIECE: of small sums
     struct mt_comm *job;                  // the group of all ranks: counts the bytes; itself for that group
     struct mt_timeline *timeline;         // the job's; borrowed

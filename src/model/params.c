@@ -392,20 +392,6 @@ static enum mt_status clear_masters(struct loader *loader)
     return mt_fill(loader->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
 }
 
-/* What handing numbers between ranks needs later, while a run is being saved. */
-static enum mt_status prepare_exchange(struct loader *loader)
-{
-    struct mt_params *params = loader->params;
-    void *memory = NULL;
-    params->expert_ranks = loader->selection->expert_ranks;
-    if (params->expert_ranks == NULL) return MT_OK;
-    size_t count = 2 * (size_t)mt_comm_size(params->expert_ranks);
-    enum mt_status status =
-        mt_arena_allocate(&params->arena, count * sizeof *params->exchange_bytes, &memory);
-    params->exchange_bytes = memory;
-    return status;
-}
-
 // ------------------------------------------------------------------ the way in
 
 enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_desc *desc,
@@ -421,7 +407,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
         .selection = selection != NULL ? selection : &nothing,
         .params = params,
     };
-    *params = (struct mt_params){.device = device};
+    *params = (struct mt_params){.device = device, .expert_ranks = loader.selection->expert_ranks};
     mt_arena_init(&params->arena, loader.ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_params_check(loader.ctx, desc, checkpoint);
     if (status == MT_OK) status = list_items(&loader);
@@ -429,7 +415,6 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) {
         status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
     }
-    if (status == MT_OK) status = prepare_exchange(&loader);
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);

@@ -119,7 +119,6 @@ struct mt_params {
     int64_t trained_elements;     // in all, wherever they are
     size_t common_bytes;          // of masters and of gradients, from their beginning: what every rank holds
     struct mt_comm *expert_ranks; // the selection's
-    size_t *exchange_bytes;       // [2, ranks that share the experts], in the arena; for model/shards.c
 };
 
 /*

@@ -1,8 +1,6 @@
 /* Asking the ranks that share the experts for what they hold, and answering. */
 #include "model/shards.h"
 
-#include <string.h>
-
 #define PIECE    262144 // numbers of one answer: 1 MiB
 #define RELEASED (-1)
 
@@ -13,20 +11,6 @@ struct request {
     int64_t first, count;
 };
 
-/* From rank `sender` to rank 0; every rank of the group may call it, only these two have to. */
-static void hand_over(const struct mt_params *params, int sender, const float *send, float *receive,
-                      int64_t count)
-{
-    struct mt_comm *comm = params->expert_ranks;
-    size_t ranks = (size_t)mt_comm_size(comm);
-    size_t *send_bytes = params->exchange_bytes;
-    size_t *receive_bytes = send_bytes + ranks;
-    memset(send_bytes, 0, 2 * ranks * sizeof *send_bytes);
-    if (mt_comm_rank(comm) == sender) send_bytes[0] = (size_t)count * sizeof(float);
-    if (mt_comm_rank(comm) == 0) receive_bytes[sender] = (size_t)count * sizeof(float);
-    mt_comm_exchange(comm, send, send_bytes, receive, receive_bytes);
-}
-
 void mt_shards_ask(const struct mt_params *params, const struct mt_param *param, enum mt_shard_array array,
                    int64_t first, int64_t count, float *values)
 {
@@ -36,7 +20,8 @@ void mt_shards_ask(const struct mt_params *params, const struct mt_param *param,
                                   .first = first + done,
                                   .count = count - done < PIECE ? count - done : PIECE};
         mt_comm_broadcast(params->expert_ranks, &request, sizeof request, 0);
-        hand_over(params, param->owner, NULL, values + done, request.count);
+        mt_comm_hand_over(params->expert_ranks, param->owner, NULL, values + done,
+                          (size_t)request.count * sizeof *values);
     }
 }
 
@@ -64,7 +49,8 @@ static enum mt_status answer(const struct mt_params *params, const void *const a
         if (status != MT_OK) return status;
         source = room;
     }
-    hand_over(params, param->owner, source, NULL, request->count);
+    mt_comm_hand_over(params->expert_ranks, param->owner, source, NULL,
+                      (size_t)request->count * sizeof *source);
     return MT_OK;
 }
 

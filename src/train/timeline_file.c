@@ -13,7 +13,6 @@
 struct collector {
     struct mt_comm *comm; // borrowed
     struct mt_context *ctx;
-    size_t *bytes;         // owned; [2, ranks]: of an exchange
     struct mt_span *spans; // owned; [capacity]: of the rank at hand
     size_t capacity;
     struct mt_file_writer file; // rank 0's
@@ -67,19 +66,6 @@ static enum mt_status put_rank(struct collector *collector, int rank, size_t cou
     return status;
 }
 
-/* Brings a rank's spans to rank 0. */
-static void fetch(struct collector *collector, const struct mt_timeline *timeline, int rank, size_t count)
-{
-    size_t ranks = (size_t)mt_comm_size(collector->comm);
-    size_t *send = collector->bytes;
-    size_t *receive = send + ranks;
-    int own = mt_comm_rank(collector->comm);
-    memset(send, 0, 2 * ranks * sizeof *send);
-    if (own == rank) send[0] = count * sizeof *timeline->spans;
-    if (own == 0) receive[rank] = count * sizeof *timeline->spans;
-    mt_comm_exchange(collector->comm, timeline->spans, send, collector->spans, receive);
-}
-
 /* What a rank has noted. */
 struct counts {
     uint64_t spans, lost;
@@ -87,13 +73,9 @@ struct counts {
 
 static enum mt_status open_collector(struct collector *collector, size_t capacity, const char *path)
 {
-    size_t ranks = (size_t)mt_comm_size(collector->comm);
-    bool writes = mt_comm_rank(collector->comm) == 0;
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(collector->ctx, 2 * ranks, sizeof *collector->bytes, &memory);
-    collector->bytes = memory;
-    if (status != MT_OK || !writes) return status;
-    status = mt_allocate_array(collector->ctx, capacity, sizeof *collector->spans, &memory);
+    if (mt_comm_rank(collector->comm) != 0) return MT_OK;
+    enum mt_status status = mt_allocate_array(collector->ctx, capacity, sizeof *collector->spans, &memory);
     if (status != MT_OK) return status;
     collector->spans = memory;
     collector->capacity = capacity;
@@ -102,10 +84,8 @@ static enum mt_status open_collector(struct collector *collector, size_t capacit
 
 static void close_collector(struct collector *collector)
 {
-    size_t ranks = (size_t)mt_comm_size(collector->comm);
     mt_file_writer_abandon(&collector->file);
     mt_release(collector->ctx, collector->spans, collector->capacity * sizeof *collector->spans);
-    mt_release(collector->ctx, collector->bytes, 2 * ranks * sizeof *collector->bytes);
 }
 
 enum mt_status mt_timeline_write(struct mt_comm *comm, const struct mt_timeline *timeline, const char *path,
@@ -121,7 +101,8 @@ enum mt_status mt_timeline_write(struct mt_comm *comm, const struct mt_timeline 
     for (int rank = 0; together && rank < mt_comm_size(comm); rank++) {
         struct counts counts = {.spans = timeline->count, .lost = timeline->lost};
         mt_comm_broadcast(comm, &counts, sizeof counts, rank);
-        fetch(&collector, timeline, rank, (size_t)counts.spans);
+        mt_comm_hand_over(comm, rank, timeline->spans, collector.spans,
+                          (size_t)counts.spans * sizeof *collector.spans);
         // After a failure the others' spans still come, and are dropped.
         if (!writes || status != MT_OK) continue;
         struct mt_overlap overlap = mt_timeline_overlap(collector.spans, (size_t)counts.spans);

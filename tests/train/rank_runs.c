@@ -310,6 +310,15 @@ static void change_layouts(struct bench *bench)
     mt_comm_close(half);
 }
 
+/* Rank 0 writes a file that all will read; its path is returned, in `path`. */
+static const char *put_file(struct bench *bench, const char *name, const char *text, char path[256])
+{
+    if (first(bench) && workplace_write(&bench->place, name, text, strlen(text)) != 0)
+        complain(bench, name, "cannot be written");
+    mt_comm_barrier(bench->comm);
+    return workplace_path(&bench->place, name, path, 256);
+}
+
 /* Held-out answers that training only makes less likely: the best is taken from its checkpoint, by every rank
  * its part. */
 static void best_is_not_last(struct bench *bench)
@@ -318,12 +327,9 @@ static void best_is_not_last(struct bench *bench)
     char alone[640];
     char together[768];
     static const char other[] = "{\"prompt\": \"Q\", \"completion\": \" zyx wvu tsr\"}\n";
-    if (first(bench) && workplace_write(&bench->place, "other.jsonl", other, sizeof other - 1) != 0)
-        complain(bench, "other.jsonl", "cannot be written");
-    mt_comm_barrier(bench->comm);
     (void)snprintf(alone, sizeof alone,
                    SHARDED " steps=6 optimizer.lr=5e-2 evaluation.every=1 evaluation.sources=[%s]",
-                   workplace_path(&bench->place, "other.jsonl", path, sizeof path));
+                   put_file(bench, "other.jsonl", other, path));
     (void)snprintf(together, sizeof together, "%s parallel.experts=4", alone);
     if (first(bench)) run_on(bench, NULL, "one", alone, 0);
     run_on(bench, bench->comm, "all", together, 0);
@@ -344,12 +350,8 @@ static void chosen_experts(struct bench *bench)
     char alone[640];
     char together[768];
     static const char choice[] = "{\"1\": [0, 2], \"2\": [0]}";
-    if (first(bench) && workplace_write(&bench->place, "choice.json", choice, sizeof choice - 1) != 0)
-        complain(bench, "choice.json", "cannot be written");
-    mt_comm_barrier(bench->comm);
     (void)snprintf(alone, sizeof alone, "%s noise=false targets=routed_experts experts=%s",
-                   COMMON " method=none batch.tokens=24",
-                   workplace_path(&bench->place, "choice.json", path, sizeof path));
+                   COMMON " method=none batch.tokens=24", put_file(bench, "choice.json", choice, path));
     (void)snprintf(together, sizeof together, "%s parallel.experts=4", alone);
     compare(bench, "some experts learn", alone, together, 1e-5);
 }
