@@ -64,15 +64,16 @@ __device__ static int load_chunk(const struct mt_column_stats_forward_args &a, c
     return tokens;
 }
 
-/* What one thread adds up for a column. */
-struct column_sums_own {
+/* What one thread adds up: of a column, and of tokens as a whole. */
+struct thread_sums {
     double sum, squares;
+    double row_squares, rows;
 };
 
 /* This thread's part of the chunk's tokens. F32: of x, whose type is then no question at every element. */
 template <bool F32>
 __device__ static void add_chunk(const struct mt_tensor &x, const struct token_chunk *chunk, int64_t start,
-                                 int tokens, int64_t column, struct column_sums_own *own)
+                                 int tokens, int64_t column, struct thread_sums *own)
 {
 #pragma unroll 8
     for (int t = (int)threadIdx.x / TOKEN_STRIP; t < tokens; t += TOKEN_PARTS) {
@@ -84,26 +85,14 @@ __device__ static void add_chunk(const struct mt_tensor &x, const struct token_c
     }
 }
 
-/* The sums over the range of (Σ x')² and of 1. */
-__device__ static void add_rows(const struct mt_column_stats_forward_args &a, const struct token_cut &cut,
-                                const struct token_range &range, int64_t b, struct token_chunk *chunk,
-                                double *target)
+/* The chunk's (Σ x')², and how many tokens count. */
+__device__ static void add_rows(const struct token_chunk *chunk, int tokens, struct thread_sums *own)
 {
-    double squares = 0.0;
-    double rows = 0.0;
-    for (int64_t start = range.start; start < range.end; start += CHUNK) {
-        int tokens = load_chunk(a, cut, range, b, start, chunk);
-        for (int t = (int)threadIdx.x; t < tokens; t += CUDA_THREADS) {
-            if (!chunk->counts[t]) continue;
-            squares += chunk->total[t] * chunk->total[t];
-            rows += 1.0;
-        }
+    for (int t = (int)threadIdx.x; t < tokens; t += CUDA_THREADS) {
+        if (!chunk->counts[t]) continue;
+        own->row_squares += chunk->total[t] * chunk->total[t];
+        own->rows += 1.0;
     }
-    squares = block_sum(squares);
-    rows = block_sum(rows);
-    if (threadIdx.x != 0) return;
-    target[0] = squares;
-    target[1] = rows;
 }
 
 template <bool F32>
@@ -121,12 +110,15 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
             for (int64_t c = threadIdx.x; c < cut.columns; c += CUDA_THREADS) target[c] = 0.0;
             continue;
         }
-        for (int64_t strip = 0; strip < n; strip += TOKEN_STRIP) {
+        struct thread_sums own = {0.0, 0.0, 0.0, 0.0};
+        for (int64_t strip = 0; strip == 0 || strip < n; strip += TOKEN_STRIP) {
             int64_t column = strip + threadIdx.x % TOKEN_STRIP;
-            struct column_sums_own own = {0.0, 0.0};
+            own.sum = 0.0;
+            own.squares = 0.0;
             for (int64_t start = range.start; start < range.end; start += CHUNK) {
                 int tokens = load_chunk(a, cut, range, b, start, &chunk);
                 if (column < n) add_chunk<F32>(a.x, &chunk, start, tokens, column, &own);
+                if (strip == 0) add_rows(&chunk, tokens, &own);
             }
             double sum = token_part_sum(own.sum, shared);
             double squares = token_part_sum(own.squares, shared);
@@ -134,7 +126,11 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
             target[column] = sum;
             target[n + column] = squares;
         }
-        add_rows(a, cut, range, b, &chunk, target + 2 * n);
+        double row_squares = block_sum(own.row_squares);
+        double rows = block_sum(own.rows);
+        if (threadIdx.x != 0) continue;
+        target[2 * n] = row_squares;
+        target[2 * n + 1] = rows;
     }
 }
 

@@ -1,7 +1,7 @@
 /*
  * mla_key: key[t,h] = [nope[t,h] | rope(shared[t])]. Backward: dnope[t,h] = dkey[t,h,:Dn];
  * dshared[t] = rope⁻¹(Σ_h dkey[t,h,Dn:]), the heads in order. By
- * eights of columns where the operands allow, else element by element.
+ * eights of columns of all heads where the operands allow, else element by element.
  */
 #include "ops/cuda/rotate.cuh"
 
@@ -60,60 +60,96 @@ __global__ static void rotate_back_kernel(struct mt_mla_key_backward_args m)
 
 // ------------------------------------------------------------------ eights
 
-/* A thread per eight columns of a key: copied, or turned (interleaved layout). */
-__global__ static void wide_forward_kernel(struct mt_mla_key_forward_args m)
+#define BATCH 4 // heads whose loads are under way together
+
+/* Eight columns of all heads of a token: which, and of which token; 32 bits are enough (fits). */
+struct key_eight {
+    int64_t token, column;
+};
+
+__device__ static inline struct key_eight key_eight_at(unsigned at, unsigned eights)
 {
-    // 32 bits are enough (fits), and their divisions cheap.
-    unsigned eights = (unsigned)m.key.dim[2] / CUDA_WIDE;
-    unsigned heads = (unsigned)m.key.dim[1];
-    unsigned count = (unsigned)m.key.dim[0] * heads * eights;
-    int64_t plain = m.nope.dim[2];
-    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        int64_t j = (int64_t)(at % eights) * CUDA_WIDE;
-        int64_t h = at / eights % heads;
-        int64_t t = at / eights / heads;
-        float x[CUDA_WIDE];
-        if (j < plain) {
-            wide_load(m.nope.data, m.nope.dtype, t * m.nope.stride[0] + h * m.nope.stride[1] + j, x);
-        } else {
-            struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, t), false};
-            wide_load2(m.shared, {t, j - plain}, x);
-            rope_turn_neighbours(turn, (j - plain) / 2, x);
-        }
-        wide_store(m.key.data, m.key.dtype, t * m.key.stride[0] + h * m.key.stride[1] + j, x);
+    unsigned token = at / eights;
+    return {token, (int64_t)(at - token * eights) * CUDA_WIDE};
+}
+
+/* Eights of the heads from `first` on. */
+__device__ static inline void load_heads(const struct mt_tensor &t, const struct key_eight &eight, int first,
+                                         float (&x)[BATCH][CUDA_WIDE])
+{
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) {
+        if (first + i >= t.dim[1]) break;
+        int64_t at = eight.token * t.stride[0] + (first + i) * t.stride[1] + eight.column;
+        wide_load(t.data, t.dtype, at, x[i]);
     }
 }
 
-/* A thread per eight columns of dkey's first part, or per eight of dshared, which it sums over the heads. */
-__global__ static void wide_backward_kernel(struct mt_mla_key_backward_args m)
+__device__ static inline void store_head(const struct mt_tensor &t, const struct key_eight &eight, int head,
+                                         const float (&x)[CUDA_WIDE])
 {
-    unsigned plain = (unsigned)m.dnope.dim[2];
-    unsigned heads = (unsigned)m.dnope.dim[1];
-    unsigned copied = heads * (plain / CUDA_WIDE);
-    unsigned steps = copied + (unsigned)m.dshared.dim[1] / CUDA_WIDE; // of a token
-    unsigned count = (unsigned)m.dnope.dim[0] * steps;
+    wide_store(t.data, t.dtype, eight.token * t.stride[0] + head * t.stride[1] + eight.column, x);
+}
+
+/* to[t,:,eight] = from[t,:,eight]. */
+__device__ static inline void copy_heads(const struct mt_tensor &from, const struct mt_tensor &to,
+                                         const struct key_eight &eight)
+{
+    for (int first = 0; first < to.dim[1]; first += BATCH) {
+        float x[BATCH][CUDA_WIDE];
+        load_heads(from, eight, first, x);
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+            if (first + i < to.dim[1]) store_head(to, eight, first + i, x[i]);
+        }
+    }
+}
+
+/* A thread per eight columns of a token's keys: copied, or turned once for all heads (interleaved layout). */
+__global__ static void wide_forward_kernel(struct mt_mla_key_forward_args m)
+{
+    unsigned eights = (unsigned)m.key.dim[2] / CUDA_WIDE;
+    unsigned count = (unsigned)m.key.dim[0] * eights;
+    int64_t plain = m.nope.dim[2];
     for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        unsigned step = at % steps;
-        int64_t t = at / steps;
-        float x[CUDA_WIDE];
-        if (step < copied) {
-            int64_t h = step / (plain / CUDA_WIDE);
-            int64_t j = (int64_t)(step % (plain / CUDA_WIDE)) * CUDA_WIDE;
-            wide_load(m.dkey.data, m.dkey.dtype, t * m.dkey.stride[0] + h * m.dkey.stride[1] + j, x);
-            wide_store(m.dnope.data, m.dnope.dtype, t * m.dnope.stride[0] + h * m.dnope.stride[1] + j, x);
+        struct key_eight eight = key_eight_at(at, eights);
+        if (eight.column < plain) {
+            copy_heads(m.nope, m.key, eight);
             continue;
         }
-        int64_t j = (int64_t)(step - copied) * CUDA_WIDE;
-        float sum[CUDA_WIDE] = {};
-        for (int64_t h = 0; h < heads; h++) {
-            int64_t from = t * m.dkey.stride[0] + h * m.dkey.stride[1] + plain + j;
-            wide_load(m.dkey.data, m.dkey.dtype, from, x);
-#pragma unroll
-            for (int c = 0; c < CUDA_WIDE; c++) sum[c] += x[c];
+        float x[CUDA_WIDE];
+        struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, eight.token), false};
+        wide_load2(m.shared, {eight.token, eight.column - plain}, x);
+        rope_turn_neighbours(turn, (eight.column - plain) / 2, x);
+        for (int h = 0; h < m.key.dim[1]; h++) store_head(m.key, eight, h, x);
+    }
+}
+
+/* A thread per eight columns of a token's dkey: copied, or summed over the heads in order and turned back. */
+__global__ static void wide_backward_kernel(struct mt_mla_key_backward_args m)
+{
+    unsigned eights = (unsigned)m.dkey.dim[2] / CUDA_WIDE;
+    unsigned count = (unsigned)m.dkey.dim[0] * eights;
+    int64_t plain = m.dnope.dim[2];
+    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
+        struct key_eight eight = key_eight_at(at, eights);
+        if (eight.column < plain) {
+            copy_heads(m.dkey, m.dnope, eight);
+            continue;
         }
-        struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, t), true};
-        rope_turn_neighbours(turn, j / 2, sum);
-        wide_store2(m.dshared, {t, j}, sum);
+        float sum[CUDA_WIDE] = {};
+        for (int first = 0; first < m.dkey.dim[1]; first += BATCH) {
+            float x[BATCH][CUDA_WIDE] = {};
+            load_heads(m.dkey, eight, first, x);
+#pragma unroll
+            for (int i = 0; i < BATCH; i++) {
+#pragma unroll
+                for (int c = 0; c < CUDA_WIDE; c++) sum[c] += x[i][c];
+            }
+        }
+        struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, eight.token), true};
+        rope_turn_neighbours(turn, (eight.column - plain) / 2, sum);
+        wide_store2(m.dshared, {eight.token, eight.column - plain}, sum);
     }
 }
 
@@ -135,8 +171,8 @@ enum mt_status mt_cuda_mla_key_forward(struct mt_device *device, const void *arg
     int64_t pairs = mt_tensor_count(&m->shared) / 2;
     cudaStream_t stream = cuda_stream(device);
     if (count > 0 && fits(&m->key, &m->nope, &m->shared, &m->cosine, &m->sine, m->layout)) {
-        wide_forward_kernel<<<cuda_blocks(mt_tensor_count(&m->key) / CUDA_WIDE), CUDA_THREADS, 0, stream>>>(
-            *m);
+        int64_t eights = m->key.dim[0] * m->key.dim[2] / CUDA_WIDE;
+        wide_forward_kernel<<<cuda_blocks(eights), CUDA_THREADS, 0, stream>>>(*m);
         return cuda_launched(device, "mla_key forward");
     }
     if (count > 0)
@@ -152,7 +188,8 @@ enum mt_status mt_cuda_mla_key_backward(struct mt_device *device, const void *ar
     int64_t pairs = mt_tensor_count(&m->dshared) / 2;
     cudaStream_t stream = cuda_stream(device);
     if (count > 0 && fits(&m->dkey, &m->dnope, &m->dshared, &m->cosine, &m->sine, m->layout)) {
-        wide_backward_kernel<<<cuda_blocks(count / CUDA_WIDE), CUDA_THREADS, 0, stream>>>(*m);
+        int64_t eights = m->dkey.dim[0] * m->dkey.dim[2] / CUDA_WIDE;
+        wide_backward_kernel<<<cuda_blocks(eights), CUDA_THREADS, 0, stream>>>(*m);
         return cuda_launched(device, "mla_key backward");
     }
     if (count > 0) {
