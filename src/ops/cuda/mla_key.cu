@@ -1,7 +1,7 @@
 /*
  * mla_key: key[t,h] = [nope[t,h] | rope(shared[t])]. Backward: dnope[t,h] = dkey[t,h,:Dn];
  * dshared[t] = rope⁻¹(Σ_h dkey[t,h,Dn:]), the heads in order. By
- * eights of columns of all heads where the operands allow, else element by element.
+ * eights of columns where the operands allow, else element by element.
  */
 #include "ops/cuda/rotate.cuh"
 
@@ -60,97 +60,89 @@ __global__ static void rotate_back_kernel(struct mt_mla_key_backward_args m)
 
 // ------------------------------------------------------------------ eights
 
-#define BATCH 4 // heads whose loads are under way together
+#define BATCH 2 // heads whose loads are under way together
 
-/* Eight columns of all heads of a token: which, and of which token; 32 bits are enough (fits). */
-struct key_eight {
-    int64_t token, column;
+/*
+ * Eights of columns, counted in 32 bits (fits): first those of every token that are turned, which take longer
+ * and so begin first, then those of every token and head that are copied.
+ */
+struct key_eights {
+    unsigned turned, copied; // of a token; of a head
+    unsigned heads;
+    unsigned turned_count, count;
 };
 
-__device__ static inline struct key_eight key_eight_at(unsigned at, unsigned eights)
+static struct key_eights key_eights_of(const struct mt_tensor *key, int64_t plain)
 {
-    unsigned token = at / eights;
-    return {token, (int64_t)(at - token * eights) * CUDA_WIDE};
+    unsigned tokens = (unsigned)key->dim[0];
+    unsigned heads = (unsigned)key->dim[1];
+    unsigned copied = (unsigned)(plain / CUDA_WIDE);
+    unsigned turned = (unsigned)(key->dim[2] / CUDA_WIDE) - copied;
+    return {turned, copied, heads, tokens * turned, tokens * (turned + heads * copied)};
 }
 
-/* Eights of the heads from `first` on. */
-__device__ static inline void load_heads(const struct mt_tensor &t, const struct key_eight &eight, int first,
-                                         float (&x)[BATCH][CUDA_WIDE])
+/* to[t,h,eight] = from[t,h,eight], the copied eight number `at`. */
+__device__ static inline void copy_eight(const struct key_eights &eights, unsigned at,
+                                         const struct mt_tensor &from, const struct mt_tensor &to)
 {
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) {
-        if (first + i >= t.dim[1]) break;
-        int64_t at = eight.token * t.stride[0] + (first + i) * t.stride[1] + eight.column;
-        wide_load(t.data, t.dtype, at, x[i]);
+    unsigned row = at / eights.copied; // of all tokens' heads
+    int64_t column = (int64_t)(at - row * eights.copied) * CUDA_WIDE;
+    int64_t token = row / eights.heads;
+    int64_t head = row - (unsigned)token * eights.heads;
+    float x[CUDA_WIDE];
+    wide_load(from.data, from.dtype, token * from.stride[0] + head * from.stride[1] + column, x);
+    wide_store(to.data, to.dtype, token * to.stride[0] + head * to.stride[1] + column, x);
+}
+
+__global__ static void wide_forward_kernel(struct mt_mla_key_forward_args m, struct key_eights eights)
+{
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= eights.count) return;
+    if (at >= eights.turned_count) {
+        copy_eight(eights, at - eights.turned_count, m.nope, m.key);
+        return;
+    }
+    int64_t token = at / eights.turned;
+    int64_t column = (int64_t)(at - (unsigned)token * eights.turned) * CUDA_WIDE;
+    struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, token), false};
+    float x[CUDA_WIDE];
+    wide_load2(m.shared, {token, column}, x);
+    rope_turn_neighbours(turn, column / 2, x);
+    int64_t to = token * m.key.stride[0] + m.nope.dim[2] + column;
+    for (unsigned h = 0; h < eights.heads; h++) {
+        wide_store(m.key.data, m.key.dtype, to + h * m.key.stride[1], x);
     }
 }
 
-__device__ static inline void store_head(const struct mt_tensor &t, const struct key_eight &eight, int head,
-                                         const float (&x)[CUDA_WIDE])
+__global__ static void __launch_bounds__(CUDA_THREADS, 6)
+    wide_backward_kernel(struct mt_mla_key_backward_args m, struct key_eights eights)
 {
-    wide_store(t.data, t.dtype, eight.token * t.stride[0] + head * t.stride[1] + eight.column, x);
-}
-
-/* to[t,:,eight] = from[t,:,eight]. */
-__device__ static inline void copy_heads(const struct mt_tensor &from, const struct mt_tensor &to,
-                                         const struct key_eight &eight)
-{
-    for (int first = 0; first < to.dim[1]; first += BATCH) {
-        float x[BATCH][CUDA_WIDE];
-        load_heads(from, eight, first, x);
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= eights.count) return;
+    if (at >= eights.turned_count) {
+        copy_eight(eights, at - eights.turned_count, m.dkey, m.dnope);
+        return;
+    }
+    int64_t token = at / eights.turned;
+    int64_t column = (int64_t)(at - (unsigned)token * eights.turned) * CUDA_WIDE;
+    struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, token), true};
+    int64_t from = token * m.dkey.stride[0] + m.dnope.dim[2] + column;
+    float sum[CUDA_WIDE] = {};
+    for (unsigned first = 0; first < eights.heads; first += BATCH) {
+        float x[BATCH][CUDA_WIDE] = {};
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
-            if (first + i < to.dim[1]) store_head(to, eight, first + i, x[i]);
+            if (first + i >= eights.heads) break;
+            wide_load(m.dkey.data, m.dkey.dtype, from + (first + i) * m.dkey.stride[1], x[i]);
         }
-    }
-}
-
-/* A thread per eight columns of a token's keys: copied, or turned once for all heads (interleaved layout). */
-__global__ static void wide_forward_kernel(struct mt_mla_key_forward_args m)
-{
-    unsigned eights = (unsigned)m.key.dim[2] / CUDA_WIDE;
-    unsigned count = (unsigned)m.key.dim[0] * eights;
-    int64_t plain = m.nope.dim[2];
-    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        struct key_eight eight = key_eight_at(at, eights);
-        if (eight.column < plain) {
-            copy_heads(m.nope, m.key, eight);
-            continue;
-        }
-        float x[CUDA_WIDE];
-        struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, eight.token), false};
-        wide_load2(m.shared, {eight.token, eight.column - plain}, x);
-        rope_turn_neighbours(turn, (eight.column - plain) / 2, x);
-        for (int h = 0; h < m.key.dim[1]; h++) store_head(m.key, eight, h, x);
-    }
-}
-
-/* A thread per eight columns of a token's dkey: copied, or summed over the heads in order and turned back. */
-__global__ static void wide_backward_kernel(struct mt_mla_key_backward_args m)
-{
-    unsigned eights = (unsigned)m.dkey.dim[2] / CUDA_WIDE;
-    unsigned count = (unsigned)m.dkey.dim[0] * eights;
-    int64_t plain = m.dnope.dim[2];
-    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        struct key_eight eight = key_eight_at(at, eights);
-        if (eight.column < plain) {
-            copy_heads(m.dkey, m.dnope, eight);
-            continue;
-        }
-        float sum[CUDA_WIDE] = {};
-        for (int first = 0; first < m.dkey.dim[1]; first += BATCH) {
-            float x[BATCH][CUDA_WIDE] = {};
-            load_heads(m.dkey, eight, first, x);
 #pragma unroll
-            for (int i = 0; i < BATCH; i++) {
+        for (int i = 0; i < BATCH; i++) {
 #pragma unroll
-                for (int c = 0; c < CUDA_WIDE; c++) sum[c] += x[i][c];
-            }
+            for (int c = 0; c < CUDA_WIDE; c++) sum[c] += x[i][c];
         }
-        struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, eight.token), true};
-        rope_turn_neighbours(turn, (eight.column - plain) / 2, sum);
-        wide_store2(m.dshared, {eight.token, eight.column - plain}, sum);
     }
+    rope_turn_neighbours(turn, column / 2, sum);
+    wide_store2(m.dshared, {token, column}, sum);
 }
 
 /* Both parts in eights, the interleaved layout, f32 tables, and few enough elements for 32 bits. */
@@ -171,8 +163,8 @@ enum mt_status mt_cuda_mla_key_forward(struct mt_device *device, const void *arg
     int64_t pairs = mt_tensor_count(&m->shared) / 2;
     cudaStream_t stream = cuda_stream(device);
     if (count > 0 && fits(&m->key, &m->nope, &m->shared, &m->cosine, &m->sine, m->layout)) {
-        int64_t eights = m->key.dim[0] * m->key.dim[2] / CUDA_WIDE;
-        wide_forward_kernel<<<cuda_blocks(eights), CUDA_THREADS, 0, stream>>>(*m);
+        struct key_eights eights = key_eights_of(&m->key, m->nope.dim[2]);
+        wide_forward_kernel<<<cuda_blocks(eights.count), CUDA_THREADS, 0, stream>>>(*m, eights);
         return cuda_launched(device, "mla_key forward");
     }
     if (count > 0)
@@ -188,8 +180,8 @@ enum mt_status mt_cuda_mla_key_backward(struct mt_device *device, const void *ar
     int64_t pairs = mt_tensor_count(&m->dshared) / 2;
     cudaStream_t stream = cuda_stream(device);
     if (count > 0 && fits(&m->dkey, &m->dnope, &m->dshared, &m->cosine, &m->sine, m->layout)) {
-        int64_t eights = m->dkey.dim[0] * m->dkey.dim[2] / CUDA_WIDE;
-        wide_backward_kernel<<<cuda_blocks(eights), CUDA_THREADS, 0, stream>>>(*m);
+        struct key_eights eights = key_eights_of(&m->dkey, m->dnope.dim[2]);
+        wide_backward_kernel<<<cuda_blocks(eights.count), CUDA_THREADS, 0, stream>>>(*m, eights);
         return cuda_launched(device, "mla_key backward");
     }
     if (count > 0) {

@@ -3,7 +3,8 @@
 
 __device__ static inline float swiglu(float g, float u)
 {
-    return g / (1.0f + expf(-g)) * u;
+    float sigmoid = 1.0f / (1.0f + expf(-g));
+    return g * sigmoid * u;
 }
 
 /* (d gate, d up) of one element, in place of (gate, up); y in place of dy. */

@@ -129,19 +129,24 @@ __global__ static void token_slices_kernel(Statistic statistic, struct token_cut
     }
 }
 
+/* A column's slices are shared by TOKEN_PARTS threads, each a stretch of them, added up in order. */
 template <typename Statistic>
-__global__ static void token_finish_kernel(Statistic statistic, struct token_cut cut, const double *partials,
-                                           int64_t slices)
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    token_finish_kernel(Statistic statistic, struct token_cut cut, const double *partials, int64_t slices)
 {
-    int64_t column = cuda_thread();
-    if (column >= cut.columns) return;
+    __shared__ double shared[CUDA_THREADS];
+    int64_t column = (int64_t)blockIdx.x * TOKEN_STRIP + threadIdx.x % TOKEN_STRIP;
+    int part = (int)threadIdx.x / TOKEN_STRIP;
+    int64_t first = slices * part / TOKEN_PARTS;
+    int64_t last = column < cut.columns ? slices * (part + 1) / TOKEN_PARTS : first;
     for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
         double total = 0.0;
 #pragma unroll 16
-        for (int64_t slice = 0; slice < slices; slice++) {
+        for (int64_t slice = first; slice < last; slice++) {
             total += partials[(slice * cut.segments + b) * cut.columns + column];
         }
-        statistic.store(b, column, total);
+        total = token_part_sum(total, shared);
+        if (part == 0 && column < cut.columns) statistic.store(b, column, total);
     }
 }
 
@@ -150,7 +155,8 @@ template <typename Statistic>
 static void token_finish(cudaStream_t stream, Statistic statistic, const struct token_cut &cut,
                          const double *partials, int64_t slices)
 {
-    dim3 grid = cuda_grid(cut.segments, cut.columns);
+    dim3 grid((unsigned)((cut.columns + TOKEN_STRIP - 1) / TOKEN_STRIP),
+              (unsigned)(cut.segments < 8192 ? cut.segments : 8192));
     token_finish_kernel<<<grid, CUDA_THREADS, 0, stream>>>(statistic, cut, partials, slices);
 }
 
