@@ -66,6 +66,61 @@ __device__ static inline void load_eight(__nv_bfloat16 *target, const struct til
     *reinterpret_cast<uint4 *>(target) = values;
 }
 
+/* Bits of dropout_bits for an operand whose lines are rows. */
+struct tile_mask {
+    const uint32_t *data; // NULL: none
+    int64_t stride;       // words between rows
+    int64_t words;        // of a row
+};
+
+static inline struct tile_mask tile_mask_of(const struct mt_tensor *mask)
+{
+    struct tile_mask bits = {};
+    if (!mt_tensor_present(mask)) return bits;
+    bits.data = static_cast<const uint32_t *>(mask->data);
+    bits.stride = mask->stride[0];
+    bits.words = mask->dim[1];
+    return bits;
+}
+
+/* The mask from row `row` on. */
+__device__ static inline struct tile_mask tile_mask_rows(const struct tile_mask &mask, int64_t row)
+{
+    struct tile_mask later = mask;
+    if (mask.data != NULL) later.data = mask.data + row * mask.stride;
+    return later;
+}
+
+/* Words [word, word + WORDS) of LINES rows from `row` on, zeros past the ends; they may still be on their
+ * way. */
+template <int LINES, int WORDS>
+__device__ static inline void load_mask(uint32_t *part, const struct tile_mask &mask, int64_t row,
+                                        int64_t row_end, int64_t word)
+{
+#pragma unroll
+    for (int i = (int)threadIdx.x; i < LINES * WORDS; i += CUDA_THREADS) {
+        int64_t line = row + i / WORDS;
+        int64_t at = word + i % WORDS;
+        bool there = line < row_end && at < mask.words;
+        copy_word_async(part + i, there ? mask.data + line * mask.stride + at : mask.data, there);
+    }
+}
+
+/*
+ * What bits `at` of two words keep of two bf16 numbers in a register, the first word's of the lower one. BYTE
+ * 1: bits `at` + 8. The words come rotated (turn_bit), so that the bit is the highest of its byte, which
+ * spreads over bytes.
+ */
+__device__ static inline uint32_t turn_bit(uint32_t word, int at)
+{
+    return __funnelshift_l(word, word, (unsigned)(7 - at));
+}
+
+template <int BYTE> __device__ static inline unsigned keep_pair(unsigned pair, uint32_t low, uint32_t high)
+{
+    return pair & __byte_perm(low, high, BYTE == 0 ? 0xcc88 : 0xdd99);
+}
+
 /* An operand's part of a tile in shared memory, as it lies in memory: lines of k, or lines of outers. */
 template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
     static constexpr int INNER = K_INNER ? STEPS : OUTER;
@@ -95,16 +150,29 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
     }
 };
 
+/* Which operand has a mask: a stored [M,K], or b stored [K,N]. Either way its lines are rows of the mask. */
+enum tile_masked {
+    MASK_NONE,
+    MASK_A,
+    MASK_B,
+};
+
 /*
  * Tiles [M,N] by eight warps, each [WARP_M,WARP_N], STEPS steps at a time, STAGES of them in shared memory.
  * A_INNER: a is stored [M,K]; B_INNER: b is stored [N,K].
  */
-template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool A_INNER, bool B_INNER>
+template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool A_INNER, bool B_INNER,
+          enum tile_masked MASKED = MASK_NONE>
 struct tile_product {
+    static_assert(MASKED != MASK_A || (A_INNER && STEPS % 32 == 0), "whole words of a mask");
+    static_assert(MASKED != MASK_B || (!B_INNER && N % 32 == 0), "whole words of a mask");
     static_assert((M / WARP_M) * (N / WARP_N) == CUDA_WARPS, "every warp has a part of the tile");
     using a_part = tile_part<M, STEPS, A_INNER>;
     using b_part = tile_part<N, STEPS, B_INNER>;
-    static constexpr int STAGE = a_part::ELEMENTS + b_part::ELEMENTS; // elements
+    static constexpr int MASK_LINES = MASKED == MASK_A ? M : STEPS;
+    static constexpr int MASK_WORDS = MASKED == MASK_A ? STEPS / 32 : N / 32; // of a line
+    static constexpr int BITS = a_part::ELEMENTS + b_part::ELEMENTS;          // where a stage's mask begins
+    static constexpr int STAGE = BITS + (MASKED == MASK_NONE ? 0 : 2 * MASK_LINES * MASK_WORDS); // elements
     static constexpr size_t BYTES = (size_t)STAGES * STAGE * sizeof(__nv_bfloat16);
     static constexpr int RESIDENT = M * N <= 64 * 128 ? 3 : 1; // blocks a multiprocessor should hold
     static constexpr int ROWS = WARP_M / 16;
@@ -113,6 +181,7 @@ struct tile_product {
     /* One product: sizes, and the tile's first element. */
     struct task {
         struct tile_operand a, b;
+        struct tile_mask mask;
         int64_t m, m_end;
         int64_t n, n_end;
         int64_t k_end;
@@ -124,8 +193,45 @@ struct tile_product {
         if (step * STEPS < t.k_end) {
             a_part::load(stage, t.a, t.m, t.m_end, step * STEPS, t.k_end);
             b_part::load(stage + a_part::ELEMENTS, t.b, t.n, t.n_end, step * STEPS, t.k_end);
+            uint32_t *bits = reinterpret_cast<uint32_t *>(stage + BITS);
+            if constexpr (MASKED == MASK_A)
+                load_mask<MASK_LINES, MASK_WORDS>(bits, t.mask, t.m, t.m_end, step * MASK_WORDS);
+            if constexpr (MASKED == MASK_B)
+                load_mask<MASK_LINES, MASK_WORDS>(bits, t.mask, step * STEPS, t.k_end, t.n / 32);
         }
         copy_commit();
+    }
+
+    /* What the mask keeps of a fragment of a: rows from `row` on, steps from `k` on. */
+    __device__ static void mask_a(unsigned (&a)[4], const __nv_bfloat16 *stage, int row, int k)
+    {
+        const uint32_t *bits = reinterpret_cast<const uint32_t *>(stage + BITS);
+        int lane = cuda_lane();
+        int at = k % 32 + lane % 4 * 2;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint32_t word = bits[(row + lane / 4 + 8 * half) * MASK_WORDS + k / 32];
+            uint32_t low = turn_bit(word, at);
+            uint32_t high = turn_bit(word, at + 1);
+            a[half] = keep_pair<0>(a[half], low, high);
+            a[half + 2] = keep_pair<1>(a[half + 2], low, high);
+        }
+    }
+
+    /* The same of b: columns from `column` on. */
+    __device__ static void mask_b(unsigned (&b)[4], const __nv_bfloat16 *stage, int k, int column)
+    {
+        const uint32_t *bits = reinterpret_cast<const uint32_t *>(stage + BITS);
+        int lane = cuda_lane();
+        int at = column % 32 + lane / 4;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const uint32_t *word = bits + (k + lane % 4 * 2 + 8 * half) * MASK_WORDS + column / 32;
+            uint32_t low = turn_bit(word[0], at);
+            uint32_t high = turn_bit(word[MASK_WORDS], at);
+            b[half] = keep_pair<0>(b[half], low, high);
+            b[half + 2] = keep_pair<1>(b[half + 2], low, high);
+        }
     }
 
     __device__ static void multiply(const __nv_bfloat16 *stage, int warp_m, int warp_n,
@@ -137,12 +243,14 @@ struct tile_product {
 #pragma unroll
             for (int i = 0; i < ROWS; i++) {
                 load_a<A_INNER>(left[i], a_part::at(stage, warp_m + i * 16, k), a_part::PITCH);
+                if constexpr (MASKED == MASK_A) mask_a(left[i], stage, warp_m + i * 16, k);
             }
 #pragma unroll
             for (int j = 0; j < COLUMNS; j += 2) {
                 unsigned right[4];
                 load_b<B_INNER>(right, b_part::at(stage + a_part::ELEMENTS, warp_n + j * 8, k),
                                 b_part::PITCH);
+                if constexpr (MASKED == MASK_B) mask_b(right, stage, k, warp_n + j * 8);
 #pragma unroll
                 for (int i = 0; i < ROWS; i++) {
                     multiply_add(sum[i][j], left[i], right[0], right[1]);
