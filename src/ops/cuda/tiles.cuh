@@ -91,20 +91,37 @@ __device__ static inline struct tile_mask tile_mask_rows(const struct tile_mask 
     return later;
 }
 
-/* Words [word, word + WORDS) of LINES rows from `row` on, zeros past the ends; they may still be on their
- * way. */
-template <int LINES, int WORDS>
-__device__ static inline void load_mask(uint32_t *part, const struct tile_mask &mask, int64_t row,
-                                        int64_t row_end, int64_t word)
-{
-#pragma unroll
-    for (int i = (int)threadIdx.x; i < LINES * WORDS; i += CUDA_THREADS) {
-        int64_t line = row + i / WORDS;
-        int64_t at = word + i % WORDS;
-        bool there = line < row_end && at < mask.words;
-        copy_word_async(part + i, there ? mask.data + line * mask.stride + at : mask.data, there);
+/* A thread's words of LINES rows, WORDS of each, that advance with the steps of a product. */
+template <int LINES, int WORDS> struct mask_reader {
+    static constexpr int DOWN = CUDA_THREADS / WORDS; // rows between a thread's words
+    static constexpr int PIECES = (LINES + DOWN - 1) / DOWN;
+    const uint32_t *source; // its first word, of the next step
+    int64_t stride, advance;
+    int row, word; // of its first word, within a stage
+
+    /* Rows from `first` on, words from `at` on; `advance_` words from step to step. */
+    __device__ void start(const struct tile_mask &mask, int64_t first, int64_t at, int64_t advance_)
+    {
+        row = (int)threadIdx.x / WORDS;
+        word = (int)threadIdx.x % WORDS;
+        stride = mask.stride;
+        advance = advance_;
+        source = mask.data + (first + row) * stride + at + word;
     }
-}
+
+    /* The next step's words, zeros past the ends; they may still be on their way. */
+    __device__ void load(uint32_t *part, int64_t rows_left, int64_t words_left)
+    {
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            int own = row + i * DOWN;
+            if (LINES % DOWN != 0 && own >= LINES) break;
+            copy_word_async(part + own * WORDS + word, source + i * DOWN * stride,
+                            own < rows_left && word < words_left);
+        }
+        source += advance;
+    }
+};
 
 /*
  * What bits `at` of two words keep of two bf16 numbers in a register, the first word's of the lower one. BYTE
@@ -118,7 +135,9 @@ __device__ static inline uint32_t turn_bit(uint32_t word, int at)
 
 template <int BYTE> __device__ static inline unsigned keep_pair(unsigned pair, uint32_t low, uint32_t high)
 {
-    return pair & __byte_perm(low, high, BYTE == 0 ? 0xcc88 : 0xdd99);
+    unsigned kept;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(kept) : "r"(low), "r"(high), "n"(BYTE == 0 ? 0xcc88 : 0xdd99));
+    return pair & kept;
 }
 
 /* An operand's part of a tile in shared memory, as it lies in memory: lines of k, or lines of outers. */
@@ -141,6 +160,51 @@ template <int OUTER, int STEPS, bool K_INNER> struct tile_part {
             int column = piece % (INNER / 8) * 8;
             load_eight(part + row * PITCH + column, o, line + row, line_end, at + column, end);
         }
+    }
+
+    // ---- the same for aligned bf16, where a thread only moves on from step to step
+
+    static constexpr int ACROSS = INNER / 8;           // pieces of a line
+    static constexpr int DOWN = CUDA_THREADS / ACROSS; // lines between a thread's pieces
+    static constexpr int PIECES = (LINES + DOWN - 1) / DOWN;
+    static_assert(CUDA_THREADS % ACROSS == 0, "a thread's pieces are below each other");
+
+    struct reader {
+        const __nv_bfloat16 *source; // its first piece, of the next step
+        int64_t jump, advance;       // elements from piece to piece, and from step to step
+        int line, column;            // of its first piece, within a stage
+        int outers;                  // of a stage's that are there
+
+        __device__ void start(const struct tile_operand &o, int64_t outer, int64_t outer_end)
+        {
+            line = (int)threadIdx.x / ACROSS;
+            column = (int)threadIdx.x % ACROSS * 8;
+            int64_t at = K_INNER ? (outer + line) * o.stride + column : line * o.stride + outer + column;
+            source = static_cast<const __nv_bfloat16 *>(o.data) + at;
+            jump = DOWN * o.stride;
+            advance = K_INNER ? STEPS : STEPS * o.stride;
+            outers = outer_end - outer < OUTER ? (int)(outer_end - outer) : OUTER;
+        }
+
+        /* The next stage, which has `left` steps: zeros past the ends. */
+        __device__ void load(__nv_bfloat16 *part, int left)
+        {
+            int lines = K_INNER ? outers : left;
+            bool inside = column < (K_INNER ? left : outers);
+#pragma unroll
+            for (int i = 0; i < PIECES; i++) {
+                int own = line + i * DOWN;
+                if (LINES % DOWN != 0 && own >= LINES) break;
+                copy_async_or_zero(part + own * PITCH + column, source + i * jump, inside && own < lines);
+            }
+            source += advance;
+        }
+    };
+
+    /* Whether pieces are whole or not there at all. */
+    __device__ static bool reads(const struct tile_operand &o, int64_t outer_end, int64_t k_end)
+    {
+        return o.bf16 && o.aligned && (K_INNER ? k_end : outer_end) % 8 == 0;
     }
 
     /* Where the fragment of these outers and steps begins. */
@@ -187,17 +251,39 @@ struct tile_product {
         int64_t k_end;
     };
 
-    __device__ static void load(__nv_bfloat16 *shared, const task &t, int64_t step)
+    /* What a thread loads, step after step. */
+    struct readers {
+        typename a_part::reader a;
+        typename b_part::reader b;
+        mask_reader<MASK_LINES, MASK_WORDS> mask;
+        bool even; // both operands by their readers
+
+        __device__ void start(const task &t)
+        {
+            even = a_part::reads(t.a, t.m_end, t.k_end) && b_part::reads(t.b, t.n_end, t.k_end);
+            a.start(t.a, t.m, t.m_end);
+            b.start(t.b, t.n, t.n_end);
+            if (MASKED == MASK_A) mask.start(t.mask, t.m, 0, MASK_WORDS);
+            if (MASKED == MASK_B) mask.start(t.mask, 0, t.n / 32, STEPS * t.mask.stride);
+        }
+    };
+
+    __device__ static void load(__nv_bfloat16 *shared, const task &t, readers &r, int step)
     {
         __nv_bfloat16 *stage = shared + step % STAGES * STAGE;
-        if (step * STEPS < t.k_end) {
-            a_part::load(stage, t.a, t.m, t.m_end, step * STEPS, t.k_end);
-            b_part::load(stage + a_part::ELEMENTS, t.b, t.n, t.n_end, step * STEPS, t.k_end);
+        int64_t first = (int64_t)step * STEPS;
+        if (first < t.k_end) {
+            int left = t.k_end - first < STEPS ? (int)(t.k_end - first) : STEPS;
+            if (r.even) {
+                r.a.load(stage, left);
+                r.b.load(stage + a_part::ELEMENTS, left);
+            } else {
+                a_part::load(stage, t.a, t.m, t.m_end, first, t.k_end);
+                b_part::load(stage + a_part::ELEMENTS, t.b, t.n, t.n_end, first, t.k_end);
+            }
             uint32_t *bits = reinterpret_cast<uint32_t *>(stage + BITS);
-            if constexpr (MASKED == MASK_A)
-                load_mask<MASK_LINES, MASK_WORDS>(bits, t.mask, t.m, t.m_end, step * MASK_WORDS);
-            if constexpr (MASKED == MASK_B)
-                load_mask<MASK_LINES, MASK_WORDS>(bits, t.mask, step * STEPS, t.k_end, t.n / 32);
+            if (MASKED == MASK_A) r.mask.load(bits, t.m_end - t.m, t.mask.words - step * MASK_WORDS);
+            if (MASKED == MASK_B) r.mask.load(bits, left, t.mask.words - t.n / 32);
         }
         copy_commit();
     }
@@ -267,13 +353,15 @@ struct tile_product {
         int warp_m = warp / (N / WARP_N) * WARP_M;
         int warp_n = warp % (N / WARP_N) * WARP_N;
         float sum[ROWS][COLUMNS][4] = {};
-        int64_t steps = (t.k_end + STEPS - 1) / STEPS;
-        for (int64_t step = 0; step < STAGES - 1; step++) load(shared, t, step);
+        int steps = (int)((t.k_end + STEPS - 1) / STEPS);
+        readers r;
+        r.start(t);
+        for (int step = 0; step < STAGES - 1; step++) load(shared, t, r, step);
         expect_output<M, N>(c, t.m, t.m_end, t.n, t.n_end, (int)threadIdx.x, CUDA_THREADS);
-        for (int64_t step = 0; step < steps; step++) {
+        for (int step = 0; step < steps; step++) {
             copy_wait<STAGES - 2>();
             __syncthreads(); // everyone's part is there, and the stage before this one is free again
-            load(shared, t, step + STAGES - 1);
+            load(shared, t, r, step + STAGES - 1);
             multiply(shared + step % STAGES * STAGE, warp_m, warp_n, sum);
         }
 #pragma unroll
