@@ -1,9 +1,9 @@
 /*
- * Sums of products over rows sorted by expert, in bf16 by Hopper's own instructions, in one launch: a block per
- * multiprocessor takes tile after tile, [128,256] of y or [128,192]. One of its threads asks the copy engine
- * for the operands, STAGES stages ahead; two groups of four warps multiply, 64 rows each. Which rows are whose
- * is read on the device, so that nobody waits for the host. Tiles are handed out in order, so that the blocks
- * work side by side on few weights and rows, which stay in the cache, and end together.
+ * Sums of products over rows sorted by expert, in bf16 by Hopper's own instructions, in one launch: a block
+ * per multiprocessor takes tile after tile, [128,256] of y or [128,192]. One of its threads asks the copy
+ * engine for the operands, STAGES stages ahead; two groups of four warps multiply, 64 rows each. Which rows
+ * are whose is read on the device, so that nobody waits for the host. Tiles are handed out in order, so that
+ * the blocks work side by side on few weights and rows, which stay in the cache, and end together.
  *
  * A tile's sums are rounded to bf16 in registers and stored while the next tile's products run: the tensor
  * cores wait for the rounding alone. Where y is not bf16, not aligned, or added to, sums are stored at once.
@@ -13,7 +13,7 @@
 #define STAGES      4
 #define GROUPS      2 // that multiply
 #define GROUP       128
-#define WIDE        32  // fragments of a tile's row, of 8 columns
+#define WIDE        32 // fragments of a tile's row, of 8 columns
 #define NARROW      24
 #define PIECES      16 // of a row's rounded sums, stored one after the other
 #define EARLY       8  // stages of a tile beside which the tile before is stored
@@ -120,9 +120,9 @@ __device__ static void bring_operands(const struct hopper_call &call, const stru
     int expert = 0;
     struct place place;
     unsigned tiles = 0;
-    int tile = (int)atomicAdd(&call.counter[0], 1u);
+    int tile = (int)atomicAdd(call.counter, 1u);
     while (find_place(call, table, tile, &expert, &place)) {
-        tile = (int)atomicAdd(&call.counter[0], 1u); // it is there when it is needed
+        tile = (int)atomicAdd(call.counter, 1u); // it is there when it is needed
         bool told = false;
         for (int t = 0; t < call.terms; t++) {
             const struct hopper_term &term = call.term[t];
@@ -139,10 +139,6 @@ __device__ static void bring_operands(const struct hopper_call &call, const stru
     barrier_wait(p.empty + 8 * (turn % STAGES), (turn / STAGES + 1) & 1);
     p.places[tiles % PLACES].row = -1;
     barrier_arrive(p.full + 8 * (turn % STAGES));
-    if (atomicAdd(&call.counter[1], 1u) == gridDim.x - 1) { // nobody asks any more
-        call.counter[0] = 0;
-        call.counter[1] = 0;
-    }
 }
 
 // ------------------------------------------------------------------ the way out
@@ -201,7 +197,8 @@ __device__ __forceinline__ static void keep_sums(const struct hopper_call &call,
     int own = own_row(row);
     w.left[0] = own < place.row_end ? left : 0;
     w.left[1] = own + 8 < place.row_end ? left : 0;
-    w.to = static_cast<__nv_bfloat16 *>(call.y.data) + own * call.y.stride + place.block * HOPPER_BLOCK + first;
+    w.to =
+        static_cast<__nv_bfloat16 *>(call.y.data) + own * call.y.stride + place.block * HOPPER_BLOCK + first;
 }
 
 // ------------------------------------------------------------------ products
@@ -276,14 +273,16 @@ __device__ __forceinline__ static void begin_tile(float (&sum)[FRAGMENTS][4], co
 // ------------------------------------------------------------------ masks
 
 /* The bits of this lane's two rows, by words of 32 columns; its own columns' at 0, 1, 8, 9, ... */
-__device__ __forceinline__ static void load_bits(const struct hopper_call &call, const int32_t *mask,
-                                                 const struct place &place, int row, unsigned (&bits)[2][8])
+__device__ __forceinline__ static void load_bits(const struct hopper_call &call,
+                                                 const struct hopper_term &term, const struct place &place,
+                                                 int row, unsigned (&bits)[2][8])
 {
     int own = own_row(row);
     int columns = tile_columns(call, place);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const int32_t *words = mask + (own + 8 * half) * call.mask_stride + place.block * HOPPER_BLOCK / 32;
+        const int32_t *words =
+            term.mask + (own + 8 * half) * term.mask_stride + place.block * HOPPER_BLOCK / 32;
         bool there = own + 8 * half < place.row_end;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -315,15 +314,17 @@ __device__ __forceinline__ static void add_masked(float (&sum)[FRAGMENTS][4], fl
 }
 
 template <int FRAGMENTS, bool N_INNER>
-__device__ __forceinline__ static void add_masked_terms(const struct hopper_call &call, const struct pipeline &p,
-                                                        const struct operands &first, const struct place &place,
-                                                        int row, float (&sum)[FRAGMENTS][4], unsigned *turn)
+__device__ __forceinline__ static void add_masked_terms(const struct hopper_call &call,
+                                                        const struct pipeline &p,
+                                                        const struct operands &first,
+                                                        const struct place &place, int row,
+                                                        float (&sum)[FRAGMENTS][4], unsigned *turn)
 {
     unsigned bits[2][8];
     float part[8][4] = {}; // the same registers throughout
     bool under_way = true;
     for (int t = call.first_masked; t < call.terms; t++) {
-        load_bits(call, call.term[t].mask, place, row, bits); // while products are under way
+        load_bits(call, call.term[t], place, row, bits); // while products are under way
         if (under_way) {
             group_wait<0>();
             group_pin(sum);

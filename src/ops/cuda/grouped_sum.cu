@@ -1,8 +1,8 @@
 /*
- * grouped_sum, term after term: a mask on x and one on the product are passes of their own, through scratch,
- * and later terms are added to y.
+ * grouped_sum: in one launch where Hopper's kernel fits (grouped_hopper.cu), else term after term: a mask on
+ * x and one on the product are passes of their own, through scratch, and later terms are added to y.
  */
-#include "ops/cuda/gemm.cuh"
+#include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
 
 /* A term as a product, its masks left out but for their scales. */
@@ -71,7 +71,9 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
 
 size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
 {
-    struct pieces pieces = pieces_of(device, static_cast<const struct mt_grouped_sum_args *>(args));
+    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
+    struct pieces pieces = pieces_of(device, a);
     return pieces.product + pieces.x + pieces.y;
 }
 
@@ -107,6 +109,7 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
 enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
     struct pieces pieces = pieces_of(device, a);
     for (int t = 0; t < a->count; t++) {
         enum mt_status status = add_term(device, a, t, &pieces);
