@@ -74,7 +74,8 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
     if (way == TILES) return cuda_grouped_tiles_bytes(g);
-    if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
+    if (way == HOPPER) return cuda_grouped_hopper_bytes(g);
+    if (way == LANES) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
     size_t most = 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->weight[e])) continue;
@@ -132,11 +133,11 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     int32_t offsets[AT_ONCE + 1];
     enum way way = way_of(device, g);
     if (way == TILES) return cuda_grouped_tiles(device, g, &no_mask, device->scratch.data);
-    if (way != EACH) {
+    if (way == HOPPER) return cuda_grouped_hopper(device, g, device->scratch.data);
+    if (way == LANES) {
         struct mt_grouped_gemm_args ready = *g;
         enum mt_status rounded = round_rows(device, &ready);
-        if (rounded != MT_OK) return rounded;
-        return way == HOPPER ? cuda_grouped_hopper(device, &ready) : grouped_on_lanes(device, &ready);
+        return rounded == MT_OK ? grouped_on_lanes(device, &ready) : rounded;
     }
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);

@@ -1,7 +1,8 @@
 /*
  * grouped_sum. A single thin product, the first of a LoRA pair, takes its mask as it reads x
- * (grouped_tiles.cu). Others are made term after term: a mask on x and one on the product are passes of their
- * own, through scratch, and later terms are added to y.
+ * (grouped_tiles.cu); others are one launch where Hopper's kernel fits (grouped_hopper.cu). Else they are
+ * made term after term: a mask on x and one on the product are passes of their own, through scratch, and
+ * later terms are added to y.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
@@ -91,6 +92,7 @@ size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *a
         struct mt_grouped_gemm_args product = product_of(a, 0);
         return cuda_grouped_tiles_bytes(&product);
     }
+    if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
     struct pieces pieces = pieces_of(device, a);
     return pieces.product + pieces.x + pieces.y;
 }
@@ -131,6 +133,7 @@ enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
         struct mt_grouped_gemm_args product = product_of(a, 0);
         return cuda_grouped_tiles(device, &product, &a->terms[0].mask_x, device->scratch.data);
     }
+    if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
     struct pieces pieces = pieces_of(device, a);
     for (int t = 0; t < a->count; t++) {
         enum mt_status status = add_term(device, a, t, &pieces);
