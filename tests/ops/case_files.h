@@ -9,6 +9,7 @@
     X(gemm)            \
     X(grouped_gemm)    \
     X(grouped_sum)     \
+    X(lora_sums)       \
     X(embedding)       \
     X(rmsnorm)         \
     X(layernorm)       \
