@@ -154,7 +154,8 @@ static void tables(void **state)
     close(&phi);
 }
 
-/* What PyTorch makes of far positions in f32, as transformers asks it; exact angles are up to 3e-5 away there. */
+/* What PyTorch makes of far positions in f32, as transformers asks it; exact angles are up to 3e-5 away
+ * there. */
 static void far_positions(void **state)
 {
     (void)state;
