@@ -10,33 +10,8 @@
 #include "eval/livebench.h"
 #include "eval/table.h"
 #include "support/cmocka_all.h"
+#include "support/eval_cases.h"
 #include "support/failing_allocator.h"
-
-static struct mt_text text_of(const char *text)
-{
-    return (struct mt_text){.text = text, .bytes = strlen(text)};
-}
-
-/* Opens a file of cases; the caller closes. */
-static struct mt_dataset *open_cases(struct mt_context *ctx, const char *name)
-{
-    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
-    struct mt_dataset *cases = NULL;
-    char path[1024];
-    const char *folder = getenv("METIER_EVAL_CASES");
-    assert_non_null(folder);
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(mt_dataset_open(ctx, path, &options, &cases), MT_OK);
-    return cases;
-}
-
-/* A text of a case. */
-static struct mt_text field(const struct mt_row *row, const char *name)
-{
-    const struct mt_row_field *found = mt_row_field(row, name);
-    assert_non_null(found);
-    return (struct mt_text){.text = found->text, .bytes = found->bytes};
-}
 
 static void test_table_cases(void **state)
 {
@@ -46,8 +21,7 @@ static void test_table_cases(void **state)
     int wrong = 0;
     mt_context_init(&ctx, NULL);
     mt_row_init(&ctx, &row);
-    struct mt_dataset *cases = open_cases(&ctx, "tables.jsonl");
-    assert_true(mt_dataset_rows(cases) >= 160);
+    struct mt_dataset *cases = eval_cases_open(&ctx, "tables.jsonl", 160);
     for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
         struct mt_json_node expected;
         bool wanted = false;
@@ -55,12 +29,13 @@ static void test_table_cases(void **state)
         assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
         assert_true(mt_row_value(&row, "equal", &expected));
         assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
-        assert_int_equal(mt_livebench_table_matches(&ctx, field(&row, "format"), field(&row, "truth"),
-                                                    field(&row, "answer"), &matches),
+        assert_int_equal(mt_livebench_table_matches(&ctx, eval_case_text(&row, "format"),
+                                                    eval_case_text(&row, "truth"),
+                                                    eval_case_text(&row, "answer"), &matches),
                          MT_OK);
         if (matches == wanted) continue;
         wrong++;
-        struct mt_text why = field(&row, "why");
+        struct mt_text why = eval_case_text(&row, "why");
         print_message("case %d, %.*s: expected %d\n", (int)i + 1, (int)why.bytes, why.text, wanted);
     }
     assert_int_equal(wrong, 0);
@@ -77,8 +52,7 @@ static void test_mapping_cases(void **state)
     int wrong = 0;
     mt_context_init(&ctx, NULL);
     mt_row_init(&ctx, &row);
-    struct mt_dataset *cases = open_cases(&ctx, "mappings.jsonl");
-    assert_true(mt_dataset_rows(cases) >= 30);
+    struct mt_dataset *cases = eval_cases_open(&ctx, "mappings.jsonl", 30);
     for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
         struct mt_json_node expected;
         double wanted = 0.0;
@@ -86,11 +60,12 @@ static void test_mapping_cases(void **state)
         assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
         assert_true(mt_row_value(&row, "score", &expected));
         assert_int_equal(mt_json_as_real(&expected, 0.0, 1.0, &wanted), MT_OK);
-        assert_int_equal(
-            mt_livebench_mapping_score(&ctx, field(&row, "truth"), field(&row, "answer"), &score), MT_OK);
+        assert_int_equal(mt_livebench_mapping_score(&ctx, eval_case_text(&row, "truth"),
+                                                    eval_case_text(&row, "answer"), &score),
+                         MT_OK);
         if (score == wanted) continue;
         wrong++;
-        struct mt_text why = field(&row, "why");
+        struct mt_text why = eval_case_text(&row, "why");
         print_message("case %d, %.*s: %g, expected %g\n", (int)i + 1, (int)why.bytes, why.text, score,
                       wanted);
     }
