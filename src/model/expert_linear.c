@@ -40,6 +40,12 @@ static bool drops(const struct mt_pass *pass, const struct mt_expert_linear *lin
     return pass->training && linear->dropout > 0.0f;
 }
 
+/* Offsets as ops want them. */
+static struct mt_tensor given(const struct mt_tensor *offsets)
+{
+    return offsets != NULL ? *offsets : (struct mt_tensor){0};
+}
+
 static float kept_scale(const struct mt_expert_linear *linear)
 {
     return 1.0f / (1.0f - linear->dropout);
@@ -63,10 +69,11 @@ enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struc
                                                          .stream = mt_pass_stream_now(pass, linear->stream)});
         if (status != MT_OK) return status;
     }
-    return mt_grouped_sum(
-        pass->device,
-        &(struct mt_grouped_sum_args){
-            .terms = &term, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = trace->low});
+    return mt_grouped_sum(pass->device, &(struct mt_grouped_sum_args){.terms = &term,
+                                                                      .count = 1,
+                                                                      .experts = linear->experts,
+                                                                      .offsets = given(offsets),
+                                                                      .y = trace->low});
 }
 
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -79,7 +86,7 @@ enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct
     struct mt_grouped_sum_args sum = {.terms = terms,
                                       .count = 1,
                                       .experts = linear->experts,
-                                      .offsets = *offsets,
+                                      .offsets = given(offsets),
                                       .y = *y,
                                       .beta = add ? 1.0f : 0.0f};
     if (mt_expert_linear_has_lora(linear)) {
@@ -102,7 +109,7 @@ static enum mt_status add_products(const struct mt_pass *pass, const struct mt_e
                                                                               .x = *x,
                                                                               .dweight = dweight,
                                                                               .experts = linear->experts,
-                                                                              .offsets = *offsets,
+                                                                              .offsets = given(offsets),
                                                                               .alpha = alpha,
                                                                               .beta = 1.0f});
 }
@@ -115,7 +122,7 @@ enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struc
                                               .x = *x,
                                               .dweight = linear->da,
                                               .experts = linear->experts,
-                                              .offsets = *offsets,
+                                              .offsets = given(offsets),
                                               .alpha = 1.0f,
                                               .beta = 1.0f};
     if (drops(pass, linear)) {
@@ -135,7 +142,7 @@ static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_
     enum mt_status status = mt_grouped_sum(
         pass->device,
         &(struct mt_grouped_sum_args){
-            .terms = &term, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = *dlow});
+            .terms = &term, .count = 1, .experts = linear->experts, .offsets = given(offsets), .y = *dlow});
     if (status != MT_OK || linear->da == NULL) return status;
     status = add_products(pass, linear, offsets, map->dy, &map->trace->low, linear->lora_scale, linear->db);
     if (status != MT_OK) return status;
@@ -180,7 +187,7 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
     return mt_grouped_sum(pass->device, &(struct mt_grouped_sum_args){.terms = terms,
                                                                       .count = used,
                                                                       .experts = maps[0].linear->experts,
-                                                                      .offsets = *offsets,
+                                                                      .offsets = given(offsets),
                                                                       .y = *dx,
                                                                       .beta = add ? 1.0f : 0.0f});
 }
