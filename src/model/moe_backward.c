@@ -63,8 +63,9 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
     if (any && mt_expert_linear_learns(&maps->down)) status = mt_moe_make_inner(pass, seen);
     if (status != MT_OK) return status;
     if (any) {
-        status = mt_expert_linear_backward(pass, &maps->down, offsets, &seen->drows, &seen->inner,
-                                           &seen->down_low, false, below ? &seen->inner : NULL);
+        struct mt_map_gradient down = {.linear = &maps->down, .dy = &seen->drows, .trace = &seen->down_lora};
+        status = mt_expert_linear_backward(pass, &down, 1, offsets, &seen->inner, false,
+                                           below ? &seen->inner : NULL);
     }
     if (status != MT_OK || !below) return status;
     if (any) {
@@ -76,12 +77,11 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
     // Ranks nobody has sent anything still send.
     if (status == MT_OK && reads_rows) status = fetch_rows(pass, moe, x, seen);
     if (status != MT_OK || !any) return status;
-    const struct mt_tensor *drows = want_rows ? &seen->drows : NULL;
-    status = mt_expert_linear_backward(pass, &maps->gate, offsets, &seen->gate, &seen->rows, &seen->gate_low,
-                                       false, drows);
-    if (status != MT_OK) return status;
-    return mt_expert_linear_backward(pass, &maps->up, offsets, &seen->up, &seen->rows, &seen->up_low, true,
-                                     drows);
+    const struct mt_map_gradient both[] = {
+        {.linear = &maps->gate, .dy = &seen->gate, .trace = &seen->gate_lora},
+        {.linear = &maps->up, .dy = &seen->up, .trace = &seen->up_lora}};
+    return mt_expert_linear_backward(pass, both, 2, offsets, &seen->rows, false,
+                                     want_rows ? &seen->drows : NULL);
 }
 
 /* The same for the layer, in moe->drows, wherever its experts are. */

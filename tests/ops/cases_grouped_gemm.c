@@ -246,6 +246,19 @@ static void add_device_speed(struct case_list *list)
         up->bytes = 98304.0 * 2.0 * (double)(2 * n + 32);
         up->backward_bytes = 98304.0 * 2.0 * (double)(n + 32);
     }
+    // Gradients of a dense map's pair.
+    static const int64_t pairs[][2] = {{32, 2048}, {2048, 32}};
+    for (int i = 0; i < 2; i++) {
+        struct grouped_case g = {
+            .rows = 16384, .n = pairs[i][0], .k = pairs[i][1], .experts = 1, .row_type = MT_BF16};
+        struct op_case *c = add_masked(list, g, true);
+        c->only_speed = true;
+        c->only_device = true;
+        for (int slot = 0; slot < c->slots; slot++) {
+            if (slot != OFFSETS && slot != MASK) c->slot[slot].fill = FILL_REPEATED;
+        }
+        c->backward_bytes = 16384.0 * 2.0 * (double)(g.n + g.k) + 16384.0 * (double)g.k / 8;
+    }
 }
 
 static void add_small(struct case_list *list, bool transpose)

@@ -116,6 +116,9 @@ static struct op_case *add(struct case_list *list, struct sum_case s)
     c->fill = fill;
     c->forward = forward;
     c->no_gradient = true; // its gradients are sums of this kind, composed and checked in the model
+    // A device may round y after every term: half a last place each, of terms that may be larger than their
+    // sum.
+    if (s.row_type == MT_BF16) c->tolerance = terms * 0x1p-7;
     add_slots(c, &s);
     return c;
 }
@@ -185,6 +188,26 @@ static void add_odd(struct case_list *list)
     add(list, s);
 }
 
+/* The first product of LoRA pairs of DeepSeek-V2-Lite, dropped x: a layer's experts, and a dense map. */
+static void add_device_speed(struct case_list *list)
+{
+    for (int dense = 0; dense < 2; dense++) {
+        struct op_case *c = add(list, (struct sum_case){.rows = dense ? 16384 : 98304,
+                                                        .n = 32,
+                                                        .k = {2048},
+                                                        .experts = dense ? 1 : 64,
+                                                        .load = LOAD_NEARLY_EVEN,
+                                                        .dense = dense != 0,
+                                                        .transposed = 1,
+                                                        .masked_x = 1,
+                                                        .row_type = MT_BF16});
+        c->only_speed = true;
+        c->only_device = true;
+        c->slot[X].fill = FILL_REPEATED;
+        c->bytes = (double)c->slot[X].dim[0] * (2048.0 * 2 + 32.0 * 2 + 2048.0 / 8);
+    }
+}
+
 void cases_grouped_sum(struct case_list *list)
 {
     add_odd(list);
@@ -221,4 +244,5 @@ void cases_grouped_sum(struct case_list *list)
     large.masked_y = 0;
     large.absent = ABSENT_SOME;
     add(list, large);
+    add_device_speed(list);
 }

@@ -12,10 +12,18 @@ const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 /* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
-                                  void *scratch);
+                                  const struct mt_tensor *mask, void *scratch);
 
-/* grouped_gemm_dw likewise; uniform f32 gradients, no scratch. */
-enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
+/* Whether it takes a mask on x, and no offsets: products of few columns. */
+bool cuda_grouped_tiles_masks(const struct mt_grouped_gemm_args *g);
+
+/* grouped_gemm_dw likewise, masked or not; uniform f32 gradients; without offsets thin ones only. */
+size_t cuda_grouped_dw_tiles_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
+enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
+                                     void *scratch);
+
+/* Whether a gradient is thin: one side of it is as short as a LoRA pair's middle. */
+bool cuda_thin_gradient(const struct mt_grouped_gemm_dw_args *g);
 
 /*
  * Whether cuda_hopper_sum can make this sum: sm_90; a first term with large bf16 weights, all of them there;

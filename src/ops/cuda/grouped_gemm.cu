@@ -23,6 +23,8 @@ static enum mt_status read_offsets(struct mt_device *device, const struct mt_ten
     return mt_fail(device->ctx, MT_ERR_USAGE, "offsets do not rise from 0 to at most %lld", (long long)rows);
 }
 
+static const struct mt_tensor no_mask = {};
+
 /* Experts of the batch that starts at `first`. */
 static int batch_of(int experts, int first)
 {
@@ -130,7 +132,7 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     int32_t offsets[AT_ONCE + 1];
     enum way way = way_of(device, g);
-    if (way == TILES) return cuda_grouped_tiles(device, g, device->scratch.data);
+    if (way == TILES) return cuda_grouped_tiles(device, g, &no_mask, device->scratch.data);
     if (way == HOPPER) return cuda_grouped_hopper(device, g, device->scratch.data);
     if (way == LANES) {
         struct mt_grouped_gemm_args ready = *g;
@@ -172,14 +174,14 @@ static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_
 {
     if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->x) || !is_float_or_bf16(&g->dy)) return false;
     const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
-    return dweight != NULL && dweight->dtype == MT_F32 && mt_tensor_present(&g->offsets);
+    if (dweight == NULL || dweight->dtype != MT_F32) return false;
+    return mt_tensor_present(&g->offsets) || cuda_thin_gradient(g);
 }
 
 /* Bytes of the products; what a mask keeps of x comes after them. */
 static size_t gradient_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
     size_t most = 0;
-    if (dw_by_tiles(device, g)) return 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
         struct mt_gemm_args one = gradient_of(g, e, 0, g->x.dim[0]);
@@ -203,6 +205,7 @@ static struct mt_grouped_gemm_dw_args unmasked(const struct mt_grouped_gemm_dw_a
 size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
+    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles_bytes(device, g);
     struct mt_grouped_gemm_dw_args plain = unmasked(g);
     size_t masked = mt_tensor_present(&g->mask) ? cuda_masked_bytes(&g->x) : 0;
     return gradient_bytes(device, &plain) + masked;
@@ -230,12 +233,12 @@ static enum mt_status each_gradient(struct mt_device *device, const struct mt_gr
 enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
+    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g, device->scratch.data);
     struct mt_grouped_gemm_dw_args plain = unmasked(g);
     if (mt_tensor_present(&g->mask)) {
         char *memory = static_cast<char *>(device->scratch.data) + gradient_bytes(device, &plain);
         enum mt_status status = cuda_mask(device, &g->x, &g->mask, memory, &plain.x);
         if (status != MT_OK) return status;
     }
-    return dw_by_tiles(device, &plain) ? cuda_grouped_dw_tiles(device, &plain)
-                                       : each_gradient(device, &plain);
+    return each_gradient(device, &plain);
 }

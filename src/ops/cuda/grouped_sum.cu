@@ -1,6 +1,8 @@
 /*
- * grouped_sum: in one launch where Hopper's kernel fits (grouped_hopper.cu), else term after term: a mask on
- * x and one on the product are passes of their own, through scratch, and later terms are added to y.
+ * grouped_sum. A single thin product, the first of a LoRA pair, takes its mask as it reads x
+ * (grouped_tiles.cu); others are one launch where Hopper's kernel fits (grouped_hopper.cu). Else they are
+ * made term after term: a mask on x and one on the product are passes of their own, through scratch, and
+ * later terms are added to y.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
@@ -34,6 +36,20 @@ static struct mt_gemm_args dense_of(const struct mt_grouped_gemm_args *product)
     dense.alpha = product->alpha;
     dense.beta = product->beta;
     return dense;
+}
+
+static bool is_float_or_bf16(const struct mt_tensor *t)
+{
+    return t->dtype == MT_F32 || t->dtype == MT_BF16;
+}
+
+/* Whether the sum is one thin product of bf16 roundings, which takes its mask as it reads x. */
+static bool is_thin(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+{
+    struct mt_grouped_gemm_args product = product_of(a, 0);
+    if (a->count != 1 || mt_tensor_present(&a->terms[0].mask_y) || !cuda_state_of(device)->bf16) return false;
+    if (!is_float_or_bf16(&a->y) || !is_float_or_bf16(&product.x)) return false;
+    return cuda_grouped_tiles_masks(&product) && cuda_uniform(product.weight, product.experts) != NULL;
 }
 
 /* Scratch: what the products need themselves, then the two masked matrices. */
@@ -72,6 +88,10 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
 size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (is_thin(device, a)) {
+        struct mt_grouped_gemm_args product = product_of(a, 0);
+        return cuda_grouped_tiles_bytes(&product);
+    }
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
     struct pieces pieces = pieces_of(device, a);
     return pieces.product + pieces.x + pieces.y;
@@ -109,6 +129,10 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
 enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (is_thin(device, a)) {
+        struct mt_grouped_gemm_args product = product_of(a, 0);
+        return cuda_grouped_tiles(device, &product, &a->terms[0].mask_x, device->scratch.data);
+    }
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
     struct pieces pieces = pieces_of(device, a);
     for (int t = 0; t < a->count; t++) {
