@@ -259,12 +259,14 @@ struct mt_swiglu_forward_args {
     struct mt_tensor y;    // [R,I], may be gate or up itself
 };
 
+/* The gradients, and from the same pass y once more, for a caller that has not kept it. */
 struct mt_swiglu_backward_args {
     struct mt_tensor dy;    // [R,I]
     struct mt_tensor gate;  // [R,I]
     struct mt_tensor up;    // [R,I]
     struct mt_tensor dgate; // [R,I], may be gate itself
     struct mt_tensor dup;   // [R,I], may be up itself
+    struct mt_tensor y;     // [R,I], optional output, may be dy itself
 };
 
 /* y = x + bias, the bias repeated for every row. */
@@ -459,10 +461,14 @@ struct mt_dispatch_plan_args {
     struct mt_tensor slot_of_row; // i32 [N·k]
 };
 
-/* rows[r] = x[slot_of_row[r] / k]; rows whose slot is -1 are untouched. */
+/*
+ * rows[r] = x[slot_of_row[r] / k]; rows whose slot is -1 are untouched. With row_of_slot, the inverse of
+ * slot_of_row, a device may read each token once and write its rows instead.
+ */
 struct mt_dispatch_forward_args {
     struct mt_tensor x;           // [N,d]
     struct mt_tensor slot_of_row; // i32 [R]
+    struct mt_tensor row_of_slot; // i32 [N,k], optional
     struct mt_tensor rows;        // [R,d]
     int slots;                    // k
 };

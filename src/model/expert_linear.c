@@ -125,19 +125,27 @@ enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struc
     return mt_grouped_gemm_dw(pass->device, &product);
 }
 
-/* The pair's own gradients; leaves dl in `dlow`. */
-static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_map_gradient *map,
-                                    const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                    const struct mt_tensor *dlow)
+/* dlow = s · dy B. */
+static enum mt_status make_dlow(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                const struct mt_tensor *offsets, const struct mt_tensor *dlow)
 {
     const struct mt_expert_linear *linear = map->linear;
     struct mt_product_term term = {.x = *map->dy, .weight = linear->b, .alpha = linear->lora_scale};
-    enum mt_status status = mt_grouped_sum(
+    return mt_grouped_sum(
         pass->device,
         &(struct mt_grouped_sum_args){
             .terms = &term, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = *dlow});
-    if (status != MT_OK || linear->da == NULL) return status;
-    status = add_products(pass, linear, offsets, map->dy, &map->trace->low, linear->lora_scale, linear->db);
+}
+
+/* The pair's own gradients, from what make_dlow made. */
+static enum mt_status add_pair_gradients(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                         const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                         const struct mt_tensor *dlow)
+{
+    const struct mt_expert_linear *linear = map->linear;
+    if (linear->da == NULL) return MT_OK;
+    enum mt_status status =
+        add_products(pass, linear, offsets, map->dy, &map->trace->low, linear->lora_scale, linear->db);
     if (status != MT_OK) return status;
     return mt_expert_linear_low_to_a(pass, linear, offsets, dlow, x, map->trace);
 }
@@ -172,7 +180,8 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
         terms[used++] = (struct mt_product_term){.x = *dy, .weight = linear->weight, .alpha = 1.0f};
         if (!mt_expert_linear_has_lora(linear) || (dx == NULL && linear->da == NULL)) continue;
         struct mt_tensor dlow = mt_pass_view(&pass->low_work[i], dy->dim[0], linear->rank);
-        status = lora_backward(pass, &maps[i], offsets, x, &dlow);
+        status = make_dlow(pass, &maps[i], offsets, &dlow);
+        if (status == MT_OK) status = add_pair_gradients(pass, &maps[i], offsets, x, &dlow);
         if (status != MT_OK) return status;
         terms[used++] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
     }
@@ -183,4 +192,39 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
                                                                       .offsets = *offsets,
                                                                       .y = *dx,
                                                                       .beta = add ? 1.0f : 0.0f});
+}
+
+/* The gradient of a single map's LoRA middle. */
+static struct mt_tensor single_dlow(const struct mt_pass *pass, const struct mt_map_gradient *map)
+{
+    return mt_pass_view(&pass->low_work[0], map->dy->dim[0], map->linear->rank);
+}
+
+enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                               const struct mt_tensor *offsets, const struct mt_tensor *dx)
+{
+    const struct mt_expert_linear *linear = map->linear;
+    struct mt_product_term terms[2] = {{.x = *map->dy, .weight = linear->weight, .alpha = 1.0f}};
+    struct mt_grouped_sum_args sum = {
+        .terms = terms, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = *dx};
+    if (mt_expert_linear_has_lora(linear)) {
+        struct mt_tensor dlow = single_dlow(pass, map);
+        enum mt_status status = make_dlow(pass, map, offsets, &dlow);
+        if (status != MT_OK) return status;
+        terms[sum.count++] = mt_expert_linear_low_term(pass, linear, &dlow, map->trace);
+    }
+    return mt_grouped_sum(pass->device, &sum);
+}
+
+enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                             const struct mt_tensor *offsets, const struct mt_tensor *x)
+{
+    const struct mt_expert_linear *linear = map->linear;
+    if (linear->dweight != NULL) {
+        enum mt_status status = add_products(pass, linear, offsets, map->dy, x, 1.0f, linear->dweight);
+        if (status != MT_OK) return status;
+    }
+    if (!mt_expert_linear_has_lora(linear)) return MT_OK;
+    struct mt_tensor dlow = single_dlow(pass, map);
+    return add_pair_gradients(pass, map, offsets, x, &dlow);
 }

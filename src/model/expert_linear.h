@@ -53,6 +53,15 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
                                          int count, const struct mt_tensor *offsets,
                                          const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
 
+/*
+ * The same for one map in two parts, where x is made again from what dx leads to: first dx, then the
+ * parameters' gradients, with no other map's backward in between, which would use the same pass->low_work.
+ */
+enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                               const struct mt_tensor *offsets, const struct mt_tensor *dx);
+enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                             const struct mt_tensor *offsets, const struct mt_tensor *x);
+
 /* dA_e += dlowᵀ drop(x), dlow [R,r] being the gradient of drop(x)·A_eᵀ. */
 enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                          const struct mt_tensor *offsets, const struct mt_tensor *dlow,

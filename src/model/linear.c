@@ -227,6 +227,26 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
     return mt_expert_linear_backward(pass, &map, 1, &all_rows, x, add, dx);
 }
 
+enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
+                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                        const struct mt_tensor *dx)
+{
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_backward_input(pass, &map, &all_rows, dx);
+}
+
+enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
+                                      const struct mt_tensor *dy, const struct mt_tensor *x,
+                                      const struct mt_lora_trace *trace)
+{
+    enum mt_status status = bias_backward(pass, linear, dy);
+    if (status != MT_OK) return status;
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_backward_own(pass, &map, &all_rows, x);
+}
+
 enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
                                        const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {

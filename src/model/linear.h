@@ -36,6 +36,17 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
                                   const struct mt_tensor *dy, const struct mt_tensor *x,
                                   const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx);
 
+/*
+ * The same in two parts for a map that is not exact, where x is made again from what dx leads to: first dx,
+ * then the parameters' gradients, with no other map's backward in between.
+ */
+enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
+                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                        const struct mt_tensor *dx);
+enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
+                                      const struct mt_tensor *dy, const struct mt_tensor *x,
+                                      const struct mt_lora_trace *trace);
+
 /* A map and the gradient of what it made. */
 struct mt_linear_gradient {
     const struct mt_linear *linear; // not exact
@@ -43,7 +54,7 @@ struct mt_linear_gradient {
     const struct mt_lora_trace *trace;
 };
 
-/* The same for two maps of one x, whose dx is one sum. */
+/* Both parts for two maps of one x, whose dx is one sum. */
 enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
                                        const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
 

@@ -43,18 +43,21 @@ enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_p
                                const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     bool below = dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
+    bool reads_inner = mt_linear_reads_input(&params->down);
     enum mt_status status = MT_OK;
-    if (mt_linear_reads_input(&params->down)) {
-        status = make_inner(pass, mlp);
+    if (!below) {
+        if (reads_inner) status = make_inner(pass, mlp);
         if (status != MT_OK) return status;
+        return mt_linear_backward(pass, &params->down, dy, &mlp->inner, &mlp->down_lora, false, NULL);
     }
-    status = mt_linear_backward(pass, &params->down, dy, &mlp->inner, &mlp->down_lora, false,
-                                below ? &mlp->inner : NULL);
-    if (status != MT_OK || !below) return status;
-    status = mt_swiglu_backward(
-        pass->device,
-        &(struct mt_swiglu_backward_args){
-            .dy = mlp->inner, .gate = mlp->gate, .up = mlp->up, .dgate = mlp->gate, .dup = mlp->up});
+    status = mt_linear_backward_input(pass, &params->down, dy, &mlp->down_lora, &mlp->inner);
+    if (status != MT_OK) return status;
+    struct mt_swiglu_backward_args swiglu = {
+        .dy = mlp->inner, .gate = mlp->gate, .up = mlp->up, .dgate = mlp->gate, .dup = mlp->up};
+    if (reads_inner) swiglu.y = mlp->inner; // its gradient has been used by then
+    status = mt_swiglu_backward(pass->device, &swiglu);
+    if (status != MT_OK) return status;
+    status = mt_linear_backward_own(pass, &params->down, dy, &mlp->inner, &mlp->down_lora);
     if (status != MT_OK) return status;
     const struct mt_linear_gradient both[2] = {
         {.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora},

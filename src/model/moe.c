@@ -147,6 +147,7 @@ enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *mo
     return mt_dispatch_forward(pass->device, &(struct mt_dispatch_forward_args){
                                                  .x = *x,
                                                  .slot_of_row = moe->record.slot_of_row,
+                                                 .row_of_slot = moe->record.row_of_slot,
                                                  .rows = moe->rows,
                                                  .slots = moe->record.slots,
                                              });
