@@ -1,8 +1,10 @@
 /*
  * Linear maps: those of a single expert (expert_linear.c), and a bias. An exact map, the router, has products
- * of its own, because they must not be rounded, and drops by multiplying a copy of x: forward   y = x Wᵀ + b
- * + s · l Bᵀ, l = drop(x) Aᵀ backward  dW += dyᵀ x; db += Σ dy; dB += s · dyᵀ l; dl = s · dy B; dA += dlᵀ
- * drop(x); dx = dy W + the mask of drop on dl A
+ * of its own, because they must not be rounded, and drops by multiplying a copy of x. With l = drop(x) Aᵀ:
+ *
+ *   forward   y = x Wᵀ + b + s · l Bᵀ
+ *   backward  dW += dyᵀ x; db += Σ dy; dB += s · dyᵀ l; dl = s · dy B; dA += dlᵀ drop(x);
+ *             dx = dy W + the mask of drop on dl A
  */
 #include "model/linear.h"
 
