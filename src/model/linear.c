@@ -233,7 +233,7 @@ enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct
 {
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward_input(pass, &map, &all_rows, dx);
+    return mt_expert_linear_backward_input(pass, &map, NULL, dx);
 }
 
 enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -244,7 +244,7 @@ enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct m
     if (status != MT_OK) return status;
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward_own(pass, &map, &all_rows, x);
+    return mt_expert_linear_backward_own(pass, &map, NULL, x);
 }
 
 enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
