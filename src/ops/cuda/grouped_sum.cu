@@ -7,6 +7,8 @@
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
 
+#define LEAST_ROWS 1024 // of a dense thin product: cuBLAS spreads fewer over the device by steps
+
 /* A term as a product, its masks left out but for their scales. */
 static struct mt_grouped_gemm_args product_of(const struct mt_grouped_sum_args *a, int t)
 {
@@ -44,6 +46,8 @@ static bool is_thin(const struct mt_device *device, const struct mt_grouped_sum_
     struct mt_grouped_gemm_args product = product_of(a, 0);
     if (a->count != 1 || mt_tensor_present(&a->terms[0].mask_y) || !cuda_state_of(device)->bf16) return false;
     if (!cuda_is_float_or_bf16(&a->y) || !cuda_is_float_or_bf16(&product.x)) return false;
+    bool masked = mt_tensor_present(&a->terms[0].mask_x);
+    if (!masked && !mt_tensor_present(&a->offsets) && a->y.dim[0] < LEAST_ROWS) return false;
     return cuda_grouped_tiles_fits(&product, &a->terms[0].mask_x) &&
            cuda_uniform(product.weight, product.experts) != NULL;
 }
