@@ -133,7 +133,7 @@ static void add_all_speed(struct case_list *list)
 static void add_small(struct case_list *list, enum kind kind)
 {
     struct lora_case s = {.kind = kind,
-                          .rows = 150,
+                          .rows = 50,
                           .n = 264, // two tiles, one of three blocks of 64, hanging over
                           .k = 520, // more stages than a tile is stored beside, the last one not full
                           .rank = 32,
@@ -141,14 +141,11 @@ static void add_small(struct case_list *list, enum kind kind)
                           .load = LOAD_UNEVEN,
                           .row_type = MT_BF16};
     add(list, s);
-    s.rows = 140; // two tiles, one above the other
-    s.n = 256;    // of four blocks
-    s.k = 264;    // fewer stages
+    s.rows = 20;
+    s.n = 256; // one tile of four blocks
+    s.k = 264; // fewer stages
     s.rank = 40;
     s.absent = ABSENT_SOME;
-    s.load = LOAD_ONE;
-    add(list, s);
-    s.rows = 20;
     s.load = LOAD_EVEN;
     s.beta = 0.5f;
     add(list, s);
@@ -160,7 +157,14 @@ static void add_small(struct case_list *list, enum kind kind)
 void cases_lora_sums(struct case_list *list)
 {
     for (int kind = FORWARD; kind <= SHARED; kind++) add_small(list, (enum kind)kind);
-    add(list, (struct lora_case){
-                  .kind = BACKWARD, .rows = 1030, .n = 256, .k = 256, .rank = 8, .row_type = MT_BF16});
+    add(list, (struct lora_case){.kind = SHARED,
+                                 .rows = 140, // two tiles, one above the other
+                                 .n = 256,
+                                 .k = 264,
+                                 .rank = 40,
+                                 .experts = 3,
+                                 .load = LOAD_ONE,
+                                 .absent = ABSENT_SOME,
+                                 .row_type = MT_BF16});
     add_all_speed(list);
 }
