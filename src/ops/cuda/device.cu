@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ops/cuda/gemm.cuh"
+#include "ops/cuda/gpu.cuh"
 
 static void release_device_memory(struct mt_buffer *buffer)
 {
@@ -14,9 +15,9 @@ static enum mt_status buffer_create(struct mt_device *device, size_t bytes, stru
 {
     memset(buffer, 0, sizeof *buffer);
     void *data = NULL;
-    enum mt_status status =
-        cuda_status(device, cudaMalloc(&data, bytes > 0 ? bytes : 1), "allocating device memory");
-    if (status != MT_OK) return status;
+    cudaError_t error = cudaMalloc(&data, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) return cuda_refuse_bytes(device, bytes);
+    if (error != cudaSuccess) return cuda_status(device, error, "allocating device memory");
     buffer->data = data;
     buffer->bytes = bytes;
     buffer->kind = MT_MEMORY_DEVICE;
@@ -126,12 +127,11 @@ static void fill_table(struct mt_device *device)
 
 static enum mt_status init(struct mt_device *device, bool bf16)
 {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
-        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "no usable NVIDIA GPU or driver on this machine");
-    }
+    cudaDeviceProp properties;
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(device->ctx, 1, sizeof(struct cuda_state), &memory);
+    enum mt_status status = cuda_find_gpu(device, &properties);
+    if (status != MT_OK) return status;
+    status = mt_allocate_array(device->ctx, 1, sizeof(struct cuda_state), &memory);
     if (status != MT_OK) return status;
     device->state = memory;
     device->destroy_state = destroy_state;
@@ -139,9 +139,6 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->bf16 = bf16;
     status = cuda_status(device, cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
                          "creating a stream");
-    if (status != MT_OK) return status;
-    cudaDeviceProp properties;
-    status = cuda_status(device, cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
     if (status != MT_OK) return status;
     state->multiprocessors = properties.multiProcessorCount;
     state->shared_bytes = properties.sharedMemPerBlockOptin;
