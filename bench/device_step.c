@@ -29,6 +29,7 @@ struct setting {
     int64_t tokens, length;
     int rank, rounds;
     enum mt_recompute recompute;
+    bool shared;       // there are shared experts
     char methods[256]; // cut at the commas
 };
 
@@ -50,7 +51,8 @@ struct bench {
 
 static enum mt_status open_model(struct bench *bench, const struct setting *setting)
 {
-    static const char *const adapted[] = {"attention", "router", "routed_experts", "shared_experts", NULL};
+    const char *const adapted[] = {"attention", "router", "routed_experts",
+                                   setting->shared ? "shared_experts" : NULL, NULL};
     struct mt_objective_config method;
     struct mt_model_options options = {.tokens = setting->tokens,
                                        .sequences = setting->tokens / setting->length,
@@ -262,7 +264,7 @@ int main(int argc, char **argv)
     if (setting.rounds < 1 || setting.rounds > MOST_ROUNDS || setting.length < 1) return 2;
     (void)snprintf(setting.methods, sizeof setting.methods, "%s", argc > 9 ? argv[9] : "paper");
     mt_context_init(&ctx, NULL);
-    enum mt_status status = hollow_model_write(&ctx, setting.config, setting.folder);
+    enum mt_status status = hollow_model_write(&ctx, setting.config, setting.folder, &setting.shared);
     if (status == MT_OK) status = run_methods(benches, &count, &setting);
     if (status != MT_OK) (void)fprintf(stderr, "device_step: %s\n", ctx.message);
     for (int i = 0; i < count; i++) close_bench(&benches[i]);

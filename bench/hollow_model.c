@@ -46,7 +46,8 @@ static int64_t print_header(FILE *file, const struct mt_hf_config *config)
     return offset;
 }
 
-enum mt_status hollow_model_write(struct mt_context *ctx, const char *config, const char *folder)
+enum mt_status hollow_model_write(struct mt_context *ctx, const char *config, const char *folder,
+                                  bool *shared)
 {
     struct mt_hf_config parsed;
     char path[PATH_BYTES];
@@ -67,6 +68,7 @@ enum mt_status hollow_model_write(struct mt_context *ctx, const char *config, co
         whole = whole && fflush(file) == 0 && ftruncate(fileno(file), end + data) == 0;
         whole = fclose(file) == 0 && whole;
     }
+    *shared = parsed.shared_experts > 0;
     mt_hf_config_free(&parsed);
     return whole ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot write %s", path);
 }

@@ -6,6 +6,8 @@
 
 #define CUDA_EXPERTS_AT_ONCE 256 // of one launch, or of one batch of offsets on the host
 
+#define CUDA_FEW_ROWS        8 // of an expert on average: reading its weight is all that takes time
+
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 

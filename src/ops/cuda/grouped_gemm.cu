@@ -61,6 +61,7 @@ static enum way way_of(const struct mt_device *device, const struct mt_grouped_g
     if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->y) || !is_float_or_bf16(&g->x)) return EACH;
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (weight == NULL) return EACH;
+    if (g->x.dim[0] <= (int64_t)CUDA_FEW_ROWS * g->experts) return TILES;
     if (cuda_grouped_hopper_fits(device, g)) return HOPPER;
     bool large = weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE;
     return large && weight->dtype == MT_BF16 ? LANES : TILES;

@@ -143,6 +143,8 @@ template <bool TRANSPOSED>
 static enum mt_status pick_rows(struct mt_device *device, const struct matrices &matrices,
                                 const struct rows_call &call, int64_t rows)
 {
+    if (rows <= (int64_t)CUDA_FEW_ROWS * matrices.experts && call.columns > NARROW)
+        return launch_rows<16, WIDE, 16, 16, 64, 4, TRANSPOSED>(device, matrices, call, rows);
     if (call.columns <= NARROW)
         return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, TRANSPOSED>(device, matrices, call, rows);
     if (call.inner <= SHORT)
