@@ -123,6 +123,7 @@ template <class MEMORY> __device__ static void make_weights(MEMORY &m)
         m.weights[row * pitch_of(KEYS) + key] = __float2bfloat16_rn(weight);
     }
     for (int distance = 1; distance < 8; distance *= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
+    __syncwarp(); // every lane has read the old maximum
     if (lane % 8 != 0) return;
     float factor = exp2f(before - reference);
     m.factor[row] = factor;
@@ -189,6 +190,18 @@ __device__ static void store_partial(const struct mt_attention_forward_args &a, 
     }
 }
 
+/* A stretch without keys: no weights, and sums that nobody reads. */
+__device__ static void store_nothing(const struct mt_attention_forward_args &a, const struct decode_part &p,
+                                     float *partial)
+{
+    int64_t row = threadIdx.x;
+    if (row >= ROWS || p.first + row >= p.rows) return;
+    float *place =
+        partial_at(a, partial, p.s.q_first + query_of(p, row), head_of(p, row), blockIdx.z, gridDim.z);
+    place[a.v.dim[2]] = -INFINITY;
+    place[a.v.dim[2] + 1] = 0.0f;
+}
+
 template <int D, int DV, bool SAME>
 __global__ static void __launch_bounds__(ATTENTION_THREADS)
     decode_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial)
@@ -213,15 +226,17 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS)
     int64_t start = first_key + blockIdx.z * share * KEYS;
     int64_t end = start + share * KEYS < last_key ? start + share * KEYS : last_key;
     float out[COLUMNS / 8][4] = {};
+    if (start >= end) {
+        store_nothing(a, p, partial);
+        return;
+    }
     if (threadIdx.x < ROWS) {
         m.highest[threadIdx.x] = -INFINITY;
         m.sum[threadIdx.x] = 0.0f;
     }
     load_queries<D>(m.q, a, p);
-    if (start < end) {
-        load_rows<KEYS, D>(m.k[0], k, p.s.k_first + start, k_end, width);
-        if (!SAME) load_rows<KEYS, DV>(m.v[0], v, p.s.k_first + start, k_end, value);
-    }
+    load_rows<KEYS, D>(m.k[0], k, p.s.k_first + start, k_end, width);
+    if (!SAME) load_rows<KEYS, DV>(m.v[0], v, p.s.k_first + start, k_end, value);
     copy_commit();
     for (int turn = 0; start < end; start += KEYS, turn ^= 1) {
         copy_wait<0>();
@@ -238,40 +253,40 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS)
         const __nv_bfloat16 *values = SAME ? m.k[turn] : m.v[turn];
         add_values<COLUMNS>(out, m.factor, m.weights, values + (int)threadIdx.x / 32 * COLUMNS, VALUE_PITCH);
     }
-    copy_wait<0>();
-    __syncthreads(); // without a key: what was set above
     store_partial<COLUMNS>(a, p, m, out, partial);
 }
 
-/* A warp per query and head. */
+/* A block per query and head. Lane i of each warp knows of stretch i. */
 __global__ static void join_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial,
                                    int stretches)
 {
-    int64_t heads = a.q.dim[1];
     int64_t value = a.v.dim[2];
-    int64_t row = cuda_warp();
-    if (row >= a.q.dim[0] * heads) return;
-    int64_t token = row / heads;
-    int64_t head = row % heads;
-    float highest = -INFINITY;
-    for (int i = 0; i < stretches; i++)
-        highest = fmaxf(highest, partial_at(a, partial, token, head, i, stretches)[value]);
-    float reference = highest == -INFINITY ? 0.0f : highest;
-    float sum = 0.0f;
-    for (int i = 0; i < stretches; i++) {
-        const float *part = partial_at(a, partial, token, head, i, stretches);
-        sum += part[value + 1] * exp2f(part[value] - reference);
-    }
-    for (int64_t column = cuda_lane(); column < value; column += 32) {
+    int64_t token = blockIdx.x;
+    int64_t head = blockIdx.y;
+    int lane = cuda_lane();
+    const float *first = partial_at(a, partial, token, head, 0, stretches);
+    bool there = lane < stretches;
+    float own = there ? first[lane * (value + 2) + value] : -INFINITY;
+    float sum = there ? first[lane * (value + 2) + value + 1] : 0.0f;
+    float highest = own;
+    for (int distance = 16; distance > 0; distance /= 2)
+        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, distance));
+    float factor = highest == -INFINITY ? 0.0f : exp2f(own - highest);
+    sum *= factor;
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
+    unsigned used = __ballot_sync(CUDA_EVERY, factor != 0.0f); // others wrote no sums
+    for (int64_t start = 0; start < value; start += blockDim.x) {
+        int64_t column = start + threadIdx.x;
         float out = 0.0f;
-        for (int i = 0; i < stretches; i++) {
-            const float *part = partial_at(a, partial, token, head, i, stretches);
-            out += part[column] * exp2f(part[value] - reference);
+        for (unsigned left = used; left != 0; left &= left - 1) {
+            int i = __ffs((int)left) - 1;
+            float weight = __shfl_sync(CUDA_EVERY, factor, i);
+            if (column < value) out += weight * first[i * (value + 2) + column];
         }
         int64_t at = token * a.out.stride[0] + head * a.out.stride[1] + column;
-        cuda_float_set(a.out.data, a.out.dtype, at, sum == 0.0f ? 0.0f : out / sum);
+        if (column < value) cuda_float_set(a.out.data, a.out.dtype, at, sum == 0.0f ? 0.0f : out / sum);
     }
-    if (cuda_lane() != 0 || !cuda_present(a.lse)) return;
+    if (threadIdx.x != 0 || !cuda_present(a.lse)) return;
     cuda_put2(a.lse, token, head, sum == 0.0f ? -INFINITY : (double)(highest * LN_2 + logf(sum)));
 }
 
@@ -332,8 +347,8 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     decode_kernel<D, DV, SAME><<<grid, ATTENTION_THREADS, bytes, cuda_stream(device)>>>(*a, partial);
     status = cuda_launched(device, "attention of few queries");
     if (status != MT_OK) return status;
-    unsigned blocks = cuda_warp_blocks(a->q.dim[0] * a->q.dim[1]);
-    join_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, partial, stretches);
+    dim3 rows((unsigned)a->q.dim[0], (unsigned)a->q.dim[1]);
+    join_kernel<<<rows, ATTENTION_THREADS, 0, cuda_stream(device)>>>(*a, partial, stretches);
     return cuda_launched(device, "joining attention's stretches");
 }
 
