@@ -375,6 +375,13 @@ enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
 
 // ------------------------------------------------------------------ merging
 
+static void merge_cosine(struct mt_cosine_sums *sums, const struct mt_cosine_sums *other)
+{
+    sums->tokens += other->tokens;
+    sums->sum += other->sum;
+    sums->squares += other->squares;
+}
+
 static void merge_layer(const struct mt_collector_options *options, struct mt_layer_sums *layer,
                         const struct mt_layer_sums *other)
 {
@@ -387,9 +394,10 @@ static void merge_layer(const struct mt_collector_options *options, struct mt_la
     layer->batch.batches += other->batch.batches;
     layer->batch.violation += other->batch.violation;
     layer->batch.violation_code += other->batch.violation_code;
-    layer->cosine.tokens += other->cosine.tokens;
-    layer->cosine.sum += other->cosine.sum;
-    layer->cosine.squares += other->cosine.squares;
+    merge_cosine(&layer->cosine, &other->cosine);
+    merge_cosine(&layer->earlier.cosine, &other->earlier.cosine);
+    layer->earlier.lengths += other->earlier.lengths;
+    layer->earlier.outputs += other->earlier.outputs;
     if (layer->inputs.ctx != NULL && other->inputs.ctx != NULL)
         mt_sample_merge(&layer->inputs, &other->inputs);
     if (layer->outputs.ctx != NULL && other->outputs.ctx != NULL)

@@ -124,6 +124,7 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
                                                         .top_p = arguments->infer.top_p,
                                                         .seed = (uint64_t)arguments->infer.seed};
     status = infer_open(e->ctx, &arguments->infer, &e->session);
+    if (status == MT_OK) infer_warn_of_bos(&e->session, &e->log);
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
     if (status == MT_OK && !arguments->no_routing)

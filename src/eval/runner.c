@@ -114,7 +114,7 @@ static enum mt_status run_samples(struct eval_run *run)
 {
     const struct mt_task_watcher *watcher = run->options->watcher;
     enum mt_status status = keep_old(run);
-    if (status == MT_OK && watcher != NULL) status = watcher->began(watcher->self, run->task);
+    if (status == MT_OK && watcher != NULL) status = watcher->began(watcher->self, run->task, run->kept);
     if (status != MT_OK) return status;
     const struct mt_progress_options shown = {.stream = run->options->terminal,
                                               .label = run->task->name,

@@ -22,10 +22,15 @@ struct mt_task_result {
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN
 };
 
-/* Told of every task before its first question and after its last answer; `ended` may add to the result. */
+/*
+ * Told of every task before its first question (of which `kept` samples were done before), whenever nothing
+ * that was asked is left open (`asked`: samples answered since the last time), and after the last answer;
+ * `ended` may add to the result.
+ */
 struct mt_task_watcher {
     void *self; // borrowed
-    enum mt_status (*began)(void *self, const struct mt_task *task);
+    enum mt_status (*began)(void *self, const struct mt_task *task, size_t kept);
+    enum mt_status (*rested)(void *self, size_t asked);
     enum mt_status (*ended)(void *self, struct mt_task_result *result);
 };
 

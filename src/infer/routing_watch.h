@@ -18,6 +18,9 @@ void mt_routing_watch_destroy(struct mt_routing_watch *watch); // NULL is allowe
 /* Begins again, with nothing counted. */
 enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch);
 
+/* What counts; the watch's own, until it begins again. */
+struct mt_collector *mt_routing_watch_collector(struct mt_routing_watch *watch);
+
 /* The figures so far. The caller frees them. */
 enum mt_status mt_routing_watch_figures(struct mt_routing_watch *watch, struct mt_figures *figures);
 

@@ -6,7 +6,6 @@
  */
 #include "model/model.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "model/cache.h"
 #include "model/expert_ranks.h"
 #include "model/replay.h"
+#include "model/staging.h"
 #include "model/transformer.h"
 #include "objective/parts.h"
 
@@ -32,13 +32,12 @@ struct mt_model {
     struct mt_transformer transformer;
     struct mt_buffer index, kept, shared, work; // the regions' memory
     struct mt_buffer tables;                    // of the rotation
-    struct mt_buffer biases; // of routers that have none of their own, if a method moves them
-    int32_t *host;           // [HOST_ROWS, host_row]: index tensors on their way to the device
-    char *staged;            // [staged_bytes]: the same, as they will lie at the start of `index`
-    size_t staged_bytes;
-    int64_t host_row;        // numbers of each: the most of tokens, sequences + 1, heads + 1
-    struct mt_replay replay; // of passes of one token a sequence
-    bool ran;                // a forward that backward can follow has run
+    struct mt_buffer biases;   // of routers that have none of their own, if a method moves them
+    int32_t *host;             // [HOST_ROWS, host_row]: index tensors on their way to the device
+    struct mt_staging staging; // the same, as they will lie at the start of `index`
+    int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, heads + 1
+    struct mt_replay replay;   // of passes of one token a sequence
+    bool ran;                  // a forward that backward can follow has run
 };
 
 // Rows of the host's staging memory.
@@ -54,8 +53,7 @@ enum {
     HOST_ROWS
 };
 
-#define INDEX_TENSORS   12  // of a batch, at the most
-#define INDEX_ALIGNMENT 256 // bytes, at the most, that the planner leaves between them
+#define INDEX_TENSORS 11 // of a batch
 
 // ------------------------------------------------------------------ opening
 
@@ -101,14 +99,7 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s", path);
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
-    if (model->options.expert_ranks != NULL) {
-        int ranks = mt_comm_size(model->options.expert_ranks);
-        int rank = mt_comm_rank(model->options.expert_ranks);
-        struct mt_train_selection *selection = &model->options.selection;
-        selection->first_expert = mt_expert_ranks_first(model->desc.experts, rank, ranks);
-        selection->owned_experts =
-            mt_expert_ranks_first(model->desc.experts, rank + 1, ranks) - selection->first_expert;
-    }
+    model->options.selection.expert_ranks = model->options.expert_ranks;
     return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
                           &model->params);
 }
@@ -134,10 +125,10 @@ static enum mt_status check_live(struct mt_model *model, int layers)
     return status;
 }
 
-static enum mt_status make_objective(struct mt_model *model)
+static enum mt_status make_objective(struct mt_model *model, const struct mt_objective_config *method)
 {
-    if (model->options.objective == NULL) return MT_OK;
-    model->method = *model->options.objective;
+    if (method == NULL) return MT_OK;
+    model->method = *method;
     int layers = moe_layers(model);
     if (layers == 0)
         return mt_fail(model->ctx, MT_ERR_USAGE, "no layer has experts: the objective has no object");
@@ -174,6 +165,18 @@ static enum mt_status make_biases(struct mt_model *model)
         layer->correction = mt_tensor_at(&all, used++);
     }
     return mt_fill(model->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+}
+
+/* Takes them away again. */
+static void remove_biases(struct mt_model *model)
+{
+    const char *start = model->biases.data;
+    for (int64_t i = 0; start != NULL && i < model->desc.layers; i++) {
+        struct mt_tensor *correction = &model->params.layer[i].correction;
+        const char *data = correction->data;
+        if (data >= start && data < start + model->biases.bytes) *correction = (struct mt_tensor){0};
+    }
+    mt_buffer_release(&model->biases);
 }
 
 static enum mt_status make_cache(struct mt_model *model)
@@ -226,7 +229,6 @@ static enum mt_status make_transformer(struct mt_model *model)
     t->pass.type = model->options.activations;
     t->pass.exact = exact_type(model->options.activations);
     t->pass.seed = model->options.selection.seed;
-    t->pass.method = model->objective != NULL ? &model->method : NULL;
     return make_tables(model);
 }
 
@@ -252,9 +254,12 @@ static void lay_out(struct mt_model *model, const struct mt_batch_shape *shape, 
     mt_transformer_plan(&model->transformer, shape, regions);
 }
 
+/* A buffer that is there and large enough stays. */
 static enum mt_status make_buffer(struct mt_model *model, const char *purpose, size_t bytes,
                                   struct mt_buffer *buffer)
 {
+    if (buffer->data != NULL && buffer->bytes >= bytes) return MT_OK;
+    mt_buffer_release(buffer);
     enum mt_status status = mt_device_buffer_create(model->device, bytes, buffer);
     return status == MT_OK ? MT_OK : mt_fail_within(model->ctx, status, "%s", purpose);
 }
@@ -273,24 +278,37 @@ static enum mt_status make_memory(struct mt_model *model)
         status = make_buffer(model, "shared activations", regions.shared_bytes, &model->shared);
     if (status == MT_OK) status = make_buffer(model, "work memory", regions.work_bytes, &model->work);
     if (status != MT_OK) return status;
-    void *host = NULL;
-    int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
-    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
-    status = mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
-    model->host = host;
-    if (status != MT_OK) return status;
-    void *staged = NULL;
-    size_t each = (size_t)model->host_row * sizeof(int32_t) + INDEX_ALIGNMENT;
-    status = mt_allocate_array(model->ctx, INDEX_TENSORS, each, &staged);
-    if (status != MT_OK) return status;
-    model->staged = staged;
-    model->staged_bytes = INDEX_TENSORS * each;
     struct mt_tensor index =
         mt_tensor_1d(model->index.data, MT_I32, (int64_t)(regions.index.bytes / sizeof(int32_t)));
     return mt_fill(model->device, &(struct mt_fill_args){.y = index, .value = 0.0f});
 }
 
+static enum mt_status make_host_rows(struct mt_model *model)
+{
+    void *host = NULL;
+    int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
+    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
+    enum mt_status status =
+        mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
+    model->host = host;
+    if (status != MT_OK) return status;
+    return mt_staging_create(model->ctx, INDEX_TENSORS, (size_t)model->host_row, &model->staging);
+}
+
 static enum mt_status plan_scratch(struct mt_model *model);
+
+enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_objective_config *objective)
+{
+    mt_objective_destroy(model->objective);
+    model->objective = NULL;
+    model->ran = false;
+    remove_biases(model);
+    enum mt_status status = make_objective(model, objective);
+    if (status == MT_OK) status = make_biases(model);
+    model->transformer.pass.method = model->objective != NULL ? &model->method : NULL;
+    if (status == MT_OK) status = make_memory(model);
+    return status == MT_OK ? plan_scratch(model) : status;
+}
 
 enum mt_status mt_model_open(struct mt_device *device, const char *directory,
                              const struct mt_model_options *options, struct mt_model **model)
@@ -307,13 +325,11 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     made->ctx = ctx;
     made->options = checked;
     status = read_folder(made, directory);
-    if (status == MT_OK) status = make_objective(made);
-    if (status == MT_OK) status = make_biases(made);
     if (status == MT_OK) status = make_cache(made);
     if (status == MT_OK) status = make_transformer(made);
     if (status == MT_OK) status = make_ranks(made);
-    if (status == MT_OK) status = make_memory(made);
-    if (status == MT_OK) status = plan_scratch(made);
+    if (status == MT_OK) status = make_host_rows(made);
+    if (status == MT_OK) status = mt_model_set_objective(made, options->objective);
     // The selection's lists belong to the caller, and are not read again.
     made->options.selection = (struct mt_train_selection){.seed = checked.selection.seed};
     made->options.objective = NULL;
@@ -339,7 +355,7 @@ void mt_model_close(struct mt_model *model)
     mt_buffer_release(&model->biases);
     mt_cache_destroy(&model->cache);
     mt_expert_ranks_free(&model->ranks);
-    mt_release(model->ctx, model->staged, model->staged_bytes);
+    mt_staging_free(&model->staging);
     mt_release(model->ctx, model->host, (size_t)model->host_row * HOST_ROWS * sizeof(int32_t));
     mt_release(model->ctx, model->transformer.layer, layers * sizeof *model->transformer.layer);
     mt_release(model->ctx, model->transformer.hidden, (layers + 1) * sizeof *model->transformer.hidden);
@@ -470,36 +486,30 @@ static int64_t count_unmasked(const struct mt_batch *batch)
     return count;
 }
 
-/* Puts values where they will lie in the index region, whose first `end` bytes are then sent at once. */
-static void stage(const struct mt_model *model, const struct mt_tensor *target, const int32_t *values,
-                  size_t *end)
-{
-    if (!mt_tensor_present(target)) return;
-    size_t at = (size_t)((const char *)target->data - (const char *)model->index.data);
-    size_t bytes = (size_t)target->dim[0] * sizeof *values;
-    assert(at + bytes <= model->staged_bytes);
-    memcpy(model->staged + at, values, bytes);
-    if (at + bytes > *end) *end = at + bytes;
-}
-
 /* The batch's index tensors, to the device. */
-static enum mt_status send_indices(const struct mt_model *model, const struct mt_batch *batch)
+static enum mt_status send_indices(struct mt_model *model, const struct mt_batch *batch)
 {
     const struct mt_transformer *t = &model->transformer;
     const struct mt_pass *pass = &t->pass;
-    size_t end = 0;
-    stage(model, &pass->ids, batch->ids, &end);
-    stage(model, &pass->offsets, batch->offsets, &end);
-    stage(model, &pass->positions, host_row(model, HOST_POSITIONS), &end);
-    stage(model, &pass->segment, host_row(model, HOST_SEGMENT), &end);
-    stage(model, &t->labels, host_row(model, HOST_LABELS), &end);
-    stage(model, &pass->mask, batch->mask, &end);
-    stage(model, &pass->ortho_mask, host_row(model, HOST_ORTHO_MASK), &end);
-    stage(model, &pass->key_offsets, host_row(model, HOST_KEY_OFFSETS), &end);
-    stage(model, &pass->key_starts, host_row(model, HOST_KEY_STARTS), &end);
-    stage(model, &pass->places, host_row(model, HOST_PLACES), &end);
-    stage(model, &pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS), &end);
-    return mt_device_upload(model->device, model->index.data, model->staged, end);
+    const struct {
+        const struct mt_tensor *target;
+        const int32_t *values;
+    } sent[INDEX_TENSORS] = {
+        {&pass->ids, batch->ids},
+        {&pass->offsets, batch->offsets},
+        {&pass->positions, host_row(model, HOST_POSITIONS)},
+        {&pass->segment, host_row(model, HOST_SEGMENT)},
+        {&t->labels, host_row(model, HOST_LABELS)},
+        {&pass->mask, batch->mask},
+        {&pass->ortho_mask, host_row(model, HOST_ORTHO_MASK)},
+        {&pass->key_offsets, host_row(model, HOST_KEY_OFFSETS)},
+        {&pass->key_starts, host_row(model, HOST_KEY_STARTS)},
+        {&pass->places, host_row(model, HOST_PLACES)},
+        {&pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS)},
+    };
+    for (int i = 0; i < INDEX_TENSORS; i++)
+        mt_staging_put(&model->staging, &model->index, sent[i].target, sent[i].values);
+    return mt_staging_send(&model->staging, model->device, &model->index);
 }
 
 /* Lays memory out for the batch and sends its index tensors to the device. */
