@@ -6,6 +6,8 @@
 
 #define CUDA_EXPERTS_AT_ONCE 256 // of one launch, or of one batch of offsets on the host
 
+#define CUDA_FEW_ROWS        8 // of an expert on average: reading its weight is all that takes time
+
 static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)
 {
     return t->dtype == MT_F32 || t->dtype == MT_BF16;

@@ -151,6 +151,8 @@ static enum mt_status pick_rows(struct mt_device *device, const struct matrices 
 {
     if (TRANSPOSED && call.mask.data != NULL)
         return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, true, MASK_A>(device, matrices, call, rows);
+    if (rows <= (int64_t)CUDA_FEW_ROWS * matrices.experts && call.columns > NARROW)
+        return launch_rows<16, WIDE, 16, 16, 64, 4, TRANSPOSED>(device, matrices, call, rows);
     if (call.columns <= NARROW)
         return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, TRANSPOSED>(device, matrices, call, rows);
     if (call.inner <= SHORT)
