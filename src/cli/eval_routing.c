@@ -8,9 +8,10 @@
 
 #define PATH_BYTES 4096
 
-enum mt_status eval_routing_open(struct mt_session *session, const char *out, struct eval_routing *routing)
+enum mt_status eval_routing_open(struct mt_session *session, struct mt_comm *comm, const char *out,
+                                 struct eval_routing *routing)
 {
-    *routing = (struct eval_routing){.ctx = session->ctx, .out = out};
+    *routing = (struct eval_routing){.ctx = session->ctx, .comm = comm, .out = out};
     return mt_routing_watch_create(session, &routing->watch);
 }
 
@@ -20,11 +21,11 @@ void eval_routing_close(struct eval_routing *routing)
     *routing = (struct eval_routing){0};
 }
 
-static enum mt_status task_began(void *self, const struct mt_task *task)
+static enum mt_status task_began(void *self, const struct mt_task *task, size_t samples)
 {
     (void)task;
     struct eval_routing *routing = self;
-    return mt_routing_watch_begin(routing->watch);
+    return mt_routing_watch_begin(routing->watch, samples);
 }
 
 static enum mt_status write_figures(const struct eval_routing *routing, const struct mt_task_result *result,
@@ -54,11 +55,14 @@ static enum mt_status task_ended(void *self, struct mt_task_result *result)
     const struct eval_routing *routing = self;
     struct mt_figures figures = {0};
     if (result->done == result->kept) return MT_OK;
-    enum mt_status status = mt_routing_watch_figures(routing->watch, &figures);
-    if (status == MT_OK) status = write_figures(routing, result, &figures);
-    if (status == MT_OK) result->max_vio = figures.mean.max_violation;
+    enum mt_status status = mt_routing_watch_figures(routing->watch, routing->comm, &figures);
+    if (status != MT_OK) return status;
+    if (mt_comm_rank(routing->comm) == 0) {
+        status = write_figures(routing, result, &figures);
+        result->max_vio = figures.mean.max_violation;
+    }
     mt_figures_free(&figures);
-    return status;
+    return mt_comm_agree(routing->comm, routing->ctx, status);
 }
 
 struct mt_task_watcher eval_routing_watcher(struct eval_routing *routing)

@@ -173,6 +173,27 @@ void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send
     comm->transport->wait(comm->request);
 }
 
+void mt_comm_carry(struct mt_comm *comm, void *data, size_t bytes, int from, int to)
+{
+    size_t *none = comm->places;
+    size_t *one = comm->places + comm->size;
+    int peer = comm->rank == from ? to : from;
+    if (comm->rank != from && comm->rank != to) return;
+    memset(comm->places, 0, 2 * (size_t)comm->size * sizeof *comm->places);
+    for (size_t at = 0; at < bytes; at += one[peer]) {
+        unsigned char *piece = (unsigned char *)data + at;
+        one[peer] = bytes - at < MT_TRANSPORT_MOST_BYTES ? bytes - at : MT_TRANSPORT_MOST_BYTES;
+        const struct mt_exchange exchange = {.send = piece,
+                                             .send_at = none,
+                                             .send_bytes = comm->rank == from ? one : none,
+                                             .receive = piece,
+                                             .receive_at = none,
+                                             .receive_bytes = comm->rank == from ? none : one};
+        mt_comm_start(comm, &exchange, comm->request);
+        comm->transport->wait(comm->request);
+    }
+}
+
 // ------------------------------------------------------------------ small sums
 
 void mt_comm_sum_f64(struct mt_comm *comm, double *values, size_t count)

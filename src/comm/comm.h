@@ -67,6 +67,9 @@ void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count);
 void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
                       const size_t *receive_bytes);
 
+/* Bytes of rank `from` into the memory of rank `to`, another one; the others do nothing. */
+void mt_comm_carry(struct mt_comm *comm, void *data, size_t bytes, int from, int to);
+
 // ------------------------------------------------------------------ large sums, beside other work
 
 /*
@@ -83,8 +86,8 @@ void mt_comm_sum_free(struct mt_comm_sum *sum); // NULL is allowed
 /* Begins; values are not to be touched until the wait is over. Several sums may be under way. */
 void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count);
 
-/* Does what can be done without waiting: call it now and then between other work. */
-void mt_comm_sum_progress(struct mt_comm_sum *sum);
+/* Does what can be done without waiting: call it now and then between other work. True: none is under way. */
+bool mt_comm_sum_progress(struct mt_comm_sum *sum);
 
 /* Ends it; nothing when none was begun. */
 void mt_comm_sum_wait(struct mt_comm_sum *sum);

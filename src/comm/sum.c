@@ -132,7 +132,7 @@ static void send_sums(struct mt_comm_sum *sum)
     mt_comm_start(sum->comm, &exchange, sum->request);
 }
 
-void mt_comm_sum_progress(struct mt_comm_sum *sum)
+bool mt_comm_sum_progress(struct mt_comm_sum *sum)
 {
     const struct mt_transport *transport = sum->comm->transport;
     if (sum->phase == PHASE_PIECES && transport->test(sum->request)) {
@@ -140,6 +140,7 @@ void mt_comm_sum_progress(struct mt_comm_sum *sum)
         send_sums(sum);
     }
     if (sum->phase == PHASE_SUMS && transport->test(sum->request)) sum->phase = PHASE_NONE;
+    return sum->phase == PHASE_NONE;
 }
 
 void mt_comm_sum_wait(struct mt_comm_sum *sum)
