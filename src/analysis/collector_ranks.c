@@ -40,8 +40,8 @@ static enum mt_status open_gathering(struct gathering *g)
     if (status != MT_OK || mt_comm_rank(g->comm) != 0) return status;
     g->arrived_bytes = largest(cells * MT_LAYER_SUMS * sizeof(struct mt_any_order), choices_bytes(collector));
     g->arrived_bytes = largest(g->arrived_bytes, cells * (size_t)options->groups * sizeof(uint32_t));
-    g->arrived_bytes = largest(g->arrived_bytes,
-                               (size_t)options->layers * (size_t)options->groups * sizeof(int64_t));
+    g->arrived_bytes =
+        largest(g->arrived_bytes, (size_t)options->layers * (size_t)options->groups * sizeof(int64_t));
     status = mt_allocate_array(ctx, 1, g->arrived_bytes, &g->arrived);
     if (status == MT_OK && options->width > 0 && options->inputs > 0)
         status = mt_sample_open(ctx, options->inputs, options->width, options->slots, &g->inputs);

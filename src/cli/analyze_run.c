@@ -150,9 +150,9 @@ struct passage {
     struct mt_batches *batches;
     struct mt_collector *collector;
     struct mt_pulse *pulse;
-    int64_t seen;  // tokens of all ranks' batches so far
-    int64_t done;  // of them, computed by this rank
-    int64_t turn;  // batches so far: ranks take turns
+    int64_t seen; // tokens of all ranks' batches so far
+    int64_t done; // of them, computed by this rank
+    int64_t turn; // batches so far: ranks take turns
 };
 
 /* Tells the other ranks, and shows what all have done. False: all come back now. */
@@ -375,12 +375,11 @@ enum mt_status analyze_run(struct analyze *run)
     void *memory = NULL;
     run->with_base = settings->base != NULL || settings->adapter != NULL;
     int64_t sides = run->with_base ? 2 : 1;
-    mt_progress_start(
-        &run->progress,
-        &(struct mt_progress_options){.stream = mt_comm_rank(run->comm) == 0 ? stderr : NULL,
-                                      .label = "analysing",
-                                      .unit = "tok",
-                                      .total = settings->tokens * run->domains * sides});
+    mt_progress_start(&run->progress,
+                      &(struct mt_progress_options){.stream = mt_comm_rank(run->comm) == 0 ? stderr : NULL,
+                                                    .label = "analysing",
+                                                    .unit = "tok",
+                                                    .total = settings->tokens * run->domains * sides});
     enum mt_status status =
         mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
     run->token_names = memory;

@@ -148,8 +148,7 @@ enum mt_status eval_join_samples(struct eval_run *run)
     if (status != MT_OK) return status;
     mt_comm_sum_i64(run->comm, &now, 1);
     size_t done_by_all = run->kept + (size_t)now;
-    if (run->rank == 0)
-        status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
+    if (run->rank == 0) status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
     if (status == MT_OK && run->rank == 0 && !is_alone(run)) status = learn_outcomes(run, done_by_all);
     run->done_count = done_by_all;
     return mt_comm_agree(run->comm, run->ctx, status);

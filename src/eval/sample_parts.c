@@ -42,9 +42,8 @@ struct collecting {
 enum mt_status mt_sample_part_path(struct mt_context *ctx, const char *out, const char *task, int part,
                                    char path[MT_SAMPLE_PATH_BYTES])
 {
-    int written = part == 0
-                      ? snprintf(path, MT_SAMPLE_PATH_BYTES, "%s/samples_%s.jsonl", out, task)
-                      : snprintf(path, MT_SAMPLE_PATH_BYTES, "%s/part_%d_%s.jsonl", out, part, task);
+    int written = part == 0 ? snprintf(path, MT_SAMPLE_PATH_BYTES, "%s/samples_%s.jsonl", out, task)
+                            : snprintf(path, MT_SAMPLE_PATH_BYTES, "%s/part_%d_%s.jsonl", out, part, task);
     if (written > 0 && written < MT_SAMPLE_PATH_BYTES) return MT_OK;
     return mt_fail(ctx, MT_ERR_USAGE, "the path of the results is too long");
 }
@@ -96,7 +95,8 @@ static enum mt_status find_sources(struct collecting *c)
         if (part > 0) status = add_source(c, part);
     }
     (void)closedir(directory);
-    if (status == MT_OK && c->source_count > 1) qsort(c->sources, c->source_count, sizeof *c->sources, by_part);
+    if (status == MT_OK && c->source_count > 1)
+        qsort(c->sources, c->source_count, sizeof *c->sources, by_part);
     return status;
 }
 

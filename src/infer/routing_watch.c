@@ -32,8 +32,7 @@ static enum mt_status make_room(struct mt_routing_watch *watch, int64_t tokens)
     mt_release(watch->ctx, watch->names, 2 * (size_t)watch->named_tokens * sizeof *watch->names);
     watch->names = NULL;
     watch->named_tokens = 0;
-    enum mt_status status =
-        mt_allocate_array(watch->ctx, (size_t)tokens, 2 * sizeof *watch->names, &memory);
+    enum mt_status status = mt_allocate_array(watch->ctx, (size_t)tokens, 2 * sizeof *watch->names, &memory);
     if (status != MT_OK) return status;
     watch->names = memory;
     watch->named_tokens = tokens;

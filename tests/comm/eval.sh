@@ -1,0 +1,201 @@
+#!/bin/bash
+# metier eval and metier analyze on many ranks, from outside: what one rank writes, byte for byte; kills, stops and
+# failures; going on with another number of ranks. Usage: eval.sh METIER
+set -u
+metier=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+samples=$here/../share/samples
+. "$here/comm/launch.sh"
+export METIER_RANKS_LIMIT=100
+place=$(mktemp -d) || exit 1
+job=
+trap '[ -n "$job" ] && kill $job 2>/dev/null; rm -rf "$place"' EXIT
+failed=0
+
+# result OK TEXT...: complains.
+result() {
+    [ "$1" -eq 0 ] && return
+    shift
+    printf 'FAIL %s\n' "$*"
+    failed=1
+}
+
+"$here/support/train-bench" "$metier" "$place" || exit 1
+model=$place/model
+
+# run COUNT ARGUMENTS...: on so many ranks, without a launcher for one.
+run() {
+    local count=$1
+    shift
+    if [ "$count" -eq 1 ]; then
+        "$metier" "$@"
+    else
+        ranks "$count" "$metier" "$@"
+    fi >"$place/text" 2>&1
+}
+
+# same A B: two folders of results are the same but for the time it took.
+same() {
+    local name
+    for name in $(cd "$place" && ls "$1" "$2" | grep -v : | sort -u); do
+        if ! cmp -s <(grep -v '"total_evaluation_time_seconds"' "$place/$1/$name") \
+            <(grep -v '"total_evaluation_time_seconds"' "$place/$2/$name"); then
+            result 1 "$name: $1 and $2 differ"
+        fi
+    done
+}
+
+# Every kind of task; few samples and many ranks: some have nothing to do.
+kinds=gsm8k,math500,mmlu_astronomy,gpqa,glue_cola,glue_stsb,livebench_olympiad
+mkdir -p "$place/data/gsm8k" "$place/data/glue/RTE"
+awk -v sums="$place/data/gsm8k/test.jsonl" -v pairs="$place/data/glue/RTE/dev.tsv" 'BEGIN {
+    print "index\tsentence1\tsentence2\tlabel" >pairs
+    for (i = 0; i < 600; i++) {
+        more = ""; for (j = 0; j < i % 9; j++) more = more " and then some"
+        printf "{\"question\": \"What is %d + %d%s?\", \"answer\": \"#### %d\"}\n", i, i, more, 2 * i >sums
+        printf "%d\tThere are %d%s.\tThere are some.\tentailment\n", i, i, more >pairs } }'
+for count in 1 2 4; do
+    run $count eval --tasks $kinds --data "$samples" --model "$model" --out "$place/kinds-$count" --quiet --slots $((9 - count))
+    result $? "eval on $count ranks: $(tail -n 3 "$place/text")"
+    run $count eval gsm8k glue_rte --limit 60 --data "$place/data" --model "$model" --out "$place/many-$count" --quiet
+    result $? "eval of many samples on $count ranks: $(tail -n 3 "$place/text")"
+done
+for count in 2 4; do
+    same kinds-1 kinds-$count
+    same many-1 many-$count
+done
+[ "$(wc -l <"$place/many-4/samples_gsm8k.jsonl")" -eq 60 ] && [ -s "$place/many-4/routing_gsm8k.json" ]
+result $? "not 60 samples"
+! ls "$place"/*/part_* >/dev/null 2>&1
+result $? "parts were left behind"
+
+# With nothing left to ask, any number of ranks says the same.
+cp -r "$place/many-4" "$place/again"
+run 3 eval gsm8k glue_rte --limit 60 --data "$place/data" --model "$model" --out "$place/again" --quiet
+result $? "eval again on 3 ranks: $(tail -n 3 "$place/text")"
+cmp -s "$place/again/samples_gsm8k.jsonl" "$place/many-1/samples_gsm8k.jsonl"
+result $? "asked again on other ranks, other samples"
+
+# The progress of the whole is rank 0's to show.
+run 2 eval gsm8k --limit 40 --data "$place/data" --model "$model" --out "$place/shown"
+[ "$(grep -c '^gsm8k: 40/40' "$place/text")" -eq 1 ]
+result $? "progress: $(head -n 3 "$place/text")"
+
+# What is wrong everywhere is told once; what one rank finds out, by that rank, and all end.
+run 3 eval gsm8k --data "$place/data" --model "$place/nothing" --out "$place/wrong"
+[ "$(grep -c '^metier eval: ' "$place/text")" -eq 1 ]
+result $? "a model that is not there: $(head -n 3 "$place/text")"
+cp -r "$model" "$place/bent"
+truncate -s -100 "$place/bent/model.safetensors"
+for verb in "eval gsm8k --limit 40 --data $place/data --out $place/mixed" \
+    "analyze --data $place/data.jsonl --out $place/mixed"; do
+    # shellcheck disable=SC2086
+    timeout 60 mpirun --oversubscribe --bind-to none -n 2 "$metier" $verb --model "$model" : \
+        -n 1 "$metier" $verb --model "$place/bent" >"$place/text" 2>&1
+    got=$?
+    [ $got -ne 0 ] && [ $got -ne 124 ] && grep -m 1 '^metier' "$place/text" | grep -q 'rank 2: .*bent'
+    result $? "$verb with a bent model on one rank: exit status $got, $(head -n 3 "$place/text")"
+done
+
+# A rank whose model is no number in the middle of a task: the others stop, what was finished is kept.
+cp -r "$model" "$place/poisoned"
+id=$(printf Z | "$metier" tokenize "$model" --file - | tail -n 1)
+python3 - "$place/poisoned/model.safetensors" "$id" <<'END'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    header = struct.unpack("<Q", file.read(8))[0]
+    table = json.loads(file.read(header))["model.embed_tokens.weight"]
+    file.seek(8 + header + table["data_offsets"][0] + int(sys.argv[2]) * table["shape"][1] * 4)
+    file.write(struct.pack("<f", float("nan")))
+END
+mkdir -p "$place/poison/glue/RTE"
+awk 'NR == 500 { $0 = "499\tZ Z Z Z.\tZ.\tentailment" } { print }' "$place/data/glue/RTE/dev.tsv" >"$place/poison/glue/RTE/dev.tsv"
+began=$(date +%s)
+run 3 eval glue_rte --data "$place/poison" --model "$place/poisoned" --out "$place/nan" --quiet
+got=$?
+[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le 30 ]
+result $? "no number on one rank: exit status $got after $(($(date +%s) - began)) s"
+grep -m 1 '^metier' "$place/text" | grep -q 'metier eval: rank [012]: .*not'
+result $? "nobody said who met what is no number: $(head -n 3 "$place/text")"
+[ ! -e "$place/nan/results.json" ]
+result $? "a summary of a run that failed"
+
+# rank_of FOLDER RANK: the process id of a rank that writes there.
+rank_of() {
+    pgrep -f "metier eval .*--out $1( |\$)" | while read -r pid; do
+        grep -qz "OMPI_COMM_WORLD_RANK=$2\$" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+    done | head -n 1
+}
+
+# written FOLDER: lines of samples that are there.
+written() {
+    cat "$1"/samples_* "$1"/part_* 2>/dev/null | wc -l
+}
+
+# begin COUNT FOLDER MORE: a long task in the background; waits until ranks have written so many lines more.
+begin() {
+    local wanted=$(($(written "$2") + $3))
+    METIER_RANKS_LIMIT=60 ranks "$1" "$metier" eval gsm8k glue_rte --data "$place/data" --model "$model" \
+        --slots 2 --quiet --no-routing --out "$2" >"$place/text" 2>&1 &
+    job=$!
+    for _ in $(seq 1000); do
+        [ "$(written "$2")" -ge $wanted ] && break
+        kill -0 $job 2>/dev/null || break
+        sleep 0.02
+    done
+}
+
+# A rank is killed, and so is one of the next life's; another number of ranks goes on, and all is as if nothing was.
+run 1 eval gsm8k glue_rte --data "$place/data" --model "$model" --quiet --no-routing --out "$place/calm"
+result $? "a calm run: $(tail -n 3 "$place/text")"
+for life in "4 1" "2 0"; do
+    # shellcheck disable=SC2086
+    set -- $life
+    begin "$1" "$place/killed" 30
+    kill -KILL "$(rank_of "$place/killed" "$2")"
+    result $? "no rank $2 to kill"
+    began=$(date +%s)
+    wait $job
+    got=$?
+    job=
+    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le 20 ]
+    result $? "rank $2 of $1 was killed: exit status $got after $(($(date +%s) - began)) s"
+    [ ! -e "$place/killed/results.json" ]
+    result $? "killed too late"
+done
+[ "$(written "$place/killed")" -ge 60 ]
+result $? "samples were lost: $(written "$place/killed") are there"
+
+# One rank is asked to end: all do, say how far they got, and leave one file; one process goes on.
+begin 3 "$place/killed" 30
+kill -TERM "$(rank_of "$place/killed" 2)"
+result $? "no rank 2 to ask"
+wait $job
+got=$?
+job=
+[ $got -ne 0 ] && [ $got -ne 124 ] && [ "$(grep -c 'the same command goes on' "$place/text")" -eq 1 ]
+result $? "asked to end: exit status $got, $(head -n 3 "$place/text")"
+! ls "$place"/killed/part_* >/dev/null 2>&1
+result $? "parts were left behind by a stop"
+run 1 eval gsm8k glue_rte --data "$place/data" --model "$model" --quiet --no-routing --out "$place/killed"
+result $? "going on alone: $(tail -n 3 "$place/text")"
+same calm killed
+
+# What the experts became does not depend on ranks either.
+"$metier" train "$place/run.yaml" --quiet steps=4 >/dev/null 2>&1 || exit 1
+for i in $(seq 400); do
+    printf 'Some words of another kind, number %d, and what they say.\nA second line.\n\n' $i
+done >"$place/words.txt"
+for count in 1 2 4; do
+    run $count analyze --model "$model" --adapter "$place/run/adapter" --data "$place/data.jsonl=sums" \
+        --data "$place/words.txt" --sample 100 --queries 40 --tokens 5000 --length 64 --out "$place/analysis-$count"
+    result $? "analyze on $count ranks: $(tail -n 3 "$place/text")"
+done
+for count in 2 4; do
+    cmp -s "$place/analysis-1/analysis.json" "$place/analysis-$count/analysis.json"
+    result $? "analyze: 1 and $count ranks differ"
+done
+run 3 analyze --model "$model"
+[ "$(grep -c '^metier analyze: --data FILE is missing' "$place/text")" -eq 1 ]
+result $? "analyze without data: $(head -n 3 "$place/text")"
+exit $failed
