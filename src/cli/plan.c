@@ -12,7 +12,7 @@
 
 struct settings {
     const char *directory;
-    int64_t ranks, experts, tokens, lora_rank, row_bytes;
+    int64_t ranks, experts, tokens, length, lora_rank, row_bytes;
     double room, teraflops, gigabytes, microseconds, max_violation;
     bool table;
 };
@@ -31,6 +31,8 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     }
     if (settings->tokens < 1 || settings->tokens > (int64_t)1 << 24)
         return mt_fail(ctx, MT_ERR_USAGE, "--tokens is %" PRId64 ", expected 1 to 2^24", settings->tokens);
+    if (settings->length < 1 || settings->length > (int64_t)1 << 24)
+        return mt_fail(ctx, MT_ERR_USAGE, "--length is %" PRId64 ", expected 1 to 2^24", settings->length);
     if (settings->lora_rank < 1 || settings->lora_rank > 4096)
         return mt_fail(ctx, MT_ERR_USAGE, "--rank is %" PRId64 ", expected 1 to 4096", settings->lora_rank);
     if (settings->row_bytes != 2 && settings->row_bytes != 4)
@@ -53,6 +55,7 @@ static void predict(const struct mt_hf_config *config, const struct settings *se
     const struct mt_layout layout = {.ranks = ranks,
                                      .expert_ranks = experts,
                                      .tokens = settings->tokens,
+                                     .length = settings->length,
                                      .lora_rank = settings->lora_rank,
                                      .weight_bytes = 2,
                                      .row_bytes = settings->row_bytes,
@@ -137,6 +140,7 @@ int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     struct settings settings = {.ranks = 8,
                                 .experts = 1,
                                 .tokens = 8192,
+                                .length = 512,
                                 .lora_rank = 32,
                                 .row_bytes = 4,
                                 .teraflops = 400.0,
@@ -147,6 +151,7 @@ int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--experts", CLI_INTEGER, &settings.experts, "E", "ranks that share the routed experts (1)"},
         {"--room", CLI_REAL, &settings.room, "F", "as the key parallel.room: 0, room for all rows (0)"},
         {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
+        {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence (512)"},
         {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
         {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
         {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S", "a rank sustains, in 10^12 a second (400)"},

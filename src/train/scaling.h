@@ -18,6 +18,7 @@ struct mt_layout {
     int64_t ranks;        // P
     int64_t expert_ranks; // E: share the routed experts; divides P
     int64_t tokens;       // of one rank in one step
+    int64_t length;       // of a sequence
     int64_t lora_rank;    // r, on every linear map of the layers
     int64_t weight_bytes; // of one frozen number
     int64_t row_bytes;    // of one activation

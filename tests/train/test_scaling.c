@@ -24,6 +24,7 @@ static struct mt_scaling predict(const struct mt_hf_config *config, int64_t rank
     const struct mt_layout layout = {.ranks = ranks,
                                      .expert_ranks = experts,
                                      .tokens = 64,
+                                     .length = 32,
                                      .lora_rank = 4,
                                      .weight_bytes = 2,
                                      .row_bytes = 4,
@@ -83,12 +84,39 @@ static void imbalance_costs(void **state)
     mt_hf_config_free(&config);
 }
 
+/* What learns costs half as much again as what does not; attention grows with the sequence, nothing else. */
+static void arithmetic_is_counted(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_model_count count;
+    struct mt_model_memory memory;
+    mt_model_count(&config, &count);
+    mt_model_memory(&config, 0, 4, 64, &memory);
+    double experts = (double)memory.adapters[MT_PART_EXPERTS];
+    double chosen = (double)config.experts_per_token / (double)config.experts;
+    double frozen = (double)(count.all_active - count.active[MT_PART_EMBEDDING]);
+    double pairs = (double)memory.all_adapters - experts + chosen * experts;
+    double heads = (double)(config.layers * config.heads * (config.head_dim + config.v_head_dim));
+    double expected = 64.0 * (4.0 * frozen + 6.0 * pairs + 3.0 * 32.0 * heads);
+    struct mt_scaling one = predict(&config, 1, 1, 0.0);
+    assert_true(one.flops > expected * (1.0 - 1e-12) && one.flops < expected * (1.0 + 1e-12));
+    assert_true(one.compute == one.flops / cluster.flops);
+    // Activations of 4 bytes, but for the logits, which always are.
+    int64_t two = mt_model_activation_bytes(&config, 64, 2);
+    int64_t four = mt_model_activation_bytes(&config, 64, 4);
+    assert_true(one.activations == (double)four && 2 * two - four == INT64_C(1024) * 4 * config.vocab_size);
+    mt_hf_config_free(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_is_arithmetic),
         cmocka_unit_test(many_ranks_share),
         cmocka_unit_test(imbalance_costs),
+        cmocka_unit_test(arithmetic_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

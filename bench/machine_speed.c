@@ -1,7 +1,7 @@
 /*
  * What the machine gives a rank while all ranks want the same: the constants of metier plan.
  *
- *     rank_speed SECONDS [THREADS]
+ *     machine_speed SECONDS [THREADS]
  *
  * Prints the rate of products of 1024 tokens with a weight of 512 by 512, the latency α of a message and the
  * bytes β a second that a rank sends, for as long as SECONDS each: the slowest rank's, in the units of the
@@ -138,14 +138,14 @@ int main(int argc, char **argv)
     struct bench bench = {0};
     mt_context_init(&ctx, NULL);
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: rank_speed SECONDS [THREADS]\n");
+        (void)fprintf(stderr, "usage: machine_speed SECONDS [THREADS]\n");
         return 2;
     }
     bench.seconds = strtod(argv[1], NULL);
     int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 1;
     enum mt_status status = mt_comm_open(&ctx, &bench.comm);
     if (status == MT_OK) status = measure(&ctx, &bench, threads);
-    if (status != MT_OK) (void)fprintf(stderr, "rank_speed: %s\n", ctx.message);
+    if (status != MT_OK) (void)fprintf(stderr, "machine_speed: %s\n", ctx.message);
     mt_comm_close(bench.comm);
     return status == MT_OK ? 0 : 1;
 }
