@@ -5,7 +5,6 @@ program=$1
 . "$(dirname "$0")/launch.sh"
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
-failed=0
 
 # expect STATUS TEXT N ARGUMENTS...: 0 or not 0, a text among what is printed, and an end in time.
 expect() {

@@ -10,15 +10,6 @@ export METIER_RANKS_LIMIT=100
 place=$(mktemp -d) || exit 1
 job=
 trap '[ -n "$job" ] && kill $job 2>/dev/null; rm -rf "$place"' EXIT
-failed=0
-
-# result OK TEXT...: complains.
-result() {
-    [ "$1" -eq 0 ] && return
-    shift
-    printf 'FAIL %s\n' "$*"
-    failed=1
-}
 
 "$here/support/train-bench" "$metier" "$place" || exit 1
 model=$place/model
@@ -112,16 +103,7 @@ for verb in "eval gsm8k --limit 40 --data $place/data --out $place/mixed" \
 done
 
 # A rank whose model is no number in the middle of a task: the others stop, what was finished is kept.
-cp -r "$model" "$place/poisoned"
-id=$(printf Z | "$metier" tokenize "$model" --file - | tail -n 1)
-python3 - "$place/poisoned/model.safetensors" "$id" <<'END'
-import json, struct, sys
-with open(sys.argv[1], "r+b") as file:
-    header = struct.unpack("<Q", file.read(8))[0]
-    table = json.loads(file.read(header))["model.embed_tokens.weight"]
-    file.seek(8 + header + table["data_offsets"][0] + int(sys.argv[2]) * table["shape"][1] * 4)
-    file.write(struct.pack("<f", float("nan")))
-END
+"$here/support/poisoned-model" "$metier" "$place/model" "$place/poisoned" || exit 1
 mkdir -p "$place/poison/glue/RTE"
 awk 'NR == 500 { $0 = "499\tZ Z Z Z.\tZ.\tentailment" } { print }' "$place/data/glue/RTE/dev.tsv" >"$place/poison/glue/RTE/dev.tsv"
 began=$(date +%s)

@@ -9,15 +9,6 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 export OMPI_MCA_btl=self,tcp PMIX_MCA_gds=hash
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
-failed=0
-
-# result OK TEXT...: complains.
-result() {
-    [ "$1" -eq 0 ] && return
-    shift
-    printf 'FAIL %s\n' "$*"
-    failed=1
-}
 
 "$here/support/train-bench" "$metier" "$place" || exit 1
 config=$place/run.yaml
@@ -100,16 +91,7 @@ result $? "going on after a full disk: $(head -n 3 "$place/text")"
 result $? "not all samples after a full disk"
 
 # A number that is none, met by one rank after some steps: the checkpoint before is whole, and leads there again.
-cp -r "$place/model" "$place/poisoned"
-id=$(printf Z | "$metier" tokenize "$place/model" --file - | tail -n 1)
-python3 - "$place/poisoned/model.safetensors" "$id" <<'END'
-import json, struct, sys
-with open(sys.argv[1], "r+b") as file:
-    header = struct.unpack("<Q", file.read(8))[0]
-    table = json.loads(file.read(header))["model.embed_tokens.weight"]
-    file.seek(8 + header + table["data_offsets"][0] + int(sys.argv[2]) * table["shape"][1] * 4)
-    file.write(struct.pack("<f", float("nan")))
-END
+"$here/support/poisoned-model" "$metier" "$place/model" "$place/poisoned" || exit 1
 (cat "$place/data.jsonl"; echo '{"prompt": "Z", "completion": " ok"}') >"$place/poison.jsonl"
 words="model=$place/poisoned data.path=$place/poison.jsonl out=$place/nan checkpoint.every=1 checkpoint.keep=2 --quiet"
 for life in first second; do

@@ -26,15 +26,6 @@ place=$(mktemp -d) || exit 1
 export TMPDIR=$place # Open MPI's own files go with the rest
 other=
 trap '[ -n "$other" ] && kill $other 2>/dev/null; rm -rf "$place"' EXIT
-failed=0
-
-# result OK TEXT...: complains.
-result() {
-    [ "$1" -eq 0 ] && return
-    shift
-    printf 'FAIL %s\n' "$*"
-    failed=1
-}
 
 # The second host is the namespaces of a process that sleeps.
 unshare --net --uts sleep 600 &
