@@ -223,8 +223,10 @@ const struct cli_verb cli_verbs[] = {
             "DIR holds a config.json; no weights are needed. Time is arithmetic at the sustained rate, plus\n"
             "messages of latency + bytes/bandwidth; sums of gradients hide behind the last backward. Where\n"
             "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
-            "cost of imbalance is printed. docs/scaling.md has the formulas.",
+            "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
+            "docs/scaling.md has the formulas, and what they are worth.",
         .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
+                    "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
                     "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
         .run = cli_plan,
     },

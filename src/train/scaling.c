@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#define FROZEN_OPERATIONS  4.0 // per weight and token: forward 2, backward through it 2
-#define TRAINED_OPERATIONS 6.0 // likewise, and its own gradient 2
-#define ATTENTION_PASSES   3.0 // forward, and twice as much backward
+#define FROZEN_OPERATIONS  4.0  // per weight and token: forward 2, backward through it 2
+#define TRAINED_OPERATIONS 6.0  // likewise, and its own gradient 2
+#define ATTENTION_PASSES   3.0  // forward, and twice as much backward
 #define ADAPTER_BYTES      16.0 // master, gradient, two moments
 #define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
 #define TRANSFERS          5.0  // of a row: there, back; its gradient there, the row again, its gradient back
@@ -61,16 +61,22 @@ static struct operations find_operations(const struct mt_hf_config *config, cons
     // A token looks at half of its sequence, once for the scores and once for the values, 2 operations each.
     double attention = (double)config->layers * (double)layout->length * (double)config->heads *
                        (double)(config->head_dim + config->v_head_dim);
-    struct operations operations = {
-        .routed = FROZEN_OPERATIONS * routed + TRAINED_OPERATIONS * routed_pairs};
+    struct operations operations = {.routed = FROZEN_OPERATIONS * routed + TRAINED_OPERATIONS * routed_pairs};
     operations.all = operations.routed + FROZEN_OPERATIONS * others + TRAINED_OPERATIONS * other_pairs +
                      ATTENTION_PASSES * attention;
     return operations;
 }
 
-static double message_time(const struct mt_cluster *cluster, double messages, double bytes)
+/* Seconds of `rounds` messages to each of a rank's peers, neighbours first, that share the bytes evenly. */
+static double message_time(const struct mt_cluster *cluster, double rounds, double peers, double bytes)
 {
-    return messages * cluster->latency + bytes / cluster->bandwidth;
+    double near = cluster->node_ranks > 0 ? fmin(peers, (double)cluster->node_ranks - 1.0) : 0.0;
+    double far = peers - near;
+    if (peers <= 0.0) return 0.0;
+    double time =
+        far > 0.0 ? far * (rounds * cluster->wire.latency + bytes / peers / cluster->wire.bandwidth) : 0.0;
+    if (near > 0.0) time += near * (rounds * cluster->node.latency + bytes / peers / cluster->node.bandwidth);
+    return time;
 }
 
 void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_cluster *cluster,
@@ -93,12 +99,13 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     double routed_time = operations.routed * tokens / cluster->flops;
 
     scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
-    scaling->experts = message_time(cluster, TRANSFERS * layers * (sharing - 1.0), scaling->expert_bytes);
+    scaling->experts = message_time(cluster, TRANSFERS * layers, sharing - 1.0, scaling->expert_bytes);
     scaling->statistics_bytes =
         others * sizeof(double) * layers * STATISTICS_NUMBERS * (double)config->experts;
-    scaling->statistics =
-        message_time(cluster, others > 0.0 ? log2(others + 1.0) : 0.0, scaling->statistics_bytes);
-    double sums = message_time(cluster, 2.0 * others, scaling->gradient_bytes);
+    // Everybody's numbers go to everybody along a tree.
+    double rounds = others > 0.0 ? log2(others + 1.0) / others : 0.0;
+    scaling->statistics = message_time(cluster, rounds, others, scaling->statistics_bytes);
+    double sums = message_time(cluster, 2.0, others, scaling->gradient_bytes);
     scaling->gradients = fmax(0.0, sums - HIDDEN * scaling->compute);
 
     double rest = scaling->gradients + scaling->statistics;

@@ -8,10 +8,17 @@
 
 #include "formats/model_count.h"
 
-struct mt_cluster {
-    double flops;     // a rank sustains, per second
+/* What messages travel on: one of b bytes takes latency + b / bandwidth. */
+struct mt_wire {
     double bandwidth; // bytes a second a rank sends
-    double latency;   // seconds a message takes besides
+    double latency;   // seconds
+};
+
+struct mt_cluster {
+    double flops;        // a rank sustains, per second
+    struct mt_wire wire; // between machines, or between any two ranks
+    int64_t node_ranks;  // neighbours on one machine, with a wire of their own; 0: all use the other
+    struct mt_wire node; // within a machine
 };
 
 struct mt_layout {

@@ -15,7 +15,7 @@ static struct mt_hf_config small(struct mt_context *ctx)
     return config;
 }
 
-static const struct mt_cluster cluster = {.flops = 1e12, .bandwidth = 1e9, .latency = 1e-6};
+static const struct mt_cluster cluster = {.flops = 1e12, .wire = {.bandwidth = 1e9, .latency = 1e-6}};
 
 static struct mt_scaling predict(const struct mt_hf_config *config, int64_t ranks, int64_t experts,
                                  double violation)
@@ -110,6 +110,38 @@ static void arithmetic_is_counted(void **state)
     mt_hf_config_free(&config);
 }
 
+/* Neighbours on a machine have a faster wire: experts shared within one use no other. */
+static void machines_have_their_own_wire(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_cluster nodes = cluster;
+    struct mt_scaling near;
+    struct mt_scaling far;
+    struct mt_scaling mixed;
+    struct mt_layout layout = {.ranks = 8,
+                               .expert_ranks = 2,
+                               .tokens = 64,
+                               .length = 32,
+                               .lora_rank = 4,
+                               .weight_bytes = 2,
+                               .row_bytes = 4};
+    nodes.node = (struct mt_wire){.bandwidth = 1e10, .latency = 1e-7};
+    mt_scaling_predict(&config, &nodes, &layout, &far);
+    nodes.node_ranks = 2;
+    mt_scaling_predict(&config, &nodes, &layout, &near);
+    assert_true(near.expert_bytes == far.expert_bytes && near.gradient_bytes == far.gradient_bytes);
+    assert_true(near.experts > 0.0999 * far.experts && near.experts < 0.1001 * far.experts);
+    layout.expert_ranks = 4;
+    mt_scaling_predict(&config, &nodes, &layout, &mixed);
+    nodes.node_ranks = 0;
+    mt_scaling_predict(&config, &nodes, &layout, &far);
+    // One peer of three is near.
+    assert_true(mixed.experts > 0.6999 * far.experts && mixed.experts < 0.7001 * far.experts);
+    mt_hf_config_free(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +149,7 @@ int main(void)
         cmocka_unit_test(many_ranks_share),
         cmocka_unit_test(imbalance_costs),
         cmocka_unit_test(arithmetic_is_counted),
+        cmocka_unit_test(machines_have_their_own_wire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
