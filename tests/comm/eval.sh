@@ -41,7 +41,7 @@ kinds=gsm8k,math500,mmlu_astronomy,gpqa,glue_cola,glue_stsb,livebench_olympiad
 mkdir -p "$place/data/gsm8k" "$place/data/glue/RTE"
 awk -v sums="$place/data/gsm8k/test.jsonl" -v pairs="$place/data/glue/RTE/dev.tsv" 'BEGIN {
     print "index\tsentence1\tsentence2\tlabel" >pairs
-    for (i = 0; i < 600; i++) {
+    for (i = 0; i < 900; i++) {
         more = ""; for (j = 0; j < i % 9; j++) more = more " and then some"
         printf "{\"question\": \"What is %d + %d%s?\", \"answer\": \"#### %d\"}\n", i, i, more, 2 * i >sums
         printf "%d\tThere are %d%s.\tThere are some.\tentailment\n", i, i, more >pairs } }'
@@ -175,6 +175,25 @@ job=
 result $? "asked to end: exit status $got, $(head -n 3 "$place/text")"
 ! ls "$place"/killed/part_* >/dev/null 2>&1
 result $? "parts were left behind by a stop"
+
+# Ctrl-C reaches the launcher, which asks its ranks. (A job in the background ignores it unless it is told otherwise.)
+wanted=$(($(written "$place/killed") + 30))
+# shellcheck disable=SC2086
+env --default-signal=INT mpirun --oversubscribe --bind-to none -n 2 "$metier" eval $long --slots 2 --no-routing \
+    --out "$place/killed" >"$place/text" 2>&1 &
+job=$!
+for _ in $(seq 6000); do
+    [ "$(written "$place/killed")" -ge $wanted ] && break
+    kill -0 $job 2>/dev/null || break
+    sleep 0.02
+done
+kill -INT $job
+wait $job
+got=$?
+job=
+[ -e "$place/killed/results.json" ] || # it was faster than we
+    { [ $got -ne 0 ] && [ "$(written "$place/killed")" -ge $wanted ]; }
+result $? "Ctrl-C: exit status $got, $(head -n 3 "$place/text")"
 # shellcheck disable=SC2086
 run 1 eval $long --no-routing --out "$place/killed"
 result $? "going on alone: $(tail -n 3 "$place/text")"
