@@ -93,11 +93,10 @@ static void add_layers(struct gathering *g)
 }
 
 /* Rank `from` sends `mine`; rank 0 finds it in `arrived`. */
-static bool bring(const struct gathering *g, void *mine, size_t bytes, int from)
+static bool bring(const struct gathering *g, const void *mine, size_t bytes, int from)
 {
-    bool receives = mt_comm_rank(g->comm) == 0;
-    mt_comm_carry(g->comm, receives ? g->arrived : mine, bytes, from, 0);
-    return receives;
+    mt_comm_hand_over(g->comm, from, mine, g->arrived, bytes);
+    return mt_comm_rank(g->comm) == 0;
 }
 
 static void bring_arrays(const struct gathering *g, int from)
@@ -141,14 +140,14 @@ static void bring_choices(const struct gathering *g, int from)
 static void bring_sample(const struct gathering *g, struct mt_sample *mine, struct mt_sample *arrived,
                          int64_t count, int from)
 {
-    bool receives = mt_comm_rank(g->comm) == 0;
-    struct mt_sample *sample = receives ? arrived : mine;
     size_t tokens = (size_t)count;
-    if (sample->ctx == NULL) return;
-    mt_comm_carry(g->comm, sample->number, tokens * sizeof *sample->number, from, 0);
-    mt_comm_carry(g->comm, sample->vectors, tokens * (size_t)sample->width * sizeof(float), from, 0);
-    mt_comm_carry(g->comm, sample->experts, tokens * (size_t)sample->slots * sizeof(int32_t), from, 0);
-    if (!receives) return;
+    if (mine->ctx == NULL) return;
+    mt_comm_hand_over(g->comm, from, mine->number, arrived->number, tokens * sizeof *mine->number);
+    mt_comm_hand_over(g->comm, from, mine->vectors, arrived->vectors,
+                      tokens * (size_t)mine->width * sizeof(float));
+    mt_comm_hand_over(g->comm, from, mine->experts, arrived->experts,
+                      tokens * (size_t)mine->slots * sizeof(int32_t));
+    if (mt_comm_rank(g->comm) != 0) return;
     arrived->count = count;
     mt_sample_merge(mine, arrived);
 }
@@ -157,7 +156,7 @@ static void bring_all(struct gathering *g, int from)
 {
     int layers = g->collector->options.layers;
     if (mt_comm_rank(g->comm) == from) describe_layers(g);
-    mt_comm_carry(g->comm, g->numbers, (size_t)layers * sizeof *g->numbers, from, 0);
+    mt_comm_hand_over(g->comm, from, g->numbers, g->numbers, (size_t)layers * sizeof *g->numbers);
     if (mt_comm_rank(g->comm) == 0) add_layers(g);
     bring_arrays(g, from);
     bring_choices(g, from);

@@ -118,7 +118,10 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
     printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
            s.weights / 1e9, settings->experts);
-    printf("    adapters             %10.3f GB   masters, gradients, moments, sums\n", s.adapters / 1e9);
+    printf(
+        "    adapters             %10.3f GB   masters, gradients, moments, sums; routed experts' 1/%" PRId64
+        "\n",
+        s.adapters / 1e9, settings->experts);
     printf("    activations          %10.3f GB\n", s.activations / 1e9);
     printf("  arithmetic of a step   %10.3f TFLOP\n", s.flops / 1e12);
     printf("  sent by a rank         %10.3f MB\n",

@@ -16,6 +16,7 @@ struct arguments {
     bool dry_run, quiet, keys;
     int64_t threads; // -1: as the settings say
     const char *device;
+    const char *timeline;
     const char *config;
     const char **words; // owned: those of the command line, then ours
     size_t word_count, word_capacity;
@@ -72,6 +73,18 @@ static int exit_status_of(const struct mt_run_outcome *outcome)
     return outcome->end == MT_RUN_INTERRUPTED ? 128 + outcome->signal : 0;
 }
 
+static void report_timeline(const char *path, const struct mt_run_outcome *outcome)
+{
+    if (outcome->end == MT_RUN_FINISHED_BEFORE) return;
+    printf("%s: what every rank did when", path);
+    if (outcome->under_way > 0.0) {
+        printf("; sums of gradients were under way for %.3f s, %.1f %% of it behind backward",
+               outcome->under_way, 100.0 * (1.0 - outcome->waited / outcome->under_way));
+    }
+    if (outcome->lost_spans > 0) printf("; %" PRIu64 " later spans had no room", outcome->lost_spans);
+    printf("\n");
+}
+
 static void report(const struct arguments *arguments, const struct mt_run_outcome *outcome)
 {
     if (outcome->end == MT_RUN_INTERRUPTED) {
@@ -84,6 +97,7 @@ static void report(const struct arguments *arguments, const struct mt_run_outcom
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
     printf("%s: as trained, %" PRIu64 " step%s\n", outcome->result, outcome->step,
            outcome->step == 1 ? "" : "s");
+    if (arguments->timeline != NULL) report_timeline(arguments->timeline, outcome);
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
                outcome->best_step, outcome->best_loss);
@@ -112,6 +126,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
                                          .log = talks ? &log : NULL,
                                          .terminal = arguments->quiet || !talks ? NULL : stderr,
                                          .plan_only = arguments->dry_run,
+                                         .timeline = arguments->timeline,
                                          .comm = comm,
                                          .signals = true};
     enum mt_status status = mt_train_settings_read(ctx, arguments->config, arguments->words,
@@ -160,6 +175,8 @@ int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal; warnings still come"},
         {"--threads", CLI_INTEGER, &arguments.threads, "N", "as the key threads; 0: as many as there are"},
         {"--device", CLI_TEXT, &arguments.device, "NAME", "as the key device"},
+        {"--timeline", CLI_TEXT, &arguments.timeline, "FILE",
+         "what every rank did when, for chrome://tracing or ui.perfetto.dev"},
     };
     struct cli_arguments given;
     struct mt_arena arena;

@@ -15,7 +15,7 @@ enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transpor
 {
     size_t group = rounded(transport->group_bytes);
     size_t request = rounded(transport->request_bytes(ranks));
-    size_t places = rounded(2 * (size_t)ranks * sizeof(size_t));
+    size_t places = rounded(4 * (size_t)ranks * sizeof(size_t));
     size_t room = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
     size_t bytes = rounded(sizeof **comm) + group + request + places + room;
     void *memory = NULL;
@@ -29,6 +29,7 @@ enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transpor
     made->group = next;
     made->request = next + group;
     made->places = (size_t *)(void *)(next + group + request);
+    made->bytes_of = made->places + 2 * (size_t)ranks;
     made->room = next + group + request + places;
     made->job = made;
     *comm = made;
@@ -121,6 +122,11 @@ uint64_t mt_comm_sent_bytes(const struct mt_comm *comm)
     return comm->job->sent_bytes;
 }
 
+void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline)
+{
+    comm->job->timeline = timeline;
+}
+
 // ------------------------------------------------------------------ exchanges
 
 void mt_comm_barrier(struct mt_comm *comm)
@@ -136,8 +142,10 @@ void mt_comm_broadcast(struct mt_comm *comm, void *data, size_t bytes, int root)
 
 void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *all)
 {
+    double began = mt_timeline_now(comm->job->timeline);
     comm->job->sent_bytes += bytes * (size_t)(comm->size - 1);
     comm->transport->gather(comm->group, mine, bytes, all);
+    mt_timeline_add(comm->job->timeline, MT_SPAN_GATHER, -1, began);
 }
 
 void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request)
@@ -150,6 +158,7 @@ void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, voi
 void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
                       const size_t *receive_bytes)
 {
+    double began = mt_timeline_now(comm->job->timeline);
     size_t *send_at = comm->places;
     size_t *receive_at = comm->places + comm->size;
     size_t sent = 0;
@@ -171,26 +180,21 @@ void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send
     if (own > 0)
         memcpy((char *)receive + receive_at[comm->rank], (const char *)send + send_at[comm->rank], own);
     comm->transport->wait(comm->request);
+    mt_timeline_add(comm->job->timeline, MT_SPAN_EXCHANGE, -1, began);
 }
 
-void mt_comm_carry(struct mt_comm *comm, void *data, size_t bytes, int from, int to)
+void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *received, size_t bytes)
 {
-    size_t *none = comm->places;
-    size_t *one = comm->places + comm->size;
-    int peer = comm->rank == from ? to : from;
-    if (comm->rank != from && comm->rank != to) return;
-    memset(comm->places, 0, 2 * (size_t)comm->size * sizeof *comm->places);
-    for (size_t at = 0; at < bytes; at += one[peer]) {
-        unsigned char *piece = (unsigned char *)data + at;
-        one[peer] = bytes - at < MT_TRANSPORT_MOST_BYTES ? bytes - at : MT_TRANSPORT_MOST_BYTES;
-        const struct mt_exchange exchange = {.send = piece,
-                                             .send_at = none,
-                                             .send_bytes = comm->rank == from ? one : none,
-                                             .receive = piece,
-                                             .receive_at = none,
-                                             .receive_bytes = comm->rank == from ? none : one};
-        mt_comm_start(comm, &exchange, comm->request);
-        comm->transport->wait(comm->request);
+    size_t *send_bytes = comm->bytes_of;
+    size_t *receive_bytes = comm->bytes_of + comm->size;
+    memset(send_bytes, 0, 2 * (size_t)comm->size * sizeof *send_bytes);
+    for (size_t at = 0; at < bytes; at += MT_TRANSPORT_MOST_BYTES) {
+        size_t piece = bytes - at < MT_TRANSPORT_MOST_BYTES ? bytes - at : MT_TRANSPORT_MOST_BYTES;
+        if (comm->rank == from) send_bytes[0] = piece;
+        if (comm->rank == 0) receive_bytes[from] = piece;
+        const void *source = comm->rank == from ? (const char *)mine + at : mine;
+        void *target = comm->rank == 0 ? (char *)received + at : received;
+        mt_comm_exchange(comm, source, send_bytes, target, receive_bytes);
     }
 }
 

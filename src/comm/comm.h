@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/timeline.h"
 #include "metier/context.h"
 
 struct mt_comm; // opaque: a group of ranks
@@ -44,6 +45,11 @@ int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on t
 /* Bytes this rank has handed over to others so far, in all groups split from the same job. */
 uint64_t mt_comm_sent_bytes(const struct mt_comm *comm);
 
+/* Exchanges, gatherings and sums of all groups of the job are noted there from now on; borrowed; NULL:
+ * nowhere.
+ */
+void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline);
+
 // ------------------------------------------------------------------ small things
 
 void mt_comm_barrier(struct mt_comm *comm);
@@ -67,8 +73,8 @@ void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count);
 void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
                       const size_t *receive_bytes);
 
-/* Bytes of rank `from` into the memory of rank `to`, another one; the others do nothing. */
-void mt_comm_carry(struct mt_comm *comm, void *data, size_t bytes, int from, int to);
+/* Bytes of rank `from`, to rank 0 alone. Only these two have to call it. */
+void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *received, size_t bytes);
 
 // ------------------------------------------------------------------ large sums, beside other work
 

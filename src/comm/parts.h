@@ -11,11 +11,14 @@ struct mt_comm {
     void *group;                          // the transport's; follows this struct, as do the next two
     void *request;                        // of mt_comm_exchange
     size_t *places;                       // [2,ranks]: of mt_comm_exchange
+    size_t *bytes_of;                     // [2,ranks]: of mt_comm_hand_over
     unsigned char *room;                  // [ranks] pieces of MT_COMM_PIECE: of small sums
     struct mt_comm *job;                  // the group of all ranks: counts the bytes; itself for that group
+    struct mt_timeline *timeline;         // the job's; borrowed
     int rank, size;
     int failed_rank;
     int next_tag;        // of a sum made next; 0 is mt_comm_exchange's
+    int next_sum;        // the job's: number of a sum made next, for the timeline
     uint64_t sent_bytes; // the job's
     size_t bytes;        // of the block this struct begins
 };

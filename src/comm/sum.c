@@ -22,6 +22,8 @@ struct mt_comm_sum {
     int tag;
     float *values; // borrowed while under way
     size_t count, most;
+    int number;   // among the sums of all groups, and
+    double began; // when it began: for the timeline
     // These follow the struct.
     void *request;
     size_t *piece_at, *piece_bytes; // [ranks]: of each rank's piece in the numbers
@@ -52,7 +54,8 @@ enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_c
     if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
     struct mt_comm_sum *made = memory;
     unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
-    *made = (struct mt_comm_sum){.comm = comm, .tag = comm->next_tag, .most = most, .bytes = bytes};
+    *made = (struct mt_comm_sum){
+        .comm = comm, .tag = comm->next_tag, .most = most, .number = comm->job->next_sum++, .bytes = bytes};
     comm->next_tag = comm->next_tag % MOST_TAG + 1;
     made->request = next;
     made->piece_at = (size_t *)(void *)(next + request);
@@ -91,6 +94,7 @@ void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
     sum->values = values;
     sum->count = count;
     sum->phase = PHASE_PIECES;
+    sum->began = mt_timeline_now(comm->job->timeline);
     const struct mt_exchange exchange = {.send = (const unsigned char *)values,
                                          .send_at = sum->piece_at,
                                          .send_bytes = sum->piece_bytes,
@@ -132,6 +136,12 @@ static void send_sums(struct mt_comm_sum *sum)
     mt_comm_start(sum->comm, &exchange, sum->request);
 }
 
+static void finish(struct mt_comm_sum *sum)
+{
+    sum->phase = PHASE_NONE;
+    mt_timeline_add(sum->comm->job->timeline, MT_SPAN_SUM, sum->number, sum->began);
+}
+
 bool mt_comm_sum_progress(struct mt_comm_sum *sum)
 {
     const struct mt_transport *transport = sum->comm->transport;
@@ -139,7 +149,7 @@ bool mt_comm_sum_progress(struct mt_comm_sum *sum)
         add_up(sum);
         send_sums(sum);
     }
-    if (sum->phase == PHASE_SUMS && transport->test(sum->request)) sum->phase = PHASE_NONE;
+    if (sum->phase == PHASE_SUMS && transport->test(sum->request)) finish(sum);
     return sum->phase == PHASE_NONE;
 }
 
@@ -151,6 +161,7 @@ void mt_comm_sum_wait(struct mt_comm_sum *sum)
         add_up(sum);
         send_sums(sum);
     }
-    if (sum->phase == PHASE_SUMS) transport->wait(sum->request);
-    sum->phase = PHASE_NONE;
+    if (sum->phase != PHASE_SUMS) return;
+    transport->wait(sum->request);
+    finish(sum);
 }

@@ -399,6 +399,7 @@ static enum mt_status apply_one(const struct mt_adapter *adapter, struct mt_para
                        adapter->file.path, param->name, (long long)rows, (long long)columns,
                        (long long)param->value.dim[0], (long long)param->value.dim[1]);
     }
+    if (!mt_param_is_here(param)) return MT_OK; // its rank takes it
     void *memory = NULL;
     size_t count = (size_t)(rows * columns);
     enum mt_status status = mt_allocate_array(adapter->ctx, count, sizeof(float), &memory);

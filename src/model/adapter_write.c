@@ -12,6 +12,7 @@
 #include "formats/safetensors_writer.h"
 #include "model/adapter_config_write.h"
 #include "model/adapter_parts.h"
+#include "model/shards.h"
 
 #define ARENA_BLOCK_BYTES 16384
 
@@ -101,10 +102,21 @@ static enum mt_status plan_param(struct writer *writer, const struct mt_param *p
     return mt_adapter_target_module(&writer->targets, module, param->part);
 }
 
-static bool has_pairs(const struct mt_expert_linear *map)
+/* True for a matrix of this letter of some routed expert's map ("gate_proj") in a layer. */
+static bool is_of_map(const struct mt_param *param, int64_t layer, const char *map, char letter)
 {
-    for (int e = 0; map->a != NULL && e < map->experts; e++) {
-        if (mt_tensor_present(&map->a[e])) return true;
+    char ending[MT_MODEL_NAME_BYTES];
+    if (param->expert < 0 || param->layer != layer) return false;
+    int length = snprintf(ending, sizeof ending, ".%s.lora_%c.weight", map, letter);
+    size_t whole = strlen(param->name);
+    return whole > (size_t)length && strcmp(param->name + whole - (size_t)length, ending) == 0;
+}
+
+/* The list of what learns knows the pairs of every rank; the layers' views only those that are here. */
+static bool has_pairs(const struct writer *writer, int64_t layer, const char *map)
+{
+    for (size_t i = 0; i < writer->params->trained_count; i++) {
+        if (is_of_map(&writer->params->trained[i], layer, map, 'A')) return true;
     }
     return false;
 }
@@ -129,10 +141,10 @@ static enum mt_status plan_stack(struct writer *writer, int64_t layer, enum sour
 
 static enum mt_status plan_layer(struct writer *writer, int64_t layer)
 {
-    const struct mt_layer_params *params = &writer->params->layer[layer];
-    if (!params->moe) return MT_OK;
-    bool gate_up = has_pairs(&params->gate) || has_pairs(&params->up);
-    bool down = has_pairs(&params->down);
+    const struct mt_model_names *names = &writer->desc->names;
+    if (!writer->params->layer[layer].moe) return MT_OK;
+    bool gate_up = has_pairs(writer, layer, names->gate) || has_pairs(writer, layer, names->up);
+    bool down = has_pairs(writer, layer, names->down);
     enum mt_status status = MT_OK;
     if (down) status = plan_stack(writer, layer, SOURCE_DOWN, false);
     if (status == MT_OK && gate_up) status = plan_stack(writer, layer, SOURCE_GATE_UP, down);
@@ -195,39 +207,38 @@ static void place_b(const struct destination *to, const float *b, int64_t out, i
     }
 }
 
-/* Puts the pairs of one map of all experts into a zeroed stack. */
-static enum mt_status place_map(const struct writer *writer, char letter, const struct mt_expert_linear *map,
+/* Puts the matrices of one map of all experts into a zeroed stack. */
+static enum mt_status place_map(const struct writer *writer, const struct entry *entry, const char *map,
                                 struct destination to, float *host)
 {
-    const struct mt_tensor *tensors = letter == 'A' ? map->a : map->b;
-    enum mt_status status = MT_OK;
-    for (int e = 0; tensors != NULL && e < map->experts && status == MT_OK; e++) {
-        if (!mt_tensor_present(&tensors[e])) continue;
-        size_t bytes = (size_t)mt_tensor_count(&tensors[e]) * sizeof(float);
-        status = mt_device_download(writer->params->device, host, tensors[e].data, bytes);
-        if (status != MT_OK) break;
-        to.expert = e;
-        if (letter == 'A') {
-            place_a(&to, host, tensors[e].dim[0], tensors[e].dim[1]);
+    const struct mt_params *params = writer->params;
+    for (size_t i = 0; i < params->trained_count; i++) {
+        const struct mt_param *param = &params->trained[i];
+        if (!is_of_map(param, entry->layer, map, entry->letter)) continue;
+        enum mt_status status = mt_shards_read_value(params, param, 0, mt_tensor_count(&param->value), host);
+        if (status != MT_OK) return status;
+        to.expert = param->expert;
+        if (entry->letter == 'A') {
+            place_a(&to, host, param->value.dim[0], param->value.dim[1]);
         } else {
-            place_b(&to, host, tensors[e].dim[0], tensors[e].dim[1]);
+            place_b(&to, host, param->value.dim[0], param->value.dim[1]);
         }
     }
-    return status;
+    return MT_OK;
 }
 
 static enum mt_status fill_stack(const struct writer *writer, const struct entry *entry, float *stack,
                                  float *host)
 {
-    const struct mt_layer_params *layer = &writer->params->layer[entry->layer];
+    const struct mt_model_names *names = &writer->desc->names;
     int64_t rank = writer->options->selection->lora_rank;
     struct destination to = {.stack = stack, .experts = writer->desc->experts, .rank = rank};
-    if (entry->source == SOURCE_DOWN) return place_map(writer, entry->letter, &layer->down, to, host);
+    if (entry->source == SOURCE_DOWN) return place_map(writer, entry, names->down, to, host);
     to.rank = 2 * rank;
-    enum mt_status status = place_map(writer, entry->letter, &layer->gate, to, host);
+    enum mt_status status = place_map(writer, entry, names->gate, to, host);
     to.first_rank = rank;
     to.first_row = writer->desc->expert_width;
-    return status == MT_OK ? place_map(writer, entry->letter, &layer->up, to, host) : status;
+    return status == MT_OK ? place_map(writer, entry, names->up, to, host) : status;
 }
 
 /* One matrix; of a stack's memory the end holds single matrices on their way. */
@@ -244,8 +255,7 @@ static enum mt_status write_entry(const struct writer *writer, size_t index,
     if (status != MT_OK) return status;
     float *values = memory;
     if (single) {
-        status = mt_device_download(writer->params->device, values, entry->param->value.data,
-                                    count * sizeof(float));
+        status = mt_shards_read_value(writer->params, entry->param, 0, (int64_t)count, values);
     } else {
         memset(values, 0, count * sizeof(float));
         status = fill_stack(writer, entry, values, values + count);

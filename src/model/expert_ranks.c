@@ -10,6 +10,12 @@ int mt_expert_ranks_first(int experts, int rank, int ranks)
     return (int)((int64_t)experts * rank / ranks);
 }
 
+int mt_expert_ranks_owner(int experts, int expert, int ranks)
+{
+    int rank = (int)((int64_t)expert * ranks / experts); // right, or one too low
+    return mt_expert_ranks_first(experts, rank + 1, ranks) <= expert ? rank + 1 : rank;
+}
+
 /* The next bytes of the block; with base NULL they are only counted. */
 static void *take(char *base, size_t *used, size_t bytes)
 {

@@ -53,6 +53,9 @@ void mt_expert_ranks_free(struct mt_expert_ranks *ranks); // a zeroed struct is 
 /* The first expert of a rank of P. */
 int mt_expert_ranks_first(int experts, int rank, int ranks);
 
+/* The rank that owns an expert. */
+int mt_expert_ranks_owner(int experts, int expert, int ranks);
+
 /* A layer's choice is made: offsets i32 [n+1] of our rows. Afterwards ranks->rows[layer] is known. */
 enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
                                      const struct mt_tensor *offsets);

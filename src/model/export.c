@@ -7,6 +7,7 @@
 #include "formats/printable.h"
 #include "model/params_parts.h"
 #include "model/rewrite.h"
+#include "model/shards.h"
 
 #define ARENA_BLOCK_BYTES 65536
 
@@ -149,8 +150,7 @@ static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, i
     const struct exporter *exporter = self;
     const struct mt_param *param = tensor->change;
     (void)room;
-    return mt_device_download(exporter->params->device, values, (const float *)param->value.data + first,
-                              (size_t)count * sizeof *values);
+    return mt_shards_read_value(exporter->params, param, first, count, values);
 }
 
 // ------------------------------------------------------------------ the way in

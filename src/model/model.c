@@ -92,14 +92,7 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s", path);
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
-    if (model->options.expert_ranks != NULL) {
-        int ranks = mt_comm_size(model->options.expert_ranks);
-        int rank = mt_comm_rank(model->options.expert_ranks);
-        struct mt_train_selection *selection = &model->options.selection;
-        selection->first_expert = mt_expert_ranks_first(model->desc.experts, rank, ranks);
-        selection->owned_experts =
-            mt_expert_ranks_first(model->desc.experts, rank + 1, ranks) - selection->first_expert;
-    }
+    model->options.selection.expert_ranks = model->options.expert_ranks;
     return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
                           &model->params);
 }

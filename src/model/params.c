@@ -8,10 +8,16 @@
 #include <string.h>
 
 #include "metier/ops.h"
+#include "model/expert_ranks.h"
 #include "model/params_parts.h"
 #include "model/stream.h"
 
 #define ARENA_BLOCK_BYTES 65536
+
+/* Where masters and gradients of things that learn go. */
+struct trained_memory {
+    struct mt_planner masters, gradients;
+};
 
 struct loader {
     struct mt_device *device;
@@ -21,10 +27,36 @@ struct loader {
     const struct mt_train_selection *selection;
     struct mt_params *params;
     struct mt_params_items items;
-    struct mt_expert_views *views; // MT_EXPERT_MAPS per layer, in the params' arena
-    struct mt_planner masters, gradients, copies;
+    struct mt_expert_views *views;   // MT_EXPERT_MAPS per layer, in the params' arena
+    struct trained_memory common;    // what every rank holds
+    struct trained_memory shard;     // our part of what is spread over ranks
+    struct trained_memory elsewhere; // never has memory: the others' part
+    struct mt_planner copies;
     size_t trained; // laid out so far
 };
+
+// ------------------------------------------------------------------ whose experts
+
+/* Which of the ranks that share the experts holds this tensor; -1: every rank does. */
+static int owner_of(const struct loader *loader, const struct mt_params_item *item)
+{
+    const struct mt_comm *ranks = loader->selection->expert_ranks;
+    if (ranks == NULL || item->tensor.expert < 0) return -1;
+    return mt_expert_ranks_owner(loader->desc->experts, (int)item->tensor.expert, mt_comm_size(ranks));
+}
+
+/* A routed expert's that another rank holds. */
+static bool is_elsewhere(const struct loader *loader, const struct mt_params_item *item)
+{
+    int owner = owner_of(loader, item);
+    return owner >= 0 && owner != mt_comm_rank(loader->selection->expert_ranks);
+}
+
+static struct trained_memory *memory_of(struct loader *loader, const struct mt_params_item *item)
+{
+    if (is_elsewhere(loader, item)) return &loader->elsewhere;
+    return owner_of(loader, item) >= 0 ? &loader->shard : &loader->common;
+}
 
 // ------------------------------------------------------------------ the list of tensors
 
@@ -140,15 +172,6 @@ static bool usable_in_place(const struct loader *loader, const struct mt_params_
            (uintptr_t)item->stored->data % item_bytes == 0;
 }
 
-/* A routed expert's weight that another rank holds. */
-static bool is_elsewhere(const struct loader *loader, const struct mt_params_item *item)
-{
-    const struct mt_train_selection *selection = loader->selection;
-    int64_t place = item->tensor.expert - selection->first_expert;
-    return selection->owned_experts > 0 && item->tensor.expert >= 0 &&
-           (place < 0 || place >= selection->owned_experts);
-}
-
 static void lay_out_frozen(struct loader *loader, const struct mt_params_item *item, struct mt_tensor *value)
 {
     *value = (struct mt_tensor){0};
@@ -164,13 +187,17 @@ static void lay_out_frozen(struct loader *loader, const struct mt_params_item *i
     loader->params->mapped += (size_t)item->stored->bytes;
 }
 
-/* Enters one more trained tensor; while counting only its number matters. */
+/*
+ * Enters one more trained tensor; while counting only its number matters. The views of one that another rank
+ * holds become absent: the list alone knows its shape.
+ */
 static enum mt_status add_trained(struct loader *loader, const struct mt_params_item *item, const char *name,
-                                  const struct mt_tensor *value, const struct mt_tensor *gradient)
+                                  struct mt_tensor *value, struct mt_tensor *gradient)
 {
     struct mt_params *params = loader->params;
     size_t place = loader->trained++;
     if (params->trained == NULL) return MT_OK;
+    bool here = !is_elsewhere(loader, item);
     char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&params->arena, name, strlen(name), &copy);
     if (status != MT_OK) return status;
@@ -181,16 +208,21 @@ static enum mt_status add_trained(struct loader *loader, const struct mt_params_
         .part = item->tensor.part,
         .layer = item->tensor.layer,
         .expert = item->tensor.expert,
+        .owner = owner_of(loader, item),
     };
     params->trained_elements += mt_tensor_count(value);
+    if (here) return MT_OK;
+    *value = (struct mt_tensor){0};
+    *gradient = (struct mt_tensor){0};
     return MT_OK;
 }
 
 static enum mt_status lay_out_full(struct loader *loader, const struct mt_params_item *item,
                                    const struct mt_params_place *place)
 {
-    *place->value = plan_like(&loader->masters, MT_F32, &item->tensor);
-    *place->gradient = plan_like(&loader->gradients, MT_F32, &item->tensor);
+    struct trained_memory *memory = memory_of(loader, item);
+    *place->value = plan_like(&memory->masters, MT_F32, &item->tensor);
+    *place->gradient = plan_like(&memory->gradients, MT_F32, &item->tensor);
     if (place->experts != NULL) place->experts->dweight = place->views->dweight;
     return add_trained(loader, item, item->tensor.name, place->value, place->gradient);
 }
@@ -233,26 +265,38 @@ static enum mt_status lay_out_lora(struct loader *loader, const struct mt_params
     int64_t rank = loader->selection->lora_rank;
     int64_t out = item->tensor.dim[0];
     int64_t in = item->tensor.dim[1];
+    struct trained_memory *memory = memory_of(loader, item);
     char name[MT_PARAMS_NAME_BYTES];
     lay_out_frozen(loader, item, place->value);
     describe_lora(loader, item, place);
-    *place->a = mt_plan_2d(&loader->masters, MT_F32, rank, in);
-    *place->da = mt_plan_2d(&loader->gradients, MT_F32, rank, in);
+    *place->a = mt_plan_2d(&memory->masters, MT_F32, rank, in);
+    *place->da = mt_plan_2d(&memory->gradients, MT_F32, rank, in);
     lora_name(item, 'A', name, sizeof name);
     enum mt_status status = add_trained(loader, item, name, place->a, place->da);
     if (status != MT_OK) return status;
-    *place->b = mt_plan_2d(&loader->masters, MT_F32, out, rank);
-    *place->db = mt_plan_2d(&loader->gradients, MT_F32, out, rank);
+    *place->b = mt_plan_2d(&memory->masters, MT_F32, out, rank);
+    *place->db = mt_plan_2d(&memory->gradients, MT_F32, out, rank);
     lora_name(item, 'B', name, sizeof name);
     return add_trained(loader, item, name, place->b, place->db);
+}
+
+/* A planner behind the first `skipped` bytes of a buffer, which may not be there yet. */
+static struct mt_planner planner_behind(const struct mt_buffer *buffer, size_t skipped)
+{
+    char *base = buffer->data;
+    return (struct mt_planner){.base = base != NULL ? base + skipped : NULL};
 }
 
 /* Run twice: with no memory to count bytes and trained tensors, then to place them. */
 static enum mt_status lay_out(struct loader *loader)
 {
     struct mt_params *params = loader->params;
-    loader->masters = (struct mt_planner){.base = params->masters.data};
-    loader->gradients = (struct mt_planner){.base = params->gradients.data};
+    loader->common = (struct trained_memory){.masters = planner_behind(&params->masters, 0),
+                                             .gradients = planner_behind(&params->gradients, 0)};
+    loader->shard =
+        (struct trained_memory){.masters = planner_behind(&params->masters, params->common_bytes),
+                                .gradients = planner_behind(&params->gradients, params->common_bytes)};
+    loader->elsewhere = (struct trained_memory){0};
     loader->copies = (struct mt_planner){.base = params->copies.data};
     loader->trained = 0;
     params->mapped = 0;
@@ -292,12 +336,10 @@ static enum mt_status make_memory(struct loader *loader)
     if (status == MT_OK) {
         status = mt_arena_allocate(&params->arena, loader->trained * sizeof *params->trained, &trained);
     }
-    if (status == MT_OK) {
-        status = make_buffer(loader, "trained parameters", loader->masters.bytes, &params->masters);
-    }
-    if (status == MT_OK) {
-        status = make_buffer(loader, "gradients", loader->gradients.bytes, &params->gradients);
-    }
+    size_t bytes = loader->common.masters.bytes + loader->shard.masters.bytes;
+    params->common_bytes = loader->common.masters.bytes;
+    if (status == MT_OK) status = make_buffer(loader, "trained parameters", bytes, &params->masters);
+    if (status == MT_OK) status = make_buffer(loader, "gradients", bytes, &params->gradients);
     if (status == MT_OK) {
         status = make_buffer(loader, "weights", loader->copies.bytes, &params->copies);
     }
@@ -312,13 +354,14 @@ static enum mt_status make_memory(struct loader *loader)
 static enum mt_status fill_item(struct loader *loader, const struct mt_params_item *item)
 {
     struct mt_params_place place;
+    if (is_elsewhere(loader, item)) return MT_OK;
     enum mt_status status =
         mt_params_find_place(loader->params, loader->desc, loader->views, &item->tensor, &place);
     if (status != MT_OK) return status;
     if (item->learning == MT_LEARNING_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
-    if (!usable_in_place(loader, item) && !is_elsewhere(loader, item)) {
+    if (!usable_in_place(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);
     }
@@ -364,7 +407,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
         .selection = selection != NULL ? selection : &nothing,
         .params = params,
     };
-    *params = (struct mt_params){.device = device};
+    *params = (struct mt_params){.device = device, .expert_ranks = loader.selection->expert_ranks};
     mt_arena_init(&params->arena, loader.ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_params_check(loader.ctx, desc, checkpoint);
     if (status == MT_OK) status = list_items(&loader);

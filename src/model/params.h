@@ -5,12 +5,17 @@
  * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
  * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
  * gradients lie in one buffer, all masters in another, in the order of `trained`.
+ *
+ * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
+ * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own
+ * experts' part after it; `trained` names all of it on every rank.
  */
 #ifndef MT_MODEL_PARAMS_H
 #define MT_MODEL_PARAMS_H
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "comm/comm.h"
 #include "formats/checkpoint.h"
 #include "formats/model_tensors.h"
 #include "metier/objective.h"
@@ -25,22 +30,27 @@ struct mt_train_selection {
     double lora_alpha;         // scale = alpha / r
     double lora_dropout;       // of the LoRA input, in training
     // ESFT: for each layer the experts that learn (full or LoRA, as selected above); NULL: all of them.
-    const bool *const *experts; // [layers] arrays of n flags; a NULL array: all of that layer
-    // Routed experts that are somebody else's: their weights are neither mapped nor copied. Both 0: all are
-    // ours.
-    int first_expert, owned_experts;
-    uint64_t seed; // LoRA A: kaiming uniform (a = sqrt 5), B: zero
+    const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
+    struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
+    uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
 };
 
 /* One thing the optimizer moves. */
 struct mt_param {
     const char *name;       // as on disk, or PEFT's: "base_model.model.….lora_A.weight"
-    struct mt_tensor value; // f32
+    struct mt_tensor value; // f32; without data where another rank holds it
     struct mt_tensor grad;  // f32, the same shape
     enum mt_model_part part;
     int64_t layer;  // -1: of no layer
     int64_t expert; // -1: of no routed expert
+    int owner;      // which of the ranks that share the experts holds it; -1: every rank does
 };
+
+/* False when another rank holds it. */
+static inline bool mt_param_is_here(const struct mt_param *param)
+{
+    return param->value.data != NULL;
+}
 
 /* A linear map: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
 struct mt_linear {
@@ -106,7 +116,9 @@ struct mt_params {
     float lora_scale; // of every LoRA pair; 0 without any
     struct mt_param *trained;
     size_t trained_count;
-    int64_t trained_elements; // in all
+    int64_t trained_elements;     // in all, wherever they are
+    size_t common_bytes;          // of masters and of gradients, from their beginning: what every rank holds
+    struct mt_comm *expert_ranks; // the selection's
 };
 
 /*

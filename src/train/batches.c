@@ -49,6 +49,7 @@ struct mt_batches {
     struct mt_batch_counts counts;
     uint64_t barren; // draws since the last example
     bool surveyed;   // an epoch was gone through: its bad rows have been named
+    size_t ranks;    // that take a step's micro-batches in rounds; 0 counts as 1
     // The step at hand.
     struct mt_id_list ids;
     struct mt_id_list labels;
@@ -305,11 +306,47 @@ static enum mt_status add_micro(struct mt_batches *b)
     return mt_id_list_append(&b->offsets, 0);
 }
 
-static enum mt_status add_example(struct mt_batches *b, const struct mt_window_example *example)
+/* How many micro-batches of at most `limit` tokens a step's examples make, in their order. */
+static size_t count_micros(const struct mt_batches *b, const struct mt_window_step *step, size_t limit)
+{
+    size_t count = 0;
+    size_t held = 0;
+    for (size_t i = 0; i < step->count; i++) {
+        size_t tokens = b->window.examples[step->first + i].tokens;
+        if (count == 0 || held + tokens > limit) {
+            count++;
+            held = 0;
+        }
+        held += tokens;
+    }
+    return count;
+}
+
+/* The fewest tokens a micro-batch can be held to without one round more. */
+static size_t find_limit(const struct mt_batches *b, const struct mt_window_step *step)
+{
+    size_t high = (size_t)b->options.tokens;
+    if (b->ranks <= 1) return high;
+    size_t most = (count_micros(b, step, high) + b->ranks - 1) / b->ranks * b->ranks;
+    size_t low = 1; // a limit below the longest example is none for it: it gets a micro-batch of its own
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (count_micros(b, step, middle) <= most) high = middle;
+        if (high != middle) low = middle + 1;
+    }
+    return high;
+}
+
+void mt_batches_share(struct mt_batches *b, size_t ranks)
+{
+    b->ranks = ranks;
+}
+
+static enum mt_status add_example(struct mt_batches *b, const struct mt_window_example *example, size_t limit)
 {
     enum mt_status status = MT_OK;
     size_t held = b->micro_count > 0 ? b->micros[b->micro_count - 1].tokens : 0;
-    if (b->micro_count == 0 || held + example->tokens > (size_t)b->options.tokens) status = add_micro(b);
+    if (b->micro_count == 0 || held + example->tokens > limit) status = add_micro(b);
     if (status == MT_OK) status = mt_id_list_reserve(&b->ids, example->tokens);
     if (status == MT_OK) status = mt_id_list_reserve(&b->labels, example->tokens);
     if (status != MT_OK) return status;
@@ -333,10 +370,11 @@ enum mt_status mt_batches_next(struct mt_batches *b, struct mt_step *step)
     enum mt_status status = find_step(b);
     if (status != MT_OK) return status;
     const struct mt_window_step *made = &b->window.steps[b->position.step];
+    size_t limit = find_limit(b, made);
     *step = (struct mt_step){.epoch = b->position.epoch};
     for (size_t i = 0; status == MT_OK && i < made->count; i++) {
         const struct mt_window_example *example = &b->window.examples[made->first + i];
-        status = add_example(b, example);
+        status = add_example(b, example, limit);
         step->answer_tokens += (int64_t)example->answer_tokens;
     }
     if (status != MT_OK) return status;

@@ -81,6 +81,12 @@ enum mt_status mt_batches_create(struct mt_context *ctx, const struct mt_batch_o
                                  struct mt_batches **batches);
 void mt_batches_free(struct mt_batches *batches); // NULL is allowed
 
+/*
+ * From now on a step's micro-batches are for so many ranks, which take one each in a round: there are as many
+ * rounds as before, but micro-batches as even as the order of the examples allows. 1: as full as can be.
+ */
+void mt_batches_share(struct mt_batches *batches, size_t ranks);
+
 /* Draws an epoch has. */
 uint64_t mt_batches_draws(const struct mt_batches *batches);
 

@@ -6,19 +6,20 @@
 
 #include "base/clock.h"
 
+#define PROGRESS_CALLS 16
+
 struct bucket {
-    size_t first, count; // among the numbers of the gradients' buffer
-    int64_t layer;       // the lowest that adds to it; -1: the embedding does; layers: none does
+    struct mt_comm *comm; // borrowed: who adds up
+    size_t first, count;  // among the numbers of the gradients' buffer
+    int64_t layer;        // the lowest that adds to it; -1: the embedding does; layers: none does
     struct mt_comm_sum *sum;
     bool started;
 };
 
 struct mt_gradient_sum {
-    struct mt_comm *comm;           // borrowed
     const struct mt_params *params; // borrowed
-    float *host;                    // owned; [count]: the gradients on the host; NULL: they are there already
-    size_t count;                   // numbers in all
-    struct bucket *buckets;         // owned; [bucket_count], those of the last layers first
+    float *host; // owned; as long as the gradients: these on the host; NULL: they are there already
+    struct bucket *buckets; // owned; [bucket_count], those of a group along its layers
     size_t bucket_count;
     double waited; // seconds
 };
@@ -36,26 +37,56 @@ static size_t place_of(const struct mt_params *params, const struct mt_param *pa
     return (size_t)((const float *)param->grad.data - (const float *)params->gradients.data);
 }
 
-/* Cuts the gradients; with buckets NULL they are only counted. */
-static size_t cut(const struct mt_params *params, size_t bucket_bytes, struct bucket *buckets, size_t total)
+/* A stretch of the gradients whose sums are over the same ranks. */
+struct stretch {
+    struct mt_comm *comm;
+    size_t first, end; // numbers
+};
+
+/* Cuts a stretch; with buckets NULL they are only counted. */
+static size_t cut(const struct mt_params *params, const struct stretch *stretch, size_t bucket_bytes,
+                  struct bucket *buckets)
 {
     size_t count = 0;
-    struct bucket open = {.layer = params->layers};
+    const struct bucket none = {.comm = stretch->comm, .first = stretch->first, .layer = params->layers};
+    struct bucket open = none;
+    if (mt_comm_size(stretch->comm) == 1) return 0;
     for (size_t i = 0; i < params->trained_count; i++) {
         const struct mt_param *param = &params->trained[i];
+        if (!mt_param_is_here(param)) continue;
+        size_t place = place_of(params, param);
+        if (place < stretch->first || place >= stretch->end) continue;
+        // A bucket that is large enough ends before this parameter.
+        open.count = place - open.first;
+        if (open.count * sizeof(float) >= bucket_bytes) {
+            if (buckets != NULL) buckets[count] = open;
+            count++;
+            open = none;
+            open.first = place;
+        }
         int64_t layer = layer_of(params, param);
-        size_t end = i + 1 < params->trained_count ? place_of(params, &params->trained[i + 1]) : total;
         if (layer < open.layer) open.layer = layer;
-        open.count = end - open.first;
-        if (open.count * sizeof(float) < bucket_bytes && end < total) continue;
-        count++;
-        if (buckets != NULL) buckets[count - 1] = open;
-        open = (struct bucket){.first = end, .layer = params->layers};
     }
-    return count;
+    open.count = stretch->end - open.first;
+    if (open.count == 0) return count;
+    if (buckets != NULL) buckets[count] = open;
+    return count + 1;
 }
 
-enum mt_status mt_gradient_sum_create(struct mt_comm *comm, const struct mt_params *params,
+/* All buckets of both groups. */
+static size_t cut_all(const struct mt_gradient_groups *groups, const struct mt_params *params,
+                      size_t bucket_bytes, struct bucket *buckets)
+{
+    size_t end = params->gradients.bytes / sizeof(float);
+    size_t common = groups->copies != NULL ? params->common_bytes / sizeof(float) : end;
+    const struct stretch everywhere = {.comm = groups->all, .end = common};
+    const struct stretch own = {.comm = groups->copies, .first = common, .end = end};
+    size_t count = cut(params, &everywhere, bucket_bytes, buckets);
+    if (groups->copies == NULL) return count;
+    return count + cut(params, &own, bucket_bytes, buckets != NULL ? buckets + count : NULL);
+}
+
+enum mt_status mt_gradient_sum_create(const struct mt_gradient_groups *groups, const struct mt_params *params,
                                       size_t bucket_bytes, struct mt_gradient_sum **sum)
 {
     struct mt_context *ctx = mt_device_context(params->device);
@@ -64,14 +95,13 @@ enum mt_status mt_gradient_sum_create(struct mt_comm *comm, const struct mt_para
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **sum, &memory);
     if (status != MT_OK) return status;
     struct mt_gradient_sum *made = memory;
-    *made = (struct mt_gradient_sum){
-        .comm = comm, .params = params, .count = params->gradients.bytes / sizeof(float)};
-    if (mt_comm_size(comm) > 1) {
-        made->bucket_count = cut(params, bucket_bytes, NULL, made->count);
+    *made = (struct mt_gradient_sum){.params = params};
+    made->bucket_count = cut_all(groups, params, bucket_bytes, NULL);
+    if (made->bucket_count > 0) {
         status = mt_allocate_array(ctx, made->bucket_count, sizeof *made->buckets, &memory);
         if (status == MT_OK) {
             made->buckets = memory;
-            (void)cut(params, bucket_bytes, made->buckets, made->count);
+            (void)cut_all(groups, params, bucket_bytes, made->buckets);
         }
         if (status == MT_OK && !mt_device_on_host(params->device)) {
             status = mt_allocate(ctx, params->gradients.bytes, &memory);
@@ -79,7 +109,7 @@ enum mt_status mt_gradient_sum_create(struct mt_comm *comm, const struct mt_para
         }
     }
     for (size_t i = 0; status == MT_OK && i < made->bucket_count; i++)
-        status = mt_comm_sum_create(comm, made->buckets[i].count, &made->buckets[i].sum);
+        status = mt_comm_sum_create(made->buckets[i].comm, made->buckets[i].count, &made->buckets[i].sum);
     if (status != MT_OK) {
         mt_gradient_sum_free(made);
         return mt_fail_within(ctx, status, "gradients of all ranks");
@@ -97,11 +127,6 @@ void mt_gradient_sum_free(struct mt_gradient_sum *sum)
     if (sum->buckets != NULL) mt_release(ctx, sum->buckets, sum->bucket_count * sizeof *sum->buckets);
     if (sum->host != NULL) mt_release(ctx, sum->host, sum->params->gradients.bytes);
     mt_release(ctx, sum, sizeof *sum);
-}
-
-size_t mt_gradient_sum_bytes(const struct mt_gradient_sum *sum)
-{
-    return sum->count * sizeof(float);
 }
 
 static enum mt_status start(struct mt_gradient_sum *sum, struct bucket *bucket)
@@ -129,8 +154,11 @@ enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t l
         enum mt_status status = start(sum, bucket);
         if (status != MT_OK) return status;
     }
-    for (size_t i = sum->bucket_count; i-- > 0;)
-        if (sum->buckets[i].started) mt_comm_sum_progress(sum->buckets[i].sum);
+    // A library without a thread of its own moves a little with every call.
+    for (int call = 0; call < PROGRESS_CALLS; call++) {
+        for (size_t i = sum->bucket_count; i-- > 0;)
+            if (sum->buckets[i].started) mt_comm_sum_progress(sum->buckets[i].sum);
+    }
     return MT_OK;
 }
 

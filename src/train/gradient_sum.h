@@ -10,21 +10,25 @@
 
 struct mt_gradient_sum; // opaque
 
-/* The caller frees; parameters and group outlive it. With one rank there is nothing to add up. */
-enum mt_status mt_gradient_sum_create(struct mt_comm *comm, const struct mt_params *params,
+/* Whose gradients are added up. */
+struct mt_gradient_groups {
+    struct mt_comm *all;    // ranks: of what every rank holds
+    struct mt_comm *copies; // the ranks that hold the same routed experts; NULL: no experts are spread
+};
+
+/* The caller frees; parameters and groups outlive it. With one rank there is nothing to add up. */
+enum mt_status mt_gradient_sum_create(const struct mt_gradient_groups *groups, const struct mt_params *params,
                                       size_t bucket_bytes, struct mt_gradient_sum **sum);
 void mt_gradient_sum_free(struct mt_gradient_sum *sum); // NULL is allowed
 
 /* No layer at or above this one adds anything any more in this step: buckets set out. */
 enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t layer);
 
-/* Nothing adds anything any more; on return all gradients are the sums, the same bits on every rank. */
+/* Nothing adds anything any more; on return all gradients are the sums, the same bits on every rank of a
+ * group. */
 enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum);
 
 /* Seconds spent in mt_gradient_sum_finish so far: what backward did not hide. */
 double mt_gradient_sum_waited(const struct mt_gradient_sum *sum);
-
-/* Bytes all buckets have together. */
-size_t mt_gradient_sum_bytes(const struct mt_gradient_sum *sum);
 
 #endif

@@ -5,15 +5,34 @@
 
 #define CLIP_EPSILON 1e-6 // PyTorch's
 
+/* Some bytes of a buffer as numbers. */
+static struct mt_tensor numbers_of(const struct mt_buffer *buffer, size_t first, size_t bytes)
+{
+    char *data = buffer->data;
+    return mt_tensor_1d(data != NULL ? data + first : NULL, MT_F32, (int64_t)(bytes / sizeof(float)));
+}
+
 static struct mt_tensor flat(const struct mt_buffer *buffer)
 {
-    return mt_tensor_1d(buffer->data, MT_F32, (int64_t)(buffer->bytes / sizeof(float)));
+    return numbers_of(buffer, 0, buffer->bytes);
 }
 
 static enum mt_status clear(struct mt_device *device, struct mt_tensor tensor)
 {
     if (mt_tensor_count(&tensor) == 0) return MT_OK;
     return mt_fill(device, &(struct mt_fill_args){.y = tensor, .value = 0.0f});
+}
+
+static enum mt_status reduce(struct mt_optimizer *optimizer, const struct mt_tensor *x,
+                             enum mt_reduce_kind kind, double *result)
+{
+    struct mt_device *device = optimizer->params->device;
+    *result = 0.0;
+    if (mt_tensor_count(x) == 0) return MT_OK;
+    enum mt_status status =
+        mt_reduce(device, &(struct mt_reduce_args){.x = *x, .out = optimizer->number, .kind = kind});
+    if (status != MT_OK) return status;
+    return mt_device_download(device, result, optimizer->number.data, sizeof *result);
 }
 
 size_t mt_optimizer_bytes(size_t masters)
@@ -28,7 +47,9 @@ enum mt_status mt_optimizer_create(struct mt_params *params, const struct mt_opt
     struct mt_context *ctx = mt_device_context(device);
     size_t bytes = params->masters.bytes;
     *optimizer = (struct mt_optimizer){.params = params, .options = *options};
-    if (bytes == 0) return mt_fail(ctx, MT_ERR_USAGE, "nothing learns: there is nothing to optimize");
+    // A rank may hold none of what learns, where others do.
+    if (params->trained_count == 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "nothing learns: there is nothing to optimize");
     enum mt_status status =
         mt_device_buffer_create(device, mt_optimizer_bytes(bytes) + sizeof(double), &optimizer->memory);
     if (status != MT_OK) return mt_fail_within(ctx, status, "moments of the optimizer");
@@ -40,9 +61,10 @@ enum mt_status mt_optimizer_create(struct mt_params *params, const struct mt_opt
     status = clear(device, optimizer->first);
     if (status == MT_OK) status = clear(device, optimizer->second);
     // A planned reduction over everything: no later one needs more scratch.
-    double norm = 0.0;
+    double squares = 0.0;
+    struct mt_tensor gradients = flat(&params->gradients);
     mt_device_set_planning(device, true);
-    if (status == MT_OK) status = mt_optimizer_norm(optimizer, &norm);
+    if (status == MT_OK) status = reduce(optimizer, &gradients, MT_REDUCE_SUM_SQUARES, &squares);
     mt_device_set_planning(device, false);
     if (status != MT_OK) mt_optimizer_free(optimizer);
     return status;
@@ -54,23 +76,22 @@ void mt_optimizer_free(struct mt_optimizer *optimizer)
     *optimizer = (struct mt_optimizer){0};
 }
 
-static enum mt_status reduce(struct mt_optimizer *optimizer, const struct mt_tensor *x,
-                             enum mt_reduce_kind kind, double *result)
-{
-    struct mt_device *device = optimizer->params->device;
-    enum mt_status status =
-        mt_reduce(device, &(struct mt_reduce_args){.x = *x, .out = optimizer->number, .kind = kind});
-    if (status != MT_OK) return status;
-    return mt_device_download(device, result, optimizer->number.data, sizeof *result);
-}
-
 enum mt_status mt_optimizer_norm(struct mt_optimizer *optimizer, double *norm)
 {
-    struct mt_tensor gradients = flat(&optimizer->params->gradients);
+    const struct mt_params *params = optimizer->params;
+    const struct mt_buffer *gradients = &params->gradients;
+    // What every rank holds counts once; what is spread, each part once, in the order of the ranks.
+    size_t common = params->expert_ranks != NULL ? params->common_bytes : gradients->bytes;
+    struct mt_tensor everywhere = numbers_of(gradients, 0, common);
+    struct mt_tensor own = numbers_of(gradients, common, gradients->bytes - common);
     double squares = 0.0;
-    enum mt_status status = reduce(optimizer, &gradients, MT_REDUCE_SUM_SQUARES, &squares);
-    *norm = sqrt(squares);
-    return status;
+    double own_squares = 0.0;
+    enum mt_status status = reduce(optimizer, &everywhere, MT_REDUCE_SUM_SQUARES, &squares);
+    if (status == MT_OK) status = reduce(optimizer, &own, MT_REDUCE_SUM_SQUARES, &own_squares);
+    if (status != MT_OK) return status;
+    if (params->expert_ranks != NULL) mt_comm_sum_f64(params->expert_ranks, &own_squares, 1);
+    *norm = sqrt(squares + own_squares);
+    return MT_OK;
 }
 
 enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, double learning_rate,
@@ -80,6 +101,7 @@ enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, 
     double scale = 1.0;
     if (options->clip > 0.0) scale = fmin(1.0, options->clip / (norm + CLIP_EPSILON));
     *clipped = scale < 1.0;
+    if (optimizer->params->masters.bytes == 0) return MT_OK; // others hold all that learns
     return mt_adamw(optimizer->params->device,
                     &(struct mt_adamw_args){.param = flat(&optimizer->params->masters),
                                             .grad = flat(&optimizer->params->gradients),
@@ -120,6 +142,7 @@ enum mt_status mt_optimizer_check(struct mt_optimizer *optimizer, const struct m
         if (status != MT_OK) return status;
         for (size_t i = 0; count > 0.0 && i < params->trained_count; i++) {
             double found = 0.0;
+            if (!mt_param_is_here(&params->trained[i])) continue;
             status = count_bad(optimizer, part_of(params, &params->trained[i], &all[k]), &found);
             if (status != MT_OK) return status;
             if (found == 0.0) continue;
@@ -136,6 +159,7 @@ enum mt_status mt_optimizer_find_bad_gradient(struct mt_optimizer *optimizer, co
     *bad = NULL;
     for (size_t i = 0; i < params->trained_count; i++) {
         double found = 0.0;
+        if (!mt_param_is_here(&params->trained[i])) continue;
         enum mt_status status = count_bad(optimizer, params->trained[i].grad, &found);
         if (status != MT_OK) return status;
         if (found == 0.0) continue;

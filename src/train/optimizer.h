@@ -2,6 +2,8 @@
  * AdamW over everything that learns, as one call: masters, gradients and both moments lie flat, in the same
  * order. Clipping by the norm of all gradients together is part of the step, as PyTorch's clip_grad_norm_:
  * gradients are multiplied with limit / (norm + 1e-6) when that is below 1.
+ *
+ * Where ranks share the routed experts, each moves what it holds; the norm is that of all gradients.
  */
 #ifndef MT_TRAIN_OPTIMIZER_H
 #define MT_TRAIN_OPTIMIZER_H
@@ -30,17 +32,18 @@ void mt_optimizer_free(struct mt_optimizer *optimizer); // a zeroed struct is al
 /* Bytes of the moments for so many bytes of masters. */
 size_t mt_optimizer_bytes(size_t masters);
 
-/* The norm of all gradients; not finite when one of them is not. */
+/* The norm of all gradients, the same on every rank; not finite when one of them is not. Collective among the
+ * ranks that share the experts. */
 enum mt_status mt_optimizer_norm(struct mt_optimizer *optimizer, double *norm);
 
 /* Moves the masters by the gradients, whose norm is given. `step` counts from 1. */
 enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, double learning_rate,
                                  double norm, bool *clipped);
 
-/* Finds a number that is not finite among values and moments; *bad is NULL when all are. */
+/* Finds a number that is not finite among values and moments here; *bad is NULL when all are. */
 enum mt_status mt_optimizer_check(struct mt_optimizer *optimizer, const struct mt_param **bad);
 
-/* The first parameter whose gradient is not finite; NULL: none. */
+/* The first parameter here whose gradient is not finite; NULL: none. */
 enum mt_status mt_optimizer_find_bad_gradient(struct mt_optimizer *optimizer, const struct mt_param **bad);
 
 #endif

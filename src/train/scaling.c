@@ -27,9 +27,13 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
     double experts = (double)count->total[MT_PART_EXPERTS];
     double sharing = (double)layout->expert_ranks;
     mt_model_memory(config, 0, layout->lora_rank, layout->tokens, &memory);
-    double adapters = (double)memory.all_adapters;
+    double spread = layout->expert_ranks > 1 ? (double)memory.adapters[MT_PART_EXPERTS] : 0.0;
+    double common = (double)memory.all_adapters - spread;
+    double own = spread / sharing;                   // of this rank's experts
+    double copies = (double)layout->ranks / sharing; // ranks that hold the same experts
+    double summed = (layout->ranks > 1 ? common : 0.0) + (copies > 1.0 ? own : 0.0);
     scaling->weights = (double)layout->weight_bytes * ((double)count->all - experts + experts / sharing);
-    scaling->adapters = adapters * (ADAPTER_BYTES + (layout->ranks > 1 ? SUM_BYTES : 0.0));
+    scaling->adapters = (common + own) * ADAPTER_BYTES + summed * SUM_BYTES;
     scaling->activations = (double)mt_model_activation_bytes(config, layout->tokens, layout->row_bytes);
     if (layout->expert_ranks > 1) {
         // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.
@@ -39,8 +43,9 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
         scaling->activations += 3.0 * room * rows->own * rows->bytes;
     }
     scaling->memory = scaling->weights + scaling->adapters + scaling->activations;
+    double ranks = (double)layout->ranks;
     scaling->gradient_bytes =
-        2.0 * (double)(layout->ranks - 1) / (double)layout->ranks * adapters * sizeof(float);
+        2.0 * sizeof(float) * ((ranks - 1.0) / ranks * common + (copies - 1.0) / copies * own);
 }
 
 /* Operations of a token in all layers: of routed experts, and of everything. */

@@ -7,7 +7,8 @@
  *
  * The folder appears whole or not at all. Reading checks sizes and checksums before anything is taken over; a
  * checkpoint that fails is named in a warning and the one before it is taken. Nothing in it depends on thread
- * count or device. A folder of checkpoints has one writer at a time; the caller sees to that.
+ * count, device, or which rank holds which experts. A folder of checkpoints has one writer at a time; the
+ * caller sees to that.
  */
 #ifndef MT_TRAIN_STATE_H
 #define MT_TRAIN_STATE_H
@@ -47,7 +48,8 @@ struct mt_run_tensors {
  * Writes folder/step-NNNNNNNN; the folder is made if its parent is there. A checkpoint of the same step is
  * replaced. Checkpoints of later steps belong to a past that was given up (a newest one that could not be
  * read, a restart from an earlier one): they are kept, but renamed to step-NNNNNNNN.superseded, so that no
- * run resumes from them. After a failure everything is as before.
+ * run resumes from them. After a failure everything is as before. Where experts are spread over ranks, the
+ * other ranks serve meanwhile (model/shards.h).
  */
 enum mt_status mt_state_save(struct mt_device *device, const char *folder,
                              const struct mt_run_numbers *numbers, const struct mt_run_tensors *tensors,

@@ -47,17 +47,24 @@ static enum mt_status add_numbers(struct mt_state_tensors *list, const char *nam
     return add(list, "", name, &tensor, false);
 }
 
-static enum mt_status add_moments(struct mt_state_tensors *list, const struct mt_params *params,
-                                  const struct mt_tensor *moments, const char *prefix)
+/* One array of everything that learns: `memory`, flat, is laid out like the masters. */
+static enum mt_status add_trained(struct mt_state_tensors *list, enum mt_shard_array array,
+                                  const void *memory, const char *prefix)
 {
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < params->trained_count && status == MT_OK; i++) {
-        struct mt_tensor part = params->trained[i].value;
-        ptrdiff_t offset = (char *)part.data - (char *)params->masters.data;
-        part.data = (char *)moments->data + offset;
-        status = add(list, prefix, params->trained[i].name, &part, true);
+    const struct mt_params *params = list->params;
+    for (size_t i = 0; i < params->trained_count; i++) {
+        const struct mt_param *param = &params->trained[i];
+        struct mt_tensor part = param->value;
+        if (mt_param_is_here(param)) {
+            ptrdiff_t offset = (char *)part.data - (char *)params->masters.data;
+            part.data = (char *)memory + offset;
+        }
+        enum mt_status status = add(list, prefix, param->name, &part, true);
+        if (status != MT_OK) return status;
+        list->places[list->count - 1].param = param;
+        list->places[list->count - 1].array = array;
     }
-    return status;
+    return MT_OK;
 }
 
 static enum mt_status add_biases(struct mt_state_tensors *list, const struct mt_params *params)
@@ -96,12 +103,11 @@ static enum mt_status list_all(struct mt_state_tensors *list, const struct mt_ru
     double *state = run->objective != NULL ? mt_objective_state(run->objective, &state_count) : NULL;
     enum mt_status status = add_numbers(list, "objective", state, state_count);
     if (status == MT_OK) status = add_numbers(list, "running", run->running, run->running_count);
-    for (size_t i = 0; i < params->trained_count && status == MT_OK; i++) {
-        status = add(list, VALUE_PREFIX, params->trained[i].name, &params->trained[i].value, true);
-    }
+    if (status == MT_OK) status = add_trained(list, MT_SHARD_VALUES, params->masters.data, VALUE_PREFIX);
     if (status == MT_OK && mt_tensor_present(&run->first)) {
-        status = add_moments(list, params, &run->first, FIRST_PREFIX);
-        if (status == MT_OK) status = add_moments(list, params, &run->second, SECOND_PREFIX);
+        status = add_trained(list, MT_SHARD_FIRST_MOMENTS, run->first.data, FIRST_PREFIX);
+        if (status == MT_OK)
+            status = add_trained(list, MT_SHARD_SECOND_MOMENTS, run->second.data, SECOND_PREFIX);
     }
     if (status == MT_OK) status = add_biases(list, params);
     return status;
@@ -112,7 +118,7 @@ enum mt_status mt_state_tensors_list(struct mt_context *ctx, const struct mt_run
 {
     void *specs = NULL;
     void *places = NULL;
-    *list = (struct mt_state_tensors){0};
+    *list = (struct mt_state_tensors){.params = run->params};
     mt_arena_init(&list->arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = check_moments(ctx, run, reading);
     if (status != MT_OK) return status;
@@ -143,13 +149,20 @@ static size_t bytes_of(const struct mt_safetensors_spec *spec)
     return bytes;
 }
 
-static enum mt_status write_from_device(struct mt_device *device, const char *data, size_t bytes, void *piece,
-                                        struct mt_safetensors_writer *writer)
+/* By way of memory on the host: from the device, or from the rank that holds it. */
+static enum mt_status write_pieces(const struct mt_params *params, const struct mt_state_place *place,
+                                   size_t bytes, void *piece, struct mt_safetensors_writer *writer)
 {
+    const char *data = place->data;
     enum mt_status status = MT_OK;
     for (size_t first = 0; first < bytes && status == MT_OK; first += PIECE_BYTES) {
         size_t count = bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES;
-        status = mt_device_download(device, piece, data + first, count);
+        if (data != NULL) {
+            status = mt_device_download(params->device, piece, data + first, count);
+        } else {
+            mt_shards_ask(params, place->param, place->array, (int64_t)(first / sizeof(float)),
+                          (int64_t)(count / sizeof(float)), piece);
+        }
         if (status == MT_OK) status = mt_safetensors_writer_write(writer, piece, count);
     }
     return status;
@@ -162,7 +175,8 @@ enum mt_status mt_state_tensors_write(struct mt_device *device, const struct mt_
     struct mt_safetensors_writer writer = {0};
     void *piece = NULL;
     bool direct = mt_device_on_host(device);
-    enum mt_status status = direct ? MT_OK : mt_allocate(ctx, PIECE_BYTES, &piece);
+    enum mt_status status = MT_OK;
+    if (!direct || list->params->expert_ranks != NULL) status = mt_allocate(ctx, PIECE_BYTES, &piece);
     if (status == MT_OK) {
         status =
             mt_safetensors_writer_open_digest(ctx, path, list->specs, list->count, NULL, 0, digest, &writer);
@@ -170,8 +184,9 @@ enum mt_status mt_state_tensors_write(struct mt_device *device, const struct mt_
     for (size_t i = 0; i < list->count && status == MT_OK; i++) {
         const struct mt_state_place *place = &list->places[i];
         size_t bytes = bytes_of(&list->specs[i]);
-        status = place->on_device && !direct ? write_from_device(device, place->data, bytes, piece, &writer)
-                                             : mt_safetensors_writer_write(&writer, place->data, bytes);
+        bool in_pieces = place->data == NULL || (place->on_device && !direct);
+        status = in_pieces ? write_pieces(list->params, place, bytes, piece, &writer)
+                           : mt_safetensors_writer_write(&writer, place->data, bytes);
     }
     if (status == MT_OK) status = mt_safetensors_writer_finish(&writer);
     mt_safetensors_writer_abandon(&writer);
@@ -237,6 +252,7 @@ enum mt_status mt_state_tensors_read(struct mt_device *device, const struct mt_s
     for (size_t i = 0; i < list->count && status == MT_OK; i++) {
         const struct mt_safetensors_tensor *stored = mt_safetensors_find(file, list->specs[i].name);
         const struct mt_state_place *place = &list->places[i];
+        if (place->data == NULL) continue; // its rank takes it
         if (place->on_device) {
             status = mt_device_upload(device, place->data, stored->data, (size_t)stored->bytes);
         } else {

@@ -27,6 +27,7 @@ struct mt_trainer_options {
     bool plan_only;                           // for mt_trainer_outline: nothing on disk is touched
     bool signals;                             // SIGINT, SIGTERM, SIGHUP end the run after the step at hand
     struct mt_comm *comm;                     // all ranks of the run; borrowed; NULL: this process alone
+    const char *timeline;                     // file for what all ranks did when; borrowed; NULL: none
     uint64_t stop_after;                      // this step the run is left, as by a signal; 0: never
     void (*stepped)(void *self, uint64_t step, uint64_t steps); // after every step; NULL: nobody counts
     void *self;                                                 // handed to it
@@ -49,6 +50,9 @@ struct mt_run_outcome {
     uint64_t step;      // steps done
     uint64_t best_step; // 0: no evaluation
     double best_loss;
+    double under_way;    // seconds sums of gradients were, by the timeline of all ranks; 0 without one
+    double waited;       // of these with nothing else to do
+    uint64_t lost_spans; // for which the timeline had no room
     uint64_t sent_bytes; // by this rank, since the run was opened; 0: alone
     const char *result;  // folder of what was trained; lives with the trainer
     const char *best;    // of the best checkpoint; NULL: none

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "train/trainer_parts.h"
+#include "train/trainer_ranks.h"
 
 #define NO_LAYER   INT64_MAX
 #define NAME_BYTES 320
@@ -96,13 +96,19 @@ enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
     char name[NAME_BYTES];
     mt_context_forbid_allocation(trainer->ctx, NULL);
     enum mt_status status = mt_optimizer_find_bad_gradient(&trainer->optimizer, &param);
-    if (status != MT_OK) return status;
-    if (param == NULL) {
-        return mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the norm of the gradients is %g",
-                       trainer->record.step, norm);
+    // Whoever holds the parameter names it; every rank is here, because the norm is everybody's.
+    int64_t found = status == MT_OK && param != NULL ? 1 : 0;
+    int64_t somewhere = found;
+    mt_comm_max_i64(trainer->comm, &somewhere, 1);
+    if (status == MT_OK && found == 1) {
+        status = mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the gradient of %s is not finite",
+                         trainer->record.step, name_of(param, name));
     }
-    return mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the gradient of %s is not finite",
-                   trainer->record.step, name_of(param, name));
+    if (status == MT_OK && somewhere == 0) {
+        status = mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the norm of the gradients is %g",
+                         trainer->record.step, norm);
+    }
+    return mt_comm_agree(trainer->comm, trainer->ctx, status);
 }
 
 enum mt_status mt_trainer_check_values(struct mt_trainer *trainer)

@@ -1,6 +1,6 @@
 /* What a finished run leaves: the adapter or the model, as it is at the end and as it was at its best. */
 #include "model/export.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_ranks.h"
 
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers)
 {
@@ -9,8 +9,9 @@ bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_ru
 }
 
 /* The parameters as they are now, as a folder. One that is there already was written by this very run. */
-static enum mt_status write_result(struct mt_trainer *trainer, const char *directory)
+static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
 {
+    const char *directory = self;
     if (mt_run_folder_has(directory)) return MT_OK;
     const struct mt_train_settings *settings = trainer->settings;
     if (settings->train == MT_TRAIN_FULL) {
@@ -26,18 +27,32 @@ static enum mt_status write_result(struct mt_trainer *trainer, const char *direc
     return mt_adapter_write(trainer->tensors.params, &trainer->desc, &options);
 }
 
+static enum mt_status write_result(struct mt_trainer *trainer, const char *directory)
+{
+    enum mt_status status = mt_trainer_write(trainer, write_folder, directory);
+    return mt_comm_agree(trainer->comm, trainer->ctx, status);
+}
+
+/* Everything that learns, as it was at its best. */
+static enum mt_status take_best(struct mt_trainer *trainer)
+{
+    struct mt_state_reader *reader = NULL;
+    enum mt_status status =
+        mt_state_open(trainer->ctx, trainer->folder.checkpoints, trainer->numbers.best_step, &reader);
+    if (status == MT_OK) status = mt_state_load(trainer->device, reader, &trainer->tensors);
+    mt_state_close(reader);
+    return mt_comm_agree(trainer->comm, trainer->ctx, status);
+}
+
 enum mt_status mt_trainer_write_results(struct mt_trainer *trainer)
 {
     const struct mt_run_numbers *numbers = &trainer->numbers;
     enum mt_status status = write_result(trainer, trainer->folder.result);
     if (status != MT_OK || numbers->best_step == 0) return status;
-    if (mt_run_folder_has(trainer->folder.best)) return MT_OK;
-    if (numbers->best_step != numbers->step) {
-        struct mt_state_reader *reader = NULL;
-        status = mt_state_open(trainer->ctx, trainer->folder.checkpoints, numbers->best_step, &reader);
-        if (status == MT_OK) status = mt_state_load(trainer->device, reader, &trainer->tensors);
-        mt_state_close(reader);
-        if (status != MT_OK) return status;
-    }
-    return write_result(trainer, trainer->folder.best);
+    // One rank looks: it may write before another has looked.
+    int64_t wanted = mt_trainer_writes(trainer) && !mt_run_folder_has(trainer->folder.best) ? 1 : 0;
+    mt_comm_max_i64(trainer->comm, &wanted, 1);
+    if (wanted == 0) return MT_OK;
+    if (numbers->best_step != numbers->step) status = take_best(trainer);
+    return status == MT_OK ? write_result(trainer, trainer->folder.best) : status;
 }

@@ -38,10 +38,13 @@ struct mt_trainer {
 
     struct mt_comm *comm;                 // borrowed, or own_comm
     struct mt_comm *expert_comm;          // owned: the ranks that share the experts; NULL: none do
+    struct mt_comm *copies_comm;          // owned: the ranks that hold the same experts; NULL: all do
     struct mt_comm *own_comm;             // NULL: the caller has given one
     int threads;                          // of the device; 0: as many as the machine has
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
     struct mt_gradient_sum *gradient_sum; // NULL: alone
+    struct mt_timeline *timeline;         // owned; NULL: nobody asked for one
+    double backward_began;                // of the layer at hand, for the timeline
     uint64_t sent_before;                 // bytes this rank had sent when the run was opened
     bool sends;                           // this backward is the step's last
 
@@ -78,7 +81,7 @@ enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
 
 // ------------------------------------------------------------------ trainer_out.c
 
-/* Writes RUN/adapter or RUN/model, and the best checkpoint's, unless they are there. */
+/* Writes RUN/adapter or RUN/model, and the best checkpoint's, unless they are there. Collective. */
 enum mt_status mt_trainer_write_results(struct mt_trainer *trainer);
 
 /* True when all that a finished run writes is there. */

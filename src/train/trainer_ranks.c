@@ -5,7 +5,13 @@
 #include <math.h>
 #include <unistd.h>
 
-#define BUCKET_BYTES ((size_t)8 << 20)
+#include "base/file.h"
+#include "model/shards.h"
+
+#define LARGE_BUCKET ((size_t)8 << 20)
+#define SMALL_BUCKET ((size_t)256 << 10)
+#define BUCKETS      8      // at least, where gradients are few: the first can travel early
+#define MOST_SPANS   131072 // of a timeline, on each rank: 3 MB
 
 /* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
 static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status status)
@@ -21,7 +27,10 @@ static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status s
     // Whoever cannot come along says so first.
     enum mt_status agreed = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (agreed != MT_OK) return agreed;
-    return mt_comm_split(trainer->comm, mt_comm_rank(trainer->comm) / (int)sharing, &trainer->expert_comm);
+    int rank = mt_comm_rank(trainer->comm);
+    agreed = mt_comm_split(trainer->comm, rank / (int)sharing, &trainer->expert_comm);
+    if (agreed != MT_OK) return agreed;
+    return mt_comm_split(trainer->comm, rank % (int)sharing, &trainer->copies_comm);
 }
 
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
@@ -67,18 +76,62 @@ static enum mt_status sum_numbers(void *self, double *numbers, size_t count)
 
 static enum mt_status layer_done(void *self, int64_t layer)
 {
-    const struct mt_trainer *trainer = self;
-    return trainer->sends ? mt_gradient_sum_layer_done(trainer->gradient_sum, layer) : MT_OK;
+    struct mt_trainer *trainer = self;
+    mt_timeline_add(trainer->timeline, MT_SPAN_BACKWARD, (int32_t)layer, trainer->backward_began);
+    enum mt_status status = trainer->sends ? mt_gradient_sum_layer_done(trainer->gradient_sum, layer) : MT_OK;
+    trainer->backward_began = mt_timeline_now(trainer->timeline);
+    return status;
+}
+
+static enum mt_status open_timeline(struct mt_trainer *trainer)
+{
+    static const char nothing_yet[] = "[]\n";
+    const char *path = trainer->options.timeline;
+    if (path == NULL || trainer->options.plan_only) return MT_OK;
+    enum mt_status status = mt_timeline_create(trainer->ctx, MOST_SPANS, &trainer->timeline);
+    if (status != MT_OK || !mt_trainer_writes(trainer)) return status;
+    // A place that cannot be written to is found out before the run, not after it.
+    return mt_file_write_all(trainer->ctx, path, nothing_yet, sizeof nothing_yet - 1);
+}
+
+static size_t bucket_bytes(const struct mt_params *params)
+{
+    size_t share = params->gradients.bytes / BUCKETS;
+    if (share > LARGE_BUCKET) return LARGE_BUCKET;
+    return share < SMALL_BUCKET ? SMALL_BUCKET : share;
+}
+
+void mt_trainer_begin_timeline(struct mt_trainer *trainer)
+{
+    if (trainer->timeline == NULL) return;
+    // So that all ranks' times begin at the same moment.
+    mt_comm_barrier(trainer->comm);
+    mt_timeline_begin(trainer->timeline);
+    mt_comm_set_timeline(trainer->comm, trainer->timeline);
+}
+
+enum mt_status mt_trainer_end_timeline(struct mt_trainer *trainer, struct mt_timeline_summary *summary)
+{
+    *summary = (struct mt_timeline_summary){0};
+    if (trainer->timeline == NULL) return MT_OK;
+    mt_comm_set_timeline(trainer->comm, NULL);
+    return mt_timeline_write(trainer->comm, trainer->timeline, trainer->options.timeline, summary);
 }
 
 enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 {
-    if (is_alone(trainer)) return MT_OK;
-    enum mt_status status =
-        mt_gradient_sum_create(trainer->comm, trainer->tensors.params, BUCKET_BYTES, &trainer->gradient_sum);
+    enum mt_status status = open_timeline(trainer);
     if (status != MT_OK) return status;
     mt_model_set_layer_hook(trainer->model,
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
+    if (is_alone(trainer)) return MT_OK;
+    const struct mt_gradient_groups groups = {.all = trainer->comm, .copies = trainer->copies_comm};
+    const struct mt_params *params = trainer->tensors.params;
+    status = mt_gradient_sum_create(&groups, params, bucket_bytes(params), &trainer->gradient_sum);
+    if (status != MT_OK) return status;
+    // A term of all ranks' tokens does not depend on which rank has which.
+    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL)
+        mt_batches_share(trainer->corpus.training, (size_t)mt_comm_size(trainer->comm));
     if (has_global_terms(trainer)) {
         mt_objective_set_reduction(
             trainer->tensors.objective,
@@ -89,6 +142,9 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
 
 void mt_trainer_close_ranks(struct mt_trainer *trainer)
 {
+    if (trainer->timeline != NULL) mt_comm_set_timeline(trainer->comm, NULL);
+    mt_timeline_free(trainer->timeline);
+    mt_comm_close(trainer->copies_comm);
     mt_comm_close(trainer->expert_comm);
     mt_comm_close(trainer->own_comm);
 }
@@ -109,6 +165,33 @@ enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
 bool mt_trainer_writes(const struct mt_trainer *trainer)
 {
     return mt_comm_rank(trainer->comm) == 0;
+}
+
+/* Asks and answers are many and short: together they are one span. */
+static enum mt_status write_or_serve(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)
+{
+    const struct mt_run_tensors *tensors = &trainer->tensors;
+    if (mt_trainer_writes(trainer)) {
+        enum mt_status status = writer(trainer, self);
+        mt_shards_release(tensors->params);
+        return status;
+    }
+    // The neighbours of the rank that writes have the other experts; whoever else shares some, the same.
+    bool asked =
+        trainer->expert_comm != NULL && mt_comm_rank(trainer->comm) == mt_comm_rank(trainer->expert_comm);
+    if (!asked) return MT_OK;
+    return mt_trainer_fail_alone(trainer,
+                                 mt_shards_serve(tensors->params, &tensors->first, &tensors->second));
+}
+
+enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)
+{
+    double began = mt_timeline_now(trainer->timeline);
+    mt_comm_set_timeline(trainer->comm, NULL);
+    enum mt_status status = write_or_serve(trainer, writer, self);
+    mt_comm_set_timeline(trainer->comm, trainer->timeline);
+    mt_timeline_add(trainer->timeline, MT_SPAN_SAVE, -1, began);
+    return status;
 }
 
 size_t mt_trainer_rounds(const struct mt_trainer *trainer, const struct mt_step *step)

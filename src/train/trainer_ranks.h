@@ -1,11 +1,13 @@
 /*
  * One run on many ranks. The micro-batches of a step are taken in rounds, one for each rank at a time, in the
- * order one rank alone would take them; every rank prepares all data and keeps all that learns, which stays
- * the same, bit by bit, on all of them. Rank 0 writes.
+ * order one rank alone would take them; every rank prepares all data and keeps all that learns but for the
+ * routed experts of other ranks, where these are spread. What several ranks keep stays the same on them, bit
+ * by bit. Rank 0 writes.
  */
 #ifndef MT_TRAIN_TRAINER_RANKS_H
 #define MT_TRAIN_TRAINER_RANKS_H
 
+#include "train/timeline_file.h"
 #include "train/trainer_parts.h"
 
 /* What one rank found out in a round. */
@@ -35,6 +37,12 @@ void mt_trainer_close_ranks(struct mt_trainer *trainer);
 /* True on the rank that writes files and talks. */
 bool mt_trainer_writes(const struct mt_trainer *trainer);
 
+/* Something that needs what all ranks keep, done by the rank that writes. */
+typedef enum mt_status mt_trainer_writer(struct mt_trainer *trainer, const void *self);
+
+/* Runs it there, while the ranks with other experts hand their part over; all ranks call this. */
+enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self);
+
 /* How many rounds a step has. */
 size_t mt_trainer_rounds(const struct mt_trainer *trainer, const struct mt_step *step);
 
@@ -60,6 +68,10 @@ void mt_trainer_share_state(struct mt_trainer *trainer, const struct mt_round *r
 
 /* The step's loads, variances and norms, of all ranks. */
 enum mt_status mt_trainer_share_watch(struct mt_trainer *trainer);
+
+/* With a timeline: it begins with the first step, and is written after the last. Collective. */
+void mt_trainer_begin_timeline(struct mt_trainer *trainer);
+enum mt_status mt_trainer_end_timeline(struct mt_trainer *trainer, struct mt_timeline_summary *summary);
 
 /* Into the log: how many ranks there were, what this one sent, how long it waited for gradients. */
 enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer);

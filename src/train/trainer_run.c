@@ -53,6 +53,12 @@ static enum mt_status evaluate(struct mt_trainer *trainer, bool *better)
     return mt_run_log_evaluation(trainer->run_log, &record);
 }
 
+static enum mt_status write_checkpoint(struct mt_trainer *trainer, const void *folder)
+{
+    return mt_state_save(trainer->device, folder, &trainer->numbers, &trainer->tensors,
+                         trainer->settings_text);
+}
+
 static enum mt_status save(struct mt_trainer *trainer)
 {
     struct mt_run_numbers *numbers = &trainer->numbers;
@@ -62,8 +68,7 @@ static enum mt_status save(struct mt_trainer *trainer)
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
     numbers->seconds = mt_clock_seconds() - trainer->started;
-    if (mt_trainer_writes(trainer))
-        status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
+    status = mt_trainer_write(trainer, write_checkpoint, folder);
     // What one rank has written is the checkpoint of all.
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
@@ -163,17 +168,20 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     enum mt_status status = MT_OK;
     enum mt_run_end end = trainer->finished_before ? MT_RUN_FINISHED_BEFORE : MT_RUN_FINISHED;
     int signal = 0;
+    struct mt_timeline_summary summary = {0};
+    mt_trainer_begin_timeline(trainer);
     while (status == MT_OK && !numbers->finished && end != MT_RUN_INTERRUPTED) {
         status = go_one_step(trainer);
         bool leave = status == MT_OK && !numbers->finished && is_interrupted(trainer, &signal);
         if (leave) end = MT_RUN_INTERRUPTED;
     }
+    if (status == MT_OK) status = mt_trainer_end_timeline(trainer, &summary);
     if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
     if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
-    if (status == MT_OK && end == MT_RUN_FINISHED && mt_trainer_writes(trainer))
-        status = mt_trainer_write_results(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     bool has_best = numbers->best_step > 0 && numbers->finished;
     *outcome = (struct mt_run_outcome){.end = end,
@@ -181,6 +189,9 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .step = numbers->step,
                                        .best_step = numbers->best_step,
                                        .best_loss = numbers->best_loss,
+                                       .under_way = summary.overlap.under_way,
+                                       .waited = summary.overlap.waited,
+                                       .lost_spans = summary.lost,
                                        .sent_bytes = mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
                                        .result = trainer->folder.result,
                                        .best = has_best ? trainer->folder.best : NULL};

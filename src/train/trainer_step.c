@@ -46,9 +46,11 @@ static enum mt_status train_forward(struct mt_trainer *trainer, const struct mt_
 {
     struct mt_model_loss loss = {0};
     enum mt_status status = MT_OK;
+    double began = mt_timeline_now(trainer->timeline);
     if (mt_trainer_takes_part(trainer, round))
         status = mt_trainer_fail_alone(trainer, mt_model_forward(trainer->model, batch, &loss));
     if (status != MT_OK) return status;
+    mt_timeline_add(trainer->timeline, MT_SPAN_FORWARD, -1, began);
     if (!isfinite(loss.task) || !isfinite(loss.terms)) status = mt_trainer_fail_loss(trainer, &loss);
     const struct mt_rank_loss own = {.task = loss.task,
                                      .terms = loss.terms,
@@ -78,6 +80,7 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     mt_trainer_share_state(trainer, &round);
     if (!mt_trainer_takes_part(trainer, &round)) return MT_OK;
     trainer->sends = round.last && trainer->gradient_sum != NULL;
+    trainer->backward_began = mt_timeline_now(trainer->timeline);
     status = mt_model_backward(trainer->model);
     trainer->sends = false;
     const struct mt_watch_look look = {.variances = mt_trainer_logs(trainer, record->step),
@@ -90,7 +93,11 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
 static enum mt_status join_step(struct mt_trainer *trainer)
 {
     enum mt_status status = MT_OK;
-    if (trainer->gradient_sum != NULL) status = mt_gradient_sum_finish(trainer->gradient_sum);
+    double began = mt_timeline_now(trainer->timeline);
+    if (trainer->gradient_sum != NULL) {
+        status = mt_gradient_sum_finish(trainer->gradient_sum);
+        mt_timeline_add(trainer->timeline, MT_SPAN_WAIT, -1, began);
+    }
     if (status == MT_OK) status = mt_trainer_share_watch(trainer);
     return mt_trainer_fail_alone(trainer, status);
 }
@@ -120,7 +127,8 @@ static enum mt_status move_biases(struct mt_trainer *trainer)
 static enum mt_status optimize(struct mt_trainer *trainer)
 {
     struct mt_step_record *record = &trainer->record;
-    enum mt_status status = mt_optimizer_norm(&trainer->optimizer, &record->gradient_norm);
+    enum mt_status status =
+        mt_trainer_fail_alone(trainer, mt_optimizer_norm(&trainer->optimizer, &record->gradient_norm));
     if (status != MT_OK) return status;
     if (!isfinite(record->gradient_norm)) return mt_trainer_fail_gradient(trainer, record->gradient_norm);
     status = mt_optimizer_step(&trainer->optimizer, record->step, record->learning_rate,
@@ -168,8 +176,10 @@ static enum mt_status compute(struct mt_trainer *trainer, const struct mt_step *
     mt_watch_end(trainer->watch);
     if (status != MT_OK) return status;
     mt_watch_fill(trainer->watch, record);
+    double began = mt_timeline_now(trainer->timeline);
     status = optimize(trainer);
     if (status != MT_OK) return status;
+    mt_timeline_add(trainer->timeline, MT_SPAN_OPTIMIZER, -1, began);
     complete_record(trainer, step);
     mt_run_log_progress(trainer->run_log, record);
     return mt_trainer_logs(trainer, record->step) ? mt_run_log_step(trainer->run_log, record) : MT_OK;
@@ -181,8 +191,10 @@ enum mt_status mt_trainer_step(struct mt_trainer *trainer)
     struct mt_step step;
     trainer->step_began = mt_clock_seconds();
     trainer->record = (struct mt_step_record){.step = numbers->step + 1, .steps = trainer->length.steps};
+    double began = mt_timeline_now(trainer->timeline);
     enum mt_status status = mt_batches_next(trainer->corpus.training, &step);
     if (status != MT_OK) return mt_trainer_fail_alone(trainer, status);
+    mt_timeline_add(trainer->timeline, MT_SPAN_DATA, -1, began);
     if (step.micro_batches >= MICRO_BATCHES_MOST) {
         return mt_fail(trainer->ctx, MT_ERR_USAGE,
                        "a step of %zu micro-batches is more than can be told apart", step.micro_batches);

@@ -4,6 +4,8 @@ if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$1")/metier_mpi.so" ]; t
     exit 77
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# A rank that waits lets others run: on a busy machine those it waits for.
+export OMPI_MCA_mpi_yield_when_idle=1
 # MPI keeps what it has allocated until the process ends.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 

@@ -113,18 +113,19 @@ static void uneven_exchange(struct mt_comm *comm)
     expect(right, comm, "an exchange brought the wrong bytes");
 }
 
-/* Every rank's number, one after the other, to the last. */
-static void carry(struct mt_comm *comm)
+/* Every rank's numbers, one after the other, to the first. */
+static void hand_over(struct mt_comm *comm)
 {
-    int last = mt_comm_size(comm) - 1;
     bool right = true;
-    for (int from = 0; from < last; from++) {
-        int number[3] = {mt_comm_rank(comm), 5, mt_comm_rank(comm) * 7};
-        mt_comm_carry(comm, number, sizeof number, from, last);
-        int expected = mt_comm_rank(comm) == last ? from : mt_comm_rank(comm);
-        right = right && number[0] == expected && number[2] == 7 * expected;
+    for (int from = 1; from < mt_comm_size(comm); from++) {
+        const int mine[3] = {mt_comm_rank(comm), 5, mt_comm_rank(comm) * 7};
+        int received[3] = {-1, -1, -1};
+        if (mt_comm_rank(comm) != 0 && mt_comm_rank(comm) != from) continue;
+        mt_comm_hand_over(comm, from, mine, received, sizeof mine);
+        int expected = mt_comm_rank(comm) == 0 ? from : -1;
+        right = right && received[0] == expected && (expected < 0 || received[2] == 7 * expected);
     }
-    expect(right, comm, "bytes were not carried");
+    expect(right, comm, "numbers were not handed over");
 }
 
 /* Rank r has 10·(r+1) items; the first `failing` ranks fail after five. All end together and know it. */
@@ -201,7 +202,7 @@ int main(int argc, char **argv)
         small_sums(comm);
         large_sums(&ctx, comm);
         uneven_exchange(comm);
-        carry(comm);
+        hand_over(comm);
         groups(&ctx, comm);
     }
     if (strcmp(what, "pulse") == 0) pulse(&ctx, comm, chosen);

@@ -1,16 +1,17 @@
 #!/bin/bash
 # metier train on many ranks, from outside: the same result, every way to fail, going on elsewhere.
-# Usage: train.sh METIER RANK_RUNS
+# Usage: train.sh METIER RANK_RUNS METIER_FENCED
 set -u
 metier=$1
 runs=$2
+fenced=$3
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/comm/launch.sh"
 export METIER_GOLDEN=$here/formats/golden METIER_TEMPLATES=$here/../share/templates METIER_RANKS_LIMIT=200
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 
-for mode in "2 same 1" "4 same 2" "4 resume" "4 memory" "4 bytes"; do
+for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory" "4 bytes"; do
     mkdir "$place/runs"
     # shellcheck disable=SC2086
     set -- $mode
@@ -60,6 +61,40 @@ cmp -s "$place/whole/$weights" "$place/again/$weights"
 result $? "the same ranks gave other bytes"
 [ "$(grep -c '"kind":"step"' "$place/whole/metrics.jsonl")" -eq 7 ]
 result $? "more than one rank wrote the log"
+
+# Memory the host cannot read: rows, gradients and shards go by way of the host, to the same bytes.
+for sharing in 1 2; do
+    words="parallel.experts=$sharing steps=6 checkpoint.every=3"
+    # shellcheck disable=SC2086
+    expect 0 "" 4 train "$config" out="$place/host$sharing" $words --quiet
+    # shellcheck disable=SC2086
+    ranks 4 "$fenced" train "$config" out="$place/fenced$sharing" $words device=fenced --quiet >"$place/text" 2>&1 &&
+        cmp -s "$place/host$sharing/$weights" "$place/fenced$sharing/$weights" &&
+        cmp -s "$place/host$sharing/checkpoints/step-00000006/state.safetensors" \
+            "$place/fenced$sharing/checkpoints/step-00000006/state.safetensors"
+    result $? "a device with memory of its own, experts over $sharing: $(head -n 3 "$place/text")"
+done
+
+# What every rank did when: every kind of span is there, each sum has both its ends, and nobody's are lost.
+expect 0 "" 4 train "$config" out="$place/seen" parallel.experts=2 steps=4 --quiet --timeline "$place/line.json"
+grep -q "line.json: .*sums of gradients were under way for .* % of it behind backward" "$place/text"
+result $? "nothing is said about the timeline: $(cat "$place/text")"
+python3 - "$place/line.json" <<'END'
+import json, sys
+spans = json.load(open(sys.argv[1]))
+for rank in range(4):
+    own = [span for span in spans if span["pid"] == rank]
+    kinds = {span["cat"] for span in own if "cat" in span}
+    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum"}
+    assert kinds == wanted, kinds
+    begins = [span for span in own if span["ph"] == "b"]
+    ends = [span for span in own if span["ph"] == "e"]
+    assert len(begins) == len(ends) >= 8, (len(begins), len(ends))  # two groups, four steps
+    assert len([span for span in own if span["name"] == "backward 0"]) >= 4
+    assert all(span.get("dur", 0) >= 0 for span in own)
+END
+result $? "the timeline is not what it should be"
+expect 1 "cannot" 2 train "$config" out="$place/unseen" --quiet --timeline "$place/nowhere/line.json"
 
 # What is wrong everywhere is told once; what one rank finds out, by that rank.
 expect 1 "lora.rank" 2 train "$config" lora.rnak=3

@@ -5,9 +5,10 @@
  *                                spread over E ranks
  *     rank_runs FOLDER every [E] every method with every architecture
  *     rank_runs FOLDER resume    begun on all ranks, gone on with by half of them, then by one
- *     rank_runs FOLDER bytes     what a rank sends is what docs/scaling.md says
- *     rank_runs FOLDER room      more rows than there is room for: the job is ended
- *     rank_runs FOLDER memory    one rank runs out of memory, here and there: all fail, none hangs
+ *     rank_runs FOLDER shards    experts spread over ranks: every rank holds its own part of what learns and
+ * no more, every kind of result is whole, runs go on in other layouts rank_runs FOLDER bytes     what a rank
+ * sends is what docs/scaling.md says rank_runs FOLDER room      more rows than there is room for: the job is
+ * ended rank_runs FOLDER memory    one rank runs out of memory, here and there: all fail, none hangs
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@
 #include "support/training_bench.h"
 
 // Adam divides by the root of squares: where that is next to nothing, rounding would be blown up.
-#define COMMON "steps=3 optimizer.epsilon=1e-3 optimizer.warmup=0"
+#define GENTLE "optimizer.epsilon=1e-3 optimizer.warmup=0"
+#define COMMON GENTLE " steps=3"
 
 struct bench {
     struct mt_comm *comm;
@@ -49,13 +51,16 @@ static void run_on(struct bench *bench, struct mt_comm *comm, const char *out, c
     if (run.ctx.live_bytes != 0) complain(bench, words, "memory was not freed");
 }
 
-/* The numbers of an adapter's file, without its header; the caller frees. */
-static float *read_numbers(const struct bench *bench, const char *out, size_t *count)
+#define ADAPTER "adapter/adapter_model.safetensors"
+#define BEST    "adapter-best/adapter_model.safetensors"
+
+/* The numbers of a file of f32 tensors in a run's folder, without its header; the caller frees. */
+static float *read_numbers(const struct bench *bench, const char *out, const char *which, size_t *count)
 {
     char name[128];
     char path[256];
     uint64_t header = 0;
-    (void)snprintf(name, sizeof name, "%s/adapter/adapter_model.safetensors", out);
+    (void)snprintf(name, sizeof name, "%s/%s", out, which);
     FILE *file = fopen(workplace_path(&bench->place, name, path, sizeof path), "rb");
     *count = 0;
     if (file == NULL) return NULL;
@@ -67,12 +72,12 @@ static float *read_numbers(const struct bench *bench, const char *out, size_t *c
     return numbers;
 }
 
-/* The largest difference of two adapters, relative to the largest number. */
-static double difference(const struct bench *bench, const char *one, const char *other)
+/* The largest difference of a file of two runs, relative to the largest number. */
+static double difference(const struct bench *bench, const char *one, const char *other, const char *which)
 {
     size_t counts[2];
-    float *a = read_numbers(bench, one, &counts[0]);
-    float *b = read_numbers(bench, other, &counts[1]);
+    float *a = read_numbers(bench, one, which, &counts[0]);
+    float *b = read_numbers(bench, other, which, &counts[1]);
     double largest = 0.0;
     double worst = counts[0] == 0 || counts[0] != counts[1] ? (double)INFINITY : 0.0;
     for (size_t i = 0; i < counts[0] && worst < (double)INFINITY; i++) {
@@ -84,23 +89,36 @@ static double difference(const struct bench *bench, const char *one, const char 
     return largest > 0.0 ? worst / largest : (double)INFINITY;
 }
 
-/* One rank with the first settings, all ranks with the second: the same adapter, within a limit. */
-static void compare(struct bench *bench, const char *what, const char *alone, const char *together,
-                    double limit)
+/* Complains where a file of two runs differs by more than a limit. */
+static void judge(struct bench *bench, const char *what, const char *one, const char *other,
+                  const char *which, double limit)
+{
+    char text[160];
+    double found = difference(bench, one, other, which);
+    (void)snprintf(text, sizeof text, "%s differs by %g", which, found);
+    if (!(found <= limit)) complain(bench, what, text);
+    bench->worst = fmax(bench->worst, found);
+}
+
+/* One rank with the first settings, all ranks with the second: the same numbers, within a limit. */
+static void compare_file(struct bench *bench, const char *what, const char *alone, const char *together,
+                         const char *which, double limit)
 {
     if (first(bench)) run_on(bench, NULL, "one", alone, 0);
     mt_comm_barrier(bench->comm);
     run_on(bench, bench->comm, "all", together, 0);
     if (first(bench)) {
-        char text[64];
-        double found = difference(bench, "one", "all");
-        (void)snprintf(text, sizeof text, "adapters differ by %g", found);
-        if (!(found <= limit)) complain(bench, what, text);
-        bench->worst = fmax(bench->worst, found);
+        judge(bench, what, "one", "all", which, limit);
         training_bench_remove(&bench->place, "one");
         training_bench_remove(&bench->place, "all");
     }
     mt_comm_barrier(bench->comm);
+}
+
+static void compare(struct bench *bench, const char *what, const char *alone, const char *together,
+                    double limit)
+{
+    compare_file(bench, what, alone, together, ADAPTER, limit);
 }
 
 /* Rank 0 makes what all train. */
@@ -153,6 +171,16 @@ static void compare_method(struct bench *bench, enum mt_hf_model model, const st
     compare(bench, what, alone, together, 1e-5);
 }
 
+/* Steps packed into one micro-batch: all ranks take a part of it, and the terms are of the whole. */
+static void packed(struct bench *bench, int sharing)
+{
+    char together[256];
+    static const char alone[] = COMMON " method=metier noise=false data.layout=packed data.window=16 "
+                                       "batch.examples=0 batch.tokens=96";
+    (void)snprintf(together, sizeof together, "%s parallel.experts=%d", alone, sharing);
+    compare(bench, "packed steps", alone, together, 1e-5);
+}
+
 /* `every`: all methods with all architectures, global and local; else all with one, and one with all. */
 static void same(struct bench *bench, bool every, int sharing)
 {
@@ -163,6 +191,7 @@ static void same(struct bench *bench, bool every, int sharing)
             if (every || model == MT_HF_DEEPSEEK_V3 || strcmp(method->name, "metier") == 0)
                 compare_method(bench, (enum mt_hf_model)model, method, sharing, every);
         }
+        packed(bench, sharing);
     }
 }
 
@@ -185,13 +214,170 @@ static void resume(struct bench *bench)
     if (first(bench)) {
         run_on(bench, NULL, "parts", words, 0);
         run_on(bench, NULL, "whole", words, 0);
-        bench->worst = difference(bench, "whole", "parts");
-        char text[64];
-        (void)snprintf(text, sizeof text, "adapters differ by %g", bench->worst);
-        if (!(bench->worst <= 1e-5)) complain(bench, "resumed on fewer ranks", text);
+        judge(bench, "resumed on fewer ranks", "whole", "parts", ADAPTER, 1e-5);
     }
     mt_comm_barrier(bench->comm);
     mt_comm_close(half);
+}
+
+// ------------------------------------------------------------------ experts spread over ranks
+
+#define SHARDED                                                                                              \
+    GENTLE " method=metier parallel.statistics=local objective.scale=none batch.tokens=24 noise=false"
+#define LONGER " steps=5 evaluation.split=0.2 evaluation.every=1"
+
+/* Bytes of masters that a rank with experts first … first+owned-1 has: each begins at a multiple of 64. */
+static size_t bytes_of_share(const struct mt_params *params, int64_t first_expert, int64_t owned)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < params->trained_count; i++) {
+        const struct mt_param *param = &params->trained[i];
+        bool mine =
+            param->expert < 0 || (param->expert >= first_expert && param->expert < first_expert + owned);
+        size_t own = (size_t)mt_tensor_count(&param->value) * sizeof(float);
+        if (mine) sum += (own + 63) / 64 * 64;
+    }
+    return sum;
+}
+
+/* What a rank holds is its share of what learns: values, gradients and moments. */
+static void shares(struct bench *bench, int sharing, const char *words)
+{
+    char with[256];
+    char out[32];
+    struct training_run alone = {0};
+    struct training_run run = {.options = {.comm = bench->comm}};
+    struct mt_run_outline outline;
+    struct mt_run_outline all;
+    (void)snprintf(with, sizeof with, "%s parallel.experts=%d", words, sharing);
+    (void)snprintf(out, sizeof out, "alone%d", mt_comm_rank(bench->comm));
+    enum mt_status status = training_run_open(&alone, &bench->place, out, words);
+    if (status != MT_OK) complain(bench, "shares", alone.ctx.message);
+    status = mt_comm_agree(bench->comm, &alone.ctx, status);
+    if (status == MT_OK) status = training_run_open(&run, &bench->place, "shares", with);
+    if (status == MT_OK) {
+        mt_trainer_outline(alone.trainer, &all);
+        mt_trainer_outline(run.trainer, &outline);
+        int64_t experts = all.desc->experts;
+        int64_t place = mt_comm_rank(bench->comm) % sharing;
+        int64_t first_expert = experts * place / sharing;
+        size_t expected =
+            bytes_of_share(all.params, first_expert, experts * (place + 1) / sharing - first_expert);
+        char text[128];
+        (void)snprintf(text, sizeof text, "%zu bytes of %zu, expected %zu", outline.params->masters.bytes,
+                       all.params->masters.bytes, expected);
+        if (outline.params->masters.bytes != expected || outline.params->gradients.bytes != expected ||
+            outline.moments != 2 * expected || expected >= all.params->masters.bytes)
+            complain(bench, with, text);
+        if (outline.params->trained_elements != all.params->trained_elements)
+            complain(bench, with, "some of what learns is nobody's");
+    }
+    training_run_close(&run);
+    training_run_close(&alone);
+    mt_comm_barrier(bench->comm);
+    training_bench_remove(&bench->place, out);
+    if (first(bench)) training_bench_remove(&bench->place, "shares");
+    mt_comm_barrier(bench->comm);
+}
+
+/* Begun by all with experts over 4, gone on with over 2, by two ranks over 2, by one; and the other way. */
+static void change_layouts(struct bench *bench)
+{
+    static const char words[] = SHARDED LONGER;
+    static const char over_2[] = SHARDED LONGER " parallel.experts=2";
+    static const char over_4[] = SHARDED LONGER " parallel.experts=4";
+    struct mt_comm *half = NULL;
+    bool in_half = mt_comm_rank(bench->comm) < 2;
+    if (mt_comm_split(bench->comm, in_half ? 0 : 1, &half) != MT_OK) complain(bench, "split", "failed");
+    if (first(bench)) run_on(bench, NULL, "up", words, 1);
+    mt_comm_barrier(bench->comm);
+    run_on(bench, bench->comm, "down", over_4, 1);
+    run_on(bench, bench->comm, "down", over_2, 2);
+    if (in_half) run_on(bench, half, "down", over_2, 3);
+    if (in_half) run_on(bench, half, "up", over_2, 2);
+    mt_comm_barrier(bench->comm);
+    run_on(bench, bench->comm, "up", words, 3); // every rank has every expert
+    run_on(bench, bench->comm, "up", over_2, 4);
+    run_on(bench, bench->comm, "up", over_4, 0);
+    if (first(bench)) {
+        run_on(bench, NULL, "down", words, 0);
+        run_on(bench, NULL, "whole", words, 0);
+        judge(bench, "gone on in smaller layouts", "whole", "down", ADAPTER, 1e-5);
+        judge(bench, "gone on in larger layouts", "whole", "up", ADAPTER, 1e-5);
+        judge(bench, "the best of larger layouts", "whole", "up", BEST, 1e-5);
+    }
+    mt_comm_barrier(bench->comm);
+    mt_comm_close(half);
+}
+
+/* Rank 0 writes a file that all will read; its path is returned, in `path`. */
+static const char *put_file(struct bench *bench, const char *name, const char *text, char path[256])
+{
+    if (first(bench) && workplace_write(&bench->place, name, text, strlen(text)) != 0)
+        complain(bench, name, "cannot be written");
+    mt_comm_barrier(bench->comm);
+    return workplace_path(&bench->place, name, path, 256);
+}
+
+/* Held-out answers that training only makes less likely: the best is taken from its checkpoint, by every rank
+ * its part. */
+static void best_is_not_last(struct bench *bench)
+{
+    char path[256];
+    char alone[640];
+    char together[768];
+    static const char other[] = "{\"prompt\": \"Q\", \"completion\": \" zyx wvu tsr\"}\n";
+    (void)snprintf(alone, sizeof alone,
+                   SHARDED " steps=6 optimizer.lr=5e-2 evaluation.every=1 evaluation.sources=[%s]",
+                   put_file(bench, "other.jsonl", other, path));
+    (void)snprintf(together, sizeof together, "%s parallel.experts=4", alone);
+    if (first(bench)) run_on(bench, NULL, "one", alone, 0);
+    run_on(bench, bench->comm, "all", together, 0);
+    if (first(bench)) {
+        judge(bench, "the best", "one", "all", BEST, 1e-5);
+        if (training_bench_compare(&bench->place, "all/" ADAPTER, "all/" BEST) == 0)
+            complain(bench, "the best", "was the last");
+        training_bench_remove(&bench->place, "one");
+        training_bench_remove(&bench->place, "all");
+    }
+    mt_comm_barrier(bench->comm);
+}
+
+/* Some of the experts learn, and nothing else: a rank holds none of it. */
+static void chosen_experts(struct bench *bench)
+{
+    char path[256];
+    char alone[640];
+    char together[768];
+    static const char choice[] = "{\"1\": [0, 2], \"2\": [0]}";
+    (void)snprintf(alone, sizeof alone, "%s noise=false targets=routed_experts experts=%s",
+                   COMMON " method=none batch.tokens=24", put_file(bench, "choice.json", choice, path));
+    (void)snprintf(together, sizeof together, "%s parallel.experts=4", alone);
+    compare(bench, "some experts learn", alone, together, 1e-5);
+}
+
+static void shards(struct bench *bench)
+{
+    make(bench, MT_HF_DEEPSEEK_V3);
+    shares(bench, 2, COMMON " method=metier");
+    shares(bench, 4, COMMON " method=metier train=full");
+    change_layouts(bench);
+    best_is_not_last(bench);
+    chosen_experts(bench);
+    compare_file(bench, "full training", SHARDED " steps=3 train=full",
+                 SHARDED " steps=3 train=full parallel.experts=2", "model/model.safetensors", 1e-5);
+    make(bench, MT_HF_QWEN3_MOE);
+    compare(bench, "stacked experts", SHARDED " steps=3 lora.layout=fused",
+            SHARDED " steps=3 lora.layout=fused parallel.experts=4", 1e-5);
+    char path[256];
+    char alone[640];
+    char together[768];
+    if (first(bench)) run_on(bench, NULL, "start", SHARDED " steps=3 lora.layout=fused", 0);
+    mt_comm_barrier(bench->comm);
+    (void)snprintf(alone, sizeof alone, SHARDED " steps=3 adapter=%s",
+                   workplace_path(&bench->place, "start/adapter", path, sizeof path));
+    (void)snprintf(together, sizeof together, "%s parallel.experts=2", alone);
+    compare(bench, "an adapter to start from", alone, together, 1e-5);
 }
 
 /* Allocations until a run that cannot be opened is refused: reading the settings, and little else. */
@@ -275,6 +461,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "same") == 0) same(&bench, false, sharing);
     if (strcmp(argv[2], "every") == 0) same(&bench, true, sharing);
     if (strcmp(argv[2], "resume") == 0) resume(&bench);
+    if (strcmp(argv[2], "shards") == 0) shards(&bench);
     if (strcmp(argv[2], "memory") == 0) memory(&bench);
     if (strcmp(argv[2], "bytes") == 0) bytes(&bench);
     if (strcmp(argv[2], "room") == 0) room(&bench);

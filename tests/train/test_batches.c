@@ -344,6 +344,49 @@ static void layouts(void **state)
     tear_down(&b);
 }
 
+/* For several ranks: the same examples in the same order, no more rounds, and as even as order allows. */
+static void shared_among_ranks(void **state)
+{
+    struct bench b;
+    set_up(&b, state);
+    for (int layout = 0; layout < MT_LAYOUTS; layout++) {
+        b.options.layout = (enum mt_batch_layout)layout;
+        struct mt_batches *full = create(&b);
+        struct mt_batches *even = create(&b);
+        for (size_t i = 0; i < 24; i++) {
+            size_t ranks = 2 + i % 4;
+            mt_batches_share(even, ranks);
+            struct mt_step whole = next(&b, full);
+            struct mt_step step = next(&b, even);
+            int seen[1000] = {0};
+            (void)look(&b, even, &step, seen);
+            assert_int_equal(step.tokens, whole.tokens);
+            assert_int_equal(step.answer_tokens, whole.answer_tokens);
+            assert_int_equal((step.micro_batches + ranks - 1) / ranks,
+                             (whole.micro_batches + ranks - 1) / ranks);
+            int64_t before = 0; // the longest micro-batch
+            int64_t after = 0;
+            struct mt_batch batch = {0};
+            for (size_t m = 0; m < whole.micro_batches; m++) {
+                mt_batches_micro(full, m, &batch);
+                if (batch.tokens > before) before = batch.tokens;
+            }
+            for (size_t m = 0; m < step.micro_batches; m++) {
+                mt_batches_micro(even, m, &batch);
+                if (batch.tokens > after) after = batch.tokens;
+            }
+            assert_true(after <= before);
+            // Another micro-batch was free, and no example is longer than 16.
+            bool spare = step.micro_batches > whole.micro_batches;
+            if (spare) assert_true(after < before || after <= 16);
+            if (layout == MT_LAYOUT_PACKED && whole.examples > 1) assert_true(step.micro_batches > 1);
+        }
+        mt_batches_free(full);
+        mt_batches_free(even);
+    }
+    tear_down(&b);
+}
+
 static void bad_rows(void **state)
 {
     static const char content[] = "{\"prompt\": \"100\", \"completion\": \"1\"}\nnonsense\n{\"other\": 1}\n"
@@ -479,6 +522,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mixture, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(resuming, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(layouts, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(shared_among_ranks, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(bad_rows, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(refused, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(out_of_memory, workplace_open, workplace_close),

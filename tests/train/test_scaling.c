@@ -45,7 +45,7 @@ static void one_rank_is_arithmetic(void **state)
     mt_hf_config_free(&config);
 }
 
-/* Bytes as the formulas say; weights of experts are shared, nothing else is. */
+/* Bytes as the formulas say; experts are shared with all that learns beside them, nothing else is. */
 static void many_ranks_share(void **state)
 {
     (void)state;
@@ -61,7 +61,17 @@ static void many_ranks_share(void **state)
     assert_true(dp.weights == one.weights);
     assert_true(one.weights - ep.weights == (double)count.total[MT_PART_EXPERTS]); // half of 2 bytes each
     assert_true(dp.gradient_bytes == 1.5 * 4.0 * (double)memory.all_adapters);
-    assert_true(ep.gradient_bytes == dp.gradient_bytes && dp.expert_bytes == 0.0);
+    // Two ranks hold the same half of the experts' pairs, four all others.
+    double experts = (double)memory.adapters[MT_PART_EXPERTS];
+    double common = (double)memory.all_adapters - experts;
+    assert_true(ep.gradient_bytes == 4.0 * (1.5 * common + 1.0 * experts / 2.0) && dp.expert_bytes == 0.0);
+    assert_true(one.adapters == 16.0 * (double)memory.all_adapters);
+    assert_true(dp.adapters == 20.0 * (double)memory.all_adapters);
+    assert_true(ep.adapters == 20.0 * (common + experts / 2.0));
+    // Nobody else holds a quarter of them: it is never added up.
+    struct mt_scaling whole = predict(&config, 4, 4, 0.0);
+    assert_true(whole.adapters == 20.0 * common + 16.0 * experts / 4.0);
+    assert_true(whole.gradient_bytes == 4.0 * 1.5 * common);
     double rows = 64.0 * (double)config.experts_per_token;
     assert_true(ep.expert_bytes ==
                 5.0 * (double)count.moe_layers * rows * (double)config.hidden_size * 4.0 / 2.0);

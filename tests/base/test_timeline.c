@@ -1,0 +1,86 @@
+/* Timelines: what is noted, what does not fit, and how much of sums was hidden. */
+#include "base/timeline.h"
+
+#include "support/cmocka_all.h"
+#include "support/failing_allocator.h"
+
+static void notes_until_full(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_timeline *timeline = NULL;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_timeline_create(&ctx, 2, &timeline), MT_OK);
+    double began = mt_timeline_now(timeline);
+    for (int i = 0; i < 5; i++) mt_timeline_add(timeline, MT_SPAN_BACKWARD, i, began);
+    assert_int_equal(timeline->count, 2);
+    assert_int_equal(timeline->lost, 3);
+    assert_int_equal(timeline->spans[1].number, 1);
+    assert_int_equal(timeline->spans[1].kind, MT_SPAN_BACKWARD);
+    assert_true(timeline->spans[1].begin == began && timeline->spans[1].end >= began);
+    mt_timeline_begin(timeline);
+    assert_true(timeline->count == 0 && timeline->lost == 0);
+    mt_timeline_free(timeline);
+    assert_int_equal(ctx.live_bytes, 0);
+    // Nobody asked for one.
+    mt_timeline_begin(NULL);
+    mt_timeline_add(NULL, MT_SPAN_SUM, 0, mt_timeline_now(NULL));
+    mt_timeline_free(NULL);
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    for (long n = 0; n < 2; n++) {
+        struct failing_allocator failing = {.fail_at = n};
+        struct mt_allocator allocator = failing_allocator(&failing);
+        struct mt_context ctx;
+        struct mt_timeline *timeline = NULL;
+        mt_context_init(&ctx, &allocator);
+        assert_int_equal(mt_timeline_create(&ctx, 8, &timeline), MT_ERR_MEMORY);
+        assert_null(timeline);
+        assert_int_equal(ctx.live_bytes, 0);
+    }
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_string_equal(mt_span_name(MT_SPAN_FORWARD), "forward");
+    assert_string_equal(mt_span_name(MT_SPAN_SUM), "sum");
+    assert_string_equal(mt_span_name(-1), "unknown");
+    assert_string_equal(mt_span_name(MT_SPAN_KINDS), "unknown");
+}
+
+/* Two steps: sums from 2 to 5 and from 4 to 7, of which 6 to 7 is waited for; then one that is not waited
+ * for. */
+static void overlap(void **state)
+{
+    (void)state;
+    struct mt_span spans[] = {
+        {.begin = 16.0, .end = 17.0, .kind = MT_SPAN_WAIT},
+        {.begin = 4.0, .end = 7.0, .kind = MT_SPAN_SUM, .number = 2},
+        {.begin = 0.0, .end = 6.0, .kind = MT_SPAN_BACKWARD},
+        {.begin = 6.0, .end = 7.5, .kind = MT_SPAN_WAIT},
+        {.begin = 2.0, .end = 5.0, .kind = MT_SPAN_SUM, .number = 1},
+        {.begin = 12.0, .end = 15.0, .kind = MT_SPAN_SUM, .number = 1},
+    };
+    size_t count = sizeof spans / sizeof spans[0];
+    struct mt_overlap found = mt_timeline_overlap(spans, count);
+    assert_true(found.under_way == 8.0);
+    assert_true(found.waited == 1.0);
+    for (size_t i = 1; i < count; i++) assert_true(spans[i - 1].begin <= spans[i].begin);
+    found = mt_timeline_overlap(NULL, 0);
+    assert_true(found.under_way == 0.0 && found.waited == 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(notes_until_full),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(names),
+        cmocka_unit_test(overlap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
