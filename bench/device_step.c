@@ -6,9 +6,10 @@
  *
  * FOLDER exists and may be empty. LoRA on attention, router, routed and shared experts, loss on every token,
  * AdamW, activations as the device likes them. Prints seconds per step, memory, and each op's share of a step
- * in which ops are waited for. With several methods each has a model of its own, their steps take turns, and
- * the ratio to the first method is printed. scripts/gpu-speed runs it. On a device that computes on host
- * memory the weights stay zero.
+ * in which ops are waited for. With several methods ("all": aux, then every other of the table) the model is
+ * given one after the other, makes a step that is not timed and one that is, and the ratio to the first
+ * method is printed. scripts/gpu-speed runs it. On a device that computes on host memory the weights stay
+ * zero.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
 
-enum { MOST_ROUNDS = 64, MOST_METHODS = 8, PATH_BYTES = 4096, PIECE = 1 << 22 };
+enum { MOST_ROUNDS = 64, MOST_METHODS = 24, PATH_BYTES = 4096, PIECE = 1 << 22 };
 
 struct setting {
     const char *device, *config, *folder;
@@ -33,7 +34,14 @@ struct setting {
     char methods[256]; // cut at the commas
 };
 
-/* One method's model, its batch, and how long its steps took. */
+/* How long a method's steps took. */
+struct timed {
+    const char *method; // in the setting's list
+    double seconds[MOST_ROUNDS];
+    struct mt_model_loss loss;
+};
+
+/* The model, its batch, and the methods it is timed with. */
 struct bench {
     struct mt_context *ctx;
     struct mt_device *device;
@@ -42,9 +50,8 @@ struct bench {
     int32_t *ids;     // [2,T]: ids, then labels
     int32_t *offsets; // [B+1]
     struct mt_batch batch;
-    const char *method;
-    double seconds[MOST_ROUNDS];
-    struct mt_model_loss loss;
+    struct timed timed[MOST_METHODS];
+    int methods;
 };
 
 // ------------------------------------------------------------------ a model of holes
@@ -148,7 +155,7 @@ static enum mt_status open_model(struct bench *bench, const struct setting *sett
     options.selection.lora_alpha = 4.0 * setting->rank;
     options.selection.lora_dropout = 0.1;
     options.selection.seed = 1;
-    enum mt_status status = mt_objective_config_method(bench->ctx, bench->method, &method);
+    enum mt_status status = mt_objective_config_method(bench->ctx, bench->timed[0].method, &method);
     if (status == MT_OK) status = mt_device_create(bench->ctx, setting->device, 0, &bench->device);
     if (status == MT_OK) options.activations = mt_device_activations(bench->device);
     if (status == MT_OK) status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
@@ -204,50 +211,60 @@ static int compare_seconds(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static double median(const struct bench *bench, int rounds)
+static double median(const double *values, int count)
 {
     double sorted[MOST_ROUNDS];
-    memcpy(sorted, bench->seconds, (size_t)rounds * sizeof *sorted);
-    qsort(sorted, (size_t)rounds, sizeof sorted[0], compare_seconds);
-    return sorted[rounds / 2];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof sorted[0], compare_seconds);
+    return sorted[count / 2];
+}
+
+/* Gives the model a method, whose first step decides scales and is not timed. */
+static enum mt_status take_method(struct bench *bench, struct timed *timed)
+{
+    struct mt_objective_config method;
+    enum mt_status status = mt_objective_config_method(bench->ctx, timed->method, &method);
+    if (status == MT_OK) status = mt_model_set_objective(bench->model, &method);
+    return status == MT_OK ? one_step(bench, &timed->loss) : status;
 }
 
 /* Rounds in which every method makes a step. */
-static enum mt_status time_steps(struct bench *benches, int count, const struct setting *setting)
+static enum mt_status time_steps(struct bench *bench, int rounds)
 {
-    enum mt_status status = MT_OK;
-    for (int round = -1; status == MT_OK && round < setting->rounds; round++) {
-        for (int i = 0; status == MT_OK && i < count; i++) {
+    enum mt_status status = one_step(bench, &bench->timed[0].loss); // libraries start, memory is touched
+    for (int round = 0; status == MT_OK && round < rounds; round++) {
+        for (int i = 0; status == MT_OK && i < bench->methods; i++) {
+            struct timed *timed = &bench->timed[i];
+            if (bench->methods > 1) status = take_method(bench, timed);
             double start = mt_clock_seconds();
-            status = one_step(&benches[i], &benches[i].loss);
-            // The first step warms up: libraries start, memory is touched.
-            if (round >= 0) benches[i].seconds[round] = mt_clock_seconds() - start;
+            if (status == MT_OK) status = one_step(bench, &timed->loss);
+            timed->seconds[round] = mt_clock_seconds() - start;
         }
     }
     return status;
 }
 
 /* What steps of one method cost beside those of the first, round by round: the median of the ratios. */
-static double ratio(const struct bench *bench, const struct bench *first, int rounds)
+static double ratio(const struct timed *timed, const struct timed *first, int rounds)
 {
     double ratios[MOST_ROUNDS];
     for (int round = 0; round < rounds; round++)
-        ratios[round] = bench->seconds[round] / first->seconds[round];
-    qsort(ratios, (size_t)rounds, sizeof ratios[0], compare_seconds);
-    return ratios[rounds / 2];
+        ratios[round] = timed->seconds[round] / first->seconds[round];
+    return median(ratios, rounds);
 }
 
-static void print_times(const struct bench *benches, int count, const struct setting *setting)
+static void print_times(const struct bench *bench, const struct setting *setting)
 {
-    printf("%s, activations in %s\n", mt_device_description(benches[0].device),
-           mt_dtype_name(mt_device_activations(benches[0].device)));
-    for (int i = 0; i < count; i++) {
-        double seconds = median(&benches[i], setting->rounds);
-        printf("%-12s %.4f s a step, %" PRId64 " tokens, %.0f tokens/s, loss %.4f, terms %.6f",
-               benches[i].method, seconds, setting->tokens, (double)setting->tokens / seconds,
-               benches[i].loss.task, benches[i].loss.terms);
+    printf("%s, activations in %s\n", mt_device_description(bench->device),
+           mt_dtype_name(mt_device_activations(bench->device)));
+    for (int i = 0; i < bench->methods; i++) {
+        const struct timed *timed = &bench->timed[i];
+        double seconds = median(timed->seconds, setting->rounds);
+        printf("%-14s %.4f s a step, %" PRId64 " tokens, %.0f tokens/s, loss %.4f, terms %.6f", timed->method,
+               seconds, setting->tokens, (double)setting->tokens / seconds, timed->loss.task,
+               timed->loss.terms);
         if (i > 0)
-            printf(", %.4f of %s", ratio(&benches[i], &benches[0], setting->rounds), benches[0].method);
+            printf(", %.4f of %s", ratio(timed, &bench->timed[0], setting->rounds), bench->timed[0].method);
         printf("\n");
     }
 }
@@ -296,24 +313,34 @@ static int64_t number_at(int argc, char **argv, int place, int64_t otherwise)
     return argc > place ? strtoll(argv[place], NULL, 10) : otherwise;
 }
 
-/* Opens a model for each method of the list, and takes the times. */
-static enum mt_status run_methods(struct bench *benches, int *count, struct setting *setting)
+/* Cuts the list of methods at its commas. */
+static enum mt_status list_methods(struct bench *bench, struct setting *setting)
 {
-    enum mt_status status = MT_OK;
     char *rest = NULL;
-    for (char *word = strtok_r(setting->methods, ",", &rest); word != NULL && status == MT_OK;
+    for (char *word = strtok_r(setting->methods, ",", &rest); word != NULL;
          word = strtok_r(NULL, ",", &rest)) {
-        if (*count == MOST_METHODS) return mt_fail(benches->ctx, MT_ERR_USAGE, "too many methods");
-        struct bench *bench = &benches[(*count)++];
-        bench->ctx = benches->ctx;
-        bench->method = word;
-        status = open_model(bench, setting);
-        if (status == MT_OK) status = fill_batch(bench, setting);
-        if (status == MT_OK) print_memory(bench);
+        if (bench->methods == MOST_METHODS) return mt_fail(bench->ctx, MT_ERR_USAGE, "too many methods");
+        bench->timed[bench->methods++].method = word;
     }
-    if (status == MT_OK) status = time_steps(benches, *count, setting);
-    if (status == MT_OK) print_times(benches, *count, setting);
-    return status == MT_OK && *count == 1 ? print_shares(benches) : status;
+    if (bench->methods == 0) return mt_fail(bench->ctx, MT_ERR_USAGE, "no method");
+    if (strcmp(bench->timed[0].method, "all") != 0) return MT_OK;
+    bench->timed[0].method = "aux"; // what the others are held against
+    for (int i = 0; mt_method_listed(i) != NULL && bench->methods < MOST_METHODS; i++) {
+        const char *name = mt_method_listed(i)->name;
+        if (strcmp(name, "aux") != 0) bench->timed[bench->methods++].method = name;
+    }
+    return MT_OK;
+}
+
+static enum mt_status run_methods(struct bench *bench, struct setting *setting)
+{
+    enum mt_status status = list_methods(bench, setting);
+    if (status == MT_OK) status = open_model(bench, setting);
+    if (status == MT_OK) status = fill_batch(bench, setting);
+    if (status == MT_OK) print_memory(bench);
+    if (status == MT_OK) status = time_steps(bench, setting->rounds);
+    if (status == MT_OK) print_times(bench, setting);
+    return status == MT_OK && bench->methods == 1 ? print_shares(bench) : status;
 }
 
 static void close_bench(struct bench *bench)
@@ -328,8 +355,7 @@ static void close_bench(struct bench *bench)
 int main(int argc, char **argv)
 {
     struct mt_context ctx;
-    struct bench benches[MOST_METHODS] = {{.ctx = &ctx}};
-    int count = 0;
+    struct bench bench = {.ctx = &ctx};
     if (argc < 4) {
         (void)fprintf(stderr,
                       "usage: device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] "
@@ -348,8 +374,8 @@ int main(int argc, char **argv)
     (void)snprintf(setting.methods, sizeof setting.methods, "%s", argc > 9 ? argv[9] : "paper");
     mt_context_init(&ctx, NULL);
     enum mt_status status = make_model(&ctx, &setting);
-    if (status == MT_OK) status = run_methods(benches, &count, &setting);
+    if (status == MT_OK) status = run_methods(&bench, &setting);
     if (status != MT_OK) (void)fprintf(stderr, "device_step: %s\n", ctx.message);
-    for (int i = 0; i < count; i++) close_bench(&benches[i]);
+    close_bench(&bench);
     return status == MT_OK ? 0 : 1;
 }

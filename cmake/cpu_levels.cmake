@@ -24,7 +24,7 @@ function(metier_add_cpu_levels target)
         metier_add_cpu_level(${target} v4 -march=x86-64-v4 -mprefer-vector-width=512)
         # Of the level above v4 only what multiplies weights differs.
         file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/amx/*.c)
-        foreach(name gemm grouped_gemm cross_entropy)
+        foreach(name gemm grouped_gemm grouped_sum cross_entropy)
             list(APPEND kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/${name}.c)
         endforeach()
         metier_add_cpu_level(${target} amx -march=x86-64-v4 -mprefer-vector-width=512 -mamx-tile -mamx-bf16

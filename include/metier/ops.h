@@ -62,15 +62,49 @@ struct mt_grouped_gemm_args {
 
 /*
  * Weight gradient per expert: dW_e = alpha · dy_eᵀ · x_e + beta · dW_e; without rows only beta acts. An
- * absent dW_e is not wanted.
+ * absent dW_e is not wanted. With a mask, dropped elements of x count as 0 and kept ones are multiplied by
+ * mask_scale.
  */
 struct mt_grouped_gemm_dw_args {
     struct mt_tensor dy;             // [R,N]
     struct mt_tensor x;              // [R,K]
     const struct mt_tensor *dweight; // n views, borrowed: each f32 [N,K], or absent
     int experts;                     // n
-    struct mt_tensor offsets;        // i32 [n+1]
+    struct mt_tensor offsets;        // i32 [n+1]; absent: one expert, all rows
+    struct mt_tensor mask;           // bits of dropout_bits, i32 [R,ceil(K/32)], optional
+    float mask_scale;                // 0 is refused where there is a mask
     float alpha;                     // 0 is refused
+    float beta;
+};
+
+#define MT_MAX_TERMS 4 // of grouped_sum
+
+/*
+ * One product of grouped_sum. A mask is bits of dropout_bits: dropped elements count as 0, kept ones are
+ * multiplied by mask_scale.
+ */
+struct mt_product_term {
+    struct mt_tensor x;             // [R,K], K the term's own
+    const struct mt_tensor *weight; // n views, borrowed: each [N,K] with transpose_weight, else [K,N], of any
+                                    // float type; or absent, which counts as zeros
+    bool transpose_weight;
+    float alpha;             // 0 is refused
+    struct mt_tensor mask_x; // i32 [R,ceil(K/32)], optional: on x
+    struct mt_tensor mask_y; // i32 [R,ceil(N/32)], optional: on the term's product
+    float mask_scale;        // 0 is refused where there is a mask
+};
+
+/*
+ * Rows sorted by expert, several products into one sum: y[r] = beta · y[r] + Σ_t alpha_t ·
+ * mask_y(mask_x(x_t[r]) · op(W_t,e)) for offsets[e] <= r < offsets[e+1]. What a LoRA pair adds to its map is
+ * one of the terms.
+ */
+struct mt_grouped_sum_args {
+    const struct mt_product_term *terms; // borrowed
+    int count;                           // of terms, 1 .. MT_MAX_TERMS
+    int experts;                         // n
+    struct mt_tensor offsets;            // i32 [n+1], as in grouped_gemm; absent: one expert, all rows
+    struct mt_tensor y;                  // [R,N]
     float beta;
 };
 
@@ -225,12 +259,14 @@ struct mt_swiglu_forward_args {
     struct mt_tensor y;    // [R,I], may be gate or up itself
 };
 
+/* The gradients, and from the same pass y once more, for a caller that has not kept it. */
 struct mt_swiglu_backward_args {
     struct mt_tensor dy;    // [R,I]
     struct mt_tensor gate;  // [R,I]
     struct mt_tensor up;    // [R,I]
     struct mt_tensor dgate; // [R,I], may be gate itself
     struct mt_tensor dup;   // [R,I], may be up itself
+    struct mt_tensor y;     // [R,I], optional output, may be dy itself
 };
 
 /* y = x + bias, the bias repeated for every row. */
@@ -282,14 +318,14 @@ struct mt_clamp_backward_args {
 };
 
 enum mt_random_kind {
-    MT_RANDOM_DROPOUT, // m = 0 when u < amount (so with that probability), else 1/(1-amount)
+    MT_RANDOM_DROPOUT, // m = 0 where dropout_bits has a 0, else 1/(1-amount)
     MT_RANDOM_JITTER,  // m = 1 + amount·(2u - 1): uniform in [1-amount, 1+amount)
 };
 
 /*
- * y = x · m, m drawn for element (row, column) from u = mt_rng_unit(mt_rng_u32(seed, stream, row·d +
- * column)): the same call on dy is the backward, nothing is saved. m is an f32, rounded once, the same on
- * every device.
+ * y = x · m, m drawn for element i = row·d + column: for jitter from u = mt_rng_unit(mt_rng_u32(seed, stream,
+ * i)), for dropout as in dropout_bits. The same call on dy is the backward, nothing is saved. m is an f32,
+ * rounded once, the same on every device.
  */
 struct mt_random_multiply_args {
     struct mt_tensor x; // [T,d]
@@ -299,6 +335,21 @@ struct mt_random_multiply_args {
     uint64_t seed;
     uint64_t stream;
     bool accumulate; // y += instead of y =; with f32 the product is rounded before it is added
+};
+
+/*
+ * Which elements of a [R,K] tensor dropout keeps: bit j of word w of a row is 1 when column 32w+j is kept;
+ * bits beyond K are 0. Element i = row·K + column draws h = mt_rng_half(seed, stream, i), 16 bits, and is
+ * kept when h
+ * >= ceil(amount·2^16): the probability has a grid of 2^-16, upwards, so that an amount above 0 drops
+ * something.
+ */
+struct mt_dropout_bits_args {
+    struct mt_tensor bits; // i32 [R,ceil(K/32)]
+    int64_t columns;       // K
+    float amount;          // in [0, 1)
+    uint64_t seed;
+    uint64_t stream;
 };
 
 // ------------------------------------------------------------------ router
@@ -410,10 +461,14 @@ struct mt_dispatch_plan_args {
     struct mt_tensor slot_of_row; // i32 [N·k]
 };
 
-/* rows[r] = x[slot_of_row[r] / k]; rows whose slot is -1 are untouched. */
+/*
+ * rows[r] = x[slot_of_row[r] / k]; rows whose slot is -1 are untouched. With row_of_slot, the inverse of
+ * slot_of_row, a device may read each token once and write its rows instead.
+ */
 struct mt_dispatch_forward_args {
     struct mt_tensor x;           // [N,d]
     struct mt_tensor slot_of_row; // i32 [R]
+    struct mt_tensor row_of_slot; // i32 [N,k], optional
     struct mt_tensor rows;        // [R,d]
     int slots;                    // k
 };
@@ -683,6 +738,7 @@ struct mt_slot_drop_args {
     X(gemm)                                                                                                  \
     X(grouped_gemm)                                                                                          \
     X(grouped_gemm_dw)                                                                                       \
+    X(grouped_sum)                                                                                           \
     X(embedding_forward)                                                                                     \
     X(embedding_backward)                                                                                    \
     X(rmsnorm_forward)                                                                                       \
@@ -704,6 +760,7 @@ struct mt_slot_drop_args {
     X(clamp_forward)                                                                                         \
     X(clamp_backward)                                                                                        \
     X(random_multiply)                                                                                       \
+    X(dropout_bits)                                                                                          \
     X(router_score_forward)                                                                                  \
     X(router_score_backward)                                                                                 \
     X(topk)                                                                                                  \

@@ -399,6 +399,20 @@ enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
 
 // ------------------------------------------------------------------ merging
 
+static void merge_cosine(struct mt_cosine_sums *sums, const struct mt_cosine_sums *other)
+{
+    sums->tokens += other->tokens;
+    mt_any_order_merge(&sums->sum, &other->sum);
+    mt_any_order_merge(&sums->squares, &other->squares);
+}
+
+void mt_output_sums_merge(struct mt_output_sums *sums, const struct mt_output_sums *other)
+{
+    merge_cosine(&sums->cosine, &other->cosine);
+    mt_any_order_merge(&sums->lengths, &other->lengths);
+    sums->outputs += other->outputs;
+}
+
 static void merge_layer(const struct mt_collector_options *options, struct mt_layer_sums *layer,
                         const struct mt_layer_sums *other, const struct mt_batch_sums *batches)
 {
@@ -411,9 +425,8 @@ static void merge_layer(const struct mt_collector_options *options, struct mt_la
     layer->batch.batches += batches->batches;
     layer->batch.violation += batches->violation;
     layer->batch.violation_code += batches->violation_code;
-    layer->cosine.tokens += other->cosine.tokens;
-    mt_any_order_merge(&layer->cosine.sum, &other->cosine.sum);
-    mt_any_order_merge(&layer->cosine.squares, &other->cosine.squares);
+    merge_cosine(&layer->cosine, &other->cosine);
+    mt_output_sums_merge(&layer->earlier, &other->earlier);
     if (layer->inputs.ctx != NULL && other->inputs.ctx != NULL)
         mt_sample_merge(&layer->inputs, &other->inputs);
     if (layer->outputs.ctx != NULL && other->outputs.ctx != NULL)

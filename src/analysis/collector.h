@@ -77,6 +77,17 @@ enum mt_status mt_collector_gather(struct mt_collector *collector, struct mt_com
 /* Adds what another collector of the same shape has seen; that one stays as it is: domains. */
 enum mt_status mt_collector_merge(struct mt_collector *collector, const struct mt_collector *other);
 
+/*
+ * A collector as bytes, for a run that is interrupted and goes on: its sums, then what its kept outputs
+ * amount to, which takes longer; both appended. The kept vectors themselves are lost. Unpacking adds to what
+ * a collector of the same shape and groups has seen; false, and nothing changed, where the bytes are of none
+ * such.
+ */
+struct mt_byte_list; // formats/lists.h
+enum mt_status mt_collector_pack_sums(const struct mt_collector *collector, struct mt_byte_list *out);
+enum mt_status mt_collector_pack_outputs(struct mt_collector *collector, struct mt_byte_list *out);
+bool mt_collector_unpack(struct mt_collector *collector, const void *data, size_t bytes);
+
 /* The figures of one layer. NaN: not known (no tokens, no vectors). docs/analysis.md has the formulas. */
 struct mt_layer_figures {
     int64_t number;                  // of the layer in the model

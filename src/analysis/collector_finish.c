@@ -64,22 +64,35 @@ static void gram_of(const float *vectors, int slots, int64_t width, double *gram
     }
 }
 
-/* |cos| and lengths of the kept outputs. */
+/* |cos| and lengths of the kept outputs, added. */
 static void look_at_outputs(const struct mt_sample *outputs, int64_t width, double *gram,
-                            struct mt_cosine_sums *cosine, double *norm)
+                            struct mt_output_sums *sums)
 {
     int slots = outputs->slots;
-    double lengths = 0.0;
     for (int64_t i = 0; i < outputs->count; i++) {
         gram_of(outputs->vectors + i * outputs->width, slots, width, gram);
-        for (int s = 0; s < slots; s++) lengths += sqrt(gram[s * slots + s]);
+        for (int s = 0; s < slots; s++) mt_any_order_add(&sums->lengths, sqrt(gram[s * slots + s]));
+        sums->outputs += slots;
         if (slots < 2) continue;
         double mean = mt_cosine_of_gram(gram, slots);
-        cosine->tokens++;
-        mt_any_order_add(&cosine->sum, mean);
-        mt_any_order_add(&cosine->squares, mean * mean);
+        sums->cosine.tokens++;
+        mt_any_order_add(&sums->cosine.sum, mean);
+        mt_any_order_add(&sums->cosine.squares, mean * mean);
     }
-    *norm = outputs->count > 0 ? lengths / ((double)outputs->count * slots) : NAN;
+}
+
+enum mt_status mt_output_sums_of(struct mt_collector *collector, const struct mt_layer_sums *layer,
+                                 struct mt_output_sums *sums)
+{
+    void *gram = NULL;
+    size_t count = (size_t)collector->options.slots * (size_t)collector->options.slots;
+    *sums = layer->earlier;
+    if (layer->outputs.count == 0) return MT_OK;
+    enum mt_status status = mt_allocate_array(collector->ctx, count, sizeof(double), &gram);
+    if (status != MT_OK) return status;
+    look_at_outputs(&layer->outputs, collector->options.width, gram, sums);
+    mt_release(collector->ctx, gram, count * sizeof(double));
+    return MT_OK;
 }
 
 static void fill_cosine(const struct mt_cosine_sums *cosine, int64_t all, struct mt_layer_figures *figures)
@@ -101,18 +114,13 @@ static void fill_cosine(const struct mt_cosine_sums *cosine, int64_t all, struct
 static enum mt_status fill_outputs(struct mt_collector *collector, const struct mt_layer_sums *sums,
                                    struct mt_layer_figures *figures)
 {
-    int slots = collector->options.slots;
-    struct mt_cosine_sums kept = {0};
-    void *gram = NULL;
-    size_t count = (size_t)slots * (size_t)slots;
-    figures->output_norm = NAN;
+    struct mt_output_sums kept;
     fill_cosine(&sums->cosine, sums->tokens, figures);
-    if (sums->outputs.count == 0) return MT_OK;
-    enum mt_status status = mt_allocate_array(collector->ctx, count, sizeof(double), &gram);
-    if (status != MT_OK) return status;
-    look_at_outputs(&sums->outputs, collector->options.width, gram, &kept, &figures->output_norm);
-    if (sums->cosine.tokens < kept.tokens) fill_cosine(&kept, sums->tokens, figures);
-    mt_release(collector->ctx, gram, count * sizeof(double));
+    enum mt_status status = mt_output_sums_of(collector, sums, &kept);
+    figures->output_norm = NAN;
+    if (status != MT_OK || kept.outputs == 0) return status;
+    figures->output_norm = mt_any_order_value(&kept.lengths) / (double)kept.outputs;
+    if (sums->cosine.tokens < kept.cosine.tokens) fill_cosine(&kept.cosine, sums->tokens, figures);
     return MT_OK;
 }
 

@@ -20,6 +20,13 @@ struct mt_cosine_sums {
     struct mt_any_order sum, squares;
 };
 
+/* What kept outputs amount to. */
+struct mt_output_sums {
+    struct mt_cosine_sums cosine;
+    struct mt_any_order lengths; // of the outputs
+    int64_t outputs;             // how many: tokens · k
+};
+
 /* What is known of one layer. */
 struct mt_layer_sums {
     int64_t number;       // of the layer in the model
@@ -31,6 +38,7 @@ struct mt_layer_sums {
     uint32_t *group_load;             // [groups,n]
     struct mt_cosine_sums cosine;     // from Gram matrices
     struct mt_sample inputs, outputs; // not open where none are kept
+    struct mt_output_sums earlier;    // of outputs that were kept before (mt_collector_unpack)
     uint16_t *choices;                // [options.choices,k]
     int64_t choice_count;
 };
@@ -72,6 +80,12 @@ void mt_collector_batches(const struct mt_collector *collector, const struct mt_
 
 /* Mean |cos| over the pairs of k vectors with this Gram matrix [k,k]; the pair of a zero vector has 0. */
 double mt_cosine_of_gram(const double *gram, int slots);
+
+void mt_output_sums_merge(struct mt_output_sums *sums, const struct mt_output_sums *other);
+
+/* Of the outputs a layer keeps, and kept before. */
+enum mt_status mt_output_sums_of(struct mt_collector *collector, const struct mt_layer_sums *layer,
+                                 struct mt_output_sums *sums);
 
 /* Fills figures->mean from the layers; what is NaN in one does not count. */
 void mt_figures_mean(struct mt_figures *figures);

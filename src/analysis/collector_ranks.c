@@ -5,6 +5,7 @@
 struct layer_numbers {
     int64_t tokens, variance_tokens, cosine_tokens, choice_count, inputs, outputs;
     struct mt_any_order row_variance, cosine, cosine_squares;
+    struct mt_output_sums earlier;
 };
 
 /* One call of gather. What arrives lies in `arrived`, and in the samples, on rank 0 alone. */
@@ -73,7 +74,8 @@ static void describe_layers(struct gathering *g)
                                                .outputs = layer->outputs.count,
                                                .row_variance = layer->variance.row_variance,
                                                .cosine = layer->cosine.sum,
-                                               .cosine_squares = layer->cosine.squares};
+                                               .cosine_squares = layer->cosine.squares,
+                                               .earlier = layer->earlier};
     }
 }
 
@@ -89,6 +91,7 @@ static void add_layers(struct gathering *g)
         mt_any_order_merge(&layer->variance.row_variance, &numbers->row_variance);
         mt_any_order_merge(&layer->cosine.sum, &numbers->cosine);
         mt_any_order_merge(&layer->cosine.squares, &numbers->cosine_squares);
+        mt_output_sums_merge(&layer->earlier, &numbers->earlier);
     }
 }
 

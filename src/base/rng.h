@@ -62,6 +62,10 @@ static inline float mt_rng_unit_open(uint32_t word)
 /* Element `index` of a stream: 32 random bits. */
 uint32_t mt_rng_u32(uint64_t seed, uint64_t stream, uint64_t index);
 
+/* Element `index` of a stream whose blocks give eight numbers: 16 random bits, each word's lower half first.
+ */
+uint32_t mt_rng_half(uint64_t seed, uint64_t stream, uint64_t index);
+
 /* Element `index` of a stream: uniform in [0, 1). */
 float mt_rng_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 

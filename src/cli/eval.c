@@ -170,6 +170,8 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
          "ask through a chat template: a name or a file; default plain text"},
+        {"--bos", CLI_TEXT, &infer->bos, "WHEN",
+         "a token that begins texts: yes, no, or as the tokenizer adds it (tokenizer)"},
         {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},
         {"--questions", CLI_TEXT, &arguments.questions, "FILE",
          "write the questions instead, JSONL; - is standard output"},

@@ -1,15 +1,27 @@
-/* metier eval: which experts each task uses, from the same run that answers it. */
+/*
+ * metier eval: which experts each task uses, from the same run that answers it. The sums are kept beside the
+ * samples (routing_TASK.state), every few seconds and after a stop, so that a run that goes on has the
+ * figures of all of it; only samples of a batch that was cut short are missing, and the file says of how many
+ * samples its figures are. Other ranks than the first keep theirs in routing_TASK.state-RANK, which the first
+ * takes in when the task ends, or when the next job begins.
+ */
 #ifndef MT_CLI_EVAL_ROUTING_H
 #define MT_CLI_EVAL_ROUTING_H
 
 #include "eval/runner.h"
+#include "formats/lists.h"
 #include "infer/routing_watch.h"
 
 struct eval_routing {
     struct mt_context *ctx; // borrowed
     struct mt_comm *comm;   // borrowed
-    const char *out;        // borrowed; gets routing_TASK.json
+    const char *out;        // borrowed; gets routing_TASK.json and routing_TASK.state
     struct mt_routing_watch *watch;
+    const struct mt_task *task; // in hand
+    size_t covered;             // samples of it that the sums are of, of earlier runs, too
+    struct mt_byte_list sums;   // as they were when nothing was open: what the state is written from
+    bool unsaved;               // the state is older
+    double saved;               // clock
 };
 
 /* Begins to watch on all ranks; the caller closes, before the session. */

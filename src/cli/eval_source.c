@@ -88,6 +88,8 @@ static enum mt_status describe(struct mt_json_text *text, const struct eval_argu
         status = mt_json_text_format(text, ", \"template\": ");
         if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
     }
+    if (status == MT_OK && strcmp(infer->bos, "tokenizer") != 0)
+        status = mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
     if (status != MT_OK) return status;
     return mt_json_text_format(
         text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",

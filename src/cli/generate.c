@@ -235,7 +235,10 @@ static void report(const struct generator *g)
 static enum mt_status run(struct generator *g)
 {
     const struct settings *settings = g->settings;
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
+    if (status == MT_OK) infer_warn_of_bos(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
         const struct mt_dataset_options plain = {0};
         status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);
@@ -276,18 +279,20 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
-    struct cli_option options[INFER_OPTIONS + 6] = {
+    struct cli_option options[INFER_OPTIONS + 7] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
         {"--out", CLI_TEXT, &settings.out, "FILE", "where the answers go, as JSONL (standard output)"},
         {"--batch", CLI_INTEGER, &settings.infer.batch, "N",
          "answers computed together (8, and 1 for --prompt)"},
+        {"--bos", CLI_TEXT, &settings.infer.bos, "WHEN",
+         "a token that begins plain texts: yes, no, or as the tokenizer adds it (tokenizer)"},
         {"--ids", CLI_FLAG, &settings.ids, NULL, "also write the ids of each answer's tokens"},
         {"--quiet", CLI_FLAG, &settings.quiet, NULL, "no progress and no summary"},
     };
-    infer_options(&settings.infer, options + 6);
+    infer_options(&settings.infer, options + 7);
     struct cli_arguments arguments;
-    enum mt_status status = cli_parse(ctx, verb, options, INFER_OPTIONS + 6, argc, argv, &arguments);
+    enum mt_status status = cli_parse(ctx, verb, options, INFER_OPTIONS + 7, argc, argv, &arguments);
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK) status = check(ctx, &settings, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);

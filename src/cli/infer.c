@@ -12,7 +12,8 @@
 
 void infer_settings_init(struct infer_settings *settings)
 {
-    *settings = (struct infer_settings){.device = "cpu",
+    *settings = (struct infer_settings){.bos = "tokenizer",
+                                        .device = "cpu",
                                         .batch = 1,
                                         .temperature = -1.0,
                                         .top_p = -1.0,
@@ -52,6 +53,12 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
     if (settings->context < 0 || settings->context > INT32_MAX / settings->batch)
         return mt_fail(ctx, MT_ERR_USAGE, "--context is %" PRId64 ", expected 1 to %" PRId64,
                        settings->context, INT32_MAX / settings->batch);
+    if (mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
+        return mt_fail(ctx, MT_ERR_USAGE, "--bos is '%s', expected tokenizer, yes or no", settings->bos);
+    if (settings->template_name != NULL && mt_bos_rule_named(settings->bos) != MT_BOS_TOKENIZER)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--bos is for plain texts: with --template the template says how "
+                       "a conversation begins");
     if (settings->max_new < 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--max-new is %" PRId64 ", expected 1 or more", settings->max_new);
     if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
@@ -67,6 +74,7 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
                                          .template_name = settings->template_name,
+                                         .bos = mt_bos_rule_named(settings->bos),
                                          .device = settings->device,
                                          .threads = (int)settings->threads,
                                          .slots = settings->batch,
@@ -79,6 +87,14 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
     mt_arena_free(&arena);
     return status;
+}
+
+void infer_warn_of_bos(const struct mt_session *session, const struct mt_log *log)
+{
+    if (session->bos_unheard)
+        mt_log_warning(log,
+                       "tokenizer_config.json asks for a token that begins texts (add_bos_token), and "
+                       "tokenizer.json adds none: none is added, as in transformers 5; --bos yes adds it");
 }
 
 struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session)

@@ -2,6 +2,7 @@
 #ifndef MT_CLI_INFER_H
 #define MT_CLI_INFER_H
 
+#include "base/log.h"
 #include "cli/cli.h"
 #include "infer/session.h"
 
@@ -9,6 +10,7 @@ struct infer_settings {
     const char *directory;
     const char *adapter;
     const char *template_name;
+    const char *bos; // how plain texts begin, by name
     const char *device;
     int64_t threads;
     int64_t batch;   // sequences computed together
@@ -35,6 +37,9 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
 /* Opens the session. The caller closes. */
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
                           struct mt_session *session);
+
+/* Says once when tokenizer_config.json asks for a token in front of texts that they do not get. */
+void infer_warn_of_bos(const struct mt_session *session, const struct mt_log *log);
 
 /* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller.
  */

@@ -177,6 +177,22 @@ static enum mt_status compare(const struct mt_grader *grader, struct mt_byte_lis
     return status;
 }
 
+/* LiveBench's rules look at the row, not at a text that is the answer. */
+static bool judged_by_row(enum mt_task_compare compare)
+{
+    return compare == MT_COMPARE_INSTRUCTIONS || compare == MT_COMPARE_TABLE || compare == MT_COMPARE_MAPPING;
+}
+
+static enum mt_status judge_by_row(const struct mt_grader *grader, const struct mt_sample *sample,
+                                   struct mt_text answer, double *score)
+{
+    switch (grader->task->compare) {
+    case MT_COMPARE_TABLE: return mt_livebench_table(grader->ctx, &sample->row, answer, score);
+    case MT_COMPARE_MAPPING: return mt_livebench_mapping(grader->ctx, &sample->row, answer, score);
+    default: return mt_livebench_instructions(grader->ctx, &sample->row, answer, score);
+    }
+}
+
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
                         size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome)
 {
@@ -189,9 +205,9 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
         return MT_OK;
     }
-    if (grader->task->compare == MT_COMPARE_INSTRUCTIONS) {
+    if (judged_by_row(grader->task->compare)) {
         struct mt_text answer = {.text = (const char *)extracted->data, .bytes = extracted->count};
-        if (found) status = mt_livebench_instructions(grader->ctx, &sample->row, answer, &outcome->score);
+        if (found) status = judge_by_row(grader, sample, answer, &outcome->score);
         outcome->passed = outcome->score == 1.0 ? 1 : 0;
         return status;
     }

@@ -1,4 +1,5 @@
 /* Patterns, pieces and sentences of answers. */
+#define _GNU_SOURCE // memmem
 #include "eval/livebench_text.h"
 
 #include <ctype.h>
@@ -25,6 +26,33 @@ struct mt_text mt_livebench_stripped(struct mt_text text)
         end = last;
     }
     return (struct mt_text){.text = text.text + start, .bytes = end - start};
+}
+
+bool mt_livebench_last_between(struct mt_text text, const char *before, const char *behind,
+                               struct mt_text *inner)
+{
+    const char *end = text.text + text.bytes;
+    const char *at = text.text;
+    bool found = false;
+    while (at < end) {
+        const char *start = memmem(at, (size_t)(end - at), before, strlen(before));
+        if (start == NULL) break;
+        start += strlen(before);
+        const char *stop = memmem(start, (size_t)(end - start), behind, strlen(behind));
+        if (stop == NULL) break;
+        *inner = (struct mt_text){.text = start, .bytes = (size_t)(stop - start)};
+        found = true;
+        at = stop + strlen(behind);
+    }
+    return found;
+}
+
+struct mt_text mt_livebench_solution(struct mt_text text)
+{
+    struct mt_text inner;
+    while (mt_livebench_last_between(text, "<solution>", "</solution>", &inner))
+        text = mt_livebench_stripped(inner);
+    return text;
 }
 
 enum mt_status mt_livebench_quote(struct mt_byte_list *pattern, struct mt_text literal)

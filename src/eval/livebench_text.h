@@ -9,6 +9,13 @@
 /* Without white space (Unicode's) at the ends. */
 struct mt_text mt_livebench_stripped(struct mt_text text);
 
+/* What stands between two marks, the last time both do; false: they never do. */
+bool mt_livebench_last_between(struct mt_text text, const char *before, const char *behind,
+                               struct mt_text *inner);
+
+/* What stands between <solution> and </solution>, else all of it. */
+struct mt_text mt_livebench_solution(struct mt_text text);
+
 /* Appends a pattern that matches the text and nothing else. */
 enum mt_status mt_livebench_quote(struct mt_byte_list *pattern, struct mt_text literal);
 

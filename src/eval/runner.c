@@ -110,7 +110,9 @@ static enum mt_status go_through(struct eval_run *run)
 static enum mt_status run_samples(struct eval_run *run)
 {
     const struct mt_task_watcher *watcher = run->options->watcher;
-    enum mt_status status = watcher != NULL ? watcher->began(watcher->self, run->task, run->count) : MT_OK;
+    size_t samples = mt_task_data_count(run->data);
+    enum mt_status status =
+        watcher != NULL ? watcher->began(watcher->self, run->task, samples, run->kept) : MT_OK;
     status = mt_comm_agree(run->comm, run->ctx, status);
     if (status != MT_OK) return status;
     const struct mt_progress_options shown = {.stream = run->options->terminal,

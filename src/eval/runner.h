@@ -28,12 +28,14 @@ struct mt_task_result {
 };
 
 /*
- * Told of every task before its first question, of `samples`, and after its last answer, on every rank;
- * `ended` may add to the result, and its status is agreed on.
+ * Told of every task before its first question (of `samples` in its data, of which `kept` were done before),
+ * whenever nothing that this rank asked is left open (`asked`: samples it answered since the last time), and
+ * after the last answer of all; `ended` may add to the result, and its status is agreed on.
  */
 struct mt_task_watcher {
     void *self; // borrowed
-    enum mt_status (*began)(void *self, const struct mt_task *task, size_t samples);
+    enum mt_status (*began)(void *self, const struct mt_task *task, size_t samples, size_t kept);
+    enum mt_status (*rested)(void *self, size_t asked);
     enum mt_status (*ended)(void *self, struct mt_task_result *result);
 };
 

@@ -287,6 +287,9 @@ enum mt_status eval_batch_ask(struct eval_run *run)
     enum mt_status status = run->chooses ? ask_to_choose(run, &listener) : ask_to_write(run, &listener);
     run->tokens += run->latest;
     run->latest = 0;
+    size_t asked = batch->count;
     batch->count = 0;
-    return status;
+    const struct mt_task_watcher *watcher = run->options->watcher;
+    if (status != MT_OK || run->stopped || watcher == NULL) return status;
+    return watcher->rested(watcher->self, asked);
 }

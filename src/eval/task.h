@@ -35,6 +35,8 @@ enum mt_task_compare {
     MT_COMPARE_LIST,         // items between commas: the share of edits not needed
     MT_COMPARE_NUMBERS,      // both are numbers, for correlations; nothing is right or wrong
     MT_COMPARE_INSTRUCTIONS, // the row's instructions are followed (livebench.h)
+    MT_COMPARE_TABLE,        // the table the question asks for (likewise)
+    MT_COMPARE_MAPPING,      // a dict of names: F1 over its pairs (likewise)
 };
 
 enum mt_task_pick {

@@ -58,7 +58,7 @@ static const struct key_row keys[] = {
     {"extract", EXTRACT, 0, "LIST OF WAYS", "whole",
      "how the answer is found; the first that finds one counts"},
     {"normalize", NORMALIZE, 0, "LIST OF STEPS", "trim", "done to both answers before texts are compared"},
-    {"compare", WORD, AT(compare), "text|math|code|list|numbers|instructions", "text",
+    {"compare", WORD, AT(compare), "text|math|code|list|numbers|instructions|table|mapping", "text",
      "when an answer is right"},
     {"program", TEMPLATE, AT(program), "TEMPLATE", "none",
      "of compare: code; the program that must run through"},

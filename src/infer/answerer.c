@@ -18,8 +18,7 @@ enum mt_status mt_session_answerer_create(struct mt_session *session,
     if (status != MT_OK) return status;
     struct mt_session_answerer *made = memory;
     *made = (struct mt_session_answerer){.ctx = ctx, .session = session, .options = *options};
-    int32_t first = session->special.bos >= 0 ? session->special.bos : session->special.eos;
-    mt_continuation_maker_init(ctx, session->tokenizer, session->scratch, first, &made->maker);
+    mt_continuation_maker_init(ctx, session->tokenizer, session->scratch, session->beginning, &made->maker);
     *answerer = made;
     return MT_OK;
 }

@@ -166,6 +166,11 @@ enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch, size_t que
     return mt_collector_create(watch->session->device, &watch->options, &watch->collector);
 }
 
+struct mt_collector *mt_routing_watch_collector(struct mt_routing_watch *watch)
+{
+    return watch->collector;
+}
+
 enum mt_status mt_routing_watch_figures(struct mt_routing_watch *watch, struct mt_comm *comm,
                                         struct mt_figures *figures)
 {

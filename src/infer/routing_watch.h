@@ -19,6 +19,9 @@ void mt_routing_watch_destroy(struct mt_routing_watch *watch); // NULL is allowe
 /* Begins again, with nothing counted; questions will have numbers below `questions`. */
 enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch, size_t questions);
 
+/* What counts; the watch's own, until it begins again. */
+struct mt_collector *mt_routing_watch_collector(struct mt_routing_watch *watch);
+
 /*
  * The figures so far, of all ranks together. Collective, and agreed on; rank 0 gets the figures and frees
  * them, the others get none.

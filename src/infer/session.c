@@ -81,6 +81,25 @@ static enum mt_status find_stops(struct mt_session *session, const char *directo
     return status == MT_OK ? add_stop(session, session->special.eos) : status;
 }
 
+/* How plain texts begin, and whether tokenizer_config.json wants it otherwise. */
+static enum mt_status choose_beginning(struct mt_session *session, const struct mt_session_options *options)
+{
+    const struct mt_special_ids *special = &session->special;
+    struct mt_id_list ids = {.ctx = session->ctx};
+    if (options->bos == MT_BOS_YES && special->bos < 0)
+        return mt_fail(session->ctx, MT_ERR_USAGE, "%s: the model has no token that begins texts",
+                       options->directory);
+    session->beginning = (struct mt_text_beginning){.rule = options->bos,
+                                                    .id = special->bos >= 0 ? special->bos : special->eos};
+    if (options->bos != MT_BOS_TOKENIZER || options->template_name != NULL || !special->asks_bos ||
+        special->bos < 0)
+        return MT_OK;
+    enum mt_status status = mt_session_encode_text(session, "", 0, &ids);
+    session->bos_unheard = ids.count == 0 || ids.data[0] != special->bos;
+    mt_id_list_free(&ids);
+    return status;
+}
+
 static enum mt_status open_texts(struct mt_session *session, const struct mt_session_options *options)
 {
     struct mt_context *ctx = session->ctx;
@@ -90,6 +109,7 @@ static enum mt_status open_texts(struct mt_session *session, const struct mt_ses
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &session->special);
     if (status == MT_OK) status = find_stops(session, options->directory);
+    if (status == MT_OK) status = choose_beginning(session, options);
     if (status != MT_OK || options->template_name == NULL) return status;
     status = mt_chat_template_read(ctx, options->templates, options->template_name, &session->template);
     if (status != MT_OK) return status;
@@ -142,7 +162,7 @@ struct mt_sampling mt_session_sampling(const struct mt_session *session)
 enum mt_status mt_session_encode_text(struct mt_session *session, const char *text, size_t bytes,
                                       struct mt_id_list *ids)
 {
-    return mt_tokenizer_encode(session->tokenizer, session->scratch, text, bytes, MT_ENCODE_ADD_SPECIAL, ids);
+    return mt_plain_text_encode(session->tokenizer, session->scratch, &session->beginning, text, bytes, ids);
 }
 
 enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,

@@ -8,6 +8,7 @@
 #include "formats/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
+#include "text/beginning.h"
 #include "text/example.h"
 
 struct mt_session_options {
@@ -15,6 +16,7 @@ struct mt_session_options {
     const char *adapter;       // NULL: none
     const char *template_name; // NULL: none; prompts are then plain texts
     const char *templates;     // the folder of those that come along; NULL: only files
+    enum mt_bos_rule bos;      // how plain texts begin
     const char *device;
     int threads;
     int64_t slots;   // sequences computed together
@@ -33,7 +35,9 @@ struct mt_session {
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
     struct mt_special_ids special;
-    struct mt_id_list stop_ids; // every id that ends a text
+    struct mt_text_beginning beginning; // of plain texts
+    bool bos_unheard;                   // add_bos_token asks for a bos that plain texts do not get
+    struct mt_id_list stop_ids;         // every id that ends a text
     int64_t slots;
     int64_t context;
 };
@@ -46,7 +50,7 @@ void mt_session_close(struct mt_session *session); // a zeroed struct is allowed
 /* How the model's authors sample: greedily, where they do not say. */
 struct mt_sampling mt_session_sampling(const struct mt_session *session);
 
-/* Appends the ids of a plain text, with what the tokenizer puts in front. */
+/* Appends the ids of a plain text, with what stands in front of such (options.bos). */
 enum mt_status mt_session_encode_text(struct mt_session *session, const char *text, size_t bytes,
                                       struct mt_id_list *ids);
 

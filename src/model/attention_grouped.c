@@ -45,10 +45,10 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     a->k_saved = plan_norm(saved, pass, desc->key_heads);
     a->out = mt_plan_2d(saved, pass->type, tokens, out_width);
     a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
-    a->q_low = mt_linear_plan_low(saved, pass, &params->q);
-    a->k_low = mt_linear_plan_low(saved, pass, &params->k);
-    a->v_low = mt_linear_plan_low(saved, pass, &params->v);
-    a->o_low = mt_linear_plan_low(saved, pass, &params->o);
+    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q);
+    a->k_lora = mt_linear_plan_lora(saved, pass, &params->k);
+    a->v_lora = mt_linear_plan_lora(saved, pass, &params->v);
+    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o);
     a->q = has_stages(desc) ? mt_plan_2d(work, pass->type, tokens, q_width) : a->q_projected;
     a->k = has_stages(desc) ? mt_plan_2d(work, pass->type, tokens, k_width) : a->k_projected;
     a->v = desc->clip > 0.0f ? mt_plan_2d(work, pass->type, tokens, v_width) : a->v_projected;
@@ -170,17 +170,17 @@ enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const st
                                             const struct mt_tensor *x, const struct mt_tensor *y)
 {
     const struct mt_attention_grouped *a = attention;
-    enum mt_status status = mt_linear_forward(pass, &params->q, x, &a->q_low, false, &a->q_projected);
+    enum mt_status status = mt_linear_forward(pass, &params->q, x, &a->q_lora, false, &a->q_projected);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->k, x, &a->k_low, false, &a->k_projected);
+    status = mt_linear_forward(pass, &params->k, x, &a->k_lora, false, &a->k_projected);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->v, x, &a->v_low, false, &a->v_projected);
+    status = mt_linear_forward(pass, &params->v, x, &a->v_lora, false, &a->v_projected);
     if (status != MT_OK) return status;
     status = finish(pass, params, a);
     if (status != MT_OK) return status;
     status = attend(pass, a);
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->o, &a->out, &a->o_low, false, y);
+    return mt_linear_forward(pass, &params->o, &a->out, &a->o_lora, false, y);
 }
 
 static enum mt_status scores_backward(const struct mt_pass *pass, const struct mt_attention_grouped *a)
@@ -246,7 +246,7 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
     const struct mt_attention_grouped *a = attention;
     bool inner = dx != NULL || inputs_learn(params);
     enum mt_status status =
-        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_low, false, inner ? &a->dout : NULL);
+        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_lora, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;
     if (has_stages(desc)) {
         status = finish(pass, params, a);
@@ -263,9 +263,9 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
         status = clip_backward(pass, &a->dv, &a->v_projected);
         if (status != MT_OK) return status;
     }
-    status = mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_low, false, dx);
+    status = mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_lora, false, dx);
     if (status != MT_OK) return status;
-    status = mt_linear_backward(pass, &params->k, &a->dk, x, &a->k_low, true, dx);
+    status = mt_linear_backward(pass, &params->k, &a->dk, x, &a->k_lora, true, dx);
     if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->v, &a->dv, x, &a->v_low, true, dx);
+    return mt_linear_backward(pass, &params->v, &a->dv, x, &a->v_lora, true, dx);
 }

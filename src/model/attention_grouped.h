@@ -15,7 +15,7 @@ struct mt_attention_grouped {
     struct mt_norm_saved q_saved, k_saved;
     struct mt_tensor out; // [T,H·Dv]
     struct mt_tensor lse; // [T,H]
-    struct mt_tensor q_low, k_low, v_low, o_low;
+    struct mt_lora_trace q_lora, k_lora, v_lora, o_lora;
     // q, k, v as attention reads them: the projections themselves, rotated in place, where nothing else is
     // done to them; else work memory, made again in backward
     struct mt_tensor q, k, v;

@@ -32,12 +32,12 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->kv_saved = mt_norm_plan(saved, pass, MT_NORM_RMS, tokens);
     a->out = mt_plan_2d(saved, type, tokens, out_width);
     a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
-    a->q_low = mt_linear_plan_low(saved, pass, &params->q);
-    a->q_a_low = mt_linear_plan_low(saved, pass, &params->q_a);
-    a->q_b_low = mt_linear_plan_low(saved, pass, &params->q_b);
-    a->kv_a_low = mt_linear_plan_low(saved, pass, &params->kv_a);
-    a->kv_b_low = mt_linear_plan_low(saved, pass, &params->kv_b);
-    a->o_low = mt_linear_plan_low(saved, pass, &params->o);
+    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q);
+    a->q_a_lora = mt_linear_plan_lora(saved, pass, &params->q_a);
+    a->q_b_lora = mt_linear_plan_lora(saved, pass, &params->q_b);
+    a->kv_a_lora = mt_linear_plan_lora(saved, pass, &params->kv_a);
+    a->kv_b_lora = mt_linear_plan_lora(saved, pass, &params->kv_b);
+    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o);
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
     a->kv = mt_plan_2d(work, type, tokens, kv_width);
     a->key = mt_plan_2d(work, type, tokens, q_width);
@@ -146,13 +146,13 @@ static enum mt_status queries_forward(const struct mt_pass *pass, const struct m
 {
     enum mt_status status = MT_OK;
     if (pass->desc->query_rank > 0) {
-        status = mt_linear_forward(pass, &params->q_a, x, &a->q_a_low, false, &a->q_latent);
+        status = mt_linear_forward(pass, &params->q_a, x, &a->q_a_lora, false, &a->q_latent);
         if (status != MT_OK) return status;
         status = normalise_queries(pass, params, a);
         if (status != MT_OK) return status;
-        status = mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_low, false, &a->q);
+        status = mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_lora, false, &a->q);
     } else {
-        status = mt_linear_forward(pass, &params->q, x, &a->q_low, false, &a->q);
+        status = mt_linear_forward(pass, &params->q, x, &a->q_lora, false, &a->q);
     }
     return status == MT_OK ? rotate(pass, &a->q, false) : status;
 }
@@ -163,7 +163,7 @@ static enum mt_status widen_latent(const struct mt_pass *pass, const struct mt_l
 {
     enum mt_status status = normalise_latent(pass, params, a);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->kv_b, &a->kv_normed, &a->kv_b_low, false, &a->kv);
+    status = mt_linear_forward(pass, &params->kv_b, &a->kv_normed, &a->kv_b_lora, false, &a->kv);
     if (status != MT_OK) return status;
     return make_keys(pass, a);
 }
@@ -173,7 +173,7 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_p
                              const struct mt_attention_latent *a, const struct mt_tensor *x)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_low, false, &a->kv_latent);
+    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_lora, false, &a->kv_latent);
     if (status == MT_OK) status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;
     return mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
@@ -193,7 +193,7 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_p
 static enum mt_status make_remembered(const struct mt_pass *pass, const struct mt_layer_params *params,
                                       const struct mt_attention_latent *a, const struct mt_tensor *x)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_low, false, &a->kv_latent);
+    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_lora, false, &a->kv_latent);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
     struct mt_tensor latent = latent_part(pass, &a->kv_latent);
@@ -232,7 +232,7 @@ enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const str
     if (status != MT_OK) return status;
     status = pass->sequence != NULL ? attend_cached(pass, params, a, x) : attend(pass, params, a, x);
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->o, &a->out, &a->o_low, false, y);
+    return mt_linear_forward(pass, &params->o, &a->out, &a->o_lora, false, y);
 }
 
 // ------------------------------------------------------------------ backward
@@ -276,18 +276,18 @@ static enum mt_status queries_backward(const struct mt_pass *pass, const struct 
                                        const struct mt_tensor *dx)
 {
     if (pass->desc->query_rank == 0)
-        return mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_low, false, dx);
+        return mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_lora, false, dx);
     enum mt_status status = MT_OK;
     if (mt_linear_reads_input(&params->q_b)) {
         status = normalise_queries(pass, params, a);
         if (status != MT_OK) return status;
     }
-    status = mt_linear_backward(pass, &params->q_b, &a->dq, &a->q_normed, &a->q_b_low, false, &a->dq_latent);
+    status = mt_linear_backward(pass, &params->q_b, &a->dq, &a->q_normed, &a->q_b_lora, false, &a->dq_latent);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->q_a_norm);
     status = mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
     if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->q_a, &a->dq_latent, x, &a->q_a_low, false, dx);
+    return mt_linear_backward(pass, &params->q_a, &a->dq_latent, x, &a->q_a_lora, false, dx);
 }
 
 /* From dkv and the shared part of dkv_latent to dx, which is added to. */
@@ -296,14 +296,14 @@ static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_
                                     const struct mt_tensor *dx)
 {
     enum mt_status status =
-        mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_low, false, &a->dkv_normed);
+        mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_lora, false, &a->dkv_normed);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
     struct mt_tensor latent = latent_part(pass, &a->kv_latent);
     struct mt_tensor dlatent = latent_part(pass, &a->dkv_latent);
     status = mt_norm_backward(pass, &norm, &a->dkv_normed, &latent, &a->kv_saved, false, &dlatent);
     if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->kv_a, &a->dkv_latent, x, &a->kv_a_low, true, dx);
+    return mt_linear_backward(pass, &params->kv_a, &a->dkv_latent, x, &a->kv_a_lora, true, dx);
 }
 
 enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -314,7 +314,7 @@ enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const st
     const struct mt_attention_latent *a = attention;
     bool inner = dx != NULL || inputs_learn(params);
     enum mt_status status =
-        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_low, false, inner ? &a->dout : NULL);
+        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_lora, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;
     status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;

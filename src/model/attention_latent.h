@@ -15,7 +15,7 @@ struct mt_attention_latent {
     struct mt_norm_saved kv_saved;
     struct mt_tensor out; // [T,H·Dv]
     struct mt_tensor lse; // [T,H]
-    struct mt_tensor q_low, q_a_low, q_b_low, kv_a_low, kv_b_low, o_low;
+    struct mt_lora_trace q_lora, q_a_lora, q_b_lora, kv_a_lora, kv_b_lora, o_lora;
     // work; made again in backward
     struct mt_tensor q_normed;             // [T,Q]
     struct mt_tensor kv_normed;            // [T,C]

@@ -83,7 +83,7 @@ int64_t mt_model_rope_rows(const struct mt_model_desc *desc, int64_t positions);
 /* The row of the first token of a sequence of `length` tokens; the others follow. */
 int64_t mt_model_rope_start(const struct mt_model_desc *desc, int64_t length);
 
-/* cos and sin, [rows, rope_width/2] each, computed in double, magnitude factors (YaRN, LongRoPE) included. */
+/* cos and sin, [rows, rope_width/2] each, of angles in f32 (rope.c), magnitude factors included. */
 void mt_model_rope_tables(const struct mt_model_desc *desc, int64_t positions, float *cosine, float *sine);
 
 #endif

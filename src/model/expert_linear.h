@@ -1,4 +1,7 @@
-/* The routed experts' linear maps: as linear.h, over rows sorted by expert. */
+/*
+ * Linear maps over rows sorted by expert, with LoRA pairs: the routed experts'. Without offsets there is one
+ * map for all rows, which is how linear.h makes its maps that have a pair.
+ */
 #ifndef MT_MODEL_EXPERT_LINEAR_H
 #define MT_MODEL_EXPERT_LINEAR_H
 
@@ -6,22 +9,68 @@
 #include "model/pass.h"
 #include "model/planner.h"
 
+/* What a LoRA pair keeps from forward to backward; all absent without one. */
+struct mt_lora_trace {
+    struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ
+    struct mt_tensor bits; // i32 [R,ceil(in/32)]: what drop keeps of x; absent where nothing is ever dropped
+};
+
+/* The first rows of a trace. */
+struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64_t rows);
+
 bool mt_expert_linear_has_lora(const struct mt_expert_linear *linear);
 bool mt_expert_linear_learns(const struct mt_expert_linear *linear); // then backward reads x
 
-/* drop(x)·A_eᵀ, kept from forward to backward: [R,r]; absent without LoRA. */
-struct mt_tensor mt_expert_linear_plan_low(struct mt_planner *planner, const struct mt_pass *pass,
-                                           const struct mt_expert_linear *linear, int64_t rows);
+/* The trace of so many rows. */
+struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
+                                                const struct mt_expert_linear *linear, int64_t rows);
 
-/* y[r] = the map of x[r] by the row's expert; rows of no expert are untouched. */
+/* trace.low = scale · drop(x)·A_eᵀ; trace.bits is drawn. offsets: i32 [n+1]; absent: one map, all rows. */
+enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struct mt_expert_linear *linear,
+                                         const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                         float scale, const struct mt_lora_trace *trace);
+
+/* y[r] = (y[r] +, with add) the map of x[r] by the row's expert; rows of no expert are untouched. */
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                         const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                        const struct mt_tensor *low, const struct mt_tensor *y);
+                                        const struct mt_lora_trace *trace, bool add,
+                                        const struct mt_tensor *y);
 
-/* As mt_linear_backward. */
-enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                         const struct mt_tensor *offsets, const struct mt_tensor *dy,
-                                         const struct mt_tensor *x, const struct mt_tensor *low, bool add,
-                                         const struct mt_tensor *dx);
+/* A map and the gradient of what it made. */
+struct mt_map_gradient {
+    const struct mt_expert_linear *linear;
+    const struct mt_tensor *dy;
+    const struct mt_lora_trace *trace;
+};
+
+#define MT_MAPS_TOGETHER 2 // of one x, whose gradients of it are made in one sum
+
+/*
+ * Adds the gradients of the parameters of `count` maps of the same x. dx (NULL: not wanted) is overwritten,
+ * with add added to; when not adding it may be x itself. x may be absent when none of them learns.
+ */
+enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_map_gradient *maps,
+                                         int count, const struct mt_tensor *offsets,
+                                         const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
+
+/*
+ * The same for one map in two parts, where x is made again from what dx leads to: first dx, then the
+ * parameters' gradients, with no other map's backward in between, which would use the same pass->low_work.
+ */
+enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                               const struct mt_tensor *offsets, const struct mt_tensor *dx);
+enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                             const struct mt_tensor *offsets, const struct mt_tensor *x);
+
+/* dA_e += dlowᵀ drop(x), dlow [R,r] being the gradient of drop(x)·A_eᵀ. */
+enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
+                                         const struct mt_tensor *offsets, const struct mt_tensor *dlow,
+                                         const struct mt_tensor *x, const struct mt_lora_trace *trace);
+
+/* The term of dx that comes through the pair: drop's mask on dlow·A_e. */
+struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
+                                                 const struct mt_expert_linear *linear,
+                                                 const struct mt_tensor *dlow,
+                                                 const struct mt_lora_trace *trace);
 
 #endif

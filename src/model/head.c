@@ -4,6 +4,8 @@
  */
 #include "model/head.h"
 
+static const struct mt_tensor all_rows = {0}; // offsets where there is one map
+
 static struct mt_norm final_norm(const struct mt_pass *pass, const struct mt_params *params)
 {
     return (struct mt_norm){
@@ -17,7 +19,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     *head = (struct mt_head){0};
     head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
     head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
-    head->low = mt_linear_plan_low(planner, pass, &params->head);
+    head->lora = mt_linear_plan_lora(planner, pass, &params->head);
     head->loss = mt_plan_1d(planner, pass->exact, pass->tokens);
     head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
     if (pass->cache != NULL) {
@@ -25,7 +27,8 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
         head->wanted = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
     }
     if (!backward) return;
-    head->dlow = mt_linear_plan_low(planner, pass, &params->head);
+    if (mt_linear_has_lora(&params->head))
+        head->dlow = mt_plan_2d(planner, pass->type, pass->tokens, params->head.a.dim[0]);
     head->dloss = mt_plan_1d(planner, pass->exact, pass->tokens);
 }
 
@@ -36,39 +39,23 @@ enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_par
     return mt_norm_forward(pass, &norm, x, &head->saved, &head->normed);
 }
 
-/* low = s · drop(normed) Aᵀ. */
-static enum mt_status make_low(const struct mt_pass *pass, const struct mt_linear *linear,
-                               const struct mt_head *head)
-{
-    struct mt_tensor dropped;
-    enum mt_status status = mt_linear_drop(pass, linear, &head->normed, &dropped);
-    if (status != MT_OK) return status;
-    return mt_gemm(
-        pass->device,
-        &(struct mt_gemm_args){
-            .a = dropped, .b = linear->a, .c = head->low, .transpose_b = true, .alpha = linear->lora_scale});
-}
-
 /* What dlow says about A and about what was normalised. */
 static enum mt_status low_backward(const struct mt_pass *pass, const struct mt_linear *linear,
                                    const struct mt_head *head, const struct mt_tensor *dnormed)
 {
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
     enum mt_status status = mt_axpby(
         pass->device, &(struct mt_axpby_args){.x = head->dlow, .y = head->dlow, .alpha = linear->lora_scale});
     if (status != MT_OK) return status;
-    if (mt_tensor_present(&linear->da)) {
-        struct mt_tensor dropped;
-        status = mt_linear_drop(pass, linear, &head->normed, &dropped);
-        if (status != MT_OK) return status;
-        status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = head->dlow,
-                                                              .b = dropped,
-                                                              .c = linear->da,
-                                                              .transpose_a = true,
-                                                              .alpha = 1.0f,
-                                                              .beta = 1.0f});
+    if (one.da != NULL) {
+        status = mt_expert_linear_low_to_a(pass, &one, &all_rows, &head->dlow, &head->normed, &head->lora);
         if (status != MT_OK) return status;
     }
-    return dnormed != NULL ? mt_linear_low_to_input(pass, linear, &head->dlow, dnormed) : MT_OK;
+    if (dnormed == NULL) return MT_OK;
+    struct mt_product_term term = mt_expert_linear_low_term(pass, &one, &head->dlow, &head->lora);
+    return mt_grouped_sum(
+        pass->device,
+        &(struct mt_grouped_sum_args){.terms = &term, .count = 1, .experts = 1, .y = *dnormed, .beta = 1.0f});
 }
 
 enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *params,
@@ -84,9 +71,11 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
                                          .loss = head->loss};
     enum mt_status status = MT_OK;
     if (lora) {
-        status = make_low(pass, linear, head);
+        struct mt_expert_linear one = mt_linear_as_expert(linear);
+        status =
+            mt_expert_linear_make_low(pass, &one, &all_rows, &head->normed, linear->lora_scale, &head->lora);
         if (status != MT_OK) return status;
-        args.hidden_low = head->low;
+        args.hidden_low = head->lora.low;
         args.weight_low = linear->b;
     }
     if (gradients) {
@@ -117,15 +106,14 @@ enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_para
 enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params *params,
                               const struct mt_head *head, const struct mt_tensor *logits)
 {
-    return mt_linear_forward(pass, &params->head, &head->normed, &head->low, false, logits);
+    return mt_linear_forward(pass, &params->head, &head->normed, &head->lora, false, logits);
 }
 
 enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_params *params,
                                  const struct mt_head *head, int64_t count, const struct mt_tensor *logits)
 {
     struct mt_tensor wanted = mt_tensor_rows(&head->wanted, 0, count);
-    struct mt_tensor low = head->low;
-    if (mt_tensor_present(&low)) low = mt_tensor_rows(&low, 0, count);
+    struct mt_lora_trace lora = mt_lora_trace_rows(&head->lora, count);
     enum mt_status status =
         mt_embedding_forward(pass->device, &(struct mt_embedding_forward_args){
                                                .table = head->normed,
@@ -133,5 +121,5 @@ enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_par
                                                .y = wanted,
                                            });
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->head, &wanted, &low, false, logits);
+    return mt_linear_forward(pass, &params->head, &wanted, &lora, false, logits);
 }

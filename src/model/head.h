@@ -9,7 +9,7 @@
 struct mt_head {
     struct mt_norm_saved saved;
     struct mt_tensor normed;   // [T,d]
-    struct mt_tensor low;      // [T,r]: s · drop(normed)·Aᵀ, with LoRA
+    struct mt_lora_trace lora; // its low is s · drop(normed)·Aᵀ while the loss is made
     struct mt_tensor dlow;     // [T,r]
     struct mt_tensor loss;     // [T]
     struct mt_tensor dloss;    // [T]

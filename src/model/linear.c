@@ -1,9 +1,8 @@
 /*
- * Linear maps. With l = drop(x) Aᵀ:
- *   forward   y = x Wᵀ + b + s · l Bᵀ
- *   backward  dW += dyᵀ x; db += Σ dy; dB += s · dyᵀ l; dl = s · dy B; dA += dlᵀ drop(x);
- *             dx = dy W + the mask of drop on dl A
- * The mask is drawn again wherever it is needed: a draw is a function of (seed, stream, element).
+ * Linear maps: those of a single expert (expert_linear.c), and a bias. An exact map, the router, has products
+ * of its own, because they must not be rounded, and drops by multiplying a copy of x: forward   y = x Wᵀ + b
+ * + s · l Bᵀ, l = drop(x) Aᵀ backward  dW += dyᵀ x; db += Σ dy; dB += s · dyᵀ l; dl = s · dy B; dA += dlᵀ
+ * drop(x); dx = dy W + the mask of drop on dl A
  */
 #include "model/linear.h"
 
@@ -23,13 +22,40 @@ bool mt_linear_reads_input(const struct mt_linear *linear)
     return mt_tensor_present(&linear->dweight) || mt_tensor_present(&linear->da);
 }
 
-struct mt_tensor mt_linear_plan_low(struct mt_planner *planner, const struct mt_pass *pass,
-                                    const struct mt_linear *linear)
+/* A list of one, or NULL for what is absent. */
+static const struct mt_tensor *single(const struct mt_tensor *tensor)
 {
-    if (!mt_linear_has_lora(linear)) return (struct mt_tensor){0};
-    enum mt_dtype type = linear->exact ? pass->exact : pass->type;
-    return mt_plan_2d(planner, type, pass->tokens, linear->a.dim[0]);
+    return mt_tensor_present(tensor) ? tensor : NULL;
 }
+
+struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
+{
+    bool lora = mt_linear_has_lora(linear);
+    return (struct mt_expert_linear){.experts = 1,
+                                     .weight = &linear->weight,
+                                     .dweight = single(&linear->dweight),
+                                     .a = single(&linear->a),
+                                     .b = single(&linear->b),
+                                     .da = single(&linear->da),
+                                     .db = single(&linear->db),
+                                     .out = linear->weight.dim[0],
+                                     .in = linear->weight.dim[1],
+                                     .rank = lora ? linear->a.dim[0] : 0,
+                                     .lora_scale = linear->lora_scale,
+                                     .dropout = linear->dropout,
+                                     .stream = linear->stream};
+}
+
+struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
+                                         const struct mt_linear *linear)
+{
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    if (!linear->exact || !mt_linear_has_lora(linear))
+        return mt_expert_linear_plan_lora(planner, pass, &one, pass->tokens);
+    return (struct mt_lora_trace){.low = mt_plan_2d(planner, pass->exact, pass->tokens, one.rank)};
+}
+
+// ------------------------------------------------------------------ exact maps
 
 static bool drops(const struct mt_pass *pass, const struct mt_linear *linear)
 {
@@ -50,8 +76,9 @@ static enum mt_status apply_mask(const struct mt_pass *pass, const struct mt_lin
                                                         .accumulate = add});
 }
 
-enum mt_status mt_linear_drop(const struct mt_pass *pass, const struct mt_linear *linear,
-                              const struct mt_tensor *x, struct mt_tensor *dropped)
+/* drop(x): x itself when nothing is dropped, else a draw of this step in pass->drop_work. */
+static enum mt_status drop(const struct mt_pass *pass, const struct mt_linear *linear,
+                           const struct mt_tensor *x, struct mt_tensor *dropped)
 {
     *dropped = *x;
     if (!drops(pass, linear)) return MT_OK;
@@ -59,67 +86,44 @@ enum mt_status mt_linear_drop(const struct mt_pass *pass, const struct mt_linear
     return apply_mask(pass, linear, x, false, dropped);
 }
 
-static enum mt_status lora_forward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                   const struct mt_tensor *x, const struct mt_tensor *low,
-                                   const struct mt_tensor *y)
+static enum mt_status exact_lora_forward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                         const struct mt_tensor *x, const struct mt_tensor *low,
+                                         const struct mt_tensor *y)
 {
     struct mt_tensor dropped;
-    enum mt_status status = mt_linear_drop(pass, linear, x, &dropped);
+    enum mt_status status = drop(pass, linear, x, &dropped);
     if (status != MT_OK) return status;
-    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = dropped,
-                                                          .b = linear->a,
-                                                          .c = *low,
-                                                          .transpose_b = true,
-                                                          .exact = linear->exact,
-                                                          .alpha = 1.0f});
+    status = mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){
+            .a = dropped, .b = linear->a, .c = *low, .transpose_b = true, .exact = true, .alpha = 1.0f});
     if (status != MT_OK) return status;
     return mt_gemm(pass->device, &(struct mt_gemm_args){.a = *low,
                                                         .b = linear->b,
                                                         .c = *y,
                                                         .transpose_b = true,
-                                                        .exact = linear->exact,
+                                                        .exact = true,
                                                         .alpha = linear->lora_scale,
                                                         .beta = 1.0f});
 }
 
-enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                 const struct mt_tensor *x, const struct mt_tensor *low, bool add,
-                                 const struct mt_tensor *y)
+/* dx += the mask of drop on dlow A. */
+static enum mt_status low_to_input(const struct mt_pass *pass, const struct mt_linear *linear,
+                                   const struct mt_tensor *dlow, const struct mt_tensor *dx)
 {
-    struct mt_device *device = pass->device;
-    enum mt_status status = mt_gemm(device, &(struct mt_gemm_args){.a = *x,
-                                                                   .b = linear->weight,
-                                                                   .c = *y,
-                                                                   .transpose_b = true,
-                                                                   .exact = linear->exact,
-                                                                   .alpha = 1.0f,
-                                                                   .beta = add ? 1.0f : 0.0f});
-    if (status != MT_OK) return status;
-    if (mt_tensor_present(&linear->bias)) {
-        status =
-            mt_bias_forward(device, &(struct mt_bias_forward_args){.x = *y, .bias = linear->bias, .y = *y});
-        if (status != MT_OK) return status;
-    }
-    return mt_linear_has_lora(linear) ? lora_forward(pass, linear, x, low, y) : MT_OK;
-}
-
-enum mt_status mt_linear_low_to_input(const struct mt_pass *pass, const struct mt_linear *linear,
-                                      const struct mt_tensor *dlow, const struct mt_tensor *dx)
-{
-    struct mt_device *device = pass->device;
     struct mt_gemm_args product = {.a = *dlow, .b = linear->a, .c = *dx, .alpha = 1.0f, .beta = 1.0f};
-    if (!drops(pass, linear)) return mt_gemm(device, &product);
+    if (!drops(pass, linear)) return mt_gemm(pass->device, &product);
     product.c = mt_pass_view(&pass->drop_work, dx->dim[0], dx->dim[1]);
     product.beta = 0.0f;
-    enum mt_status status = mt_gemm(device, &product);
+    enum mt_status status = mt_gemm(pass->device, &product);
     if (status != MT_OK) return status;
     return apply_mask(pass, linear, &product.c, true, dx);
 }
 
 /* The pair's own gradients; leaves dl in `dlow`. */
-static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                    const struct mt_tensor *dy, const struct mt_tensor *x,
-                                    const struct mt_tensor *low, const struct mt_tensor *dlow)
+static enum mt_status exact_lora_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                          const struct mt_tensor *dy, const struct mt_tensor *x,
+                                          const struct mt_tensor *low, const struct mt_tensor *dlow)
 {
     struct mt_device *device = pass->device;
     enum mt_status status = mt_gemm(
@@ -133,7 +137,7 @@ static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_
                                                     .beta = 1.0f});
     if (status != MT_OK) return status;
     struct mt_tensor dropped;
-    status = mt_linear_drop(pass, linear, x, &dropped);
+    status = drop(pass, linear, x, &dropped);
     if (status != MT_OK) return status;
     return mt_gemm(
         device,
@@ -141,40 +145,118 @@ static enum mt_status lora_backward(const struct mt_pass *pass, const struct mt_
             .a = *dlow, .b = dropped, .c = linear->da, .transpose_a = true, .alpha = 1.0f, .beta = 1.0f});
 }
 
-/* Gradients of weight and bias. */
-static enum mt_status own_backward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                   const struct mt_tensor *dy, const struct mt_tensor *x)
+/* Everything but the bias. */
+static enum mt_status exact_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                     const struct mt_tensor *dy, const struct mt_tensor *x,
+                                     const struct mt_tensor *low, bool add, const struct mt_tensor *dx)
 {
     struct mt_device *device = pass->device;
+    enum mt_status status = MT_OK;
     if (mt_tensor_present(&linear->dweight)) {
-        enum mt_status status = mt_gemm(
+        status = mt_gemm(
             device,
             &(struct mt_gemm_args){
                 .a = *dy, .b = *x, .c = linear->dweight, .transpose_a = true, .alpha = 1.0f, .beta = 1.0f});
         if (status != MT_OK) return status;
     }
+    bool lora = mt_linear_has_lora(linear);
+    struct mt_tensor dlow = {0};
+    if (lora && (dx != NULL || mt_tensor_present(&linear->da))) {
+        dlow = mt_pass_view(&pass->low_work[0], dy->dim[0], linear->a.dim[0]);
+        status = exact_lora_backward(pass, linear, dy, x, low, &dlow);
+        if (status != MT_OK) return status;
+    }
+    if (dx == NULL) return MT_OK;
+    status = mt_gemm(device,
+                     &(struct mt_gemm_args){
+                         .a = *dy, .b = linear->weight, .c = *dx, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f});
+    return status == MT_OK && lora ? low_to_input(pass, linear, &dlow, dx) : status;
+}
+
+// ------------------------------------------------------------------ all maps
+
+static const struct mt_tensor all_rows = {0}; // offsets where there is one map
+
+static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linear *linear,
+                               const struct mt_tensor *y)
+{
+    if (!mt_tensor_present(&linear->bias)) return MT_OK;
+    return mt_bias_forward(pass->device,
+                           &(struct mt_bias_forward_args){.x = *y, .bias = linear->bias, .y = *y});
+}
+
+enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                 const struct mt_tensor *x, const struct mt_lora_trace *trace, bool add,
+                                 const struct mt_tensor *y)
+{
+    bool lora = mt_linear_has_lora(linear);
+    enum mt_status status = MT_OK;
+    if (lora && !linear->exact) {
+        struct mt_expert_linear one = mt_linear_as_expert(linear);
+        status = mt_expert_linear_forward(pass, &one, &all_rows, x, trace, add, y);
+        return status == MT_OK ? add_bias(pass, linear, y) : status;
+    }
+    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = *x,
+                                                          .b = linear->weight,
+                                                          .c = *y,
+                                                          .transpose_b = true,
+                                                          .exact = linear->exact,
+                                                          .alpha = 1.0f,
+                                                          .beta = add ? 1.0f : 0.0f});
+    if (status == MT_OK) status = add_bias(pass, linear, y);
+    if (status != MT_OK || !lora) return status;
+    return exact_lora_forward(pass, linear, x, &trace->low, y);
+}
+
+static enum mt_status bias_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                    const struct mt_tensor *dy)
+{
     if (!mt_tensor_present(&linear->dbias)) return MT_OK;
-    return mt_bias_backward(device, &(struct mt_bias_backward_args){.dy = *dy, .dbias = linear->dbias});
+    return mt_bias_backward(pass->device, &(struct mt_bias_backward_args){.dy = *dy, .dbias = linear->dbias});
 }
 
 enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_linear *linear,
                                   const struct mt_tensor *dy, const struct mt_tensor *x,
-                                  const struct mt_tensor *low, bool add, const struct mt_tensor *dx)
+                                  const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx)
 {
-    // Everything that reads x comes before dx is written: they may be the same memory.
-    enum mt_status status = own_backward(pass, linear, dy, x);
+    enum mt_status status = bias_backward(pass, linear, dy);
     if (status != MT_OK) return status;
-    bool lora = mt_linear_has_lora(linear);
-    struct mt_tensor dlow = {0};
-    if (lora && (dx != NULL || mt_tensor_present(&linear->da))) {
-        dlow = mt_pass_view(&pass->low_work, dy->dim[0], linear->a.dim[0]);
-        status = lora_backward(pass, linear, dy, x, low, &dlow);
+    if (linear->exact) return exact_backward(pass, linear, dy, x, &trace->low, add, dx);
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_backward(pass, &map, 1, &all_rows, x, add, dx);
+}
+
+enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
+                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                        const struct mt_tensor *dx)
+{
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_backward_input(pass, &map, &all_rows, dx);
+}
+
+enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
+                                      const struct mt_tensor *dy, const struct mt_tensor *x,
+                                      const struct mt_lora_trace *trace)
+{
+    enum mt_status status = bias_backward(pass, linear, dy);
+    if (status != MT_OK) return status;
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_backward_own(pass, &map, &all_rows, x);
+}
+
+enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
+                                       const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
+{
+    struct mt_expert_linear one[2];
+    struct mt_map_gradient both[2];
+    for (int i = 0; i < 2; i++) {
+        enum mt_status status = bias_backward(pass, maps[i].linear, maps[i].dy);
         if (status != MT_OK) return status;
+        one[i] = mt_linear_as_expert(maps[i].linear);
+        both[i] = (struct mt_map_gradient){.linear = &one[i], .dy = maps[i].dy, .trace = maps[i].trace};
     }
-    if (dx == NULL) return MT_OK;
-    status = mt_gemm(pass->device,
-                     &(struct mt_gemm_args){
-                         .a = *dy, .b = linear->weight, .c = *dx, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f});
-    if (status != MT_OK || !lora) return status;
-    return mt_linear_low_to_input(pass, linear, &dlow, dx);
+    return mt_expert_linear_backward(pass, both, 2, &all_rows, x, add, dx);
 }

@@ -5,9 +5,7 @@
 #ifndef MT_MODEL_LINEAR_H
 #define MT_MODEL_LINEAR_H
 
-#include "model/params.h"
-#include "model/pass.h"
-#include "model/planner.h"
+#include "model/expert_linear.h"
 
 /* True when it has a LoRA pair. */
 bool mt_linear_has_lora(const struct mt_linear *linear);
@@ -18,13 +16,16 @@ bool mt_linear_learns(const struct mt_linear *linear);
 /* True when backward reads x: to make the gradient of the weight, or of A. */
 bool mt_linear_reads_input(const struct mt_linear *linear);
 
-/* drop(x)·Aᵀ, kept from forward to backward: [T,r]; absent without LoRA. */
-struct mt_tensor mt_linear_plan_low(struct mt_planner *planner, const struct mt_pass *pass,
-                                    const struct mt_linear *linear);
+/* The map without its bias as that of a single expert; it points into `linear`. */
+struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear);
 
-/* y = (y +, with add) the map of x. `low` is written. */
+/* What its pair keeps of T tokens from forward to backward. */
+struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
+                                         const struct mt_linear *linear);
+
+/* y = (y +, with add) the map of x. The trace is written. */
 enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                 const struct mt_tensor *x, const struct mt_tensor *low, bool add,
+                                 const struct mt_tensor *x, const struct mt_lora_trace *trace, bool add,
                                  const struct mt_tensor *y);
 
 /*
@@ -33,14 +34,28 @@ enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_lin
  */
 enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_linear *linear,
                                   const struct mt_tensor *dy, const struct mt_tensor *x,
-                                  const struct mt_tensor *low, bool add, const struct mt_tensor *dx);
+                                  const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx);
 
-/* drop(x): x itself when nothing is dropped, else a draw of this step in pass->drop_work. */
-enum mt_status mt_linear_drop(const struct mt_pass *pass, const struct mt_linear *linear,
-                              const struct mt_tensor *x, struct mt_tensor *dropped);
+/*
+ * The same in two parts for a map that is not exact, where x is made again from what dx leads to: first dx,
+ * then the parameters' gradients, with no other map's backward in between.
+ */
+enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
+                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                        const struct mt_tensor *dx);
+enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
+                                      const struct mt_tensor *dy, const struct mt_tensor *x,
+                                      const struct mt_lora_trace *trace);
 
-/* dx += what dlow [T,r], the gradient of drop(x)·Aᵀ, says about x. */
-enum mt_status mt_linear_low_to_input(const struct mt_pass *pass, const struct mt_linear *linear,
-                                      const struct mt_tensor *dlow, const struct mt_tensor *dx);
+/* A map and the gradient of what it made. */
+struct mt_linear_gradient {
+    const struct mt_linear *linear; // not exact
+    const struct mt_tensor *dy;
+    const struct mt_lora_trace *trace;
+};
+
+/* Both parts for two maps of one x, whose dx is one sum. */
+enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
+                                       const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
 
 #endif

@@ -7,9 +7,9 @@ void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt
     int64_t width = params->gate.weight.dim[0];
     mlp->gate = mt_plan_2d(saved, pass->type, pass->tokens, width);
     mlp->up = mt_plan_2d(saved, pass->type, pass->tokens, width);
-    mlp->gate_low = mt_linear_plan_low(saved, pass, &params->gate);
-    mlp->up_low = mt_linear_plan_low(saved, pass, &params->up);
-    mlp->down_low = mt_linear_plan_low(saved, pass, &params->down);
+    mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate);
+    mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up);
+    mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down);
     mlp->inner = mt_plan_2d(work, pass->type, pass->tokens, width);
 }
 
@@ -29,13 +29,13 @@ enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_pa
                               const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
                               const struct mt_tensor *y)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->gate, x, &mlp->gate_low, false, &mlp->gate);
+    enum mt_status status = mt_linear_forward(pass, &params->gate, x, &mlp->gate_lora, false, &mlp->gate);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->up, x, &mlp->up_low, false, &mlp->up);
+    status = mt_linear_forward(pass, &params->up, x, &mlp->up_lora, false, &mlp->up);
     if (status != MT_OK) return status;
     status = make_inner(pass, mlp);
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->down, &mlp->inner, &mlp->down_low, add, y);
+    return mt_linear_forward(pass, &params->down, &mlp->inner, &mlp->down_lora, add, y);
 }
 
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
@@ -43,20 +43,24 @@ enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_p
                                const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     bool below = dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
+    bool reads_inner = mt_linear_reads_input(&params->down);
     enum mt_status status = MT_OK;
-    if (mt_linear_reads_input(&params->down)) {
-        status = make_inner(pass, mlp);
+    if (!below) {
+        if (reads_inner) status = make_inner(pass, mlp);
         if (status != MT_OK) return status;
+        return mt_linear_backward(pass, &params->down, dy, &mlp->inner, &mlp->down_lora, false, NULL);
     }
-    status = mt_linear_backward(pass, &params->down, dy, &mlp->inner, &mlp->down_low, false,
-                                below ? &mlp->inner : NULL);
-    if (status != MT_OK || !below) return status;
-    status = mt_swiglu_backward(
-        pass->device,
-        &(struct mt_swiglu_backward_args){
-            .dy = mlp->inner, .gate = mlp->gate, .up = mlp->up, .dgate = mlp->gate, .dup = mlp->up});
+    status = mt_linear_backward_input(pass, &params->down, dy, &mlp->down_lora, &mlp->inner);
     if (status != MT_OK) return status;
-    status = mt_linear_backward(pass, &params->gate, &mlp->gate, x, &mlp->gate_low, add, dx);
+    struct mt_swiglu_backward_args swiglu = {
+        .dy = mlp->inner, .gate = mlp->gate, .up = mlp->up, .dgate = mlp->gate, .dup = mlp->up};
+    if (reads_inner) swiglu.y = mlp->inner; // its gradient has been used by then
+    status = mt_swiglu_backward(pass->device, &swiglu);
     if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->up, &mlp->up, x, &mlp->up_low, true, dx);
+    status = mt_linear_backward_own(pass, &params->down, dy, &mlp->inner, &mlp->down_lora);
+    if (status != MT_OK) return status;
+    const struct mt_linear_gradient both[2] = {
+        {.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora},
+        {.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora}};
+    return mt_linear_backward_both(pass, both, x, add, dx);
 }

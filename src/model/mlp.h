@@ -8,7 +8,7 @@
 struct mt_mlp {
     // from forward to backward, which destroys gate and up
     struct mt_tensor gate, up; // [T,I]
-    struct mt_tensor gate_low, up_low, down_low;
+    struct mt_lora_trace gate_lora, up_lora, down_lora;
     // work
     struct mt_tensor inner; // [T,I]: silu(gate) · up, made again in backward; there also its gradient
 };

@@ -118,10 +118,10 @@ static enum mt_status check_live(struct mt_model *model, int layers)
     return status;
 }
 
-static enum mt_status make_objective(struct mt_model *model)
+static enum mt_status make_objective(struct mt_model *model, const struct mt_objective_config *method)
 {
-    if (model->options.objective == NULL) return MT_OK;
-    model->method = *model->options.objective;
+    if (method == NULL) return MT_OK;
+    model->method = *method;
     int layers = moe_layers(model);
     if (layers == 0)
         return mt_fail(model->ctx, MT_ERR_USAGE, "no layer has experts: the objective has no object");
@@ -158,6 +158,18 @@ static enum mt_status make_biases(struct mt_model *model)
         layer->correction = mt_tensor_at(&all, used++);
     }
     return mt_fill(model->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+}
+
+/* Takes them away again. */
+static void remove_biases(struct mt_model *model)
+{
+    const char *start = model->biases.data;
+    for (int64_t i = 0; start != NULL && i < model->desc.layers; i++) {
+        struct mt_tensor *correction = &model->params.layer[i].correction;
+        const char *data = correction->data;
+        if (data >= start && data < start + model->biases.bytes) *correction = (struct mt_tensor){0};
+    }
+    mt_buffer_release(&model->biases);
 }
 
 static enum mt_status make_cache(struct mt_model *model)
@@ -210,7 +222,6 @@ static enum mt_status make_transformer(struct mt_model *model)
     t->pass.type = model->options.activations;
     t->pass.exact = exact_type(model->options.activations);
     t->pass.seed = model->options.selection.seed;
-    t->pass.method = model->objective != NULL ? &model->method : NULL;
     return make_tables(model);
 }
 
@@ -236,9 +247,12 @@ static void lay_out(struct mt_model *model, const struct mt_batch_shape *shape, 
     mt_transformer_plan(&model->transformer, shape, regions);
 }
 
+/* A buffer that is there and large enough stays. */
 static enum mt_status make_buffer(struct mt_model *model, const char *purpose, size_t bytes,
                                   struct mt_buffer *buffer)
 {
+    if (buffer->data != NULL && buffer->bytes >= bytes) return MT_OK;
+    mt_buffer_release(buffer);
     enum mt_status status = mt_device_buffer_create(model->device, bytes, buffer);
     return status == MT_OK ? MT_OK : mt_fail_within(model->ctx, status, "%s", purpose);
 }
@@ -257,18 +271,36 @@ static enum mt_status make_memory(struct mt_model *model)
         status = make_buffer(model, "shared activations", regions.shared_bytes, &model->shared);
     if (status == MT_OK) status = make_buffer(model, "work memory", regions.work_bytes, &model->work);
     if (status != MT_OK) return status;
-    void *host = NULL;
-    int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
-    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
-    status = mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
-    model->host = host;
-    if (status != MT_OK) return status;
     struct mt_tensor index =
         mt_tensor_1d(model->index.data, MT_I32, (int64_t)(regions.index.bytes / sizeof(int32_t)));
     return mt_fill(model->device, &(struct mt_fill_args){.y = index, .value = 0.0f});
 }
 
+static enum mt_status make_host_rows(struct mt_model *model)
+{
+    void *host = NULL;
+    int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
+    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
+    enum mt_status status =
+        mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
+    model->host = host;
+    return status;
+}
+
 static enum mt_status plan_scratch(struct mt_model *model);
+
+enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_objective_config *objective)
+{
+    mt_objective_destroy(model->objective);
+    model->objective = NULL;
+    model->ran = false;
+    remove_biases(model);
+    enum mt_status status = make_objective(model, objective);
+    if (status == MT_OK) status = make_biases(model);
+    model->transformer.pass.method = model->objective != NULL ? &model->method : NULL;
+    if (status == MT_OK) status = make_memory(model);
+    return status == MT_OK ? plan_scratch(model) : status;
+}
 
 enum mt_status mt_model_open(struct mt_device *device, const char *directory,
                              const struct mt_model_options *options, struct mt_model **model)
@@ -285,13 +317,11 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     made->ctx = ctx;
     made->options = checked;
     status = read_folder(made, directory);
-    if (status == MT_OK) status = make_objective(made);
-    if (status == MT_OK) status = make_biases(made);
     if (status == MT_OK) status = make_cache(made);
     if (status == MT_OK) status = make_transformer(made);
     if (status == MT_OK) status = make_ranks(made);
-    if (status == MT_OK) status = make_memory(made);
-    if (status == MT_OK) status = plan_scratch(made);
+    if (status == MT_OK) status = make_host_rows(made);
+    if (status == MT_OK) status = mt_model_set_objective(made, options->objective);
     // The selection's lists belong to the caller, and are not read again.
     made->options.selection = (struct mt_train_selection){.seed = checked.selection.seed};
     made->options.objective = NULL;

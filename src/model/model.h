@@ -62,6 +62,13 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
                              const struct mt_model_options *options, struct mt_model **model);
 void mt_model_close(struct mt_model *model); // NULL is allowed
 
+/*
+ * Another objective from here on, for comparing methods on one model; NULL: the task's loss alone. Nothing is
+ * left of the one before, a selection bias that it moved included. Memory grows where the new one needs more.
+ * After a failure the model can only be closed.
+ */
+enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_objective_config *objective);
+
 const struct mt_model_desc *mt_model_description(const struct mt_model *model);
 struct mt_params *mt_model_params(struct mt_model *model);
 struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without one

@@ -93,13 +93,13 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : own_rows;
     *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number};
     plan_record(&moe->record, pass, params, planners);
-    moe->router_low = mt_linear_plan_low(planners->routing, pass, &params->router);
+    moe->router_lora = mt_linear_plan_lora(planners->routing, pass, &params->router);
     moe->record.rows = mt_plan_2d(planners->saved, pass->type, own_rows, desc->width);
     moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
-    moe->gate_low = mt_expert_linear_plan_low(planners->saved, pass, &params->gate, rows);
-    moe->up_low = mt_expert_linear_plan_low(planners->saved, pass, &params->up, rows);
-    moe->down_low = mt_expert_linear_plan_low(planners->saved, pass, &params->down, rows);
+    moe->gate_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->gate, rows);
+    moe->up_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->up, rows);
+    moe->down_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->down, rows);
     if (pass->ranks != NULL) {
         moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
         moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
@@ -147,6 +147,7 @@ enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *mo
     return mt_dispatch_forward(pass->device, &(struct mt_dispatch_forward_args){
                                                  .x = *x,
                                                  .slot_of_row = moe->record.slot_of_row,
+                                                 .row_of_slot = moe->record.row_of_slot,
                                                  .rows = moe->rows,
                                                  .slots = moe->record.slots,
                                              });
@@ -197,9 +198,9 @@ struct mt_moe mt_moe_arrived(const struct mt_pass *pass, const struct mt_moe *mo
     seen.gate = some_rows(&moe->gate, rows);
     seen.up = some_rows(&moe->up, rows);
     seen.inner = some_rows(&moe->inner, rows);
-    seen.gate_low = some_rows(&moe->gate_low, rows);
-    seen.up_low = some_rows(&moe->up_low, rows);
-    seen.down_low = some_rows(&moe->down_low, rows);
+    seen.gate_lora = mt_lora_trace_rows(&moe->gate_lora, rows);
+    seen.up_lora = mt_lora_trace_rows(&moe->up_lora, rows);
+    seen.down_lora = mt_lora_trace_rows(&moe->down_lora, rows);
     return seen;
 }
 
@@ -209,13 +210,13 @@ static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_ex
 {
     const struct mt_tensor *offsets = &moe->record.offsets;
     enum mt_status status =
-        mt_expert_linear_forward(pass, &maps->gate, offsets, &moe->rows, &moe->gate_low, &moe->gate);
+        mt_expert_linear_forward(pass, &maps->gate, offsets, &moe->rows, &moe->gate_lora, false, &moe->gate);
     if (status != MT_OK) return status;
-    status = mt_expert_linear_forward(pass, &maps->up, offsets, &moe->rows, &moe->up_low, &moe->up);
+    status = mt_expert_linear_forward(pass, &maps->up, offsets, &moe->rows, &moe->up_lora, false, &moe->up);
     if (status != MT_OK) return status;
     status = mt_moe_make_inner(pass, moe);
     if (status != MT_OK) return status;
-    return mt_expert_linear_forward(pass, &maps->down, offsets, &moe->inner, &moe->down_low,
+    return mt_expert_linear_forward(pass, &maps->down, offsets, &moe->inner, &moe->down_lora, false,
                                     &moe->record.rows);
 }
 

@@ -15,11 +15,11 @@ struct mt_moe {
     int64_t layer; // in the model
     int number;    // among the MoE layers: the objective's count
 
-    struct mt_routing record;    // logits, probs, choice, weights: kept whatever is recomputed
-    struct mt_tensor router_low; // [T,r]
+    struct mt_routing record; // logits, probs, choice, weights: kept whatever is recomputed
+    struct mt_lora_trace router_lora;
     // from forward to backward, which destroys them
     struct mt_tensor gate, up; // [R,I]
-    struct mt_tensor gate_low, up_low, down_low;
+    struct mt_lora_trace gate_lora, up_lora, down_lora;
     struct mt_mlp shared; // where the model has shared experts
     // work
     struct mt_tensor rows;  // [R,d]: the experts' input
@@ -36,7 +36,7 @@ struct mt_moe {
     struct mt_tensor drouter_input; // [T,d]
     struct mt_tensor drouter_sum;   // [n,d]
     // Where experts are spread over ranks, Q rows of all ranks arrive for ours, at most the room for them:
-    // gate, up, inner and the low tensors are theirs, then.
+    // gate, up, inner and the LoRA traces are theirs, then.
     struct mt_tensor own_offsets;             // i32 [owned+1]
     struct mt_tensor order;                   // i32 [room]
     struct mt_tensor travel, arrived, second; // work, [room,d]

@@ -50,6 +50,33 @@ static enum mt_status fetch_rows(const struct mt_pass *pass, const struct mt_moe
     return mt_expert_ranks_send(pass->ranks, moe->number, &there);
 }
 
+/*
+ * From the gradient of the outputs, in seen->drows, to gate's and up's, in their place, with `below`; and
+ * down's own. What down read is made again in the pass over gate and up.
+ */
+static enum mt_status down_backward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
+                                    const struct mt_moe *seen, bool below)
+{
+    const struct mt_tensor *offsets = &seen->record.offsets;
+    const struct mt_map_gradient down = {.linear = linear, .dy = &seen->drows, .trace = &seen->down_lora};
+    bool learns = mt_expert_linear_learns(linear);
+    enum mt_status status = MT_OK;
+    if (!below) {
+        if (learns) status = mt_moe_make_inner(pass, seen);
+        return status == MT_OK && learns
+                   ? mt_expert_linear_backward(pass, &down, 1, offsets, &seen->inner, false, NULL)
+                   : status;
+    }
+    status = mt_expert_linear_backward_input(pass, &down, offsets, &seen->inner);
+    if (status != MT_OK) return status;
+    struct mt_swiglu_backward_args swiglu = {
+        .dy = seen->inner, .gate = seen->gate, .up = seen->up, .dgate = seen->gate, .dup = seen->up};
+    if (learns) swiglu.y = seen->inner; // its gradient has been used by then
+    status = mt_swiglu_backward(pass->device, &swiglu);
+    if (status != MT_OK || !learns) return status;
+    return mt_expert_linear_backward_own(pass, &down, offsets, &seen->inner);
+}
+
 /* From the gradient of the outputs, in seen->drows, to that of the experts' input, there too when wanted. */
 static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_expert_maps *maps,
                                     const struct mt_moe *moe, struct mt_moe *seen, const struct mt_tensor *x,
@@ -59,29 +86,16 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
     bool reads_rows = mt_expert_linear_learns(&maps->gate) || mt_expert_linear_learns(&maps->up);
     bool below = want_rows || reads_rows;
     bool any = pass->ranks == NULL || pass->ranks->rows[moe->number] > 0;
-    enum mt_status status = MT_OK;
-    if (any && mt_expert_linear_learns(&maps->down)) status = mt_moe_make_inner(pass, seen);
-    if (status != MT_OK) return status;
-    if (any) {
-        status = mt_expert_linear_backward(pass, &maps->down, offsets, &seen->drows, &seen->inner,
-                                           &seen->down_low, false, below ? &seen->inner : NULL);
-    }
+    enum mt_status status = any ? down_backward(pass, &maps->down, seen, below) : MT_OK;
     if (status != MT_OK || !below) return status;
-    if (any) {
-        status = mt_swiglu_backward(
-            pass->device,
-            &(struct mt_swiglu_backward_args){
-                .dy = seen->inner, .gate = seen->gate, .up = seen->up, .dgate = seen->gate, .dup = seen->up});
-    }
     // Ranks nobody has sent anything still send.
     if (status == MT_OK && reads_rows) status = fetch_rows(pass, moe, x, seen);
     if (status != MT_OK || !any) return status;
-    const struct mt_tensor *drows = want_rows ? &seen->drows : NULL;
-    status = mt_expert_linear_backward(pass, &maps->gate, offsets, &seen->gate, &seen->rows, &seen->gate_low,
-                                       false, drows);
-    if (status != MT_OK) return status;
-    return mt_expert_linear_backward(pass, &maps->up, offsets, &seen->up, &seen->rows, &seen->up_low, true,
-                                     drows);
+    const struct mt_map_gradient both[] = {
+        {.linear = &maps->gate, .dy = &seen->gate, .trace = &seen->gate_lora},
+        {.linear = &maps->up, .dy = &seen->up, .trace = &seen->up_lora}};
+    return mt_expert_linear_backward(pass, both, 2, offsets, &seen->rows, false,
+                                     want_rows ? &seen->drows : NULL);
 }
 
 /* The same for the layer, in moe->drows, wherever its experts are. */

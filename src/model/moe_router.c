@@ -73,7 +73,7 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
     struct mt_tensor input;
     enum mt_status status = router_input(pass, moe, x, &input);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->router, &input, &moe->router_low, false, &moe->record.logits);
+    status = mt_linear_forward(pass, &params->router, &input, &moe->router_lora, false, &moe->record.logits);
     if (status != MT_OK) return status;
     if (rows_are_read(pass)) {
         status = show_rows(pass, &params->router, moe);
@@ -143,10 +143,10 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
         if (status != MT_OK) return status;
     }
     if (dx == NULL || !is_shaken(pass))
-        return mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_low, true, dx);
+        return mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, true, dx);
     const struct mt_tensor *dinput = &moe->drouter_input;
     status =
-        mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_low, false, dinput);
+        mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, false, dinput);
     if (status != MT_OK) return status;
     status = shake(pass, moe, dinput, dinput);
     if (status != MT_OK) return status;

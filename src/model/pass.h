@@ -62,8 +62,8 @@ struct mt_pass {
     uint64_t seed;
     uint64_t step;
 
-    struct mt_tensor low_work;  // flat: the gradient of one linear map's LoRA middle
-    struct mt_tensor drop_work; // flat: one linear map's dropped input; absent without dropout
+    struct mt_tensor low_work[2]; // flat: gradients of LoRA middles, of two maps where they share their input
+    struct mt_tensor drop_work;   // flat: an exact map's dropped input; absent without dropout
 };
 
 /* Somebody who wants to know how far a backward has come. */

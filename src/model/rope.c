@@ -5,6 +5,10 @@
  *   YaRN      f_i = r_i · t_i / factor + (1 - r_i) · t_i, r_i rising from 0 to 1 between the pairs that turn
  *             beta_fast and beta_slow times over the original length; cos and sin times a magnitude
  *   LongRoPE  f_i = t_i / (short or long factor)_i; cos and sin times a magnitude
+ *
+ * Frequencies and angles are rounded to f32 where the frameworks that trained the models round them. At
+ * position 2400 that turns a pair by up to 1e-4: exact angles would be others than the model learnt with.
+ * Powers, cosines and sines are made in double, so that they are the same on every machine.
  */
 #include "model/rope.h"
 
@@ -35,19 +39,23 @@ static double yarn_ramp(const struct mt_hf_rope *rope, int64_t pair, int64_t pai
     return fmin(fmax(((double)pair - first) / (last - first), 0.0), 1.0);
 }
 
-double mt_rope_frequency(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs, bool extended)
+float mt_rope_frequency(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs, bool extended)
 {
-    double plain = pow(rope->theta, -(double)pair / (double)pairs);
+    float exponent = (float)(2 * pair) / (float)(2 * pairs);
+    float wave = (float)pow((double)(float)rope->theta, (double)exponent); // 1/t_i
     switch (rope->kind) {
     case MT_HF_ROPE_DEFAULT: break;
-    case MT_HF_ROPE_LINEAR: return plain / rope->factor;
+    case MT_HF_ROPE_LINEAR: return 1.0f / wave / (float)rope->factor;
     case MT_HF_ROPE_YARN: {
-        double ramp = yarn_ramp(rope, pair, pairs);
-        return ramp * plain / rope->factor + (1.0 - ramp) * plain;
+        float kept = 1.0f - (float)yarn_ramp(rope, pair, pairs);
+        float slowed = 1.0f / ((float)rope->factor * wave) * (1.0f - kept);
+        float unchanged = 1.0f / wave * kept;
+        return slowed + unchanged;
     }
-    case MT_HF_ROPE_LONGROPE: return plain / (extended ? rope->long_factor[pair] : rope->short_factor[pair]);
+    case MT_HF_ROPE_LONGROPE:
+        return 1.0f / ((float)(extended ? rope->long_factor[pair] : rope->short_factor[pair]) * wave);
     }
-    return plain;
+    return 1.0f / wave;
 }
 
 static double longrope_magnitude(const struct mt_hf_rope *rope, int64_t max_position, bool extended)
@@ -102,13 +110,13 @@ static void fill_tables(const struct mt_model_desc *desc, bool extended, int64_t
 {
     const struct mt_hf_rope *rope = &desc->config->rope;
     int64_t pairs = desc->rope_width / 2;
-    double magnitude = mt_rope_magnitude(rope, desc->config->max_position_embeddings, extended);
+    float magnitude = (float)mt_rope_magnitude(rope, desc->config->max_position_embeddings, extended);
     for (int64_t pair = 0; pair < pairs; pair++) {
-        double frequency = mt_rope_frequency(rope, pair, pairs, extended);
+        float frequency = mt_rope_frequency(rope, pair, pairs, extended);
         for (int64_t position = 0; position < count; position++) {
-            double angle = (double)position * frequency;
-            cosine[position * pairs + pair] = (float)(magnitude * cos(angle));
-            sine[position * pairs + pair] = (float)(magnitude * sin(angle));
+            float angle = (float)position * frequency;
+            cosine[position * pairs + pair] = (float)cos((double)angle) * magnitude;
+            sine[position * pairs + pair] = (float)sin((double)angle) * magnitude;
         }
     }
 }

@@ -13,7 +13,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What linear maps need for a moment: elements of the largest LoRA middle and of the largest dropped input.
+/* What linear maps need for a moment: elements of the largest LoRA middle and of the largest dropped exact
+ * input.
  */
 struct linear_work {
     int64_t low, drop;
@@ -23,14 +24,13 @@ static void need_linear(struct linear_work *work, const struct mt_linear *linear
 {
     if (!mt_linear_has_lora(linear)) return;
     work->low = larger(work->low, tokens * linear->a.dim[0]);
-    if (linear->dropout > 0.0f) work->drop = larger(work->drop, tokens * linear->a.dim[1]);
+    if (linear->dropout > 0.0f && linear->exact) work->drop = larger(work->drop, tokens * linear->a.dim[1]);
 }
 
 static void need_experts(struct linear_work *work, const struct mt_expert_linear *linear, int64_t rows)
 {
     if (!mt_expert_linear_has_lora(linear)) return;
     work->low = larger(work->low, rows * linear->rank);
-    if (linear->dropout > 0.0f) work->drop = larger(work->drop, rows * linear->in);
 }
 
 static void need_mlp(struct linear_work *work, const struct mt_mlp_params *params, int64_t tokens)
@@ -85,7 +85,7 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     }
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : tokens * pass->desc->router.slots;
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
-    pass->low_work = mt_plan_1d(&regions->work, pass->type, work.low);
+    for (int i = 0; i < 2; i++) pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
     pass->drop_work = mt_plan_1d(&regions->work, pass->type, work.drop);
 }
 

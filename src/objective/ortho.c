@@ -77,13 +77,19 @@ static enum mt_status find_gram(const struct mt_term_call *call, struct mt_tenso
     return MT_OK;
 }
 
-/* How many tokens there are to look at, counted where the mask lies. */
+/* How many tokens there are to look at: all that count, or those of a mask of its own, counted where it lies.
+ */
 static enum mt_status count_tokens(const struct mt_term_call *call)
 {
     const struct mt_objective *objective = call->objective;
     if (is_concat(objective)) {
         double groups = (double)objective->ortho.groups[call->layer];
         return mt_device_upload(objective->device, call->statistics + 1, &groups, sizeof groups);
+    }
+    if (!objective->config.exclude_first) {
+        return mt_copy(objective->device,
+                       &(struct mt_copy_args){.x = mt_tensor_1d(call->tokens, MT_F64, 1),
+                                              .y = mt_tensor_1d(call->statistics + 1, MT_F64, 1)});
     }
     return mt_column_stats_forward(objective->device,
                                    &(struct mt_column_stats_forward_args){

@@ -22,6 +22,7 @@ struct mt_term_call {
     struct mt_objective *objective;
     int layer;
     const struct mt_routing *record;
+    double *tokens;                // device memory, [1]: how many are not masked
     double *statistics;            // device memory, the term's own
     const double *gradient;        // device memory: of weight · loss · loss_scale in the statistics
     const double *host_gradient;   // the same, on the host

@@ -4,12 +4,12 @@
 #include "formats/utf8.h"
 
 void mt_continuation_maker_init(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
-                                struct mt_token_scratch *scratch, int32_t first,
+                                struct mt_token_scratch *scratch, struct mt_text_beginning beginning,
                                 struct mt_continuation_maker *maker)
 {
     *maker = (struct mt_continuation_maker){.tokenizer = tokenizer,
                                             .scratch = scratch,
-                                            .first = first,
+                                            .beginning = beginning,
                                             .text = {.ctx = ctx},
                                             .whole = {.ctx = ctx}};
 }
@@ -51,9 +51,9 @@ enum mt_status mt_continuation_context(struct mt_continuation_maker *maker, cons
     size_t kept = mt_context_bytes(context, bytes);
     prefix->count = 0;
     if (kept > 0)
-        return mt_tokenizer_encode(maker->tokenizer, maker->scratch, context, kept, MT_ENCODE_ADD_SPECIAL,
-                                   prefix);
-    if (maker->first >= 0) return mt_id_list_append(prefix, maker->first);
+        return mt_plain_text_encode(maker->tokenizer, maker->scratch, &maker->beginning, context, kept,
+                                    prefix);
+    if (maker->beginning.id >= 0) return mt_id_list_append(prefix, maker->beginning.id);
     return mt_fail(prefix->ctx, MT_ERR_USAGE,
                    "a text without a beginning, and the model has no token that begins texts");
 }
@@ -68,12 +68,12 @@ enum mt_status mt_continuation_encode(struct mt_continuation_maker *maker, const
     enum mt_status status = mt_byte_list_append(&maker->text, context, bytes);
     if (status == MT_OK) status = mt_byte_list_append(&maker->text, continuation, continuation_bytes);
     if (status == MT_OK)
-        status = mt_tokenizer_encode(maker->tokenizer, maker->scratch, maker->text.data, maker->text.count,
-                                     MT_ENCODE_ADD_SPECIAL, &maker->whole);
+        status = mt_plain_text_encode(maker->tokenizer, maker->scratch, &maker->beginning, maker->text.data,
+                                      maker->text.count, &maker->whole);
     if (status != MT_OK) return status;
     const struct mt_id_list *whole = &maker->whole;
     size_t skipped = prefix->count;
-    if (empty) skipped = whole->count > 0 && whole->data[0] == maker->first ? 1 : 0;
+    if (empty) skipped = whole->count > 0 && whole->data[0] == maker->beginning.id ? 1 : 0;
     if (whole->count <= skipped)
         return mt_fail(ids->ctx, MT_ERR_USAGE,
                        "a continuation has no tokens of its own: its text melts into the one before");

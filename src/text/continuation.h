@@ -3,7 +3,7 @@
  * that figures can be compared:
  *
  *     white space at the end of the context moves to the front of the continuation;
- *     whole = encode(context + continuation), with the special tokens the tokenizer adds;
+ *     whole = encode(context + continuation), beginning as plain texts do (beginning.h);
  *     the continuation's ids are whole[len(encode(context)) ...], the context's encode(context).
  *
  * The end of the context and the start of the continuation are thus encoded together, as a model has seen
@@ -12,19 +12,19 @@
 #ifndef MT_TEXT_CONTINUATION_H
 #define MT_TEXT_CONTINUATION_H
 
-#include "formats/tokenizer.h"
+#include "text/beginning.h"
 
 struct mt_continuation_maker {
     const struct mt_tokenizer *tokenizer; // borrowed
     struct mt_token_scratch *scratch;     // borrowed
-    int32_t first;                        // what stands for an empty context: bos, else eos; -1: none
+    struct mt_text_beginning beginning;   // its token (bos, else eos) also stands for an empty context
     struct mt_byte_list text;             // kept between calls
     struct mt_id_list whole;
 };
 
 /* Prepares a caller-owned maker; mt_continuation_maker_free gives its memory back. */
 void mt_continuation_maker_init(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
-                                struct mt_token_scratch *scratch, int32_t first,
+                                struct mt_token_scratch *scratch, struct mt_text_beginning beginning,
                                 struct mt_continuation_maker *maker);
 void mt_continuation_maker_free(struct mt_continuation_maker *maker); // a zeroed struct is allowed
 

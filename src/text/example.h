@@ -36,6 +36,7 @@ const char *mt_example_form_name(enum mt_example_form form);
 /* Ids of the model's own tokens; -1: it has none. */
 struct mt_special_ids {
     int32_t bos, eos, pad;
+    bool asks_bos; // tokenizer_config.json wants bos in front of texts (add_bos_token)
 };
 
 struct mt_example_options {

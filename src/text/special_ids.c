@@ -38,6 +38,7 @@ enum mt_status mt_special_ids_find(struct mt_context *ctx, const struct mt_token
     special->bos = id_of(tokenizer, said.bos_token, config->bos);
     special->eos = id_of(tokenizer, said.eos_token, config->eos_count > 0 ? config->eos[0] : -1);
     special->pad = id_of(tokenizer, said.pad_token, config->pad);
+    special->asks_bos = said.has_add_bos && said.add_bos;
     mt_hf_tokenizer_config_free(&said);
     return MT_OK;
 }

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "formats/json.h"
 #include "formats/json_text.h"
+#include "formats/lists.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/model_runs.h"
@@ -312,6 +313,53 @@ static void test_merge(void **state)
     mt_collector_destroy(wrong);
 }
 
+/* Packed in the middle and unpacked elsewhere: the figures of one collector that saw everything. */
+static void test_packing(void **state)
+{
+    struct bench *bench = *state;
+    struct mt_collector_options options = options_of(TOKENS);
+    struct mt_byte_list bytes = {.ctx = &bench->ctx};
+    struct mt_figures a;
+    struct mt_figures b;
+    options.inputs = options.choices = 0;
+    options.outputs = TOKENS;
+    struct mt_collector *whole = collector_with(bench, &options);
+    struct mt_collector *first = collector_with(bench, &options);
+    struct mt_collector *second = collector_with(bench, &options);
+    add_part(whole, &bench->drawn, 0, 20, true);
+    add_part(whole, &bench->drawn, 20, TOKENS - 20, true);
+    add_part(first, &bench->drawn, 0, 20, true);
+    assert_int_equal(mt_collector_pack_sums(first, &bytes), MT_OK);
+    assert_int_equal(mt_collector_pack_outputs(first, &bytes), MT_OK);
+    assert_false(mt_collector_unpack(second, bytes.data, bytes.count - 1));
+    assert_false(mt_collector_unpack(second, bytes.data, 0));
+    assert_true(mt_collector_unpack(second, bytes.data, bytes.count));
+    add_part(second, &bench->drawn, 20, TOKENS - 20, true);
+    assert_int_equal(mt_collector_finish(whole, NULL, &a), MT_OK);
+    assert_int_equal(mt_collector_finish(second, NULL, &b), MT_OK);
+    assert_int_equal(a.layer[0].tokens, b.layer[0].tokens);
+    assert_int_equal(a.layer[0].batches, b.layer[0].batches);
+    assert_int_equal(a.layer[0].abs_cos_tokens, b.layer[0].abs_cos_tokens);
+    assert_memory_equal(a.layer[0].load, b.layer[0].load, EXPERTS * sizeof(double));
+    assert_memory_equal(a.layer[0].mean_weight, b.layer[0].mean_weight, EXPERTS * sizeof(double));
+    for (int i = 0;; i++) {
+        struct mt_figure_kind kind;
+        if (!mt_figure_listed(i, &kind)) break;
+        double wanted = mt_figure_value(&a.layer[0], &kind);
+        double got = mt_figure_value(&b.layer[0], &kind);
+        if (isnan(wanted) && isnan(got)) continue;
+        if (!(fabs(got - wanted) <= 1e-12)) fail_msg("%s: %g, expected %g", kind.name, got, wanted);
+    }
+    bytes.data[8] ^= 1; // of another shape
+    assert_false(mt_collector_unpack(second, bytes.data, bytes.count));
+    mt_figures_free(&a);
+    mt_figures_free(&b);
+    mt_byte_list_free(&bytes);
+    mt_collector_destroy(whole);
+    mt_collector_destroy(first);
+    mt_collector_destroy(second);
+}
+
 static void test_refusals_and_nothing(void **state)
 {
     struct bench *bench = *state;
@@ -489,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_parts_are_the_whole),
         cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_packing),
         cmocka_unit_test(test_refusals_and_nothing),
         cmocka_unit_test(test_dropped_slots),
         cmocka_unit_test(test_json),

@@ -29,6 +29,21 @@ grep -q 'gsm8k .* exact_match *0.6667' "$folder/table" || { cat "$folder/table";
 [ "$(wc -l <"$folder/out/samples_gsm8k.jsonl")" -eq 3 ] || fail "three lines of samples"
 grep -q '"exact_match,none": 0.666' "$folder/out/results.json" || fail "the summary"
 
+# Tables and mappings: the first in another order and among words, the second with a value lost; one pair of two.
+cat >"$folder/tables" <<'END'
+{"task": "livebench_tablereformat", "id": "own-table-2", "answer": "```csv\nsails,boat,built,crew\n3,Anna,1911,NaN\n2,\"Gull, the\",1954,6\n1,Wren,1987,2\n```"}
+{"task": "livebench_tablereformat", "id": "own-table-4", "answer": "boat\tsails\tbuilt\tcrew\nAnna\t3\t1911\t\nGull, the\t2\t1954\t\nWren\t1\t1987\t2.0"}
+{"task": "livebench_tablejoin", "id": "own-join-1", "answer": "```python\n{'boat': 'name', 'built': 'year'}\n```"}
+{"task": "livebench_tablejoin", "id": "own-join-2", "answer": "{'stop': 'station', 'zone': 'lift'}"}
+END
+for id in 1 3 5 6; do
+    printf '{"task": "livebench_tablereformat", "id": "own-table-%d", "answer": "I cannot."}\n' $id >>"$folder/tables"
+done
+"$metier" eval livebench_tablereformat livebench_tablejoin --data "$samples" --answers "$folder/tables" \
+    --out "$folder/judged" --quiet >"$folder/table" || fail "judging tables"
+grep -q 'livebench_tablereformat .* exact_match *0.1667' "$folder/table" || { cat "$folder/table"; fail "one of six tables"; }
+grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder/table"; fail "three of four pairs"; }
+
 # Nothing is asked again: the answers are not even needed.
 : >"$folder/none"
 "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |

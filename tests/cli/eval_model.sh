@@ -183,6 +183,28 @@ for task in sums glue_rte; do
     same killed alone $task
 done
 
+# Which experts were used is known of all samples, of earlier runs, too.
+part=$place/parts/routing_sums.json
+routing() {
+    "$metier" eval "$place/sums.yaml" --data "$place/data" --model "$model" --out "$place/$1" --threads 1 --slots 2 \
+        --limit "$2" --quiet >"$place/text" 2>&1 || { cat "$place/text"; fail "routing of $2 samples"; }
+}
+routing whole 40
+routing parts 10
+grep -q '"samples": 10, "of": 10' "$part" || fail "routing: not ten samples"
+routing parts 40
+grep -q '"samples": 40, "of": 40' "$part" || fail "routing: not forty samples: $(head -c 100 "$part")"
+loads() { tr -d '\n' <"$1" | grep -o '"load": \[[^]]*\]'; }
+loads "$place/whole/routing_sums.json" >"$place/a"
+loads "$part" >"$place/b"
+[ -s "$place/a" ] && cmp -s "$place/a" "$place/b" || fail "routing: the loads of two runs are not those of one"
+cp "$part" "$place/before"
+routing parts 40
+cmp -s "$part" "$place/before" || fail "routing: a run that has nothing to do changes it"
+printf x >>"$place/parts/routing_sums.state"
+routing parts 50
+grep -q '"samples": 10, "of": 50' "$part" || fail "routing: a damaged state is used"
+
 # metier generate: the answers that were finished are in the file.
 i=0
 while [ $i -lt 2000 ]; do

@@ -74,6 +74,35 @@ expect 0 'examples:' generate --help
 expect 0 'Ctrl-C' chat --help
 expect 2 '--template NAME is missing' chat "$model"
 
+# The token that begins texts: this tokenizer adds it, a stripped one does not, --bos decides.
+count() {
+    "$metier" generate "$model" --in "$place/one.jsonl" --max-new 1 --quiet "$@" 2>"$place/said-bos" |
+        sed 's/.*"prompt_tokens": \([0-9]*\).*/\1/'
+}
+printf '{"prompt": "hi"}\n' >"$place/one.jsonl"
+with=$(count)
+[ "$(count --bos no)" -eq $((with - 1)) ] || fail "--bos no leaves a token in front"
+[ "$(count --bos yes)" -eq "$with" ] || fail "--bos yes adds a second token"
+printf '{"add_bos_token": true, "bos_token": "<｜begin▁of▁sentence｜>"}' >"$model/tokenizer_config.json"
+[ "$(count)" -eq "$with" ] || fail "add_bos_token changes a tokenizer that adds the token"
+[ -s "$place/said-bos" ] && fail "a warning without a reason: $(cat "$place/said-bos")"
+python3 - "$model/tokenizer.json" <<'END' || fail "no stripped tokenizer"
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    tokenizer = json.load(file)
+tokenizer["post_processor"] = None
+with open(sys.argv[1], "w", encoding="utf-8") as file:
+    json.dump(tokenizer, file)
+END
+[ "$(count)" -eq $((with - 1)) ] || fail "a tokenizer that adds nothing got a token in front"
+grep -qF -- '--bos yes adds it' "$place/said-bos" || fail "nothing said of add_bos_token"
+[ "$(count --bos yes)" -eq "$with" ] || fail "--bos yes adds no token"
+[ -s "$place/said-bos" ] && fail "a warning without a reason: $(cat "$place/said-bos")"
+cp "$golden/tokenizers/deepseek.json" "$model/tokenizer.json"
+rm "$model/tokenizer_config.json"
+expect 2 "--bos is 'maybe'" generate "$model" --prompt x --bos maybe
+expect 2 '--bos is for plain texts' generate "$model" --prompt x --bos yes --template chatml
+
 # Company changes nothing, whether drawn or not; a seed does.
 for batch in 1 3 8; do
     "$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --batch $batch \

@@ -9,33 +9,8 @@
 #include "eval/livebench.h"
 #include "eval/livebench_text.h"
 #include "support/cmocka_all.h"
+#include "support/eval_cases.h"
 #include "support/failing_allocator.h"
-
-static struct mt_text text_of(const char *text)
-{
-    return (struct mt_text){.text = text, .bytes = strlen(text)};
-}
-
-/* Opens a file of cases; the caller closes. */
-static void open_cases(struct mt_context *ctx, const char *name, struct mt_dataset **cases)
-{
-    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
-    char path[1024];
-    const char *folder = getenv("METIER_EVAL_CASES");
-    assert_non_null(folder);
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    enum mt_status status = mt_dataset_open(ctx, path, &options, cases);
-    if (status != MT_OK) print_message("%s\n", ctx->message);
-    assert_int_equal(status, MT_OK);
-}
-
-/* A text of a case. */
-static struct mt_text field(const struct mt_row *row, const char *name)
-{
-    const struct mt_row_field *found = mt_row_field(row, name);
-    assert_non_null(found);
-    return (struct mt_text){.text = found->text, .bytes = found->bytes};
-}
 
 // ------------------------------------------------------------------ instructions
 
@@ -43,13 +18,11 @@ static void test_instruction_cases(void **state)
 {
     (void)state;
     struct mt_context ctx;
-    struct mt_dataset *cases = NULL;
     struct mt_row row;
     int wrong = 0;
     mt_context_init(&ctx, NULL);
     mt_row_init(&ctx, &row);
-    open_cases(&ctx, "instructions.jsonl", &cases);
-    assert_true(mt_dataset_rows(cases) >= 120);
+    struct mt_dataset *cases = eval_cases_open(&ctx, "instructions.jsonl", 120);
     for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
         struct mt_json_node instruction;
         struct mt_json_node values;
@@ -64,8 +37,9 @@ static void test_instruction_cases(void **state)
         assert_true(mt_row_value(&row, "followed", &expected));
         assert_int_equal(mt_json_as_string(&instruction, &name), MT_OK);
         assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
-        assert_int_equal(mt_livebench_follows(&ctx, name, &values, field(&row, "text"), &known, &followed),
-                         MT_OK);
+        assert_int_equal(
+            mt_livebench_follows(&ctx, name, &values, eval_case_text(&row, "text"), &known, &followed),
+            MT_OK);
         assert_true(known);
         if (followed == wanted) continue;
         wrong++;

@@ -14,6 +14,7 @@
 #define IN     4
 #define OUT    3
 #define RANK   2
+#define WORDS  1 // of a row of bits
 
 static struct mt_device *new_device(struct mt_context *ctx, const char *name)
 {
@@ -53,18 +54,18 @@ static void test_by_hand(void **state)
         .lora_scale = 3.0f,
         .dropout = 0.5f, // only in training
     };
-    struct mt_pass pass = {.device = device, .tokens = 1, .low_work = mt_tensor_1d(dlow, MT_F32, 1)};
+    struct mt_pass pass = {.device = device, .tokens = 1, .low_work = {mt_tensor_1d(dlow, MT_F32, 1)}};
     struct mt_tensor x_tensor = mt_tensor_2d(x, MT_F32, 1, 2);
     struct mt_tensor y_tensor = mt_tensor_2d(y, MT_F32, 1, 2);
     struct mt_tensor dy_tensor = mt_tensor_2d(dy, MT_F32, 1, 2);
     struct mt_tensor dx_tensor = mt_tensor_2d(dx, MT_F32, 1, 2);
-    struct mt_tensor low_tensor = mt_tensor_2d(low, MT_F32, 1, 1);
-    assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &low_tensor, false, &y_tensor), MT_OK);
+    struct mt_lora_trace trace = {.low = mt_tensor_2d(low, MT_F32, 1, 1)};
+    assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &trace, false, &y_tensor), MT_OK);
     // W x = (5, 13); A x = 2; s B A x = (12, 3)
     assert_memory_equal(y, ((float[]){27, 36}), sizeof y);
-    assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &low_tensor, true, &y_tensor), MT_OK);
+    assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &trace, true, &y_tensor), MT_OK);
     assert_memory_equal(y, ((float[]){54, 72}), sizeof y);
-    assert_int_equal(mt_linear_backward(&pass, &linear, &dy_tensor, &x_tensor, &low_tensor, true, &dx_tensor),
+    assert_int_equal(mt_linear_backward(&pass, &linear, &dy_tensor, &x_tensor, &trace, true, &dx_tensor),
                      MT_OK);
     // dl = s B·dy = 9; dx += Wᵀ dy + A dl = (7, 10) + (9, -9)
     assert_memory_equal(dx, ((float[]){23, 8}), sizeof dx);
@@ -73,7 +74,7 @@ static void test_by_hand(void **state)
     assert_memory_equal(da, ((float[]){27, 9}), sizeof da);
     assert_memory_equal(db, ((float[]){6, 12}), sizeof db);
     // The input's gradient may take the input's place.
-    assert_int_equal(mt_linear_backward(&pass, &linear, &dy_tensor, &x_tensor, &low_tensor, false, &x_tensor),
+    assert_int_equal(mt_linear_backward(&pass, &linear, &dy_tensor, &x_tensor, &trace, false, &x_tensor),
                      MT_OK);
     assert_memory_equal(x, ((float[]){16, 1}), sizeof x);
     assert_memory_equal(da, ((float[]){54, 18}), sizeof da);
@@ -85,7 +86,8 @@ struct random_map {
     double weight[OUT * IN], bias[OUT], a[RANK * IN], b[OUT * RANK], x[TOKENS * IN];
     double dweight[OUT * IN], dbias[OUT], da[RANK * IN], db[OUT * RANK], dx[TOKENS * IN];
     double low[TOKENS * RANK], y[TOKENS * OUT], dy[TOKENS * OUT];
-    double low_work[TOKENS * RANK], drop_work[TOKENS * IN];
+    double low_work[2][TOKENS * RANK], drop_work[TOKENS * IN];
+    uint32_t bits[TOKENS * WORDS];
     struct mt_linear linear;
     struct mt_pass pass;
 };
@@ -123,17 +125,24 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
                                  .training = true,
                                  .seed = 8,
                                  .step = 2,
-                                 .low_work = mt_tensor_1d(map->low_work, MT_F64, TOKENS * RANK),
+                                 .low_work = {mt_tensor_1d(map->low_work[0], MT_F64, TOKENS * RANK),
+                                              mt_tensor_1d(map->low_work[1], MT_F64, TOKENS * RANK)},
                                  .drop_work = mt_tensor_1d(map->drop_work, MT_F64, TOKENS * IN)};
+}
+
+static struct mt_lora_trace trace_of(struct random_map *map, int64_t rows)
+{
+    return (struct mt_lora_trace){.low = mt_tensor_2d(map->low, MT_F64, rows, RANK),
+                                  .bits = mt_tensor_2d(map->bits, MT_I32, rows, WORDS)};
 }
 
 /* Σ dy · y: a loss whose gradient in y is dy. */
 static double loss_of(struct random_map *map)
 {
     struct mt_tensor x = mt_tensor_2d(map->x, MT_F64, TOKENS, IN);
-    struct mt_tensor low = mt_tensor_2d(map->low, MT_F64, TOKENS, RANK);
+    struct mt_lora_trace trace = trace_of(map, TOKENS);
     struct mt_tensor y = mt_tensor_2d(map->y, MT_F64, TOKENS, OUT);
-    assert_int_equal(mt_linear_forward(&map->pass, &map->linear, &x, &low, false, &y), MT_OK);
+    assert_int_equal(mt_linear_forward(&map->pass, &map->linear, &x, &trace, false, &y), MT_OK);
     double loss = 0.0;
     for (int i = 0; i < TOKENS * OUT; i++) loss += map->dy[i] * map->y[i];
     return loss;
@@ -159,21 +168,58 @@ static void test_gradients(void **state)
     struct mt_context ctx;
     struct mt_device *device = new_device(&ctx, "ref");
     const float dropouts[] = {0.0f, 0.4f};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct random_map map;
-        make_map(&map, device, dropouts[i]);
+        make_map(&map, device, dropouts[i % 2]);
+        map.linear.exact = i >= 2;
         (void)loss_of(&map);
         struct mt_tensor x = mt_tensor_2d(map.x, MT_F64, TOKENS, IN);
-        struct mt_tensor low = mt_tensor_2d(map.low, MT_F64, TOKENS, RANK);
+        struct mt_lora_trace trace = trace_of(&map, TOKENS);
         struct mt_tensor dy = mt_tensor_2d(map.dy, MT_F64, TOKENS, OUT);
         struct mt_tensor dx = mt_tensor_2d(map.dx, MT_F64, TOKENS, IN);
-        assert_int_equal(mt_linear_backward(&map.pass, &map.linear, &dy, &x, &low, false, &dx), MT_OK);
+        assert_int_equal(mt_linear_backward(&map.pass, &map.linear, &dy, &x, &trace, false, &dx), MT_OK);
         check_gradient(&map, map.x, map.dx, TOKENS * IN);
         check_gradient(&map, map.weight, map.dweight, OUT * IN);
         check_gradient(&map, map.bias, map.dbias, OUT);
         check_gradient(&map, map.a, map.da, RANK * IN);
         check_gradient(&map, map.b, map.db, OUT * RANK);
     }
+    mt_device_destroy(device);
+}
+
+/* Two maps of one x: dx is the sum of what each would give alone, and their own gradients are the same. */
+static void test_both_are_sums(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_device *device = new_device(&ctx, "ref");
+    struct random_map map[2];
+    struct mt_tensor x = {0};
+    struct mt_tensor dy[2];
+    struct mt_lora_trace trace[2];
+    double sum[TOKENS * IN] = {0};
+    double da[2][RANK * IN];
+    for (int i = 0; i < 2; i++) {
+        make_map(&map[i], device, 0.4f);
+        fill(map[i].a, RANK * IN, 20 + (uint64_t)i);
+        map[i].linear.stream = 7 + (uint64_t)i;
+        x = mt_tensor_2d(map[0].x, MT_F64, TOKENS, IN);
+        dy[i] = mt_tensor_2d(map[i].dy, MT_F64, TOKENS, OUT);
+        trace[i] = trace_of(&map[i], TOKENS);
+        struct mt_tensor dx = mt_tensor_2d(map[i].dx, MT_F64, TOKENS, IN);
+        (void)loss_of(&map[i]);
+        assert_int_equal(mt_linear_backward(&map[i].pass, &map[i].linear, &dy[i], &x, &trace[i], false, &dx),
+                         MT_OK);
+        for (int j = 0; j < TOKENS * IN; j++) sum[j] += map[i].dx[j];
+        memcpy(da[i], map[i].da, sizeof da[i]);
+        memset(map[i].da, 0, sizeof map[i].da);
+    }
+    const struct mt_linear_gradient both[2] = {{.linear = &map[0].linear, .dy = &dy[0], .trace = &trace[0]},
+                                               {.linear = &map[1].linear, .dy = &dy[1], .trace = &trace[1]}};
+    struct mt_tensor dx = mt_tensor_2d(map[0].dx, MT_F64, TOKENS, IN);
+    assert_int_equal(mt_linear_backward_both(&map[0].pass, both, &x, false, &dx), MT_OK);
+    for (int j = 0; j < TOKENS * IN; j++) assert_true(fabs(map[0].dx[j] - sum[j]) < 1e-12);
+    for (int i = 0; i < 2; i++) assert_memory_equal(map[i].da, da[i], sizeof da[i]);
     mt_device_destroy(device);
 }
 
@@ -244,12 +290,14 @@ static void test_experts_are_maps(void **state)
     struct mt_tensor offset_tensor = mt_tensor_1d(offsets, MT_I32, EXPERTS + 1);
     struct mt_tensor x = mt_tensor_2d(rows.x, MT_F64, TOKENS, IN);
     struct mt_tensor y = mt_tensor_2d(rows.y, MT_F64, TOKENS, OUT);
-    struct mt_tensor low = mt_tensor_2d(rows.low, MT_F64, TOKENS, RANK);
+    struct mt_lora_trace trace = trace_of(&rows, TOKENS);
     struct mt_tensor dy = mt_tensor_2d(rows.dy, MT_F64, TOKENS, OUT);
     struct mt_tensor dx = mt_tensor_2d(rows.dx, MT_F64, TOKENS, IN);
-    assert_int_equal(mt_expert_linear_forward(&rows.pass, &experts, &offset_tensor, &x, &low, &y), MT_OK);
-    assert_int_equal(
-        mt_expert_linear_backward(&rows.pass, &experts, &offset_tensor, &dy, &x, &low, false, &dx), MT_OK);
+    assert_int_equal(mt_expert_linear_forward(&rows.pass, &experts, &offset_tensor, &x, &trace, false, &y),
+                     MT_OK);
+    struct mt_map_gradient gradient = {.linear = &experts, .dy = &dy, .trace = &trace};
+    assert_int_equal(mt_expert_linear_backward(&rows.pass, &gradient, 1, &offset_tensor, &x, false, &dx),
+                     MT_OK);
     for (int e = 0; e < EXPERTS; e++) {
         struct random_map alone;
         make_map(&alone, device, 0.0f);
@@ -261,12 +309,13 @@ static void test_experts_are_maps(void **state)
         struct mt_tensor own_x = mt_tensor_rows(&x, offsets[e], count);
         struct mt_tensor own_dy = mt_tensor_rows(&dy, offsets[e], count);
         struct mt_tensor own_y = mt_tensor_2d(alone.y, MT_F64, count, OUT);
-        struct mt_tensor own_low = mt_tensor_2d(alone.low, MT_F64, count, RANK);
+        struct mt_lora_trace own_trace = trace_of(&alone, count);
         struct mt_tensor own_dx = mt_tensor_2d(alone.dx, MT_F64, count, IN);
-        assert_int_equal(mt_linear_forward(&alone.pass, &alone.linear, &own_x, &own_low, false, &own_y),
+        assert_int_equal(mt_linear_forward(&alone.pass, &alone.linear, &own_x, &own_trace, false, &own_y),
                          MT_OK);
         assert_int_equal(
-            mt_linear_backward(&alone.pass, &alone.linear, &own_dy, &own_x, &own_low, false, &own_dx), MT_OK);
+            mt_linear_backward(&alone.pass, &alone.linear, &own_dy, &own_x, &own_trace, false, &own_dx),
+            MT_OK);
         assert_memory_equal(alone.y, rows.y + (int64_t)offsets[e] * OUT,
                             (size_t)(count * OUT) * sizeof(double));
         assert_memory_equal(alone.dx, rows.dx + (int64_t)offsets[e] * IN,
@@ -286,6 +335,7 @@ int main(void)
         cmocka_unit_test_prestate(test_by_hand, ref_name),
         cmocka_unit_test_prestate(test_by_hand, cpu_name),
         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_both_are_sums),
         cmocka_unit_test(test_dropout_follows_the_step),
         cmocka_unit_test(test_experts_are_maps),
     };

@@ -233,6 +233,38 @@ static void test_brought_bias(void **state)
     model_run_close(&run);
 }
 
+/* A model given one objective after the other computes what a model opened with the last one does. */
+static void test_changed_objective(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const methods[] = {"aux", "metier", "loss-free", "st-moe", "paper-code", "paper"};
+    enum { METHODS = sizeof methods / sizeof methods[0] };
+    struct mt_train_selection selection = {.full = everything};
+    struct model_run changed;
+    struct model_batch batch;
+    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V2), MT_HF_FLOAT32, 11), 0);
+    open_with(&changed, place, &selection, methods[0]);
+    model_batch_fill(&batch, (const int[]){9, 6, 0}, mt_model_description(changed.model)->vocabulary, 4);
+    for (int i = 0; i < METHODS; i++) {
+        struct model_run opened;
+        struct mt_objective_config method;
+        double changed_loss = 0.0;
+        double loss = 0.0;
+        assert_int_equal(mt_objective_config_method(&changed.ctx, methods[i], &method), MT_OK);
+        assert_int_equal(mt_model_set_objective(changed.model, &method), MT_OK);
+        assert_int_equal(model_run_step(&changed, &batch.batch, &changed_loss), 0);
+        open_with(&opened, place, &selection, methods[i]);
+        assert_int_equal(model_run_step(&opened, &batch.batch, &loss), 0);
+        assert_true(loss == changed_loss);
+        expect_part_of(&opened, &changed, methods[i]);
+        model_run_close(&opened);
+    }
+    assert_int_equal(mt_model_set_objective(changed.model, NULL), MT_OK);
+    assert_null(mt_model_objective(changed.model));
+    model_run_close(&changed);
+    workplace_clear(place);
+}
+
 /* What a term needs but cannot have is refused when the model is opened. */
 static void test_refusals(void **state)
 {
@@ -267,8 +299,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORKPLACE(test_parts),        IN_WORKPLACE(test_chosen_experts), IN_WORKPLACE(test_scaling),
-        IN_WORKPLACE(test_brought_bias), IN_WORKPLACE(test_refusals),
+        IN_WORKPLACE(test_parts),    IN_WORKPLACE(test_chosen_experts),
+        IN_WORKPLACE(test_scaling),  IN_WORKPLACE(test_brought_bias),
+        IN_WORKPLACE(test_refusals), IN_WORKPLACE(test_changed_objective),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #define CASE_FILES(X)  \
     X(gemm)            \
     X(grouped_gemm)    \
+    X(grouped_sum)     \
+    X(lora_sums)       \
     X(embedding)       \
     X(rmsnorm)         \
     X(layernorm)       \
@@ -18,6 +20,7 @@
     X(bias)            \
     X(elementwise)     \
     X(random_multiply) \
+    X(dropout_bits)    \
     X(router)          \
     X(sparsemixer)     \
     X(dispatch)        \

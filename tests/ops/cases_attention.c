@@ -37,6 +37,8 @@ static const struct layout layouts[] = {
     {"long before the first key", 1, {400}, {150}},
     {"past a tile", 3, {70, 1, 33}, {70, 1, 100}},
     {"past a tile before the first key", 1, {90}, {20}},
+    {"odd lengths", 7, {1, 7, 63, 65, 0, 129, 200}, {1, 7, 63, 65, 0, 129, 200}},
+    {"around 512", 2, {511, 513}, {511, 513}},
     {"decoding", 6, {1, 2, 1, 0, 1, 1}, {517, 33, 5, 7, 300, 64}},
     {"8 of 512", 8, {512, 512, 512, 512, 512, 512, 512, 512}, {512, 512, 512, 512, 512, 512, 512, 512}},
     {"32 of 512",
@@ -199,6 +201,18 @@ static void add_bf16(struct case_list *list, const char *layout_name, struct hea
     for (size_t i = 0; i < sizeof gradients / sizeof gradients[0]; i++) c->slot[gradients[i]].dtype = MT_BF16;
 }
 
+/* Lengths on both sides of a device's tiles, heads as wide as it has kernels for: slow on a host. */
+static void add_for_devices(struct case_list *list, const char *layout_name, struct heads heads, int window,
+                            int64_t padding)
+{
+    add_bf16(list, layout_name, heads, window, padding);
+    struct op_case *c = &list->items[list->count - 1];
+    c->only_device = true;
+    // Weights and gradients of scores are rounded to bf16, 2^-9, on their way into sums of hundreds of them:
+    // of a hundred thousand sums the worst is off by more than 1 % of their rms.
+    c->slot[DK].tolerance = 0.015;
+}
+
 /*
  * Exact causal flops: a (query, key) pair that is seen costs 2·D for the score and 2·Dv for the value, per
  * query head; backward five products, 2·(3·D + 2·Dv): the score made again, dP, dV, dQ and dK. A second
@@ -278,6 +292,17 @@ void cases_attention(struct case_list *list)
     add_bf16(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, 0);
     add_bf16(list, "past a tile", (struct heads){4, 1, 64, 64}, 50, 0);
     add_bf16(list, "past a tile before the first key", (struct heads){2, 2, 64, 64}, 0, 3);
+    add_bf16(list, "odd lengths", (struct heads){2, 1, 40, 24}, 0, 0);
+    add_for_devices(list, "odd lengths", (struct heads){2, 2, 192, 128}, 0, 8);
+    add_for_devices(list, "odd lengths", (struct heads){1, 1, 192, 128}, 70, 0);
+    add_for_devices(list, "odd lengths", (struct heads){4, 2, 128, 128}, 0, 0);
+    add_for_devices(list, "odd lengths", (struct heads){3, 1, 64, 64}, 129, 0);
+    add_for_devices(list, "odd lengths", (struct heads){2, 2, 136, 72}, 100, 16);
+    add_for_devices(list, "around 512", (struct heads){1, 1, 64, 64}, 0, 0);
+    add_for_devices(list, "around 512", (struct heads){1, 1, 192, 128}, 0, 0);
+    add_for_devices(list, "long cache", (struct heads){4, 2, 128, 128}, 0, 0);
+    add_for_devices(list, "long cache", (struct heads){1, 1, 192, 128}, 200, 0);
+    add_for_devices(list, "long before the first key", (struct heads){2, 1, 64, 64}, 0, 0);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);

@@ -121,6 +121,23 @@ static void time_case(struct op_case *c, struct shape shape, bool base, bool gra
     c->backward_bytes = wide * (double)(2 * shape.slots + 1) + square;
 }
 
+/* A layer of DeepSeek-V2-Lite's routed experts, 16,384 tokens, in bf16: for devices. */
+static void add_device(struct case_list *list, bool gram, bool in_place)
+{
+    struct shape shape = {16384, 2048, 64, 6};
+    struct op_case *c = add(list, shape, true, gram, ROUTE_SPREAD, in_place);
+    time_case(c, shape, true, gram);
+    c->only_device = true;
+    static const int activations[] = {ROWS, BASE, Y, DY, DROWS};
+    for (int i = 0; i < 5; i++) {
+        if (c->slot[activations[i]].fill != FILL_CUSTOM) c->slot[activations[i]].fill = FILL_REPEATED;
+    }
+    case_retype(c, MT_BF16, 5, activations);
+    double square = gram ? (double)(shape.tokens * shape.slots * shape.slots) * 4 : 0.0;
+    c->bytes = in_place ? 0.0 : (c->bytes + square) / 2;
+    c->backward_bytes = (c->backward_bytes + square) / 2;
+}
+
 void cases_combine(struct case_list *list)
 {
     for (int64_t slots = 1; slots <= 10; slots++) {
@@ -165,6 +182,14 @@ void cases_combine(struct case_list *list)
     // The residual stream in f32, the experts' rows in bf16.
     case_retype(add(list, (struct shape){6, 2048, 64, 6}, true, true, ROUTE_DROPPED, false), MT_BF16, 2,
                 (int[]){ROWS, DROWS});
+
+    // Rows in bf16, their gradient in f32.
+    case_retype(add(list, (struct shape){11, 64, 16, 6}, true, true, ROUTE_DROPPED, false), MT_BF16, 1,
+                (int[]){ROWS});
+    for (int gram = 0; gram <= 1; gram++) {
+        add_device(list, gram != 0, false);
+        add_device(list, gram != 0, true);
+    }
 
     static const struct shape real[] = {{4096, 2048, 64, 6}, {2048, 2048, 128, 8}, {4096, 4096, 8, 2}};
     for (int i = 0; i < 3; i++) {

@@ -1,6 +1,7 @@
 /* Cases of dispatch_plan and dispatch: even and uneven loads, pairs without an expert, rows without a pair.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "ops/case_files.h"
 #include "ops/route_fill.h"
@@ -82,7 +83,7 @@ static void plan_cases(struct case_list *list)
 // ------------------------------------------------------------------ dispatch
 
 enum { D_X, D_SLOT_OF_ROW, D_ROW_OF_SLOT, D_ROWS, D_DROWS, D_DX };
-enum { D_ROUTE, D_EXPERTS, D_SLOTS, D_ACCUMULATE };
+enum { D_ROUTE, D_EXPERTS, D_SLOTS, D_ACCUMULATE, D_BY_TOKEN };
 
 static void dispatch_fill(const struct op_case *c, struct mt_tensor *t)
 {
@@ -91,12 +92,14 @@ static void dispatch_fill(const struct op_case *c, struct mt_tensor *t)
 
 static enum mt_status dispatch_forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    return mt_dispatch_forward(device, &(struct mt_dispatch_forward_args){
-                                           .x = t[D_X],
-                                           .slot_of_row = t[D_SLOT_OF_ROW],
-                                           .rows = t[D_ROWS],
-                                           .slots = (int)c->param[D_SLOTS],
-                                       });
+    struct mt_dispatch_forward_args args = {
+        .x = t[D_X],
+        .slot_of_row = t[D_SLOT_OF_ROW],
+        .rows = t[D_ROWS],
+        .slots = (int)c->param[D_SLOTS],
+    };
+    if (c->param[D_BY_TOKEN]) args.row_of_slot = t[D_ROW_OF_SLOT];
+    return mt_dispatch_forward(device, &args);
 }
 
 static enum mt_status dispatch_backward(struct mt_device *device, const struct op_case *c,
@@ -139,6 +142,31 @@ static struct op_case *add_dispatch(struct case_list *list, int64_t tokens, int6
     return c;
 }
 
+/* With row_of_slot given to forward. */
+static struct op_case *add_by_token(struct case_list *list, int64_t tokens, int64_t width, int64_t experts,
+                                    int64_t slots, enum route_kind route)
+{
+    struct op_case *c = add_dispatch(list, tokens, width, experts, slots, route, false);
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, " by token");
+    c->param[D_BY_TOKEN] = 1;
+    return c;
+}
+
+/* A layer of DeepSeek-V2-Lite's routed experts, 16,384 tokens, in bf16: for devices. */
+static void add_dispatch_device(struct case_list *list, bool by_token)
+{
+    struct op_case *c = by_token ? add_by_token(list, 16384, 2048, 64, 6, ROUTE_SPREAD)
+                                 : add_dispatch(list, 16384, 2048, 64, 6, ROUTE_SPREAD, false);
+    static const int wide[] = {D_X, D_ROWS, D_DROWS, D_DX};
+    c->only_speed = true;
+    c->only_device = true;
+    for (int i = 0; i < 4; i++) c->slot[wide[i]].fill = FILL_REPEATED;
+    case_retype(c, MT_BF16, 4, wide);
+    c->bytes = 16384.0 * 2048.0 * 7 * 2;
+    c->backward_bytes = by_token ? 0.0 : c->bytes;
+}
+
 static void add_dispatch_type(struct case_list *list, enum mt_dtype x, enum mt_dtype rows)
 {
     struct op_case *c = add_dispatch(list, 6, 33, 8, 2, ROUTE_DROPPED, false);
@@ -168,6 +196,15 @@ static void dispatch_cases(struct case_list *list)
     case_retype(c, MT_BF16, 3, (int[]){D_X, D_ROWS, D_DROWS});
     add_dispatch_type(list, MT_F16, MT_F32);
     add_dispatch_type(list, MT_F32, MT_BF16);
+
+    add_by_token(list, 5, 33, 8, 2, ROUTE_SPREAD);
+    add_by_token(list, 14, 64, 16, 4, ROUTE_DROPPED);
+    add_by_token(list, 3, 64, 128, 40, ROUTE_DROPPED); // more slots than lanes of a warp
+    case_retype(add_by_token(list, 30, 2056, 64, 6, ROUTE_DROPPED), MT_BF16, 4,
+                (int[]){D_X, D_ROWS, D_DROWS, D_DX});
+    case_retype(add_by_token(list, 9, 64, 64, 6, ROUTE_SPREAD), MT_BF16, 1, (int[]){D_X});
+    add_dispatch_device(list, false);
+    add_dispatch_device(list, true);
 
     static const int64_t real[][4] = {{4096, 2048, 64, 6}, {2048, 2048, 128, 8}, {4096, 4096, 8, 2}};
     for (int i = 0; i < 3; i++) {

@@ -3,72 +3,26 @@
  * (the other orientation) and grouped_gemm_dw. Loads even, uneven, empty, all on one expert, rows left over
  * after the last expert; some or all experts without a matrix.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/case_files.h"
+#include "ops/expert_loads.h"
 
-enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
-enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT };
+enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT, MASK };
+enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT, DENSE };
 enum { ALPHA, BETA };
-
-#define MOST_EXPERTS 66
-
-enum load {
-    LOAD_EVEN,
-    LOAD_UNEVEN,      // a few busy experts, some tiny, some empty
-    LOAD_ONE,         // everything on the last but one
-    LOAD_NONE,        // no rows belong to anyone
-    LOAD_NEARLY_EVEN, // within a third of each other: a router that is balanced
-};
-
-enum absent {
-    ABSENT_NONE,
-    ABSENT_SOME, // the first and every third after it
-    ABSENT_ALL,
-};
-
-static const char *const absent_names[] = {"", " some absent", " all absent"};
-
-static const char *const load_names[] = {"even", "uneven", "one", "none", "nearly even"};
-
-/* Shares that fall steeply, every eighth expert left empty: like a router early in training. */
-static double share_of(enum load load, int e, int experts)
-{
-    switch (load) {
-    case LOAD_EVEN: return 1.0;
-    case LOAD_UNEVEN: return e % 8 == 5 ? 0.0 : 1.0 / (1.0 + (double)((e * 37 + 11) % experts));
-    case LOAD_ONE: return e == (experts > 1 ? experts - 2 : 0) ? 1.0 : 0.0;
-    case LOAD_NONE: return 0.0;
-    case LOAD_NEARLY_EVEN: return 1.0 + 0.3 * (double)((e * 37 + 11) % experts) / (double)experts;
-    }
-    return 0.0;
-}
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
-    int32_t *offsets = t[OFFSETS].data;
-    int experts = (int)c->param[EXPERTS];
-    enum load load = (enum load)c->param[LOAD];
-    double total = 0.0;
-    double before = 0.0;
-    for (int e = 0; e < experts; e++) total += share_of(load, e, experts);
-    offsets[0] = 0;
-    for (int e = 0; e < experts; e++) {
-        before += share_of(load, e, experts);
-        offsets[e + 1] = total > 0.0 ? (int32_t)((double)t[X].dim[0] * before / total + 0.5) : 0;
-    }
+    fill_offsets((enum load)c->param[LOAD], (int)c->param[EXPERTS], t[X].dim[0], t[OFFSETS].data);
+    if (c->slots > MASK) fill_mask(&t[MASK]);
 }
 
-/* The experts' matrices lie one after the other in a [n, rows, columns] slot. */
 static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
                      struct mt_tensor view[MOST_EXPERTS])
 {
-    enum absent absent = (enum absent)c->param[ABSENT];
-    for (int64_t e = 0; e < stacked->dim[0]; e++) {
-        bool left_out = absent == ABSENT_ALL || (absent == ABSENT_SOME && e % 3 == 0);
-        view[e] = mt_tensor_at(stacked, e);
-        if (left_out) view[e].rank = 0;
-    }
+    expert_views((enum absent)c->param[ABSENT], stacked, view);
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -92,14 +46,19 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
     views_of(c, &t[DWEIGHT], dweight);
     bool transpose = c->param[TRANSPOSE_WEIGHT] != 0;
     // A weight used as [K,N] has the gradient xᵀ·dy: the two change places.
-    return mt_grouped_gemm_dw(
-        device, &(struct mt_grouped_gemm_dw_args){.dy = transpose ? t[DY] : t[X],
-                                                  .x = transpose ? t[X] : t[DY],
-                                                  .dweight = dweight,
-                                                  .experts = (int)c->param[EXPERTS],
-                                                  .offsets = t[OFFSETS],
-                                                  .alpha = c->real[ALPHA],
-                                                  .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM});
+    struct mt_grouped_gemm_dw_args args = {.dy = transpose ? t[DY] : t[X],
+                                           .x = transpose ? t[X] : t[DY],
+                                           .dweight = dweight,
+                                           .experts = (int)c->param[EXPERTS],
+                                           .offsets = t[OFFSETS],
+                                           .alpha = c->real[ALPHA],
+                                           .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM};
+    if (c->param[DENSE]) args.offsets.rank = 0;
+    if (c->slots > MASK) {
+        args.mask = t[MASK];
+        args.mask_scale = 1.25f;
+    }
+    return mt_grouped_gemm_dw(device, &args);
 }
 
 static enum mt_status backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -174,6 +133,49 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     return c;
 }
 
+/* The gradient alone, of an x with a mask; dense: without offsets. */
+static struct op_case *add_masked(struct case_list *list, struct grouped_case g, bool dense)
+{
+    g.transpose = true;
+    struct op_case *c = add(list, g);
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " masked%s", dense ? " dense" : "");
+    c->param[DENSE] = dense;
+    c->backward = weight_gradient;
+    c->slot[DX].role = SLOT_GRAD_IN; // not written
+    c->no_gradient = true;           // of a product with another x
+    case_index(c, "mask", 2, (int64_t[]){g.rows, (g.k + 31) / 32});
+    return c;
+}
+
+static void add_masks(struct case_list *list)
+{
+    struct grouped_case g = {.rows = 70, .n = 33, .k = 65, .experts = 5, .load = LOAD_UNEVEN};
+    add_masked(list, g, false);
+    g.padding = 3;
+    g.absent = ABSENT_SOME;
+    add_masked(list, g, false);
+    g = (struct grouped_case){.rows = 300,
+                              .n = 32,
+                              .k = 264,
+                              .experts = 3,
+                              .load = LOAD_UNEVEN,
+                              .row_type = MT_BF16,
+                              .alpha = 0.5f};
+    add_masked(list, g, false);
+    g.experts = 1;
+    add_masked(list, g, true);
+    g.row_type = MT_F32;
+    g.rows = 1;
+    add_masked(list, g, true);
+    g.rows = 4500; // more columns than are masked at a time
+    g.n = 5;
+    g.k = 580;
+    add_masked(list, g, true);
+    g.rows = 0;
+    add_masked(list, g, true);
+}
+
 /* 64 experts of a small MoE model, uneven: the measure. */
 static void add_speed(struct case_list *list, struct grouped_case g)
 {
@@ -243,6 +245,19 @@ static void add_device_speed(struct case_list *list)
         up->backward = weight_gradient;
         up->bytes = 98304.0 * 2.0 * (double)(2 * n + 32);
         up->backward_bytes = 98304.0 * 2.0 * (double)(n + 32);
+    }
+    // Gradients of a dense map's pair.
+    static const int64_t pairs[][2] = {{32, 2048}, {2048, 32}};
+    for (int i = 0; i < 2; i++) {
+        struct grouped_case g = {
+            .rows = 16384, .n = pairs[i][0], .k = pairs[i][1], .experts = 1, .row_type = MT_BF16};
+        struct op_case *c = add_masked(list, g, true);
+        c->only_speed = true;
+        c->only_device = true;
+        for (int slot = 0; slot < c->slots; slot++) {
+            if (slot != OFFSETS && slot != MASK) c->slot[slot].fill = FILL_REPEATED;
+        }
+        c->backward_bytes = 16384.0 * 2.0 * (double)(g.n + g.k) + 16384.0 * (double)g.k / 8;
     }
 }
 
@@ -376,6 +391,7 @@ void cases_grouped_gemm(struct case_list *list)
     add_absent(list, false);
     add_bf16_rows(list, true);
     add_bf16_rows(list, false);
+    add_masks(list);
     for (int transpose = 1; transpose >= 0; transpose--) {
         for (int type = 0; type < 2; type++) {
             struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};

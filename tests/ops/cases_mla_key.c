@@ -82,6 +82,17 @@ void cases_mla_key(struct case_list *list)
     add(list, 4, 2, 5, 4, MT_ROPE_HALF, MT_F16, 0)->no_gradient = true;
     add(list, 21, 3, 128, 64, MT_ROPE_INTERLEAVED, MT_BF16, 8);
 
+    // DeepSeek-V2-Lite's, 16,384 tokens, in bf16: for devices.
+    struct op_case *device = add(list, 16384, 16, 128, 64, MT_ROPE_INTERLEAVED, MT_BF16, 128);
+    device->only_speed = true;
+    device->only_device = true;
+    device->param[LENGTH] = 512;
+    device->slot[COSINE].dim[0] = 512;
+    device->slot[SINE].dim[0] = 512;
+    device->slot[KEY].row_padding = 0;
+    device->bytes = 16384.0 * (16 * 128 + 64 + 16 * 192) * 2;
+    device->backward_bytes = device->bytes;
+
     // As in the models: nope is the first part of the kv_b output's heads, 128 of 256.
     struct op_case *c = add(list, 4096, 16, 128, 64, MT_ROPE_INTERLEAVED, MT_F32, 128);
     c->only_speed = true;

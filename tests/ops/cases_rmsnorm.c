@@ -102,6 +102,17 @@ void cases_rmsnorm(struct case_list *list)
     frozen->param[NO_DWEIGHT] = 1;
     frozen->slot[DWEIGHT].no_numeric = true; // not wanted, so not written
 
+    // A layer of DeepSeek-V2-Lite's, 16,384 tokens, the weight frozen: for devices.
+    for (int residual = 0; residual <= 1; residual++) {
+        struct op_case *device = add(list, 16384, 2048, residual != 0, true, MT_BF16, 0);
+        case_retype(device, MT_BF16, 6, activations);
+        device->only_speed = true;
+        device->only_device = true;
+        device->param[NO_DWEIGHT] = 1;
+        device->bytes = 16384.0 * 2048.0 * (residual != 0 ? 4 : 2) * 2;
+        device->backward_bytes = residual != 0 ? 0.0 : 16384.0 * 2048.0 * 4 * 2;
+    }
+
     struct op_case *c = add(list, 4096, 2048, true, true, MT_BF16, 0);
     double elements = 4096.0 * 2048.0;
     c->only_speed = true;

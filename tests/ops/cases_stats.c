@@ -165,6 +165,7 @@ static void column_cases(struct case_list *list)
         {4096, 64, 6, 8, SEGMENT_SCATTERED, MASK_NONE}, {16384, 64, 6, 1, SEGMENT_NONE, MASK_NONE},
         {4096, 8, 6, 1, SEGMENT_NONE, MASK_NONE},       {4096, 16, 6, 1, SEGMENT_NONE, MASK_NONE},
         {4096, 128, 6, 1, SEGMENT_NONE, MASK_NONE},     {4096, 256, 6, 1, SEGMENT_NONE, MASK_NONE},
+        {16384, 64, 6, 32, SEGMENT_RUNS, MASK_NONE},    {16384, 6, 6, 1, SEGMENT_NONE, MASK_NONE},
     };
     for (int i = 0; i < (int)(sizeof real / sizeof real[0]); i++) {
         for (int normalise = 0; normalise <= (i < 2 ? 1 : 0); normalise++) {
@@ -313,7 +314,7 @@ static void slot_cases(struct case_list *list)
         {4096, 64, 6, 1, SEGMENT_NONE, MASK_NONE},      {4096, 64, 6, 8, SEGMENT_RUNS, MASK_ENDS},
         {4096, 64, 6, 8, SEGMENT_SCATTERED, MASK_NONE}, {16384, 64, 6, 1, SEGMENT_NONE, MASK_NONE},
         {4096, 8, 2, 1, SEGMENT_NONE, MASK_NONE},       {4096, 64, 1, 1, SEGMENT_NONE, MASK_NONE},
-        {4096, 128, 8, 1, SEGMENT_NONE, MASK_NONE},
+        {4096, 128, 8, 1, SEGMENT_NONE, MASK_NONE},     {16384, 64, 6, 32, SEGMENT_RUNS, MASK_NONE},
     };
     for (int i = 0; i < (int)(sizeof real / sizeof real[0]); i++) {
         c = add_slots(list, &real[i], ROUTE_SPREAD, WANT_ALL, true);

@@ -2,10 +2,14 @@
  * Cases of swiglu: gate and up as halves of one tensor, in place, large and tiny gates, odd widths. The
  * gates of one case reach ±120, where exp overflows and underflows.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "ops/case_files.h"
 
-enum { BOTH, Y, DY, DBOTH };
-enum { ALIAS };
+enum { BOTH, Y, DY, DBOTH, AGAIN };
+enum { ALIAS, WITH_Y };
+enum { Y_NONE, Y_APART, Y_FOR_DY }; // what backward makes of y
 enum { ALIAS_NONE, ALIAS_GATE, ALIAS_UP };
 
 /* gate and up are the left and right half of one [R,2I]. */
@@ -41,6 +45,12 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
         .dgate = half(&t[DBOTH], 0),
         .dup = half(&t[DBOTH], 1),
     };
+    if (c->param[WITH_Y] != Y_NONE) args.y = t[AGAIN];
+    if (c->param[WITH_Y] == Y_FOR_DY) {
+        enum mt_status status = copy(device, t[DY], t[AGAIN]);
+        if (status != MT_OK) return status;
+        args.dy = t[AGAIN];
+    }
     if (c->param[ALIAS] != ALIAS_NONE) {
         enum mt_status status = copy(device, t[BOTH], t[DBOTH]);
         if (status != MT_OK) return status;
@@ -72,6 +82,34 @@ static struct op_case *add(struct case_list *list, int64_t rows, int64_t width, 
     return c;
 }
 
+/* Backward makes y as well: in memory of its own, or in place of dy. */
+static struct op_case *add_again(struct case_list *list, int64_t rows, int64_t width, int alias,
+                                 int64_t padding, int with_y)
+{
+    struct op_case *c = add(list, rows, width, alias, 1, padding);
+    size_t length = strlen(c->label);
+    static const char *const endings[] = {"", " +y", " +y in place of dy"};
+    (void)snprintf(c->label + length, sizeof c->label - length, "%s", endings[with_y]);
+    c->param[WITH_Y] = with_y;
+    case_grad_out(c, "y again", Y);
+    c->slot[AGAIN].no_numeric = true; // no gradient: the product itself
+    c->slot[AGAIN].row_padding = padding;
+    return c;
+}
+
+/* A layer of DeepSeek-V2-Lite's routed experts, 16,384 tokens, in bf16: for devices. */
+static void add_device(struct case_list *list, int with_y)
+{
+    struct op_case *c = add_again(list, 98304, 1408, ALIAS_NONE, 0, with_y);
+    double elements = 98304.0 * 1408.0;
+    c->only_speed = true;
+    c->only_device = true;
+    for (int i = 0; i < c->slots; i++) c->slot[i].fill = FILL_REPEATED;
+    case_retype(c, MT_BF16, 5, (int[]){BOTH, Y, DY, DBOTH, AGAIN});
+    if (with_y == Y_NONE) c->bytes = elements * 3 * 2;
+    c->backward_bytes = elements * (with_y == Y_NONE ? 5 : 6) * 2;
+}
+
 void cases_swiglu(struct case_list *list)
 {
     add(list, 1, 1, ALIAS_NONE, 1, 0);
@@ -85,6 +123,15 @@ void cases_swiglu(struct case_list *list)
     case_retype(add(list, 5, 33, ALIAS_NONE, 1, 0), MT_BF16, 4, (int[]){BOTH, Y, DY, DBOTH});
     case_retype(add(list, 7, 64, ALIAS_UP, 1, 8), MT_BF16, 4, (int[]){BOTH, Y, DY, DBOTH});
     case_retype(add(list, 40, 1408, ALIAS_GATE, 1, 0), MT_BF16, 4, (int[]){BOTH, Y, DY, DBOTH});
+    add_again(list, 5, 33, ALIAS_NONE, 0, Y_APART);
+    add_again(list, 7, 64, ALIAS_GATE, 3, Y_FOR_DY);
+    add_again(list, 9, 1408, ALIAS_UP, 0, Y_APART);
+    case_retype(add_again(list, 7, 31, ALIAS_NONE, 0, Y_FOR_DY), MT_BF16, 5,
+                (int[]){BOTH, Y, DY, DBOTH, AGAIN});
+    case_retype(add_again(list, 9, 1408, ALIAS_GATE, 0, Y_FOR_DY), MT_BF16, 5,
+                (int[]){BOTH, Y, DY, DBOTH, AGAIN});
+    add_device(list, Y_NONE);
+    add_device(list, Y_APART);
 
     struct op_case *speed = add(list, 8192, 1408, ALIAS_NONE, 1, 0);
     double elements = 8192.0 * 1408.0;

@@ -182,7 +182,7 @@ int mode_compare(const struct case_list *list, const struct mode_options *option
     for (size_t i = 0; i < list->count; i++) {
         struct op_case filled = list->items[i];
         const struct op_case *c = &filled;
-        if (c->only_speed || !case_selected(c, options)) continue;
+        if (c->only_speed || (c->only_device && !may_lack_ops) || !case_selected(c, options)) continue;
         filled.bf16_inputs = options->bf16_inputs;
         struct compare_state s = {.c = c, .options = options};
         mt_context_init(&s.ctx, NULL);

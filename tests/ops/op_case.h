@@ -62,7 +62,7 @@ struct op_case {
     double tolerance; // allowed error, relative to the rms of the reference plus the element itself
     bool bf16_inputs; // the options': floats are filled with numbers that bf16 has
     bool only_speed;  // too large for the other modes
-    bool only_device; // timed on devices with memory of their own alone: too large for a host
+    bool only_device; // for devices with memory of their own alone: too large for a host
     bool no_gradient; // nothing to differentiate
     // For speed. A case with flops is held against sgemm, one with bytes alone against memcpy.
     double flops; // of forward

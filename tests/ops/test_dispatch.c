@@ -201,6 +201,13 @@ static void test_dispatch_refuses(void **state)
     assert_non_null(strstr(f->ctx.message, "slot_of_row"));
     slots[1] = 3;
     assert_int_equal(mt_dispatch_forward(f->device[1], &args), MT_OK);
+    int32_t places[] = {0, -1, 1, 2};
+    args.row_of_slot = ints(places, 2, 2);
+    assert_int_equal(mt_dispatch_forward(f->device[1], &args), MT_ERR_USAGE);
+    assert_non_null(strstr(f->ctx.message, "row_of_slot"));
+    args.row_of_slot = ints(places, 1, 2);
+    assert_int_equal(mt_dispatch_forward(f->device[1], &args), MT_ERR_SHAPE);
+    args.row_of_slot = (struct mt_tensor){0};
     args.slots = 0;
     assert_int_equal(mt_dispatch_forward(f->device[1], &args), MT_ERR_USAGE);
     assert_non_null(strstr(f->ctx.message, "slots"));

@@ -19,8 +19,12 @@ static void test_values(void **state)
 
         float dy[] = {1, 1, 1, 1, 1, 1};
         struct mt_tensor gradient = mt_tensor_2d(dy, MT_F32, 1, 6);
-        struct mt_swiglu_backward_args back = {
-            .dy = gradient, .gate = args.gate, .up = args.up, .dgate = args.gate, .dup = args.up};
+        struct mt_swiglu_backward_args back = {.dy = gradient,
+                                               .gate = args.gate,
+                                               .up = args.up,
+                                               .dgate = args.gate,
+                                               .dup = args.up,
+                                               .y = gradient};
         assert_int_equal(mt_swiglu_backward(test.device, &back), MT_OK);
         // silu'(0) = 1/2, silu'(1) = s + s(1-s) with s = 0.731058579
         const float dgate[] = {2.5f, 2 * 0.927670512f, 2 * 0.0723294880f, 3, 0, 0};
@@ -28,6 +32,7 @@ static void test_values(void **state)
         for (int j = 0; j < 6; j++) {
             assert_float_equal(gate[j], dgate[j], 1e-6f);
             assert_float_equal(up[j], dup[j], 1e-6f);
+            assert_true(dy[j] == y[j]); // forward's very bits
         }
         op_test_close(&test);
     }
@@ -50,6 +55,9 @@ static void test_refusals(void **state)
     back.dup = good;
     back.dgate.data = NULL;
     op_test_refused(&test, mt_swiglu_backward(test.device, &back), MT_ERR_USAGE, "dgate, f32 [2, 3], has no");
+    back.dgate = good;
+    back.y = mt_tensor_2d(data, MT_F32, 3, 2);
+    op_test_refused(&test, mt_swiglu_backward(test.device, &back), MT_ERR_SHAPE, "y is f32 [3, 2]");
     op_test_close(&test);
 }
 

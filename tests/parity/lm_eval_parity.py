@@ -11,7 +11,7 @@ Models: random weights with an adapter and without, and weights trained on half 
 answers too; shaped as Mixtral and DeepSeek-V2, with the tokenizers of their makers.
 
 Usage: lm_eval_parity.py --data FOLDER [--program build/release/bin/metier] [--samples 6] [--tokens 128]
-                         [--deviation 0.1] [--only TEXT] [--verbose]
+                         [--deviation 0.1] [--bos tokenizer] [--only TEXT] [--verbose]
 FOLDER holds the benchmarks as docs/evaluation.md lists them, and tokenizers/mixtral and tokenizers/deepseek-llm with a
 tokenizer.json.gz. Needs lm-eval 0.4.13 with PyTorch, transformers >= 5.15 and peft; no network. Runs programs that
 small models wrote: on our side in the sandbox, on the harness's in a process with a limit.
@@ -284,11 +284,13 @@ def train(program, model, folder, tasks, samples):
 # ---------------------------------------------------------------- both sides
 
 class Reference:
-    def __init__(self, model, adapter):
+    def __init__(self, model, adapter, bos):
+        beginning = {} if bos == "tokenizer" else {"add_bos_token": bos == "yes"}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.lm = HFLM(pretrained=model, peft=adapter, dtype="float32", device="cpu", batch_size=1,
-                           softmax_dtype="float64", attn_implementation="eager", experts_implementation="eager")
+                           softmax_dtype="float64", attn_implementation="eager", experts_implementation="eager",
+                           **beginning)
         for warning in caught:
             if "missing" in str(warning.message) or "nexpected" in str(warning.message):
                 raise RuntimeError(f"PEFT warns: {str(warning.message)[:300]}")
@@ -320,6 +322,8 @@ def ask_metier(program, arguments, folder, task, model, adapter, slots):
     command = [program, "eval", os.path.join(folder, task.ours + ".yaml"), "--data", arguments.data, "--model", model,
                "--out", out, "--limit", str(arguments.samples), "--shots", str(task.shots), "--slots", str(slots),
                "--quiet"]
+    if arguments.bos != "tokenizer":
+        command += ["--bos", arguments.bos]
     if task.ours.startswith("lm_eval_mmlu_"):
         command[2] = task.ours
     if task.name == "humaneval solutions":
@@ -407,7 +411,7 @@ def compare(report, case, reference, task, ours, theirs, results, figures):
 
 
 def check_model(report, arguments, folder, case, model, adapter, tasks, names, manager):
-    reference = Reference(model, adapter)
+    reference = Reference(model, adapter, arguments.bos)
     for number, task in enumerate(tasks):
         if arguments.only not in f"{case} {task.name}":
             continue
@@ -429,6 +433,7 @@ def main():
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--deviation", type=float, default=0.1)
+    parser.add_argument("--bos", default="tokenizer", choices=("tokenizer", "yes", "no"))
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()

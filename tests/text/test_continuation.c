@@ -1,4 +1,5 @@
 /* Contexts and continuations: where white space goes, what is shared, and what an empty context becomes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "support/cmocka_all.h"
@@ -21,7 +22,9 @@ static void open_bench(struct bench *bench, const char *name, int32_t first)
     mt_context_init(&bench->ctx, NULL);
     bench->tokenizer = golden_load(&bench->ctx, name);
     assert_int_equal(mt_token_scratch_create(&bench->ctx, bench->tokenizer, &bench->scratch), MT_OK);
-    mt_continuation_maker_init(&bench->ctx, bench->tokenizer, bench->scratch, first, &bench->maker);
+    mt_continuation_maker_init(&bench->ctx, bench->tokenizer, bench->scratch,
+                               (struct mt_text_beginning){.rule = MT_BOS_TOKENIZER, .id = first},
+                               &bench->maker);
     bench->prefix.ctx = bench->ids.ctx = bench->whole.ctx = &bench->ctx;
 }
 
@@ -124,6 +127,41 @@ static void test_special(void **state)
     close_bench(&bench);
 }
 
+/* The three rules, with a tokenizer that adds <s> and one that adds nothing. */
+static void test_beginning(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum mt_bos_rule rule;
+        bool added;
+    } cases[] = {{"phi", MT_BOS_TOKENIZER, true}, {"phi", MT_BOS_YES, true},
+                 {"phi", MT_BOS_NO, false},       {"qwen3", MT_BOS_TOKENIZER, false},
+                 {"qwen3", MT_BOS_YES, true},     {"qwen3", MT_BOS_NO, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench bench;
+        char spelt[64];
+        open_bench(&bench, cases[i].name, PHI_BEGIN);
+        const char *token = strcmp(cases[i].name, "phi") == 0 ? "<s>" : "<|endoftext|>";
+        int32_t id = mt_tokenizer_id(bench.tokenizer, token, strlen(token));
+        assert_true(id >= 0);
+        bench.maker.beginning = (struct mt_text_beginning){.rule = cases[i].rule, .id = id};
+        assert_int_equal(encode(&bench, "yes or no:", " no"), MT_OK);
+        assert_int_equal(bench.prefix.data[0] == id, cases[i].added);
+        assert_int_not_equal(bench.prefix.data[1], id);
+        for (size_t k = 0; k < bench.ids.count; k++) assert_int_not_equal(bench.ids.data[k], id);
+        // A text that begins with the token gets no second one.
+        (void)snprintf(spelt, sizeof spelt, "%syes or no:", token);
+        assert_int_equal(encode(&bench, spelt, " no"), MT_OK);
+        assert_int_equal(bench.prefix.data[0], id);
+        assert_int_not_equal(bench.prefix.data[1], id);
+        close_bench(&bench);
+    }
+    assert_int_equal(mt_bos_rule_named("tokenizer"), MT_BOS_TOKENIZER);
+    assert_int_equal(mt_bos_rule_named("no"), MT_BOS_NO);
+    assert_int_equal(mt_bos_rule_named("maybe"), MT_BOS_RULES);
+}
+
 static void test_empty(void **state)
 {
     (void)state;
@@ -144,9 +182,8 @@ static void test_empty(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_white_space),
-        cmocka_unit_test(test_space_moves),
-        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_white_space), cmocka_unit_test(test_space_moves),
+        cmocka_unit_test(test_special),     cmocka_unit_test(test_beginning),
         cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

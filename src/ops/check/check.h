@@ -44,6 +44,23 @@ enum mt_status mt_check_offsets(const struct mt_device *device, const char *name
 enum mt_status mt_check_value(const struct mt_device *device, bool ok, const char *name, double value,
                               const char *expected);
 
+/* The experts' matrices: there is one or more, and those that are present have this shape. */
+enum mt_status mt_check_experts(const struct mt_device *device, const char *name,
+                                const struct mt_tensor *expert, int experts, enum mt_check_type type,
+                                int64_t rows, int64_t columns);
+
+/* offsets of so many experts within `rows`. */
+enum mt_status mt_check_expert_offsets(const struct mt_device *device, const struct mt_tensor *offsets,
+                                       int experts, int64_t rows);
+
+/* The same where they may be absent: one expert then has all rows. */
+enum mt_status mt_check_some_offsets(const struct mt_device *device, const struct mt_tensor *offsets,
+                                     int experts, int64_t rows);
+
+/* An optional mask of dropout_bits for a [R,columns] matrix, and what it multiplies by. */
+enum mt_status mt_check_mask(const struct mt_device *device, const char *name, const struct mt_tensor *mask,
+                             float scale, int64_t rows, int64_t columns);
+
 // One function per op, each in the file of its op.
 #define MT_CHECK_DECLARE(name)                                                                               \
     enum mt_status mt_check_##name(const struct mt_device *device, const struct mt_##name##_args *args);

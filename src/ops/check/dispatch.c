@@ -14,7 +14,11 @@ enum mt_status mt_check_dispatch_forward(const struct mt_device *device,
     if (status != MT_OK) return status;
     status = mt_check_range(device, "slot_of_row", &args->slot_of_row, -1, tokens * args->slots);
     if (status != MT_OK) return status;
-    return mt_check_2d(device, "rows", &args->rows, MT_CHECK_FLOAT, args->slot_of_row.dim[0], width);
+    status = mt_check_2d(device, "rows", &args->rows, MT_CHECK_FLOAT, args->slot_of_row.dim[0], width);
+    if (status != MT_OK || !mt_tensor_present(&args->row_of_slot)) return status;
+    status = mt_check_2d(device, "row_of_slot", &args->row_of_slot, MT_CHECK_INDEX, tokens, args->slots);
+    if (status != MT_OK) return status;
+    return mt_check_range(device, "row_of_slot", &args->row_of_slot, -1, args->rows.dim[0]);
 }
 
 enum mt_status mt_check_dispatch_backward(const struct mt_device *device,

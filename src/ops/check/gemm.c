@@ -1,6 +1,4 @@
 /* Argument checks of the matrix products. */
-#include <stdio.h>
-
 #include "ops/check/check.h"
 
 enum mt_status mt_check_gemm(const struct mt_device *device, const struct mt_gemm_args *args)
@@ -18,32 +16,6 @@ enum mt_status mt_check_gemm(const struct mt_device *device, const struct mt_gem
     return mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }
 
-/* The experts' matrices: those that are there have one shape. */
-static enum mt_status check_experts(const struct mt_device *device, const char *name,
-                                    const struct mt_tensor *expert, int experts, enum mt_check_type type,
-                                    int64_t rows, int64_t columns)
-{
-    enum mt_status status = mt_check_value(device, experts >= 1, "experts", experts, "1 or more");
-    if (status != MT_OK) return status;
-    if (expert == NULL) return mt_fail(device->ctx, MT_ERR_USAGE, "%s is missing", name);
-    for (int e = 0; e < experts; e++) {
-        char which[48];
-        if (!mt_tensor_present(&expert[e])) continue;
-        (void)snprintf(which, sizeof which, "%s[%d]", name, e);
-        status = mt_check_2d(device, which, &expert[e], type, rows, columns);
-        if (status != MT_OK) return status;
-    }
-    return MT_OK;
-}
-
-static enum mt_status check_expert_offsets(const struct mt_device *device, const struct mt_tensor *offsets,
-                                           int experts, int64_t rows)
-{
-    enum mt_status status = mt_check_1d(device, "offsets", offsets, MT_CHECK_INDEX, (int64_t)experts + 1);
-    if (status != MT_OK) return status;
-    return mt_check_offsets(device, "offsets", offsets, rows);
-}
-
 enum mt_status mt_check_grouped_gemm(const struct mt_device *device, const struct mt_grouped_gemm_args *args)
 {
     enum mt_status status = mt_check_2d(device, "x", &args->x, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
@@ -54,10 +26,10 @@ enum mt_status mt_check_grouped_gemm(const struct mt_device *device, const struc
     if (status != MT_OK) return status;
     int64_t columns = args->y.dim[1];
     status =
-        check_experts(device, "weight", args->weight, args->experts, MT_CHECK_FLOAT,
-                      args->transpose_weight ? columns : inner, args->transpose_weight ? inner : columns);
+        mt_check_experts(device, "weight", args->weight, args->experts, MT_CHECK_FLOAT,
+                         args->transpose_weight ? columns : inner, args->transpose_weight ? inner : columns);
     if (status != MT_OK) return status;
-    status = check_expert_offsets(device, &args->offsets, args->experts, rows);
+    status = mt_check_expert_offsets(device, &args->offsets, args->experts, rows);
     if (status != MT_OK) return status;
     return mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }
@@ -70,10 +42,12 @@ enum mt_status mt_check_grouped_gemm_dw(const struct mt_device *device,
     int64_t rows = args->dy.dim[0];
     status = mt_check_2d(device, "x", &args->x, MT_CHECK_FLOAT, rows, MT_ANY);
     if (status != MT_OK) return status;
-    status = check_experts(device, "dweight", args->dweight, args->experts, MT_CHECK_STAT, args->dy.dim[1],
-                           args->x.dim[1]);
+    status = mt_check_experts(device, "dweight", args->dweight, args->experts, MT_CHECK_STAT, args->dy.dim[1],
+                              args->x.dim[1]);
     if (status != MT_OK) return status;
-    status = check_expert_offsets(device, &args->offsets, args->experts, rows);
+    status = mt_check_some_offsets(device, &args->offsets, args->experts, rows);
+    if (status != MT_OK) return status;
+    status = mt_check_mask(device, "mask", &args->mask, args->mask_scale, rows, args->x.dim[1]);
     if (status != MT_OK) return status;
     return mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }

@@ -26,5 +26,7 @@ enum mt_status mt_check_swiglu_backward(const struct mt_device *device,
     if (status != MT_OK) return status;
     status = mt_check_2d(device, "dgate", &args->dgate, MT_CHECK_FLOAT, rows, width);
     if (status != MT_OK) return status;
-    return mt_check_2d(device, "dup", &args->dup, MT_CHECK_FLOAT, rows, width);
+    status = mt_check_2d(device, "dup", &args->dup, MT_CHECK_FLOAT, rows, width);
+    if (status != MT_OK || !mt_tensor_present(&args->y)) return status;
+    return mt_check_2d(device, "y", &args->y, MT_CHECK_FLOAT, rows, width);
 }

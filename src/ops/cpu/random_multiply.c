@@ -1,11 +1,13 @@
 /*
- * random_multiply on floats. Four neighbouring elements share one Philox block. Few blocks are drawn at a
- * time and used at once, with the memory of later ones on its way: drawing and memory overlap.
+ * random_multiply on floats. Eight neighbouring elements of dropout, four of jitter, share one Philox block.
+ * Few blocks are drawn at a time and used at once, with the memory of later ones on its way: drawing and
+ * memory overlap.
  */
 #include <math.h>
 
 #include "ops/cpu/philox.h"
 #include "ops/cpu/pieces.h"
+#include "ops/dropout.h"
 
 #define LINE_FLOATS 16  // of a cache line
 #define AHEAD       512 // elements between what is fetched and what is worked on
@@ -13,76 +15,95 @@
 /* A call's own constants. */
 struct multiplier {
     bool dropout;
-    uint32_t below; // dropout: words under it give 0
-    float kept;     // dropout: what the others give
-    float amount;   // jitter
+    uint32_t threshold; // dropout: numbers under it give 0
+    float kept;         // dropout: what the others give
+    float amount;       // jitter
 };
 
-/*
- * u < amount, without making u: u is word >> 8 in units of 2^-24, so it is below amount exactly when
- * word >> 8 is below amount · 2^24 rounded up. That product is exact, and less than 2^24 as amount < 1.
- */
+/* Blocks drawn together, as words for jitter and as halves for dropout: low half first, as memory has it. */
+union draws {
+    uint32_t word[PHILOX_WORDS];
+    uint16_t half[2 * PHILOX_WORDS];
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half of a word comes first");
+
 static struct multiplier multiplier_of(const struct mt_random_multiply_args *a)
 {
     return (struct multiplier){
         .dropout = a->kind == MT_RANDOM_DROPOUT,
-        .below = (uint32_t)ceilf(a->amount * 0x1p24f) << 8,
+        .threshold = mt_dropout_threshold(a->amount),
         .kept = 1.0f / (1.0f - a->amount),
         .amount = a->amount,
     };
 }
 
 /* y may be x itself. `count` is a constant for all but the ends of a stretch. */
-VECTOR_INLINE void multiply_words(struct multiplier m, const uint32_t *words, const float *x, float *y,
-                                  int64_t count)
+VECTOR_INLINE void multiply_draws(struct multiplier m, const union draws *draws, int64_t skip, const float *x,
+                                  float *y, int64_t count)
 {
     if (m.dropout) {
 #pragma omp simd
-        for (int64_t j = 0; j < count; j++) y[j] = x[j] * (words[j] < m.below ? 0.0f : m.kept);
+        for (int64_t j = 0; j < count; j++)
+            y[j] = x[j] * ((uint32_t)draws->half[skip + j] < m.threshold ? 0.0f : m.kept);
     } else {
         // fmaf, so that levels without a fused multiply-add round the multiplier in the same way.
 #pragma omp simd
         for (int64_t j = 0; j < count; j++) {
-            y[j] = x[j] * fmaf(m.amount, 2.0f * mt_rng_unit(words[j]) - 1.0f, 1.0f);
+            y[j] = x[j] * fmaf(m.amount, 2.0f * mt_rng_unit(draws->word[skip + j]) - 1.0f, 1.0f);
         }
     }
 }
 
 /* The same, added to y. */
-static void add_words(struct multiplier m, const uint32_t *words, const float *x, float *y, int64_t count)
+static void add_draws(struct multiplier m, const union draws *draws, int64_t skip, const float *x, float *y,
+                      int64_t count)
 {
-    float product[PHILOX_WORDS] = {0};
-    multiply_words(m, words, x, product, count);
+    float product[2 * PHILOX_WORDS] = {0};
+    multiply_draws(m, draws, skip, x, product, count);
     __asm__("" : "+m"(product)); // rounded: not fused with the sum, as if it had gone through memory
 #pragma omp simd
     for (int64_t j = 0; j < count; j++) y[j] += product[j];
 }
 
 /* A stretch of elements numbered from `first` on, which may begin and end inside a block. */
-static void multiply(const struct mt_random_multiply_args *a, struct multiplier m, uint64_t first,
-                     const float *x, float *y, int64_t count)
+VECTOR_INLINE void multiply_stretch(const struct mt_random_multiply_args *a, struct multiplier m,
+                                    int64_t per_block, uint64_t first, const float *x, float *y,
+                                    int64_t count)
 {
-    uint32_t words[PHILOX_WORDS];
-    int64_t skip = (int64_t)(first % 4); // words of the first block that belong to earlier elements
-    uint64_t block = first / 4;
+    const int64_t drawn = per_block * PHILOX_BLOCKS; // elements
+    union draws draws;
+    int64_t skip =
+        (int64_t)(first % (uint64_t)per_block); // of the first block, which belong to earlier elements
+    uint64_t block = first / (uint64_t)per_block;
     int64_t done = 0;
     while (done < count) {
-        int64_t now = cpu_min(PHILOX_WORDS - skip, count - done);
-        draw_words(a->seed, a->stream, block, words);
-        for (int64_t j = 0; j < PHILOX_WORDS; j += LINE_FLOATS) {
+        int64_t now = cpu_min(drawn - skip, count - done);
+        draw_words(a->seed, a->stream, block, draws.word);
+        for (int64_t j = 0; j < drawn; j += LINE_FLOATS) {
             __builtin_prefetch(x + done + AHEAD + j, 0);
             __builtin_prefetch(y + done + AHEAD + j, 1);
         }
         if (a->accumulate) {
-            add_words(m, words + skip, x + done, y + done, now);
-        } else if (now == PHILOX_WORDS) {
-            multiply_words(m, words, x + done, y + done, PHILOX_WORDS);
+            add_draws(m, &draws, skip, x + done, y + done, now);
+        } else if (now == drawn) {
+            multiply_draws(m, &draws, 0, x + done, y + done, drawn);
         } else {
-            multiply_words(m, words + skip, x + done, y + done, now);
+            multiply_draws(m, &draws, skip, x + done, y + done, now);
         }
         done += now;
         block += PHILOX_BLOCKS;
         skip = 0;
+    }
+}
+
+static void multiply(const struct mt_random_multiply_args *a, struct multiplier m, uint64_t first,
+                     const float *x, float *y, int64_t count)
+{
+    if (m.dropout) {
+        multiply_stretch(a, m, 8, first, x, y, count);
+    } else {
+        multiply_stretch(a, m, 4, first, x, y, count);
     }
 }
 

@@ -25,6 +25,22 @@ static void backward_piece(const float *dy, const float *gate, const float *up, 
     }
 }
 
+/* The same, and y in forward's own bits. */
+static void backward_piece_again(const float *dy, const float *gate, const float *up, float *dgate,
+                                 float *dup, float *y, int64_t count)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) {
+        float g = gate[j];
+        float u = up[j];
+        float d = dy[j];
+        float sigmoid = simd_sigmoid(g);
+        dgate[j] = d * u * sigmoid * (1.0f + g * (1.0f - sigmoid));
+        dup[j] = d * g * sigmoid;
+        y[j] = g * sigmoid * u;
+    }
+}
+
 enum mt_status MT_CPU(swiglu_forward)(struct mt_device *device, const void *args)
 {
     const struct mt_swiglu_forward_args *a = args;
@@ -46,19 +62,28 @@ enum mt_status MT_CPU(swiglu_forward)(struct mt_device *device, const void *args
 enum mt_status MT_CPU(swiglu_backward)(struct mt_device *device, const void *args)
 {
     const struct mt_swiglu_backward_args *a = args;
+    bool again = mt_tensor_present(&a->y);
     bool fast = cpu_is_f32(&a->dy) && cpu_is_f32(&a->gate) && cpu_is_f32(&a->up) && cpu_is_f32(&a->dgate) &&
-                cpu_is_f32(&a->dup);
+                cpu_is_f32(&a->dup) && (!again || cpu_is_f32(&a->y));
     if (!fast) return mt_ref_swiglu_backward(device, args);
     bool flat = mt_tensor_is_contiguous(&a->dy) && mt_tensor_is_contiguous(&a->gate) &&
                 mt_tensor_is_contiguous(&a->up) && mt_tensor_is_contiguous(&a->dgate) &&
-                mt_tensor_is_contiguous(&a->dup);
+                mt_tensor_is_contiguous(&a->dup) && (!again || mt_tensor_is_contiguous(&a->y));
     struct cpu_pieces pieces = cpu_pieces_of(&a->dy, flat);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->dy))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {
         struct cpu_piece piece = cpu_piece_at(&pieces, i);
-        backward_piece(cpu_piece_f32(&pieces, &a->dy, piece), cpu_piece_f32(&pieces, &a->gate, piece),
-                       cpu_piece_f32(&pieces, &a->up, piece), cpu_piece_f32(&pieces, &a->dgate, piece),
-                       cpu_piece_f32(&pieces, &a->dup, piece), piece.count);
+        const float *dy = cpu_piece_f32(&pieces, &a->dy, piece);
+        const float *gate = cpu_piece_f32(&pieces, &a->gate, piece);
+        const float *up = cpu_piece_f32(&pieces, &a->up, piece);
+        float *dgate = cpu_piece_f32(&pieces, &a->dgate, piece);
+        float *dup = cpu_piece_f32(&pieces, &a->dup, piece);
+        if (again) {
+            float *y = cpu_piece_f32(&pieces, &a->y, piece);
+            backward_piece_again(dy, gate, up, dgate, dup, y, piece.count);
+        } else {
+            backward_piece(dy, gate, up, dgate, dup, piece.count);
+        }
     }
     return MT_OK;
 }

@@ -5,7 +5,7 @@
  * sums dk and dv over the heads of its group and the queries, in order. Nothing is added from two blocks, so
  * no atomics.
  */
-#include "ops/cuda/attention_bf16.cuh"
+#include "ops/cuda/attention_hopper.cuh"
 
 // ------------------------------------------------------------------ what both kernels have in shared memory
 
@@ -245,17 +245,20 @@ void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_b
 size_t mt_cuda_attention_backward_scratch(const struct mt_device *, const void *args)
 {
     const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
-    return cuda_floats(a->q.dim[0] * a->q.dim[1]);
+    return cuda_floats(2 * a->q.dim[0] * a->q.dim[1]); // on Hopper lse as well, in another order
 }
 
 enum mt_status mt_cuda_attention_backward(struct mt_device *device, const void *args)
 {
     const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
     float *deltas = static_cast<float *>(device->scratch.data);
+    bool bf16 = fits_bf16(device, a);
+    if (bf16 && cuda_attention_backward_hopper_fits(device, a))
+        return cuda_attention_backward_hopper(device, a, deltas);
     cuda_attention_deltas(device, a, deltas);
     enum mt_status status = cuda_launched(device, "attention's deltas");
     if (status != MT_OK) return status;
-    if (fits_bf16(device, a)) return cuda_attention_backward_bf16(device, a, deltas);
+    if (bf16) return cuda_attention_backward_bf16(device, a, deltas);
     status = launch_dq(device, a, deltas);
     return status != MT_OK ? status : launch_dkv(device, a, deltas);
 }

@@ -3,7 +3,7 @@
  * running maximum and a running sum (Milakov and Gimelshein 2018; Dao 2023), each warp for 16 queries. Scores
  * and weights stay in registers: the sums of q kᵀ are laid out as the left operand of the product with v.
  */
-#include "ops/cuda/attention_bf16.cuh"
+#include "ops/cuda/attention_hopper.cuh"
 
 #define KEYS         64
 #define MOST_WIDTH   192
@@ -176,6 +176,7 @@ enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
+    if (cuda_attention_hopper_fits(device, a)) return cuda_attention_forward_hopper(device, a);
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
     return width <= 128 ? launch<128, 128>(device, a) : launch<MOST_WIDTH, MOST_VALUE>(device, a);
 }

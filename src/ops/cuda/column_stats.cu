@@ -1,26 +1,18 @@
 /*
  * column_stats: x' = x / D, D = Σ_m x_m with normalise_rows, else 1; sums of x', of x'² and of (Σ_j x'_j)²
- * over the tokens of each segment. A warp per token makes D and Σ x'; the sums are token_sums.
+ * over the tokens of each segment. A block takes a slice of tokens: its warps make D of each token, then its
+ * threads add up columns.
  */
 #include "ops/cuda/sums.cuh"
 #include "ops/cuda/token_sums.cuh"
 
 // ------------------------------------------------------------------ forward
 
+#define CHUNK 128 // tokens of a slice whose divisors are in shared memory at a time
+
 /* Columns of the sums: n of x', n of x'², one of (Σ x')², one that counts. */
 struct column_statistic {
     struct mt_column_stats_forward_args a;
-    const double *divisor; // [N]
-    const double *total;   // [N]: Σ_j x'_j
-
-    __device__ double value(int64_t i, int64_t column) const
-    {
-        int64_t n = a.x.dim[1];
-        if (column == 2 * n) return total[i] * total[i];
-        if (column > 2 * n) return 1.0;
-        double x = cuda_get2(a.x, i, column % n) / divisor[i];
-        return column < n ? x : x * x;
-    }
 
     __device__ void store(int64_t b, int64_t column, double sum) const
     {
@@ -44,17 +36,102 @@ __device__ static double row_total(const struct mt_tensor &x, int64_t i)
     return warp_sum(total);
 }
 
-__global__ static void rows_kernel(struct mt_column_stats_forward_args a, double *divisor, double *total)
+/* Some of a slice's tokens. */
+struct token_chunk {
+    double divisor[CHUNK];
+    double total[CHUNK]; // Σ_j x'_j
+    bool counts[CHUNK];
+};
+
+/* Tokens [start, start + CHUNK) of the range, those of segment b; returns how many there are. */
+__device__ static int load_chunk(const struct mt_column_stats_forward_args &a, const struct token_cut &cut,
+                                 const struct token_range &range, int64_t b, int64_t start,
+                                 struct token_chunk *chunk)
 {
-    int64_t i = cuda_warp();
-    if (i >= a.x.dim[0]) return;
-    double by = a.normalise_rows ? row_total(a.x, i) : 1.0;
-    double sum = 0.0;
-    for (int64_t j = cuda_lane(); j < a.x.dim[1]; j += 32) sum += cuda_get2(a.x, i, j) / by;
-    sum = warp_sum(sum);
-    if (cuda_lane() != 0) return;
-    divisor[i] = by;
-    total[i] = sum;
+    int64_t left = range.end - start;
+    int tokens = left < CHUNK ? (int)left : CHUNK;
+    bool reads = a.normalise_rows || cuda_present(a.row_squares);
+    __syncthreads(); // the chunk before has been read
+    for (int t = (int)threadIdx.x / 32; t < tokens; t += CUDA_WARPS) {
+        bool counts = token_is_in(cut, start + t, b);
+        double total = reads && counts ? row_total(a.x, start + t) : 0.0;
+        if (cuda_lane() != 0) continue;
+        chunk->divisor[t] = a.normalise_rows ? total : 1.0;
+        chunk->total[t] = a.normalise_rows ? total / total : total;
+        chunk->counts[t] = counts;
+    }
+    __syncthreads();
+    return tokens;
+}
+
+/* What one thread adds up: of a column, and of tokens as a whole. */
+struct thread_sums {
+    double sum, squares;
+    double row_squares, rows;
+};
+
+/* This thread's part of the chunk's tokens. F32: of x, whose type is then no question at every element. */
+template <bool F32>
+__device__ static void add_chunk(const struct mt_tensor &x, const struct token_chunk *chunk, int64_t start,
+                                 int tokens, int64_t column, struct thread_sums *own)
+{
+#pragma unroll 8
+    for (int t = (int)threadIdx.x / TOKEN_STRIP; t < tokens; t += TOKEN_PARTS) {
+        int64_t at = (start + t) * x.stride[0] + column;
+        double value = F32 ? (double)static_cast<const float *>(x.data)[at] : cuda_get(x, at);
+        value = chunk->counts[t] ? value / chunk->divisor[t] : 0.0;
+        own->sum += value;
+        own->squares += value * value;
+    }
+}
+
+/* The chunk's (Σ x')², and how many tokens count. */
+__device__ static void add_rows(const struct token_chunk *chunk, int tokens, struct thread_sums *own)
+{
+    for (int t = (int)threadIdx.x; t < tokens; t += CUDA_THREADS) {
+        if (!chunk->counts[t]) continue;
+        own->row_squares += chunk->total[t] * chunk->total[t];
+        own->rows += 1.0;
+    }
+}
+
+template <bool F32>
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    slices_kernel(struct mt_column_stats_forward_args a, struct token_cut cut, int64_t slice_tokens,
+                  double *partials)
+{
+    __shared__ struct token_chunk chunk;
+    __shared__ double shared[CUDA_THREADS];
+    struct token_range range = token_range_of(cut, slice_tokens);
+    int64_t n = a.x.dim[1];
+    for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
+        double *target = token_partials(cut, partials, b);
+        if (!token_range_counts(cut, range, b)) {
+            for (int64_t c = threadIdx.x; c < cut.columns; c += CUDA_THREADS) target[c] = 0.0;
+            continue;
+        }
+        struct thread_sums own = {0.0, 0.0, 0.0, 0.0};
+        for (int64_t strip = 0; strip == 0 || strip < n; strip += TOKEN_STRIP) {
+            int64_t column = strip + threadIdx.x % TOKEN_STRIP;
+            own.sum = 0.0;
+            own.squares = 0.0;
+            for (int64_t start = range.start; start < range.end; start += CHUNK) {
+                int tokens = load_chunk(a, cut, range, b, start, &chunk);
+                if (column < n) add_chunk<F32>(a.x, &chunk, start, tokens, column, &own);
+                if (strip == 0) add_rows(&chunk, tokens, &own);
+            }
+            double sum = token_part_sum(own.sum, shared);
+            double squares = token_part_sum(own.squares, shared);
+            if (threadIdx.x >= TOKEN_STRIP || column >= n) continue;
+            target[column] = sum;
+            target[n + column] = squares;
+        }
+        double row_squares = block_sum(own.row_squares);
+        double rows = block_sum(own.rows);
+        if (threadIdx.x != 0) continue;
+        target[2 * n] = row_squares;
+        target[2 * n + 1] = rows;
+    }
 }
 
 size_t mt_cuda_column_stats_forward_scratch(const struct mt_device *device, const void *args)
@@ -62,22 +139,26 @@ size_t mt_cuda_column_stats_forward_scratch(const struct mt_device *device, cons
     (void)device;
     const struct mt_column_stats_forward_args *a =
         static_cast<const struct mt_column_stats_forward_args *>(args);
-    return 2 * cuda_doubles(a->x.dim[0]) + token_sums_bytes(a->sum.dim[0], 2 * a->x.dim[1] + 2);
+    return token_sums_bytes(a->sum.dim[0], 2 * a->x.dim[1] + 2);
 }
 
 enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void *args)
 {
     const struct mt_column_stats_forward_args *a =
         static_cast<const struct mt_column_stats_forward_args *>(args);
-    int64_t tokens = a->x.dim[0];
+    struct token_cut cut = {a->mask, a->segment, a->x.dim[0], a->sum.dim[0], 2 * a->x.dim[1] + 2};
+    if (cut.segments == 0) return MT_OK;
     cudaStream_t stream = cuda_stream(device);
-    char *scratch = static_cast<char *>(device->scratch.data);
-    double *divisor = reinterpret_cast<double *>(scratch);
-    double *total = reinterpret_cast<double *>(scratch + cuda_doubles(tokens));
-    double *partials = reinterpret_cast<double *>(scratch + 2 * cuda_doubles(tokens));
-    if (tokens > 0) rows_kernel<<<cuda_warp_blocks(tokens), CUDA_THREADS, 0, stream>>>(*a, divisor, total);
-    struct token_cut cut = {a->mask, a->segment, tokens, a->sum.dim[0], 2 * a->x.dim[1] + 2};
-    token_sums(stream, column_statistic{*a, divisor, total}, cut, partials);
+    double *partials = static_cast<double *>(device->scratch.data);
+    int64_t slice = token_slice(cut.tokens);
+    int64_t slices = (cut.tokens + slice - 1) / slice;
+    dim3 grid((unsigned)slices, (unsigned)(cut.segments < 8192 ? cut.segments : 8192));
+    if (slices > 0 && a->x.dtype == MT_F32) {
+        slices_kernel<true><<<grid, CUDA_THREADS, 0, stream>>>(*a, cut, slice, partials);
+    } else if (slices > 0) {
+        slices_kernel<false><<<grid, CUDA_THREADS, 0, stream>>>(*a, cut, slice, partials);
+    }
+    token_finish(stream, column_statistic{*a}, cut, partials, slices);
     return cuda_launched(device, "column_stats forward");
 }
 

@@ -2,6 +2,8 @@
 #include "ops/cuda/rows.cuh"
 #include "ops/cuda/wide.cuh"
 
+#define KERNEL_COPIES (1 << 20) // elements from which on
+
 __global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t width)
 {
     int64_t column = cuda_thread();
@@ -27,14 +29,17 @@ enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
     const struct mt_copy_args *a = static_cast<const struct mt_copy_args *>(args);
     int64_t count = mt_tensor_count(&a->y);
     if (count == 0) return MT_OK;
-    bool plain = a->x.dtype == a->y.dtype && mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
+    bool wide = a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y);
+    // The library's own copy is slower than a kernel where there is much to copy.
+    bool plain = !(wide && count >= KERNEL_COPIES) && a->x.dtype == a->y.dtype &&
+                 mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
     if (plain) {
         size_t bytes = (size_t)count * mt_dtype_bytes(a->y.dtype);
         cudaError_t error =
             cudaMemcpyAsync(a->y.data, a->x.data, bytes, cudaMemcpyDeviceToDevice, cuda_stream(device));
         return cuda_status(device, error, "copy");
     }
-    if (a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y)) {
+    if (wide) {
         bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
         struct wide_shape shape = wide_shape_of(&a->y, flat);
         unsigned blocks = cuda_blocks(shape.rows * shape.eights);

@@ -1,6 +1,7 @@
 /*
  * dispatch: rows[r] = x[slot_of_row[r] / k]. Backward: dx[i] = Σ_s drows[row_of_slot[i,s]], in the order of
- * s. One block per row where eights of elements can be moved at once.
+ * s. One block per row where eights of elements can be moved at once; forward, where the rows of each token
+ * are known, one warp per token, which then is read once.
  */
 #include "ops/cuda/wide.cuh"
 
@@ -63,6 +64,43 @@ __global__ static void wide_backward_kernel(struct mt_dispatch_backward_args a)
     }
 }
 
+// ------------------------------------------------------------------ a token's row to all its places
+
+#define PARTS 4 // of a row that a lane holds at a time, 16 bytes each
+
+__global__ static void token_forward_kernel(struct mt_dispatch_forward_args a, int element)
+{
+    int64_t token = cuda_warp();
+    if (token >= a.x.dim[0]) return;
+    int words = (int)(a.x.dim[1] * element / 16); // of a row
+    int32_t own = cuda_lane() < a.slots ? cuda_int2(a.row_of_slot, token, cuda_lane()) : -1;
+    const char *source = static_cast<const char *>(a.x.data) + token * a.x.stride[0] * element;
+    char *rows = static_cast<char *>(a.rows.data);
+    for (int start = cuda_lane(); start - cuda_lane() < words; start += 32 * PARTS) {
+        uint4 part[PARTS];
+#pragma unroll
+        for (int i = 0; i < PARTS; i++) {
+            if (start + 32 * i < words) part[i] = reinterpret_cast<const uint4 *>(source)[start + 32 * i];
+        }
+        for (int s = 0; s < a.slots; s++) {
+            int32_t row = __shfl_sync(CUDA_EVERY, own, s);
+            if (row < 0) continue;
+            uint4 *target = reinterpret_cast<uint4 *>(rows + row * a.rows.stride[0] * element);
+#pragma unroll
+            for (int i = 0; i < PARTS; i++) {
+                if (start + 32 * i < words) target[start + 32 * i] = part[i];
+            }
+        }
+    }
+}
+
+/* Rows are moved as they are, and a lane knows one of a token's places. */
+static bool goes_by_token(const struct mt_dispatch_forward_args *a)
+{
+    return mt_tensor_present(&a->row_of_slot) && a->slots <= 32 && a->x.dtype == a->rows.dtype &&
+           a->x.dim[0] > 0 && cuda_is_wide(&a->x) && cuda_is_wide(&a->rows);
+}
+
 // ------------------------------------------------------------------ launchers
 
 enum mt_status mt_cuda_dispatch_forward(struct mt_device *device, const void *args)
@@ -72,7 +110,10 @@ enum mt_status mt_cuda_dispatch_forward(struct mt_device *device, const void *ar
     int64_t rows = a->rows.dim[0];
     int64_t width = a->rows.dim[1];
     if (mt_tensor_count(&a->rows) == 0) return MT_OK;
-    if (cuda_is_wide(&a->x) && cuda_is_wide(&a->rows)) {
+    if (goes_by_token(a)) {
+        int element = (int)mt_dtype_bytes(a->x.dtype);
+        token_forward_kernel<<<cuda_warp_blocks(a->x.dim[0]), CUDA_THREADS, 0, stream>>>(*a, element);
+    } else if (cuda_is_wide(&a->x) && cuda_is_wide(&a->rows)) {
         wide_forward_kernel<<<(unsigned)rows, wide_row_threads(width), 0, stream>>>(*a);
     } else {
         forward_kernel<<<cuda_grid(rows, width), CUDA_THREADS, 0, stream>>>(*a);

@@ -5,7 +5,8 @@
  */
 #include "ops/cuda/common.cuh"
 
-#define CHUNK CUDA_THREADS // pairs
+#define CHUNK       CUDA_THREADS // pairs
+#define START_PARTS 32           // threads that share an expert's chunks
 
 /* The expert of pair p; -1 past the end. Shared by the block in `experts`. */
 __device__ static int32_t load_chunk(const struct mt_tensor &expert, int64_t p, int32_t *experts)
@@ -34,25 +35,72 @@ __global__ static void count_kernel(struct mt_dispatch_plan_args a, int32_t *cou
     if (first) counts[(int64_t)blockIdx.x * n + own] = count;
 }
 
-/* One block: offsets, and every count becomes the row where its chunk's pairs of that expert begin. */
+/* The chunks [first, last) that thread row `part` of START_PARTS adds up. */
+struct chunk_range {
+    int64_t first, last;
+};
+
+__device__ static inline struct chunk_range chunks_of_part(int64_t chunks, int part)
+{
+    return {chunks * part / START_PARTS, chunks * (part + 1) / START_PARTS};
+}
+
+/* sums[part][own column] = the part's pairs of expert e. All threads of the block call it. */
+__device__ static void add_parts(const int32_t *counts, int64_t n, int64_t e, struct chunk_range range,
+                                 int32_t *sum)
+{
+    int32_t total = 0;
+#pragma unroll 8
+    for (int64_t chunk = range.first; chunk < range.last && e < n; chunk++) total += counts[chunk * n + e];
+    __syncthreads(); // what was there has been read
+    *sum = total;
+    __syncthreads();
+}
+
+/* Each number becomes the sum of itself and all before it; by one warp. */
+__device__ static void add_up(int32_t *numbers, int64_t count)
+{
+    int32_t before = 0;
+    for (int64_t start = 0; start < count; start += 32) {
+        int64_t i = start + cuda_lane();
+        int32_t value = i < count ? numbers[i] : 0;
+        for (int offset = 1; offset < 32; offset *= 2) {
+            int32_t lower = __shfl_up_sync(CUDA_EVERY, value, offset);
+            if (cuda_lane() >= offset) value += lower;
+        }
+        if (i < count) numbers[i] = before + value;
+        before += __shfl_sync(CUDA_EVERY, value, 31);
+    }
+}
+
+/*
+ * One block: offsets, and every count becomes the row where its chunk's pairs of that expert begin. 32
+ * experts at a time, each by START_PARTS threads.
+ */
 __global__ static void start_kernel(struct mt_dispatch_plan_args a, int32_t *counts, int64_t chunks)
 {
+    __shared__ int32_t sums[START_PARTS][32];
     int32_t *offsets = static_cast<int32_t *>(a.offsets.data);
     int64_t n = a.offsets.dim[0] - 1;
-    for (int64_t e = threadIdx.x; e < n; e += blockDim.x) {
+    int part = (int)threadIdx.x / 32;
+    struct chunk_range range = chunks_of_part(chunks, part);
+    for (int64_t e = cuda_lane(); e - cuda_lane() < n; e += 32) {
+        add_parts(counts, n, e, range, &sums[part][cuda_lane()]);
+        if (part != 0 || e >= n) continue;
         int32_t total = 0;
-        for (int64_t chunk = 0; chunk < chunks; chunk++) total += counts[chunk * n + e];
+        for (int i = 0; i < START_PARTS; i++) total += sums[i][cuda_lane()];
         offsets[e + 1] = total;
     }
+    if (threadIdx.x == 0) offsets[0] = 0;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        offsets[0] = 0;
-        for (int64_t e = 0; e < n; e++) offsets[e + 1] += offsets[e];
-    }
+    if (part == 0) add_up(offsets + 1, n);
     __syncthreads();
-    for (int64_t e = threadIdx.x; e < n; e += blockDim.x) {
+    for (int64_t e = cuda_lane(); e - cuda_lane() < n; e += 32) {
+        add_parts(counts, n, e, range, &sums[part][cuda_lane()]);
+        if (e >= n) continue;
         int32_t row = offsets[e];
-        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+        for (int i = 0; i < part; i++) row += sums[i][cuda_lane()];
+        for (int64_t chunk = range.first; chunk < range.last; chunk++) {
             int32_t count = counts[chunk * n + e];
             counts[chunk * n + e] = row;
             row += count;
@@ -104,7 +152,7 @@ enum mt_status mt_cuda_dispatch_plan(struct mt_device *device, const void *args)
         if (status != MT_OK) return status;
         count_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     }
-    start_kernel<<<1, 1024, 0, stream>>>(*a, counts, chunks);
+    start_kernel<<<1, 32 * START_PARTS, 0, stream>>>(*a, counts, chunks);
     if (chunks > 0) place_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     return cuda_launched(device, "dispatch_plan");
 }

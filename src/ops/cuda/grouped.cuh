@@ -12,17 +12,35 @@ const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 /* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
-                                  void *scratch);
+                                  const struct mt_tensor *mask, void *scratch);
 
-/* grouped_gemm_dw likewise; uniform f32 gradients, no scratch. */
-enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
+/* Whether it takes a mask on x, and no offsets: products of few columns. */
+bool cuda_grouped_tiles_masks(const struct mt_grouped_gemm_args *g);
 
-/* Whether cuda_grouped_hopper can make this product: sm_90, large uniform bf16 weights, aligned operands. x
- * may be f32: its rounding is aligned. */
+/* grouped_gemm_dw likewise, masked or not; uniform f32 gradients; without offsets thin ones only. */
+size_t cuda_grouped_dw_tiles_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
+enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
+                                     void *scratch);
+
+/* Whether a gradient is thin: one side of it is as short as a LoRA pair's middle. */
+bool cuda_thin_gradient(const struct mt_grouped_gemm_dw_args *g);
+
+/*
+ * Whether cuda_hopper_sum can make this sum: sm_90; a first term with large bf16 weights, all of them there;
+ * others like it and with its alpha, or thin ones, which may have a mask on their product; all weights one
+ * way round. Rows may be f32: their roundings are read.
+ */
+bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a);
+
+/* grouped_sum by Hopper's own instructions. Scratch has so many bytes. */
+size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a);
+enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch);
+
+/* The same for a single product. */
 bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
-
-/* grouped_gemm of bf16 x by Hopper's own instructions. */
-enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g);
+size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g);
+enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                   void *scratch);
 
 /*
  * The expert to which tile `*tile` belongs, tiles of `per_tile` rows being counted through all experts; *tile

@@ -5,6 +5,7 @@
  * alone does not fill the device.
  */
 #include "ops/cuda/grouped.cuh"
+#include "ops/cuda/mask.cuh"
 
 #define AT_ONCE     CUDA_EXPERTS_AT_ONCE // experts whose offsets are on the stack at a time
 #define LEAST_LARGE 256                  // both dimensions of a weight that is worth cuBLAS
@@ -21,6 +22,8 @@ static enum mt_status read_offsets(struct mt_device *device, const struct mt_ten
     if (rising) return MT_OK;
     return mt_fail(device->ctx, MT_ERR_USAGE, "offsets do not rise from 0 to at most %lld", (long long)rows);
 }
+
+static const struct mt_tensor no_mask = {};
 
 /* Experts of the batch that starts at `first`. */
 static int batch_of(int experts, int first)
@@ -71,7 +74,8 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
     if (way == TILES) return cuda_grouped_tiles_bytes(g);
-    if (way != EACH) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
+    if (way == HOPPER) return cuda_grouped_hopper_bytes(g);
+    if (way == LANES) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
     size_t most = 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->weight[e])) continue;
@@ -128,12 +132,12 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     int32_t offsets[AT_ONCE + 1];
     enum way way = way_of(device, g);
-    if (way == TILES) return cuda_grouped_tiles(device, g, device->scratch.data);
-    if (way != EACH) {
+    if (way == TILES) return cuda_grouped_tiles(device, g, &no_mask, device->scratch.data);
+    if (way == HOPPER) return cuda_grouped_hopper(device, g, device->scratch.data);
+    if (way == LANES) {
         struct mt_grouped_gemm_args ready = *g;
         enum mt_status rounded = round_rows(device, &ready);
-        if (rounded != MT_OK) return rounded;
-        return way == HOPPER ? cuda_grouped_hopper(device, &ready) : grouped_on_lanes(device, &ready);
+        return rounded == MT_OK ? grouped_on_lanes(device, &ready) : rounded;
     }
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
@@ -170,31 +174,52 @@ static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_
 {
     if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->x) || !is_float_or_bf16(&g->dy)) return false;
     const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
-    return dweight != NULL && dweight->dtype == MT_F32;
+    if (dweight == NULL || dweight->dtype != MT_F32) return false;
+    return mt_tensor_present(&g->offsets) || cuda_thin_gradient(g);
 }
 
-size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
+/* Bytes of the products; what a mask keeps of x comes after them. */
+static size_t gradient_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
-    const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
     size_t most = 0;
-    if (dw_by_tiles(device, g)) return 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
         struct mt_gemm_args one = gradient_of(g, e, 0, g->x.dim[0]);
         size_t bytes = cuda_gemm_bytes(device, &one);
         if (bytes > most) most = bytes;
     }
-    return most;
+    return (most + 255) / 256 * 256;
 }
 
-enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
+/* g with its mask applied: x is the matrix it keeps, in memory that may still be asked for. */
+static struct mt_grouped_gemm_dw_args unmasked(const struct mt_grouped_gemm_dw_args *g)
+{
+    struct mt_grouped_gemm_dw_args plain = *g;
+    if (!mt_tensor_present(&g->mask)) return plain;
+    plain.x = mt_tensor_2d(NULL, g->x.dtype, g->x.dim[0], g->x.dim[1]);
+    plain.alpha = g->alpha * g->mask_scale;
+    plain.mask.rank = 0;
+    return plain;
+}
+
+size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
-    int32_t offsets[AT_ONCE + 1];
-    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g);
+    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles_bytes(device, g);
+    struct mt_grouped_gemm_dw_args plain = unmasked(g);
+    size_t masked = mt_tensor_present(&g->mask) ? cuda_masked_bytes(&g->x) : 0;
+    return gradient_bytes(device, &plain) + masked;
+}
+
+/* One product per expert. */
+static enum mt_status each_gradient(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
+{
+    int32_t offsets[AT_ONCE + 1] = {0, (int32_t)g->x.dim[0]};
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
-        enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
+        enum mt_status status = MT_OK;
+        if (mt_tensor_present(&g->offsets))
+            status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
         for (int i = 0; i < count && status == MT_OK; i++) {
             if (!mt_tensor_present(&g->dweight[first + i])) continue;
             struct mt_gemm_args one = gradient_of(g, first + i, offsets[i], offsets[i + 1] - offsets[i]);
@@ -203,4 +228,17 @@ enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *arg
         if (status != MT_OK) return status;
     }
     return MT_OK;
+}
+
+enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
+{
+    const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
+    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g, device->scratch.data);
+    struct mt_grouped_gemm_dw_args plain = unmasked(g);
+    if (mt_tensor_present(&g->mask)) {
+        char *memory = static_cast<char *>(device->scratch.data) + gradient_bytes(device, &plain);
+        enum mt_status status = cuda_mask(device, &g->x, &g->mask, memory, &plain.x);
+        if (status != MT_OK) return status;
+    }
+    return each_gradient(device, &plain);
 }

@@ -1,153 +1,423 @@
 /*
- * grouped_gemm of bf16 by Hopper's own instructions, in one launch: a block per multiprocessor takes tile
- * after tile, [128,256] of y. One of its warps asks the copy engine for the operands, STEPS steps at a time,
- * STAGES of them ahead; two groups of four warps multiply, 64 rows each. Which rows are whose is read on the
- * device, so that nobody waits for the host. Tiles of one expert follow each other: its weight stays in the
- * cache.
+ * Sums of products over rows sorted by expert, in bf16 by Hopper's own instructions, in one launch: a block
+ * per multiprocessor takes tile after tile, [128,256] of y or [128,192]. One of its threads asks the copy
+ * engine for the operands, STAGES stages ahead; two groups of four warps multiply, 64 rows each. Which rows
+ * are whose is read on the device, so that nobody waits for the host. Tiles are handed out in order, so that
+ * the blocks work side by side on few weights and rows, which stay in the cache, and end together.
+ *
+ * A tile's sums are rounded to bf16 in registers and stored while the next tile's products run: the tensor
+ * cores wait for the rounding alone. Where y is not bf16, not aligned, or added to, sums are stored at once.
  */
-#include <cudaTypedefs.h>
+#include "ops/cuda/grouped_hopper.cuh"
 
-#include "ops/cuda/grouped.cuh"
-#include "ops/cuda/wgmma.cuh"
-
-#define TILE_ROWS    128
-#define TILE_COLUMNS 256
-#define STEPS        WGMMA_LINE
-#define STAGES       4
-#define GROUPS       2 // that multiply
-#define GROUP        128
-#define AT_ONCE      64  // experts of a launch: each has a map of its weight among the kernel's arguments
-#define LEAST_LARGE  256 // both dimensions of a weight
-
-struct hopper_call {
-    CUtensorMap x; // boxes [TILE_ROWS,STEPS]
-    CUtensorMap weight[AT_ONCE];
-    uint64_t present; // a bit per expert
-    const int32_t *offsets;
-    int experts;
-    int steps; // of STEPS numbers
-    int64_t columns;
-    struct tile_output y;
-};
-
-/* Operands of STEPS steps. */
-struct stage {
-    __nv_bfloat16 x[TILE_ROWS * STEPS];
-    __nv_bfloat16 weight[TILE_COLUMNS * STEPS];
-};
-
-// ------------------------------------------------------------------ the kernel
+#define STAGES      4
+#define GROUPS      2 // that multiply
+#define GROUP       128
+#define WIDE        32 // fragments of a tile's row, of 8 columns
+#define NARROW      24
+#define PIECES      16 // of a row's rounded sums, stored one after the other
+#define EARLY       8  // stages of a tile beside which the tile before is stored
+#define PLACES      8  // tiles whose places are remembered
+#define ROW_GROUP   16 // tiles below each other before the next column
+#define X_BYTES     (HOPPER_ROWS * HOPPER_STEPS * 2)
+#define BLOCK_BYTES (HOPPER_BLOCK * HOPPER_STEPS * 2)
+#define STAGE_BYTES (X_BYTES + 4 * BLOCK_BYTES)
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
+// ------------------------------------------------------------------ tiles
+
 struct place {
     int expert;
-    int64_t row, row_end; // of x and y
-    int64_t column;
-    int steps; // 0: the expert has no weight
+    int row, row_end; // of x and y; row -1: no tiles are left
+    int block;        // of columns
+    int blocks;       // 1 to 4
 };
 
-/* Where tile `tile` of all is; false past the last. */
-__device__ static bool find_place(const struct hopper_call &call, int64_t tile, struct place *place)
+/* In shared memory: of each expert, the first row and the first tile; the last entry is the end. */
+struct tile_table {
+    int row[HOPPER_EXPERTS + 1];
+    int tile[HOPPER_EXPERTS + 1];
+};
+
+/* One warp makes the table. */
+__device__ static void make_table(const struct hopper_call &call, struct tile_table *table)
 {
-    int64_t across = (call.columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    int64_t down = tile / across;
-    int e = find_expert(call.offsets, call.experts, TILE_ROWS, &down);
-    if (e < 0) return false;
-    place->expert = e;
-    place->row = call.offsets[e] + down * TILE_ROWS;
-    place->row_end = call.offsets[e + 1];
-    place->column = tile % across * TILE_COLUMNS;
-    place->steps = (call.present >> e & 1) != 0 ? call.steps : 0;
+    int before = 0;
+    if (cuda_lane() == 0) {
+        table->row[0] = call.offsets != NULL ? call.offsets[0] : 0;
+        table->tile[0] = 0;
+    }
+    for (int start = 0; start < call.experts; start += 32) {
+        int e = start + cuda_lane();
+        int through = 0; // tiles of this expert and those before it
+        if (e < call.experts) {
+            int end = call.offsets != NULL ? call.offsets[e + 1] : (int)call.rows;
+            int rows = end - (call.offsets != NULL ? call.offsets[e] : 0);
+            through = (rows + HOPPER_ROWS - 1) / HOPPER_ROWS * call.across;
+            table->row[e + 1] = end;
+        }
+        for (int distance = 1; distance < 32; distance *= 2) {
+            int lower = __shfl_up_sync(CUDA_EVERY, through, distance);
+            if (cuda_lane() >= distance) through += lower;
+        }
+        if (e < call.experts) table->tile[e + 1] = before + through;
+        before += __shfl_sync(CUDA_EVERY, through, 31);
+    }
+}
+
+/* Where tile `tile` is; experts before *expert are known to come earlier. False past the last. */
+__device__ static bool find_place(const struct hopper_call &call, const struct tile_table *table, int tile,
+                                  int *expert, struct place *place)
+{
+    while (*expert < call.experts && tile >= table->tile[*expert + 1]) ++*expert;
+    if (*expert == call.experts) return false;
+    int first = table->row[*expert];
+    place->expert = *expert;
+    place->row_end = table->row[*expert + 1];
+    int down = (place->row_end - first + HOPPER_ROWS - 1) / HOPPER_ROWS;
+    int within = tile - table->tile[*expert];
+    int group = within / (ROW_GROUP * call.across);
+    int high = down - group * ROW_GROUP < ROW_GROUP ? down - group * ROW_GROUP : ROW_GROUP;
+    within -= group * ROW_GROUP * call.across;
+    int column = within / high;
+    place->row = first + (group * ROW_GROUP + within - column * high) * HOPPER_ROWS;
+    int blocks = (call.columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
+    place->block = column * blocks / call.across;
+    place->blocks = (column + 1) * blocks / call.across - place->block;
     return true;
 }
 
+// ------------------------------------------------------------------ the thread that brings operands
+
+/* Addresses in shared memory. */
 struct pipeline {
-    struct stage *stages;
-    uint64_t *full, *empty; // barriers, one per stage
+    unsigned stages, full, empty; // the latter two: barriers, one per stage
+    struct place *places;
 };
 
-/* One warp: operands of every tile of this block, as stages become free. */
 template <bool N_INNER>
-__device__ static void bring_operands(const struct hopper_call &call, const struct pipeline &p)
+__device__ static void bring_stage(const struct hopper_call &call, const struct hopper_term &term, int step,
+                                   const struct place &place, unsigned target, unsigned full)
 {
-    unsigned turn = 0; // steps so far
+    const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
+    int matrix = term.apart ? 0 : place.expert;
+    barrier_expect(full, (unsigned)(X_BYTES + place.blocks * BLOCK_BYTES));
+    copy_box(target, &term.x, step, place.row, full);
+    for (int i = 0; i < place.blocks; i++) {
+        int column = (place.block + i) * HOPPER_BLOCK;
+        copy_box(target + (unsigned)(X_BYTES + i * BLOCK_BYTES), map, N_INNER ? column : step,
+                 N_INNER ? step : column, matrix, full);
+    }
+}
+
+/* Operands of every tile this block takes, as stages become free, and the tiles' places. */
+template <bool N_INNER>
+__device__ static void bring_operands(const struct hopper_call &call, const struct tile_table *table,
+                                      const struct pipeline &p)
+{
+    unsigned turn = 0; // stages so far
+    int expert = 0;
     struct place place;
-    for (int64_t tile = blockIdx.x; find_place(call, tile, &place); tile += gridDim.x) {
-        for (int step = 0; step < place.steps; step++, turn++) {
-            unsigned at = turn % STAGES;
-            uint64_t *full = &p.full[at];
-            barrier_wait(&p.empty[at], (turn / STAGES + 1) & 1);
-            if (cuda_lane() == 0) {
-                const CUtensorMap *weight = &call.weight[place.expert];
-                __nv_bfloat16 *target = p.stages[at].weight;
-                barrier_expect(full, sizeof(struct stage));
-                copy_box(p.stages[at].x, &call.x, step * STEPS, (int)place.row, full);
-                if (!N_INNER) copy_box(target, weight, step * STEPS, (int)place.column, full);
-                for (int c = 0; N_INNER && c < TILE_COLUMNS; c += WGMMA_LINE) {
-                    copy_box(target + c * STEPS, weight, (int)place.column + c, step * STEPS, full);
-                }
+    unsigned tiles = 0;
+    int tile = (int)atomicAdd(call.counter, 1u);
+    while (find_place(call, table, tile, &expert, &place)) {
+        tile = (int)atomicAdd(call.counter, 1u); // it is there when it is needed
+        bool told = false;
+        for (int t = 0; t < call.terms; t++) {
+            const struct hopper_term &term = call.term[t];
+            for (int stage = 0; stage < term.stages; stage++, turn++) {
+                unsigned at = turn % STAGES;
+                barrier_wait(p.empty + 8 * at, (turn / STAGES + 1) & 1);
+                if (!told) p.places[tiles++ % PLACES] = place;
+                told = true;
+                bring_stage<N_INNER>(call, term, stage * term.steps, place, p.stages + at * STAGE_BYTES,
+                                     p.full + 8 * at);
             }
-            __syncwarp();
         }
+    }
+    barrier_wait(p.empty + 8 * (turn % STAGES), (turn / STAGES + 1) & 1);
+    p.places[tiles % PLACES].row = -1;
+    barrier_arrive(p.full + 8 * (turn % STAGES));
+}
+
+// ------------------------------------------------------------------ the way out
+
+/* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
+struct waiting {
+    unsigned value[WIDE][2];
+    __nv_bfloat16 *to; // of the first row
+    int left[2];       // columns from this lane's first on; 0 or less: none
+};
+
+/* Piece PIECE of PIECES: 32 columns of one of the rows. All lanes call it. */
+template <int PIECE> __device__ __forceinline__ static void store_piece(struct waiting &w, int64_t stride)
+{
+    constexpr int half = PIECE % 2;
+    constexpr int j = PIECE / 2 * 4;
+    unsigned v[4] = {w.value[j][half], w.value[j + 1][half], w.value[j + 2][half], w.value[j + 3][half]};
+    transpose_four(v);
+    if (8 * j < w.left[half])
+        *reinterpret_cast<uint4 *>(w.to + half * 8 * stride + 8 * j) = make_uint4(v[0], v[1], v[2], v[3]);
+}
+
+template <int PIECE> __device__ __forceinline__ static void store_from(struct waiting &w, int64_t stride)
+{
+    if constexpr (PIECE < PIECES) {
+        store_piece<PIECE>(w, stride);
+        store_from<PIECE + 1>(w, stride);
     }
 }
 
-/* The stage of step `turn` may be overwritten, as far as this warp is concerned. */
-__device__ static void release(const struct pipeline &p, unsigned turn)
+/* The row of y that is this lane's first, for a group's rows from `row` on. */
+__device__ static int own_row(int row)
 {
-    if (cuda_lane() == 0) barrier_arrive(&p.empty[turn % STAGES]);
+    return row + (int)(threadIdx.x % GROUP) / 32 * 16 + cuda_lane() / 4;
 }
 
-/* 64 rows of a tile, FRAGMENTS · 8 columns, by one group. */
-template <int FRAGMENTS, bool N_INNER>
-__device__ static void make_tile(const struct hopper_call &call, const struct pipeline &p,
-                                 const struct place &place, int group, unsigned *turn)
+/* Columns of a tile that y has. */
+__device__ static int tile_columns(const struct hopper_call &call, const struct place &place)
 {
-    float sum[FRAGMENTS][4] = {};
-    for (int step = 0; step < place.steps; step++, ++*turn) {
-        unsigned at = *turn % STAGES;
-        const __nv_bfloat16 *x = p.stages[at].x + group * 64 * STEPS;
-        const __nv_bfloat16 *weight = p.stages[at].weight;
-        barrier_wait(&p.full[at], *turn / STAGES & 1);
-        group_pin(sum);
-        group_begin();
+    int left = call.columns - place.block * HOPPER_BLOCK;
+    return left < place.blocks * HOPPER_BLOCK ? left : place.blocks * HOPPER_BLOCK;
+}
+
+template <int FRAGMENTS>
+__device__ __forceinline__ static void keep_sums(const struct hopper_call &call, const struct place &place,
+                                                 int row, const float (&sum)[FRAGMENTS][4], struct waiting &w)
+{
+    float alpha = call.y.alpha;
 #pragma unroll
-        for (int k = 0; k < STEPS; k += 16) {
-            // By lines of steps, sixteen of them are 32 bytes further; by lines of columns, sixteen lines.
-            uint64_t b = N_INNER ? operand_at(weight + k * WGMMA_LINE, WGMMA_LINE * STEPS * 2)
-                                 : operand_at(weight + k, 0);
-            multiply_group<N_INNER>(sum, operand_at(x + k, 0), b);
-        }
-        group_commit();
-        group_wait<1>(); // the step before this one
-        if (step > 0) release(p, *turn - 1);
+    for (int j = 0; j < FRAGMENTS; j++) {
+        w.value[j][0] = pack_bf16(alpha * sum[j][0], alpha * sum[j][1]);
+        w.value[j][1] = pack_bf16(alpha * sum[j][2], alpha * sum[j][3]);
     }
-    group_wait<0>();
-    group_pin(sum);
-    if (place.steps > 0) release(p, *turn - 1);
-    int64_t row = place.row + group * 64 + threadIdx.x % GROUP / 32 * 16;
-    store_sums<FRAGMENTS>(call.y, sum, row, place.row_end, place.column, call.columns);
+    int first = cuda_lane() % 4 * 8;
+    int left = tile_columns(call, place) - first;
+    int own = own_row(row);
+    w.left[0] = own < place.row_end ? left : 0;
+    w.left[1] = own + 8 < place.row_end ? left : 0;
+    w.to =
+        static_cast<__nv_bfloat16 *>(call.y.data) + own * call.y.stride + place.block * HOPPER_BLOCK + first;
 }
 
-template <bool N_INNER>
+// ------------------------------------------------------------------ products
+
+/* Operands in the first stage. */
+struct operands {
+    uint64_t x, weight;
+};
+
+__device__ __forceinline__ static struct operands operands_of(const struct operands &first, unsigned turn)
+{
+    unsigned bytes = turn % STAGES * STAGE_BYTES;
+    return {operand_after(first.x, bytes), operand_after(first.weight, bytes)};
+}
+
+/* COUNT times sixteen steps; by lines of steps they are 32 bytes further, by lines of columns, sixteen lines.
+ */
+template <int FRAGMENTS, bool N_INNER, int COUNT, bool FIRST>
+__device__ __forceinline__ static void multiply_stage(float (&sum)[FRAGMENTS][4], const struct operands &o)
+{
+    group_pin(sum);
+    group_begin();
+#pragma unroll
+    for (unsigned k = 0; k < COUNT; k++) {
+        uint64_t weight = operand_after(o.weight, k * (N_INNER ? 16 * WGMMA_LINE * 2 : 32));
+        multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, FIRST && k == 0 ? 0 : 1);
+    }
+    group_commit();
+}
+
+/* The stage of `turn` may be overwritten, as far as this warp is concerned. */
+__device__ __forceinline__ static void release(const struct pipeline &p, unsigned turn)
+{
+    if (cuda_lane() == 0) barrier_arrive(p.empty + 8 * (turn % STAGES));
+}
+
+__device__ __forceinline__ static void await(const struct pipeline &p, unsigned turn)
+{
+    barrier_wait(p.full + 8 * (turn % STAGES), turn / STAGES & 1);
+}
+
+/* A stage added to the sums; the one before it is given back. */
+template <int FRAGMENTS, bool N_INNER, int COUNT>
+__device__ __forceinline__ static void add_stage(float (&sum)[FRAGMENTS][4], const struct pipeline &p,
+                                                 const struct operands &first, unsigned turn)
+{
+    await(p, turn);
+    multiply_stage<FRAGMENTS, N_INNER, COUNT, false>(sum, operands_of(first, turn));
+    group_wait<1>();
+    release(p, turn - 1);
+}
+
+/* A tile's first EARLY stages, from STAGE on; meanwhile the tile before is stored. */
+template <int STAGE, int FRAGMENTS, bool N_INNER, bool STORES>
+__device__ __forceinline__ static void begin_tile(float (&sum)[FRAGMENTS][4], const struct pipeline &p,
+                                                  const struct operands &first, unsigned turn,
+                                                  struct waiting &w, int64_t stride)
+{
+    if constexpr (STAGE < EARLY) {
+        await(p, turn);
+        multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16, STAGE == 0>(sum, operands_of(first, turn));
+        if constexpr (STORES) {
+            store_piece<2 * STAGE>(w, stride);
+            store_piece<2 * STAGE + 1>(w, stride);
+        }
+        group_wait<1>();
+        if (STAGE > 0) release(p, turn - 1);
+        begin_tile<STAGE + 1, FRAGMENTS, N_INNER, STORES>(sum, p, first, turn + 1, w, stride);
+    }
+}
+
+// ------------------------------------------------------------------ masks
+
+/* The bits of this lane's two rows, by words of 32 columns; its own columns' at 0, 1, 8, 9, ... */
+__device__ __forceinline__ static void load_bits(const struct hopper_call &call,
+                                                 const struct hopper_term &term, const struct place &place,
+                                                 int row, unsigned (&bits)[2][8])
+{
+    int own = own_row(row);
+    int columns = tile_columns(call, place);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int32_t *words =
+            term.mask + (own + 8 * half) * term.mask_stride + place.block * HOPPER_BLOCK / 32;
+        bool there = own + 8 * half < place.row_end;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            bits[half][i] = there && 32 * i < columns ? (unsigned)words[i] >> cuda_lane() % 4 * 2 : 0;
+        }
+    }
+}
+
+/* A stage's product is made and added by blocks of columns, from BLOCK on. */
+template <int BLOCK, int FRAGMENTS, bool N_INNER>
+__device__ __forceinline__ static void add_masked(float (&sum)[FRAGMENTS][4], float (&part)[8][4],
+                                                  const unsigned (&bits)[2][8], const struct operands &o)
+{
+    if constexpr (BLOCK < FRAGMENTS / 8) {
+        struct operands own = {o.x, operand_after(o.weight, BLOCK * BLOCK_BYTES)};
+        multiply_stage<8, N_INNER, HOPPER_SHORT / 16, true>(part, own);
+        group_wait<0>();
+        group_pin(part);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+#pragma unroll
+            for (int n = 0; n < 4; n++) {
+                unsigned bit = 1u << (i % 4 * 8 + n % 2);
+                if ((bits[n / 2][2 * BLOCK + i / 4] & bit) != 0) sum[8 * BLOCK + i][n] += part[i][n];
+            }
+        }
+        add_masked<BLOCK + 1, FRAGMENTS, N_INNER>(sum, part, bits, o);
+    }
+}
+
+template <int FRAGMENTS, bool N_INNER>
+__device__ __forceinline__ static void add_masked_terms(const struct hopper_call &call,
+                                                        const struct pipeline &p,
+                                                        const struct operands &first,
+                                                        const struct place &place, int row,
+                                                        float (&sum)[FRAGMENTS][4], unsigned *turn)
+{
+    unsigned bits[2][8];
+    float part[8][4] = {}; // the same registers throughout
+    bool under_way = true;
+    for (int t = call.first_masked; t < call.terms; t++) {
+        load_bits(call, call.term[t], place, row, bits); // while products are under way
+        if (under_way) {
+            group_wait<0>();
+            group_pin(sum);
+            release(p, *turn - 1);
+            under_way = false;
+        }
+        for (int stage = 0; stage < call.term[t].stages; stage++, ++*turn) {
+            await(p, *turn);
+            add_masked<0, FRAGMENTS, N_INNER>(sum, part, bits, operands_of(first, *turn));
+            release(p, *turn);
+        }
+    }
+}
+
+// ------------------------------------------------------------------ tiles of one group
+
+/* 64 rows of a tile from `row` on, by one group. */
+template <int FRAGMENTS, bool N_INNER, bool LATER>
+__device__ __forceinline__ static void make_tile(const struct hopper_call &call, const struct pipeline &p,
+                                                 const struct operands &first, const struct place &place,
+                                                 int row, unsigned *turn, struct waiting &w)
+{
+    float sum[FRAGMENTS][4];
+    unsigned end = *turn + (unsigned)(call.long_stages + call.thin_stages);
+    unsigned thin = *turn + (unsigned)call.long_stages;
+    if (call.long_stages >= EARLY) {
+        begin_tile<0, FRAGMENTS, N_INNER, LATER>(sum, p, first, *turn, w, call.y.stride);
+        *turn += EARLY;
+    } else {
+        if (LATER) store_from<0>(w, call.y.stride);
+        await(p, *turn);
+        multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16, true>(sum, operands_of(first, *turn));
+        ++*turn;
+    }
+    for (; *turn < thin; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, p, first, *turn);
+    for (; *turn < end; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_SHORT / 16>(sum, p, first, *turn);
+    if (call.first_masked < call.terms) {
+        add_masked_terms<FRAGMENTS, N_INNER>(call, p, first, place, row, sum, turn);
+    } else {
+        group_wait<0>();
+        group_pin(sum);
+        release(p, *turn - 1);
+    }
+    if constexpr (LATER) {
+        keep_sums<FRAGMENTS>(call, place, row, sum, w);
+    } else {
+        int column = place.block * HOPPER_BLOCK;
+        store_sums<FRAGMENTS>(call.y, sum, row + (int)(threadIdx.x % GROUP) / 32 * 16, place.row_end, column,
+                              column + tile_columns(call, place));
+    }
+}
+
+/* Stages of a tile in which this group has no rows. */
+__device__ static void pass_tile(const struct hopper_call &call, const struct pipeline &p, unsigned *turn)
+{
+    for (int t = 0; t < call.terms; t++) {
+        for (int stage = 0; stage < call.term[t].stages; stage++, ++*turn) {
+            await(p, *turn);
+            release(p, *turn);
+        }
+    }
+}
+
+template <bool N_INNER, bool LATER>
 __device__ static void make_tiles(const struct hopper_call &call, const struct pipeline &p, int group)
 {
     unsigned turn = 0;
-    struct place place;
-    for (int64_t tile = blockIdx.x; find_place(call, tile, &place); tile += gridDim.x) {
-        if (place.column + TILE_COLUMNS / 2 < call.columns) {
-            make_tile<TILE_COLUMNS / 8, N_INNER>(call, p, place, group, &turn);
+    struct waiting w;
+    w.left[0] = 0;
+    w.left[1] = 0;
+    unsigned rows = (unsigned)(group * 64 * HOPPER_STEPS * 2);
+    const struct operands first = {operand_at(p.stages + rows, 0),
+                                   operand_at(p.stages + X_BYTES, N_INNER ? BLOCK_BYTES : 0)};
+    for (unsigned tiles = 0;; tiles++) {
+        await(p, turn); // with the first stage comes the place
+        const struct place place = p.places[tiles % PLACES];
+        int row = place.row + group * 64;
+        if (place.row < 0) break;
+        if (row >= place.row_end) {
+            pass_tile(call, p, &turn);
+        } else if (!LATER || place.blocks == 4) {
+            make_tile<WIDE, N_INNER, LATER>(call, p, first, place, row, &turn, w);
         } else {
-            make_tile<TILE_COLUMNS / 16, N_INNER>(call, p, place, group, &turn);
+            make_tile<NARROW, N_INNER, LATER>(call, p, first, place, row, &turn, w);
         }
     }
+    if (LATER) store_from<0>(w, call.y.stride);
 }
 
 #endif
 
-/* N_INNER: weights are [K,N]; else [N,K]. */
-template <bool N_INNER>
+/* N_INNER: weights are [K,N]; else [N,K]. LATER: sums are stored beside the next tile's products. */
+template <bool N_INNER, bool LATER>
 __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     hopper_kernel(const __grid_constant__ struct hopper_call call)
 {
@@ -155,9 +425,11 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     extern __shared__ unsigned char memory[];
     __shared__ uint64_t full[STAGES];
     __shared__ uint64_t empty[STAGES];
-    unsigned char *aligned =
-        memory + (WGMMA_PATTERN - shared_address(memory) % WGMMA_PATTERN) % WGMMA_PATTERN;
-    struct pipeline p = {reinterpret_cast<struct stage *>(aligned), full, empty};
+    __shared__ struct place places[PLACES];
+    __shared__ struct tile_table table;
+    unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
+    struct pipeline p = {aligned, shared_address(full), shared_address(empty), places};
+    if (threadIdx.x < 32) make_table(call, &table);
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(&full[i], 1);
@@ -169,102 +441,32 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     // Registers go to those who hold sums.
     if (threadIdx.x < GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x < 32) bring_operands<N_INNER>(call, p);
+        if (threadIdx.x == 0) bring_operands<N_INNER>(call, &table, p);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        make_tiles<N_INNER>(call, p, (int)threadIdx.x / GROUP - 1);
+        make_tiles<N_INNER, LATER>(call, p, (int)threadIdx.x / GROUP - 1);
     }
 #endif
 }
 
-// ------------------------------------------------------------------ maps
-
-static bool is_aligned(const struct mt_tensor *t)
-{
-    return t->stride[0] % 8 == 0 && reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
-}
-
-static enum mt_status find_encoder(const struct mt_device *device)
-{
-    struct cuda_state *state = cuda_state_of(device);
-    cudaDriverEntryPointQueryResult found;
-    if (state->encode_map != NULL) return MT_OK;
-    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_map, 12000,
-                                                         cudaEnableDefault, &found);
-    return cuda_status(device, error, "finding cuTensorMapEncodeTiled");
-}
-
-/* Boxes of [lines, WGMMA_LINE] of a bf16 matrix; zeros beyond its ends. */
-static enum mt_status make_map(const struct mt_device *device, const struct mt_tensor *matrix, int lines,
-                               CUtensorMap *map)
-{
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(cuda_state_of(device)->encode_map);
-    cuuint64_t sizes[2] = {(cuuint64_t)matrix->dim[1], (cuuint64_t)matrix->dim[0]};
-    cuuint64_t strides[1] = {(cuuint64_t)matrix->stride[0] * 2};
-    cuuint32_t box[2] = {WGMMA_LINE, (cuuint32_t)lines};
-    cuuint32_t each[2] = {1, 1};
-    CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, matrix->data, sizes, strides, box,
-                             each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result == CUDA_SUCCESS) return MT_OK;
-    return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing a matrix to the copy engine: error %d",
-                   (int)result);
-}
-
 // ------------------------------------------------------------------ launch
 
-bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+template <bool N_INNER, bool LATER>
+static enum mt_status launch(struct mt_device *device, const struct hopper_call *call)
 {
-    const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
-    if (!cuda_state_of(device)->hopper || weight == NULL || weight->dtype != MT_BF16) return false;
-    bool x_fits = g->x.dtype == MT_BF16 ? is_aligned(&g->x) : g->x.dim[1] % 8 == 0;
-    return x_fits && is_aligned(weight) && is_aligned(&g->y) && weight->dim[0] >= LEAST_LARGE &&
-           weight->dim[1] >= LEAST_LARGE;
-}
-
-template <bool N_INNER> static enum mt_status launch(struct mt_device *device, const struct hopper_call &call)
-{
-    const void *kernel = reinterpret_cast<const void *>(hopper_kernel<N_INNER>);
-    const size_t bytes = STAGES * sizeof(struct stage) + WGMMA_PATTERN;
+    const void *kernel = reinterpret_cast<const void *>(hopper_kernel<N_INNER, LATER>);
+    const size_t bytes = STAGES * STAGE_BYTES + WGMMA_PATTERN;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     enum mt_status status = cuda_status(device, error, "shared memory for the experts' products");
     if (status != MT_OK) return status;
     unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
-    hopper_kernel<N_INNER><<<blocks, (1 + GROUPS) * GROUP, bytes, cuda_stream(device)>>>(call);
-    return cuda_launched(device, "grouped_gemm");
+    hopper_kernel<N_INNER, LATER><<<blocks, (1 + GROUPS) * GROUP, bytes, cuda_stream(device)>>>(*call);
+    return cuda_launched(device, "products over rows sorted by expert");
 }
 
-/* Experts [first, first + count). */
-static enum mt_status multiply_some(struct mt_device *device, const struct mt_grouped_gemm_args *g, int first,
-                                    int count, struct hopper_call *call)
+enum mt_status cuda_hopper_launch(struct mt_device *device, bool n_inner, const struct hopper_call *call)
 {
-    call->present = 0;
-    call->experts = count;
-    call->offsets = static_cast<const int32_t *>(g->offsets.data) + first;
-    int lines = g->transpose_weight ? TILE_COLUMNS : STEPS;
-    for (int i = 0; i < count; i++) {
-        const struct mt_tensor *weight = &g->weight[first + i];
-        if (!mt_tensor_present(weight)) continue;
-        enum mt_status status = make_map(device, weight, lines, &call->weight[i]);
-        if (status != MT_OK) return status;
-        call->present |= (uint64_t)1 << i;
-    }
-    return g->transpose_weight ? launch<false>(device, *call) : launch<true>(device, *call);
-}
-
-enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    if (mt_tensor_count(&g->y) == 0) return MT_OK;
-    struct hopper_call call = {};
-    call.steps = (int)((g->x.dim[1] + STEPS - 1) / STEPS);
-    call.columns = g->y.dim[1];
-    call.y = tile_output_of(&g->y, g->alpha, g->beta);
-    enum mt_status status = find_encoder(device);
-    if (status == MT_OK) status = make_map(device, &g->x, TILE_ROWS, &call.x);
-    for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
-        int count = g->experts - first < AT_ONCE ? g->experts - first : AT_ONCE;
-        status = multiply_some(device, g, first, count, &call);
-    }
-    return status;
+    bool later = call->y.bf16 && call->y.aligned && call->y.beta == 0.0f && call->columns % 8 == 0;
+    if (n_inner) return later ? launch<true, true>(device, call) : launch<true, false>(device, call);
+    return later ? launch<false, true>(device, call) : launch<false, false>(device, call);
 }

@@ -60,61 +60,89 @@ __global__ static void rotate_back_kernel(struct mt_mla_key_backward_args m)
 
 // ------------------------------------------------------------------ eights
 
-/* A thread per eight columns of a key: copied, or turned (interleaved layout). */
-__global__ static void wide_forward_kernel(struct mt_mla_key_forward_args m)
+#define BATCH 2 // heads whose loads are under way together
+
+/*
+ * Eights of columns, counted in 32 bits (fits): first those of every token that are turned, which take longer
+ * and so begin first, then those of every token and head that are copied.
+ */
+struct key_eights {
+    unsigned turned, copied; // of a token; of a head
+    unsigned heads;
+    unsigned turned_count, count;
+};
+
+static struct key_eights key_eights_of(const struct mt_tensor *key, int64_t plain)
 {
-    // 32 bits are enough (fits), and their divisions cheap.
-    unsigned eights = (unsigned)m.key.dim[2] / CUDA_WIDE;
-    unsigned heads = (unsigned)m.key.dim[1];
-    unsigned count = (unsigned)m.key.dim[0] * heads * eights;
-    int64_t plain = m.nope.dim[2];
-    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        int64_t j = (int64_t)(at % eights) * CUDA_WIDE;
-        int64_t h = at / eights % heads;
-        int64_t t = at / eights / heads;
-        float x[CUDA_WIDE];
-        if (j < plain) {
-            wide_load(m.nope.data, m.nope.dtype, t * m.nope.stride[0] + h * m.nope.stride[1] + j, x);
-        } else {
-            struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, t), false};
-            wide_load2(m.shared, {t, j - plain}, x);
-            rope_turn_neighbours(turn, (j - plain) / 2, x);
-        }
-        wide_store(m.key.data, m.key.dtype, t * m.key.stride[0] + h * m.key.stride[1] + j, x);
+    unsigned tokens = (unsigned)key->dim[0];
+    unsigned heads = (unsigned)key->dim[1];
+    unsigned copied = (unsigned)(plain / CUDA_WIDE);
+    unsigned turned = (unsigned)(key->dim[2] / CUDA_WIDE) - copied;
+    return {turned, copied, heads, tokens * turned, tokens * (turned + heads * copied)};
+}
+
+/* to[t,h,eight] = from[t,h,eight], the copied eight number `at`. */
+__device__ static inline void copy_eight(const struct key_eights &eights, unsigned at,
+                                         const struct mt_tensor &from, const struct mt_tensor &to)
+{
+    unsigned row = at / eights.copied; // of all tokens' heads
+    int64_t column = (int64_t)(at - row * eights.copied) * CUDA_WIDE;
+    int64_t token = row / eights.heads;
+    int64_t head = row - (unsigned)token * eights.heads;
+    float x[CUDA_WIDE];
+    wide_load(from.data, from.dtype, token * from.stride[0] + head * from.stride[1] + column, x);
+    wide_store(to.data, to.dtype, token * to.stride[0] + head * to.stride[1] + column, x);
+}
+
+__global__ static void wide_forward_kernel(struct mt_mla_key_forward_args m, struct key_eights eights)
+{
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= eights.count) return;
+    if (at >= eights.turned_count) {
+        copy_eight(eights, at - eights.turned_count, m.nope, m.key);
+        return;
+    }
+    int64_t token = at / eights.turned;
+    int64_t column = (int64_t)(at - (unsigned)token * eights.turned) * CUDA_WIDE;
+    struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, token), false};
+    float x[CUDA_WIDE];
+    wide_load2(m.shared, {token, column}, x);
+    rope_turn_neighbours(turn, column / 2, x);
+    int64_t to = token * m.key.stride[0] + m.nope.dim[2] + column;
+    for (unsigned h = 0; h < eights.heads; h++) {
+        wide_store(m.key.data, m.key.dtype, to + h * m.key.stride[1], x);
     }
 }
 
-/* A thread per eight columns of dkey's first part, or per eight of dshared, which it sums over the heads. */
-__global__ static void wide_backward_kernel(struct mt_mla_key_backward_args m)
+__global__ static void __launch_bounds__(CUDA_THREADS, 6)
+    wide_backward_kernel(struct mt_mla_key_backward_args m, struct key_eights eights)
 {
-    unsigned plain = (unsigned)m.dnope.dim[2];
-    unsigned heads = (unsigned)m.dnope.dim[1];
-    unsigned copied = heads * (plain / CUDA_WIDE);
-    unsigned steps = copied + (unsigned)m.dshared.dim[1] / CUDA_WIDE; // of a token
-    unsigned count = (unsigned)m.dnope.dim[0] * steps;
-    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
-        unsigned step = at % steps;
-        int64_t t = at / steps;
-        float x[CUDA_WIDE];
-        if (step < copied) {
-            int64_t h = step / (plain / CUDA_WIDE);
-            int64_t j = (int64_t)(step % (plain / CUDA_WIDE)) * CUDA_WIDE;
-            wide_load(m.dkey.data, m.dkey.dtype, t * m.dkey.stride[0] + h * m.dkey.stride[1] + j, x);
-            wide_store(m.dnope.data, m.dnope.dtype, t * m.dnope.stride[0] + h * m.dnope.stride[1] + j, x);
-            continue;
-        }
-        int64_t j = (int64_t)(step - copied) * CUDA_WIDE;
-        float sum[CUDA_WIDE] = {};
-        for (int64_t h = 0; h < heads; h++) {
-            int64_t from = t * m.dkey.stride[0] + h * m.dkey.stride[1] + plain + j;
-            wide_load(m.dkey.data, m.dkey.dtype, from, x);
-#pragma unroll
-            for (int c = 0; c < CUDA_WIDE; c++) sum[c] += x[c];
-        }
-        struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, t), true};
-        rope_turn_neighbours(turn, j / 2, sum);
-        wide_store2(m.dshared, {t, j}, sum);
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= eights.count) return;
+    if (at >= eights.turned_count) {
+        copy_eight(eights, at - eights.turned_count, m.dkey, m.dnope);
+        return;
     }
+    int64_t token = at / eights.turned;
+    int64_t column = (int64_t)(at - (unsigned)token * eights.turned) * CUDA_WIDE;
+    struct rope_turn turn = {m.cosine, m.sine, cuda_int1(m.positions, token), true};
+    int64_t from = token * m.dkey.stride[0] + m.dnope.dim[2] + column;
+    float sum[CUDA_WIDE] = {};
+    for (unsigned first = 0; first < eights.heads; first += BATCH) {
+        float x[BATCH][CUDA_WIDE] = {};
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+            if (first + i >= eights.heads) break;
+            wide_load(m.dkey.data, m.dkey.dtype, from + (first + i) * m.dkey.stride[1], x[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+#pragma unroll
+            for (int c = 0; c < CUDA_WIDE; c++) sum[c] += x[i][c];
+        }
+    }
+    rope_turn_neighbours(turn, column / 2, sum);
+    wide_store2(m.dshared, {token, column}, sum);
 }
 
 /* Both parts in eights, the interleaved layout, f32 tables, and few enough elements for 32 bits. */
@@ -135,8 +163,8 @@ enum mt_status mt_cuda_mla_key_forward(struct mt_device *device, const void *arg
     int64_t pairs = mt_tensor_count(&m->shared) / 2;
     cudaStream_t stream = cuda_stream(device);
     if (count > 0 && fits(&m->key, &m->nope, &m->shared, &m->cosine, &m->sine, m->layout)) {
-        wide_forward_kernel<<<cuda_blocks(mt_tensor_count(&m->key) / CUDA_WIDE), CUDA_THREADS, 0, stream>>>(
-            *m);
+        struct key_eights eights = key_eights_of(&m->key, m->nope.dim[2]);
+        wide_forward_kernel<<<cuda_blocks(eights.count), CUDA_THREADS, 0, stream>>>(*m, eights);
         return cuda_launched(device, "mla_key forward");
     }
     if (count > 0)
@@ -152,7 +180,8 @@ enum mt_status mt_cuda_mla_key_backward(struct mt_device *device, const void *ar
     int64_t pairs = mt_tensor_count(&m->dshared) / 2;
     cudaStream_t stream = cuda_stream(device);
     if (count > 0 && fits(&m->dkey, &m->dnope, &m->dshared, &m->cosine, &m->sine, m->layout)) {
-        wide_backward_kernel<<<cuda_blocks(count / CUDA_WIDE), CUDA_THREADS, 0, stream>>>(*m);
+        struct key_eights eights = key_eights_of(&m->dkey, m->dnope.dim[2]);
+        wide_backward_kernel<<<cuda_blocks(eights.count), CUDA_THREADS, 0, stream>>>(*m, eights);
         return cuda_launched(device, "mla_key backward");
     }
     if (count > 0) {

@@ -23,6 +23,22 @@ __device__ static inline void copy_async(void *target, const void *source)
                  : "memory");
 }
 
+/* 16 bytes, or with `there` false as many zeros: then the source is not read. */
+__device__ static inline void copy_async_or_zero(void *target, const void *source, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(target)), "l"(source),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+/* 4 bytes, likewise. */
+__device__ static inline void copy_word_async(void *target, const void *source, bool there)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(target)), "l"(source),
+                 "r"(there ? 4 : 0)
+                 : "memory");
+}
+
 /* Ends a group of copies: possibly of none. */
 __device__ static inline void copy_commit(void)
 {

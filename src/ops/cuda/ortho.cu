@@ -1,8 +1,11 @@
 /*
- * ortho, one thread per token, in double, as ref has it; its matrices lie in scratch. Tokens are taken in
- * waves where scratch for all of them would be too much. pairwise  Σ q² B / (B + ε)²                 ∂/∂q = 2
- * q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³ span      see ops/span.h cosine    Σ q² / ((A + ε)(B + ε)) /
- * (k(k-1))
+ * ortho, one thread per token, in double, as ref has it. A token's matrices lie in shared memory, an odd
+ * number of doubles from one thread's to the next, so that a warp finds the same element of its tokens in
+ * different banks; where they are too large for that, in scratch, and tokens are taken in waves where scratch
+ * for all of them would be too much.
+ *   pairwise  Σ q² B / (B + ε)²                 ∂/∂q = 2 q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³
+ *   span      see ops/span.h
+ *   cosine    Σ q² / ((A + ε)(B + ε)) / (k(k-1))
  */
 #include <float.h>
 
@@ -12,7 +15,8 @@
 #define MT_SPAN_CODE __device__ static inline
 #include "ops/span_code.h"
 
-#define MOST_SCRATCH ((size_t)256 << 20)
+#define MOST_SCRATCH  ((size_t)256 << 20)
+#define BLOCK_THREADS 32 // few: thousands of tokens shall reach every multiprocessor
 
 // ------------------------------------------------------------------ a token
 
@@ -24,16 +28,34 @@ struct token {
     double *workspace; // for span
 };
 
-/* Doubles a token takes. */
-__host__ __device__ static inline int64_t token_size(int64_t k)
+/* Where tokens' matrices are: a token's lie together. */
+struct token_space {
+    double *scratch;   // NULL: in shared memory
+    int64_t size;      // doubles of a token
+    int64_t at_once;   // tokens there is room for
+    int64_t workspace; // where in a token's memory it begins
+};
+
+/* Of forward: the Gram matrix and a workspace; odd, for the banks. */
+static int64_t forward_size(int64_t k, enum mt_ortho_form form)
 {
-    return 2 * k * k + MT_ORTHO_SPAN_GRADIENT_WORKSPACE(k);
+    return (k * k + (form == MT_ORTHO_SPAN ? MT_ORTHO_SPAN_VALUE_WORKSPACE(k) : 0)) | 1;
 }
 
-__device__ static struct token token_at(double *scratch, int64_t index, int k)
+/* Of backward: the Gram matrix, the gradient and a workspace. */
+static int64_t backward_size(int64_t k, enum mt_ortho_form form)
 {
-    double *memory = scratch + index * token_size(k);
-    struct token token = {k, memory, memory + k * k, memory + 2 * k * k};
+    return (2 * k * k + (form == MT_ORTHO_SPAN ? MT_ORTHO_SPAN_GRADIENT_WORKSPACE(k) : 0)) | 1;
+}
+
+extern __shared__ double shared_tokens[];
+
+/* This thread's. */
+__device__ static struct token token_of(const struct token_space &space, int k)
+{
+    double *memory = space.scratch != NULL ? space.scratch + cuda_thread() * space.size
+                                           : shared_tokens + threadIdx.x * space.size;
+    struct token token = {k, memory, memory + k * k, memory + space.workspace};
     return token;
 }
 
@@ -133,12 +155,12 @@ __device__ static void cosine_gradient(const struct token &token, double epsilon
 
 // ------------------------------------------------------------------ kernels
 
-__global__ static void forward_kernel(struct mt_ortho_forward_args a, double *scratch, int64_t at_once)
+__global__ static void forward_kernel(struct mt_ortho_forward_args a, struct token_space space)
 {
-    struct token token = token_at(scratch, cuda_thread(), (int)a.gram.dim[1]);
-    if (cuda_thread() >= at_once) return;
+    struct token token = token_of(space, (int)a.gram.dim[1]);
+    if (cuda_thread() >= space.at_once) return;
     double epsilon = (double)a.epsilon;
-    for (int64_t i = cuda_thread(); i < a.gram.dim[0]; i += at_once) {
+    for (int64_t i = cuda_thread(); i < a.gram.dim[0]; i += space.at_once) {
         double loss = 0.0;
         if (read_token(token, a.gram, a.weight, a.mask, a.gate, i)) {
             switch (a.form) {
@@ -187,11 +209,11 @@ __device__ static void store_exact(const struct mt_ortho_backward_args &a, const
     }
 }
 
-__global__ static void backward_kernel(struct mt_ortho_backward_args a, double *scratch, int64_t at_once)
+__global__ static void backward_kernel(struct mt_ortho_backward_args a, struct token_space space)
 {
-    struct token token = token_at(scratch, cuda_thread(), (int)a.gram.dim[1]);
-    if (cuda_thread() >= at_once) return;
-    for (int64_t i = cuda_thread(); i < a.gram.dim[0]; i += at_once) {
+    struct token token = token_of(space, (int)a.gram.dim[1]);
+    if (cuda_thread() >= space.at_once) return;
+    for (int64_t i = cuda_thread(); i < a.gram.dim[0]; i += space.at_once) {
         // The whole token is read before any of it is written: coupling may be gram.
         if (!read_token(token, a.gram, a.weight, a.mask, a.gate, i)) {
             for (int s = 0; s < token.k; s++) {
@@ -207,46 +229,80 @@ __global__ static void backward_kernel(struct mt_ortho_backward_args a, double *
 
 // ------------------------------------------------------------------ launchers
 
-/* Tokens whose matrices are in scratch at once. */
-static int64_t wave_of(const struct mt_tensor *gram)
+/* Bytes of shared memory for a block's tokens of so many doubles; 0 where that is more than there is. */
+static size_t shared_bytes(const struct mt_device *device, int64_t size)
 {
-    int64_t most = (int64_t)(MOST_SCRATCH / sizeof(double)) / token_size(gram->dim[1]);
+    size_t bytes = BLOCK_THREADS * (size_t)size * sizeof(double);
+    return bytes <= cuda_state_of(device)->shared_bytes ? bytes : 0;
+}
+
+/* Tokens whose matrices are in scratch at once, where they are there. */
+static int64_t wave_of(const struct mt_tensor *gram, int64_t size)
+{
+    int64_t most = (int64_t)(MOST_SCRATCH / sizeof(double)) / size;
     return gram->dim[0] < most ? gram->dim[0] : most;
 }
 
-static size_t bytes_of(const struct mt_tensor *gram)
+static size_t scratch_bytes(const struct mt_device *device, const struct mt_tensor *gram, int64_t size)
 {
-    return (size_t)(wave_of(gram) * token_size(gram->dim[1])) * sizeof(double);
+    return shared_bytes(device, size) > 0 ? 0 : (size_t)(wave_of(gram, size) * size) * sizeof(double);
+}
+
+static struct token_space space_of(const struct mt_device *device, const struct mt_tensor *gram, int64_t size,
+                                   int64_t workspace)
+{
+    if (shared_bytes(device, size) > 0) return {NULL, size, gram->dim[0], workspace};
+    return {static_cast<double *>(device->scratch.data), size, wave_of(gram, size), workspace};
+}
+
+static unsigned blocks_of(const struct token_space &space)
+{
+    return (unsigned)((space.at_once + BLOCK_THREADS - 1) / BLOCK_THREADS);
+}
+
+/* A kernel asks for more shared memory than every kernel has. */
+static enum mt_status allow_shared(const struct mt_device *device, const void *kernel, size_t bytes)
+{
+    if (bytes <= 48 << 10) return MT_OK;
+    return cuda_status(device,
+                       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+                       "ortho's shared memory");
 }
 
 size_t mt_cuda_ortho_forward_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
-    return bytes_of(&static_cast<const struct mt_ortho_forward_args *>(args)->gram);
+    const struct mt_ortho_forward_args *a = static_cast<const struct mt_ortho_forward_args *>(args);
+    return scratch_bytes(device, &a->gram, forward_size(a->gram.dim[1], a->form));
 }
 
 size_t mt_cuda_ortho_backward_scratch(const struct mt_device *device, const void *args)
 {
-    (void)device;
-    return bytes_of(&static_cast<const struct mt_ortho_backward_args *>(args)->gram);
+    const struct mt_ortho_backward_args *a = static_cast<const struct mt_ortho_backward_args *>(args);
+    return scratch_bytes(device, &a->gram, backward_size(a->gram.dim[1], a->form));
 }
 
 enum mt_status mt_cuda_ortho_forward(struct mt_device *device, const void *args)
 {
     const struct mt_ortho_forward_args *a = static_cast<const struct mt_ortho_forward_args *>(args);
-    int64_t wave = wave_of(&a->gram);
-    if (wave == 0) return MT_OK;
-    double *scratch = static_cast<double *>(device->scratch.data);
-    forward_kernel<<<cuda_blocks(wave), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, scratch, wave);
+    int64_t k = a->gram.dim[1];
+    if (a->gram.dim[0] == 0) return MT_OK;
+    struct token_space space = space_of(device, &a->gram, forward_size(k, a->form), k * k);
+    size_t shared = shared_bytes(device, space.size);
+    enum mt_status status = allow_shared(device, reinterpret_cast<const void *>(forward_kernel), shared);
+    if (status != MT_OK) return status;
+    forward_kernel<<<blocks_of(space), BLOCK_THREADS, shared, cuda_stream(device)>>>(*a, space);
     return cuda_launched(device, "ortho forward");
 }
 
 enum mt_status mt_cuda_ortho_backward(struct mt_device *device, const void *args)
 {
     const struct mt_ortho_backward_args *a = static_cast<const struct mt_ortho_backward_args *>(args);
-    int64_t wave = wave_of(&a->gram);
-    if (wave == 0) return MT_OK;
-    double *scratch = static_cast<double *>(device->scratch.data);
-    backward_kernel<<<cuda_blocks(wave), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, scratch, wave);
+    int64_t k = a->gram.dim[1];
+    if (a->gram.dim[0] == 0) return MT_OK;
+    struct token_space space = space_of(device, &a->gram, backward_size(k, a->form), 2 * k * k);
+    size_t shared = shared_bytes(device, space.size);
+    enum mt_status status = allow_shared(device, reinterpret_cast<const void *>(backward_kernel), shared);
+    if (status != MT_OK) return status;
+    backward_kernel<<<blocks_of(space), BLOCK_THREADS, shared, cuda_stream(device)>>>(*a, space);
     return cuda_launched(device, "ortho backward");
 }

@@ -47,6 +47,13 @@ __device__ static inline uint32_t cuda_random_word(uint64_t seed, uint64_t strea
     }
 }
 
+/* mt_rng_half: element `index` of a stream of 16-bit numbers. */
+__device__ static inline uint32_t cuda_random_half(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    uint32_t word = cuda_random_word(seed, stream, index / 2);
+    return index % 2 == 0 ? word & 0xffffu : word >> 16;
+}
+
 /* mt_rng_unit: 24 bits as a float in [0, 1). */
 __device__ static inline float cuda_random_unit(uint32_t word)
 {

@@ -3,17 +3,20 @@
 
 __device__ static inline float swiglu(float g, float u)
 {
-    return g / (1.0f + expf(-g)) * u;
+    float sigmoid = 1.0f / (1.0f + expf(-g));
+    return g * sigmoid * u;
 }
 
-/* (d gate, d up) of one element, in place of (gate, up). */
-__device__ static inline void swiglu_gradient(float d, float *gate, float *up)
+/* (d gate, d up) of one element, in place of (gate, up); y in place of dy. */
+__device__ static inline void swiglu_gradient(float *dy, float *gate, float *up)
 {
+    float d = *dy;
     float g = *gate;
     float u = *up;
     float sigmoid = 1.0f / (1.0f + expf(-g));
     *gate = d * u * sigmoid * (1.0f + g * (1.0f - sigmoid));
     *up = d * g * sigmoid;
+    *dy = g * sigmoid * u;
 }
 
 // ------------------------------------------------------------------ kernels
@@ -53,12 +56,15 @@ __global__ static void backward_kernel(struct mt_swiglu_backward_args a)
     struct cuda_view up = {a.up.data, a.up.dtype, a.up.stride[0]};
     struct cuda_view dgate = {a.dgate.data, a.dgate.dtype, a.dgate.stride[0]};
     struct cuda_view dup = {a.dup.data, a.dup.dtype, a.dup.stride[0]};
+    struct cuda_view y = {a.y.data, a.y.dtype, a.y.stride[0]}; // no data: not wanted
     for (int64_t row = blockIdx.y; row < a.dy.dim[0]; row += gridDim.y) {
+        float d = cuda_load(dy, row, column);
         float g = cuda_load(gate, row, column);
         float u = cuda_load(up, row, column);
-        swiglu_gradient(cuda_load(dy, row, column), &g, &u);
+        swiglu_gradient(&d, &g, &u);
         cuda_store(dgate, row, column, g);
         cuda_store(dup, row, column, u);
+        if (y.data != NULL) cuda_store(y, row, column, d);
     }
 }
 
@@ -73,9 +79,10 @@ __global__ static void wide_backward_kernel(struct mt_swiglu_backward_args a, st
         wide_load2(a.gate, place, g);
         wide_load2(a.up, place, u);
 #pragma unroll
-        for (int j = 0; j < CUDA_WIDE; j++) swiglu_gradient(d[j], &g[j], &u[j]);
+        for (int j = 0; j < CUDA_WIDE; j++) swiglu_gradient(&d[j], &g[j], &u[j]);
         wide_store2(a.dgate, place, g);
         wide_store2(a.dup, place, u);
+        if (cuda_present(a.y)) wide_store2(a.y, place, d);
     }
 }
 
@@ -102,12 +109,12 @@ enum mt_status mt_cuda_swiglu_backward(struct mt_device *device, const void *arg
     const struct mt_swiglu_backward_args *a = static_cast<const struct mt_swiglu_backward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     if (mt_tensor_count(&a->dy) == 0) return MT_OK;
-    const struct mt_tensor *const operands[] = {&a->dy, &a->gate, &a->up, &a->dgate, &a->dup};
+    const struct mt_tensor *const operands[] = {&a->dy, &a->gate, &a->up, &a->dgate, &a->dup, &a->y};
     bool wide = true;
     bool flat = true;
     for (const struct mt_tensor *operand : operands) {
         wide = wide && cuda_is_wide(operand);
-        flat = flat && mt_tensor_is_contiguous(operand);
+        flat = flat && (!mt_tensor_present(operand) || mt_tensor_is_contiguous(operand));
     }
     if (wide) {
         struct wide_shape shape = wide_shape_of(&a->dy, flat);

@@ -93,10 +93,71 @@ __global__ static void topk_kernel(struct mt_topk_args a)
     }
 }
 
+// ------------------------------------------------------------------ few experts, no groups
+
+#define LANE_EXPERTS 8 // that a lane holds at the most
+
+/*
+ * A number that is larger the earlier its expert comes in the order of selection: the score's bits, turned so
+ * that they compare like the score, then the expert, the lowest first. NaN is below every number, and 0 is
+ * left for experts already chosen.
+ */
+__device__ static inline unsigned long long order_key(float score, int expert)
+{
+    unsigned bits = __float_as_uint(score + 0.0f); // -0 is 0
+    unsigned ordered = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+    if (isnan(score)) ordered = 0;
+    return (unsigned long long)ordered << 32 | (0xffffffffu - (unsigned)expert);
+}
+
+/* One warp per token, whose scores stay in registers. f32, at most 32 · LANE_EXPERTS experts. */
+__global__ static void plain_kernel(struct mt_topk_args a)
+{
+    int64_t i = cuda_warp();
+    if (i >= a.probs.dim[0]) return;
+    int experts = (int)a.probs.dim[1];
+    const float *probs = static_cast<const float *>(a.probs.data) + i * a.probs.stride[0];
+    unsigned long long key[LANE_EXPERTS];
+#pragma unroll
+    for (int part = 0; part < LANE_EXPERTS; part++) {
+        int j = 32 * part + cuda_lane();
+        key[part] = 0;
+        if (j >= experts) continue;
+        double bias = cuda_present(a.bias) ? cuda_get1(a.bias, j) : 0.0;
+        key[part] = order_key((float)((double)probs[j] + bias), j);
+    }
+    for (int s = 0; s < a.expert.dim[1]; s++) {
+        unsigned long long best = key[0];
+#pragma unroll
+        for (int part = 1; part < LANE_EXPERTS; part++) best = key[part] > best ? key[part] : best;
+        for (int offset = 16; offset > 0; offset /= 2) {
+            unsigned long long other = __shfl_xor_sync(CUDA_EVERY, best, offset);
+            best = other > best ? other : best;
+        }
+#pragma unroll
+        for (int part = 0; part < LANE_EXPERTS; part++) {
+            if (key[part] == best) key[part] = 0;
+        }
+        if (cuda_lane() == 0) cuda_int_row(a.expert, i)[s] = (int32_t)(0xffffffffu - (unsigned)best);
+    }
+}
+
+static bool is_plain(const struct mt_topk_args *a)
+{
+    return a->group_rule == MT_GROUP_NONE && a->probs.dtype == MT_F32 &&
+           a->probs.dim[1] <= 32 * LANE_EXPERTS && a->expert.dim[1] <= a->probs.dim[1];
+}
+
+// ------------------------------------------------------------------ launcher
+
 enum mt_status mt_cuda_topk(struct mt_device *device, const void *args)
 {
     const struct mt_topk_args *a = static_cast<const struct mt_topk_args *>(args);
     if (mt_tensor_count(&a->expert) == 0) return MT_OK;
+    if (is_plain(a)) {
+        plain_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
+        return cuda_launched(device, "topk");
+    }
     size_t shared = (size_t)a->groups * CUDA_WARPS * sizeof(double);
     topk_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, shared, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "topk");

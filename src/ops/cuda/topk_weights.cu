@@ -29,16 +29,10 @@ __global__ static void forward_kernel(struct mt_topk_weights_forward_args a)
     }
 }
 
-/* One warp per token: the lanes clear its row, the first fills in the chosen. */
-__global__ static void backward_kernel(struct mt_topk_weights_backward_args a)
+/* The token's chosen, one after the other: for any number of slots, and experts chosen twice. */
+__device__ static void backward_in_order(const struct mt_topk_weights_backward_args &a, int64_t i)
 {
-    int64_t i = cuda_warp();
     int64_t slots = a.expert.dim[1];
-    if (i >= a.expert.dim[0]) return;
-    for (int64_t j = cuda_lane(); j < a.probs.dim[1] && !a.accumulate; j += 32)
-        cuda_put2(a.dprobs, i, j, 0.0);
-    __syncwarp();
-    if (cuda_lane() != 0) return;
     double denominator = divisor(a.probs, a.expert, i, a.normalise, a.epsilon);
     double dot = 0.0; // Σ g p over the chosen
     for (int64_t s = 0; s < slots; s++) {
@@ -52,6 +46,32 @@ __global__ static void backward_kernel(struct mt_topk_weights_backward_args a)
         double dp = (double)a.scale * (cuda_get2(a.dweight, i, s) / denominator - pull);
         cuda_give2(a.dprobs, i, e, dp, true);
     }
+}
+
+/* One warp per token: the lanes clear its row, then each fills in one of the chosen. */
+__global__ static void backward_kernel(struct mt_topk_weights_backward_args a)
+{
+    int64_t i = cuda_warp();
+    int lane = cuda_lane();
+    if (i >= a.expert.dim[0]) return;
+    for (int64_t j = lane; j < a.probs.dim[1] && !a.accumulate; j += 32) cuda_put2(a.dprobs, i, j, 0.0);
+    __syncwarp();
+    // Lanes without a slot have numbers no expert has.
+    int32_t e = lane < a.expert.dim[1] ? cuda_int2(a.expert, i, lane) : -1;
+    unsigned same = __match_any_sync(CUDA_EVERY, e >= 0 ? e : -1 - lane);
+    if (a.expert.dim[1] > 32 || __any_sync(CUDA_EVERY, __popc(same) > 1)) {
+        if (lane == 0) backward_in_order(a, i);
+        return;
+    }
+    double p = e >= 0 ? cuda_get2(a.probs, i, e) : 0.0;
+    double g = e >= 0 ? cuda_get2(a.dweight, i, lane) : 0.0;
+    double denominator = 1.0;
+    double pull = 0.0;
+    if (a.normalise) {
+        denominator = warp_sum(p) + (double)a.epsilon;
+        pull = warp_sum(g * p) / (denominator * denominator);
+    }
+    if (e >= 0) cuda_give2(a.dprobs, i, e, (double)a.scale * (g / denominator - pull), true);
 }
 
 enum mt_status mt_cuda_topk_weights_forward(struct mt_device *device, const void *args)

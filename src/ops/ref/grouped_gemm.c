@@ -1,9 +1,10 @@
 /*
  * grouped_gemm: with e the expert of row r, y_rj = alpha Σ_p x_rp op(W_e)_pj + beta y_rj.
  * An absent W_e leaves beta y_rj.
- * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri x_rj + beta dW_e,ij over the rows r of expert e.
+ * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri m_rj x_rj + beta dW_e,ij over the rows r of expert e; m is
+ * mask_scale or 0 with a mask, else 1.
  */
-#include "ops/ref/ref.h"
+#include "ops/ref/mask.h"
 
 /* y = beta y. */
 static void scale(const struct mt_tensor *y, float beta)
@@ -39,23 +40,34 @@ enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
     return MT_OK;
 }
 
+/* dW_ij = alpha Σ_r dy_ri m_rj x_rj + beta dW_ij over rows [first, end). */
+static void add_gradient(const struct mt_grouped_gemm_dw_args *g, const struct mt_tensor *dweight,
+                         int64_t first, int64_t end)
+{
+    for (int64_t i = 0; i < dweight->dim[0]; i++) {
+        for (int64_t j = 0; j < dweight->dim[1]; j++) {
+            double sum = 0.0;
+            for (int64_t r = first; r < end; r++) {
+                double x = ref_masked(&g->mask, g->mask_scale, r, j) * ref_get2(&g->x, r, j);
+                sum += ref_get2(&g->dy, r, i) * x;
+            }
+            double value = (double)g->alpha * sum;
+            if (g->beta != 0.0f) value += (double)g->beta * ref_get2(dweight, i, j);
+            ref_set2(dweight, i, j, value);
+        }
+    }
+}
+
 enum mt_status mt_ref_grouped_gemm_dw(struct mt_device *device, const void *args)
 {
+    (void)device;
     const struct mt_grouped_gemm_dw_args *g = args;
+    bool sorted = mt_tensor_present(&g->offsets);
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
-        int32_t first = ref_int1(&g->offsets, e);
-        int32_t count = ref_int1(&g->offsets, e + 1) - first;
-        struct mt_gemm_args one = {
-            .a = mt_tensor_rows(&g->dy, first, count),
-            .b = mt_tensor_rows(&g->x, first, count),
-            .c = g->dweight[e],
-            .transpose_a = true,
-            .alpha = g->alpha,
-            .beta = g->beta,
-        };
-        enum mt_status status = mt_ref_gemm(device, &one);
-        if (status != MT_OK) return status;
+        int64_t first = sorted ? ref_int1(&g->offsets, e) : 0;
+        int64_t end = sorted ? ref_int1(&g->offsets, e + 1) : g->x.dim[0];
+        add_gradient(g, &g->dweight[e], first, end);
     }
     return MT_OK;
 }

@@ -31,6 +31,7 @@ enum mt_status mt_ref_swiglu_backward(struct mt_device *device, const void *args
             double sigmoid = 1.0 / (1.0 + exp(-gate));
             ref_set2(&a->dgate, r, j, dy * up * sigmoid * (1.0 + gate * (1.0 - sigmoid)));
             ref_set2(&a->dup, r, j, dy * gate * sigmoid);
+            if (mt_tensor_present(&a->y)) ref_set2(&a->y, r, j, gate / (1.0 + exp(-gate)) * up);
         }
     }
     return MT_OK;

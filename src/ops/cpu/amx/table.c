@@ -7,6 +7,7 @@ const struct mt_op_impl *MT_CPU(table)(void)
         // op = {run, scratch}
         [MT_OP_gemm] = {MT_CPU(gemm), MT_CPU(gemm_scratch)},
         [MT_OP_grouped_gemm] = {MT_CPU(grouped_gemm), MT_CPU(grouped_gemm_scratch)},
+        [MT_OP_grouped_sum] = {MT_CPU(grouped_sum), MT_CPU(grouped_sum_scratch)},
         [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
     };
     return table;

@@ -1,0 +1,383 @@
+/*
+ * Which sums Hopper's kernel makes, and how its call is put together: maps for the copy engine, thin weights
+ * rounded to bf16 beforehand with their factors in them, rows that are not bf16 rounded likewise.
+ */
+#include <cudaTypedefs.h>
+
+#include "ops/cuda/grouped_hopper.cuh"
+
+#define LEAST_LARGE   256  // columns of y, and steps of a sum's first term
+#define MOST_THIN     128  // steps of a term whose weights are prepared
+#define COUNTER_BYTES 256  // of scratch, before the rest
+#define LEAST_ROWS    1024 // without offsets: fewer rows do not fill the device
+
+// ------------------------------------------------------------------ what fits
+
+static bool is_aligned(const struct mt_tensor *t)
+{
+    return t->stride[0] % 8 == 0 && reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
+}
+
+static bool is_float_or_bf16(const struct mt_tensor *t)
+{
+    return t->dtype == MT_F32 || t->dtype == MT_BF16;
+}
+
+/* The copy engine can read x, or a rounding of it. */
+static bool x_fits(const struct mt_tensor *x)
+{
+    if (x->dtype == MT_BF16 && is_aligned(x)) return true;
+    return is_float_or_bf16(x) && x->dim[1] % 8 == 0;
+}
+
+static bool rounds_x(const struct mt_tensor *x)
+{
+    return x->dtype != MT_BF16 || !is_aligned(x);
+}
+
+static bool all_present(const struct mt_tensor *list, int count)
+{
+    for (int e = 0; e < count; e++) {
+        if (!mt_tensor_present(&list[e])) return false;
+    }
+    return true;
+}
+
+/* A term whose weights are read as they are. */
+static bool is_long(const struct mt_product_term *term, int experts)
+{
+    const struct mt_tensor *weight = cuda_uniform(term->weight, experts);
+    return weight != NULL && weight->dtype == MT_BF16 && is_aligned(weight) && term->x.dim[1] > MOST_THIN &&
+           !mt_tensor_present(&term->mask_y) && all_present(term->weight, experts);
+}
+
+static bool is_thin(const struct mt_product_term *term, int experts)
+{
+    return cuda_uniform(term->weight, experts) != NULL && term->x.dim[1] > 0 && term->x.dim[1] <= MOST_THIN;
+}
+
+static bool is_masked(const struct mt_product_term *term)
+{
+    return mt_tensor_present(&term->mask_y);
+}
+
+bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+{
+    const struct mt_product_term *first = &a->terms[0];
+    bool dense = !mt_tensor_present(&a->offsets);
+    if (!cuda_state_of(device)->hopper || !cuda_state_of(device)->bf16 || !is_float_or_bf16(&a->y))
+        return false;
+    if (a->y.dim[1] < LEAST_LARGE || a->y.dim[1] > INT32_MAX || a->y.dim[0] > INT32_MAX) return false;
+    if (!is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
+    if (dense && a->y.dim[0] < LEAST_ROWS) return false;
+    for (int t = 0; t < a->count; t++) {
+        const struct mt_product_term *term = &a->terms[t];
+        bool with_first = is_long(term, a->experts) && term->alpha == first->alpha;
+        if (!with_first && !is_thin(term, a->experts)) return false;
+        if (!x_fits(&term->x) || mt_tensor_present(&term->mask_x)) return false;
+        if (term->transpose_weight != first->transpose_weight) return false;
+    }
+    return true;
+}
+
+// ------------------------------------------------------------------ scratch
+
+/* Prepared weights: as they lie, rows padded to a multiple of eight. */
+static int64_t padded(const struct mt_tensor *weight)
+{
+    return (weight->dim[1] + 7) / 8 * 8;
+}
+
+static size_t prepared_bytes(const struct mt_product_term *term, int experts)
+{
+    const struct mt_tensor *weight = cuda_uniform(term->weight, experts);
+    return cuda_halves(experts * weight->dim[0] * padded(weight));
+}
+
+size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a)
+{
+    size_t bytes = COUNTER_BYTES;
+    for (int t = 0; t < a->count; t++) {
+        const struct mt_product_term *term = &a->terms[t];
+        if (rounds_x(&term->x)) bytes += cuda_halves(mt_tensor_count(&term->x));
+        if (!is_long(term, a->experts)) bytes += prepared_bytes(term, a->experts);
+    }
+    return bytes;
+}
+
+// ------------------------------------------------------------------ prepared weights
+
+struct prepare_call {
+    const void *from[HOPPER_EXPERTS]; // NULL: absent, which counts as zeros
+    bool bf16;
+    int64_t stride, rows, columns, padded;
+    float factor;
+    __nv_bfloat16 *to;
+};
+
+/* Four numbers a thread. */
+__global__ static void prepare_kernel(const __grid_constant__ struct prepare_call call)
+{
+    const void *from = call.from[blockIdx.y];
+    enum mt_dtype dtype = call.bf16 ? MT_BF16 : MT_F32;
+    int64_t quarters = call.padded / 4;
+    uint2 *target = reinterpret_cast<uint2 *>(call.to + blockIdx.y * call.rows * call.padded);
+    for (int64_t i = cuda_thread(); i < call.rows * quarters; i += cuda_thread_count()) {
+        int64_t row = i / quarters;
+        int64_t column = (i - row * quarters) * 4;
+        float value[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            bool there = from != NULL && column + j < call.columns;
+            value[j] =
+                there ? call.factor * cuda_float_at(from, dtype, row * call.stride + column + j) : 0.0f;
+        }
+        target[i] = make_uint2(pack_bf16(value[0], value[1]), pack_bf16(value[2], value[3]));
+    }
+}
+
+/* The term's weights times `factor`, at `to`; *weight becomes the first of them. */
+static enum mt_status prepare(struct mt_device *device, const struct mt_product_term *term, int experts,
+                              float factor, void *to, struct mt_tensor *weight)
+{
+    const struct mt_tensor *any = cuda_uniform(term->weight, experts);
+    int64_t each = any->dim[0] * padded(any);
+    struct prepare_call call = {};
+    call.bf16 = any->dtype == MT_BF16;
+    call.stride = any->stride[0];
+    call.rows = any->dim[0];
+    call.columns = any->dim[1];
+    call.padded = padded(any);
+    call.factor = factor;
+    *weight = mt_tensor_2d(to, MT_BF16, any->dim[0], padded(any));
+    for (int first = 0; first < experts; first += HOPPER_EXPERTS) {
+        int count = experts - first < HOPPER_EXPERTS ? experts - first : HOPPER_EXPERTS;
+        call.to = static_cast<__nv_bfloat16 *>(to) + first * each;
+        for (int i = 0; i < count; i++) {
+            const struct mt_tensor *one = &term->weight[first + i];
+            call.from[i] = mt_tensor_present(one) ? one->data : NULL;
+        }
+        dim3 grid((unsigned)((each / 4 + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)count);
+        prepare_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(call);
+    }
+    return cuda_launched(device, "preparing thin weights");
+}
+
+// ------------------------------------------------------------------ maps
+
+static enum mt_status find_encoder(const struct mt_device *device)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    cudaDriverEntryPointQueryResult found;
+    if (state->encode_map != NULL) return MT_OK;
+    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_map, 12000,
+                                                         cudaEnableDefault, &found);
+    return cuda_status(device, error, "finding cuTensorMapEncodeTiled");
+}
+
+/* Boxes [lines,WGMMA_LINE] of bf16 matrices of one shape, `gap` bytes apart; zeros beyond their ends. A
+ * `count` of 0 is one matrix without a third dimension. */
+static enum mt_status make_map(const struct mt_device *device, const struct mt_tensor *matrix, int count,
+                               int64_t gap, int lines, CUtensorMap *map)
+{
+    PFN_cuTensorMapEncodeTiled_v12000 encode =
+        reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(cuda_state_of(device)->encode_map);
+    int64_t stride = matrix->dim[0] > 1 ? matrix->stride[0] : (matrix->dim[1] + 7) / 8 * 8;
+    cuuint64_t sizes[3] = {(cuuint64_t)matrix->dim[1], (cuuint64_t)matrix->dim[0], (cuuint64_t)count};
+    cuuint64_t strides[2] = {(cuuint64_t)stride * 2, (cuuint64_t)gap};
+    cuuint32_t box[3] = {WGMMA_LINE, (cuuint32_t)lines, 1};
+    cuuint32_t each[3] = {1, 1, 1};
+    CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, count > 0 ? 3 : 2, matrix->data, sizes,
+                             strides, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result == CUDA_SUCCESS) return MT_OK;
+    return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing a matrix to the copy engine: error %d",
+                   (int)result);
+}
+
+/* Bytes from each matrix to the next, if they are always the same, for a map of all; else 0. */
+static int64_t gap_of(const struct mt_tensor *list, int count)
+{
+    const char *first = static_cast<const char *>(list[0].data);
+    if (count == 1) return list[0].dim[0] * list[0].stride[0] * 2;
+    int64_t gap = static_cast<const char *>(list[1].data) - first;
+    if (gap <= 0 || gap % 16 != 0 || gap >= (int64_t)1 << 40) return 0;
+    for (int e = 1; e < count; e++) {
+        if (static_cast<const char *>(list[e].data) - first != e * gap) return 0;
+    }
+    return gap;
+}
+
+// ------------------------------------------------------------------ the call
+
+/* A term on its way into the call: rows in bf16, and where its weights are. */
+struct ready_term {
+    const struct mt_product_term *term;
+    struct mt_tensor x;
+    struct mt_tensor prepared; // the first expert's; absent: the term's own weights are used
+    int64_t gap;               // 0: weights anywhere
+};
+
+/* Long terms, thin ones, masked ones. */
+static int rank_of(const struct mt_product_term *term, int experts)
+{
+    if (is_masked(term)) return 2;
+    return is_long(term, experts) ? 0 : 1;
+}
+
+/* Rounds what must be rounded, in scratch. */
+static enum mt_status make_ready(struct mt_device *device, const struct mt_grouped_sum_args *a, char *scratch,
+                                 struct ready_term *ready)
+{
+    int count = 0;
+    enum mt_status status = MT_OK;
+    for (int rank = 0; rank < 3; rank++) {
+        for (int t = 0; t < a->count && status == MT_OK; t++) {
+            const struct mt_product_term *term = &a->terms[t];
+            if (rank_of(term, a->experts) != rank) continue;
+            struct ready_term *one = &ready[count++];
+            *one = {};
+            one->term = term;
+            one->x = term->x;
+            if (rounds_x(&term->x)) {
+                cuda_round(device, &term->x, scratch);
+                one->x = mt_tensor_2d(scratch, MT_BF16, term->x.dim[0], term->x.dim[1]);
+                scratch += cuda_halves(mt_tensor_count(&term->x));
+                status = cuda_launched(device, "rounding rows");
+            }
+            one->gap = rank == 0 ? gap_of(term->weight, a->experts) : 0;
+            if (rank == 0 || status != MT_OK) continue;
+            float factor = term->alpha / a->terms[0].alpha * (rank == 2 ? term->mask_scale : 1.0f);
+            status = prepare(device, term, a->experts, factor, scratch, &one->prepared);
+            one->gap = mt_tensor_count(&one->prepared) * 2;
+            scratch += prepared_bytes(term, a->experts);
+        }
+    }
+    return status;
+}
+
+/* Maps of term t's weights for experts [first, first + count). */
+static enum mt_status add_maps(struct mt_device *device, const struct ready_term *ready, int first, int count,
+                               int *maps, struct hopper_term *term, struct hopper_call *call)
+{
+    bool prepared = mt_tensor_present(&ready->prepared);
+    term->map = *maps;
+    term->apart = ready->gap == 0;
+    if (!term->apart) {
+        struct mt_tensor matrix = prepared ? ready->prepared : ready->term->weight[first];
+        if (prepared) matrix.data = static_cast<char *>(matrix.data) + first * ready->gap;
+        return make_map(device, &matrix, count, ready->gap, HOPPER_BLOCK, &call->weight[(*maps)++]);
+    }
+    enum mt_status status = MT_OK;
+    for (int e = first; e < first + count && status == MT_OK; e++) {
+        const struct mt_tensor *matrix = &ready->term->weight[e];
+        status = make_map(device, matrix, 1, matrix->dim[0] * matrix->stride[0] * 2, HOPPER_BLOCK,
+                          &call->weight[(*maps)++]);
+    }
+    return status;
+}
+
+static enum mt_status fill_terms(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                 const struct ready_term *ready, struct hopper_call *call)
+{
+    enum mt_status status = MT_OK;
+    call->terms = a->count;
+    call->first_masked = a->count;
+    for (int t = 0; t < a->count && status == MT_OK; t++) {
+        struct hopper_term *term = &call->term[t];
+        int rank = rank_of(ready[t].term, a->experts);
+        term->steps = rank == 0 ? HOPPER_STEPS : HOPPER_SHORT;
+        term->stages = (int)((ready[t].x.dim[1] + term->steps - 1) / term->steps);
+        if (rank == 0) call->long_stages += term->stages;
+        if (rank == 1) call->thin_stages += term->stages;
+        if (rank == 2) {
+            if (t < call->first_masked) call->first_masked = t;
+            term->mask = static_cast<const int32_t *>(ready[t].term->mask_y.data);
+            term->mask_stride = ready[t].term->mask_y.stride[0];
+        }
+        status = make_map(device, &ready[t].x, 0, 0, HOPPER_ROWS, &term->x);
+    }
+    return status;
+}
+
+/* Experts of a launch: those whose maps have room. */
+static int experts_at_once(const struct mt_grouped_sum_args *a, const struct ready_term *ready)
+{
+    int apart = 0;
+    for (int t = 0; t < a->count; t++) apart += ready[t].gap == 0 ? 1 : 0;
+    if (apart == 0) return HOPPER_EXPERTS;
+    return (HOPPER_MAPS - (a->count - apart)) / apart;
+}
+
+enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
+{
+    struct ready_term ready[MT_MAX_TERMS];
+    struct hopper_call call = {};
+    if (mt_tensor_count(&a->y) == 0) return MT_OK;
+    enum mt_status status = find_encoder(device);
+    if (status == MT_OK) status = make_ready(device, a, static_cast<char *>(scratch) + COUNTER_BYTES, ready);
+    if (status == MT_OK) status = fill_terms(device, a, ready, &call);
+    int64_t blocks = (a->y.dim[1] + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
+    call.columns = (int)a->y.dim[1];
+    call.across = (int)((blocks + 3) / 4);
+    call.rows = a->y.dim[0];
+    call.y = tile_output_of(&a->y, a->terms[0].alpha, a->beta);
+    call.counter = static_cast<unsigned *>(scratch);
+    int most = status == MT_OK ? experts_at_once(a, ready) : 1;
+    for (int first = 0; first < a->experts && status == MT_OK; first += most) {
+        int maps = 0;
+        call.experts = a->experts - first < most ? a->experts - first : most;
+        if (mt_tensor_present(&a->offsets))
+            call.offsets = static_cast<const int32_t *>(a->offsets.data) + first;
+        for (int t = 0; t < a->count && status == MT_OK; t++)
+            status = add_maps(device, &ready[t], first, call.experts, &maps, &call.term[t], &call);
+        if (status == MT_OK) {
+            cudaError_t error = cudaMemsetAsync(scratch, 0, sizeof *call.counter, cuda_stream(device));
+            status = cuda_status(device, error, "clearing the counter of tiles");
+        }
+        if (status == MT_OK) status = cuda_hopper_launch(device, !a->terms[0].transpose_weight, &call);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ grouped_gemm
+
+/* `term` is borrowed by what is returned. */
+static struct mt_grouped_sum_args as_sum(const struct mt_grouped_gemm_args *g, struct mt_product_term *term)
+{
+    *term = {};
+    term->x = g->x;
+    term->weight = g->weight;
+    term->transpose_weight = g->transpose_weight;
+    term->alpha = g->alpha;
+    struct mt_grouped_sum_args sum = {};
+    sum.terms = term;
+    sum.count = 1;
+    sum.experts = g->experts;
+    sum.offsets = g->offsets;
+    sum.y = g->y;
+    sum.beta = g->beta;
+    return sum;
+}
+
+bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args sum = as_sum(g, &term);
+    return cuda_hopper_sum_fits(device, &sum);
+}
+
+size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args sum = as_sum(g, &term);
+    return cuda_hopper_sum_bytes(&sum);
+}
+
+enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                   void *scratch)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args sum = as_sum(g, &term);
+    return cuda_hopper_sum(device, &sum, scratch);
+}

@@ -1,0 +1,256 @@
+/*
+ * LiveBench's tables and mappings on answers labelled by hand (tests/eval/cases;
+ * tests/parity/tables_parity.py holds the labels against pandas), what rows may get wrong, hostile tables,
+ * and every allocation failing in turn.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/livebench.h"
+#include "eval/table.h"
+#include "support/cmocka_all.h"
+#include "support/eval_cases.h"
+#include "support/failing_allocator.h"
+
+static void test_table_cases(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_row row;
+    int wrong = 0;
+    mt_context_init(&ctx, NULL);
+    mt_row_init(&ctx, &row);
+    struct mt_dataset *cases = eval_cases_open(&ctx, "tables.jsonl", 160);
+    for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
+        struct mt_json_node expected;
+        bool wanted = false;
+        bool matches = false;
+        assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
+        assert_true(mt_row_value(&row, "equal", &expected));
+        assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
+        assert_int_equal(mt_livebench_table_matches(&ctx, eval_case_text(&row, "format"),
+                                                    eval_case_text(&row, "truth"),
+                                                    eval_case_text(&row, "answer"), &matches),
+                         MT_OK);
+        if (matches == wanted) continue;
+        wrong++;
+        struct mt_text why = eval_case_text(&row, "why");
+        print_message("case %d, %.*s: expected %d\n", (int)i + 1, (int)why.bytes, why.text, wanted);
+    }
+    assert_int_equal(wrong, 0);
+    mt_row_free(&row);
+    mt_dataset_close(cases);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static void test_mapping_cases(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_row row;
+    int wrong = 0;
+    mt_context_init(&ctx, NULL);
+    mt_row_init(&ctx, &row);
+    struct mt_dataset *cases = eval_cases_open(&ctx, "mappings.jsonl", 30);
+    for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
+        struct mt_json_node expected;
+        double wanted = 0.0;
+        double score = -1.0;
+        assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
+        assert_true(mt_row_value(&row, "score", &expected));
+        assert_int_equal(mt_json_as_real(&expected, 0.0, 1.0, &wanted), MT_OK);
+        assert_int_equal(mt_livebench_mapping_score(&ctx, eval_case_text(&row, "truth"),
+                                                    eval_case_text(&row, "answer"), &score),
+                         MT_OK);
+        if (score == wanted) continue;
+        wrong++;
+        struct mt_text why = eval_case_text(&row, "why");
+        print_message("case %d, %.*s: %g, expected %g\n", (int)i + 1, (int)why.bytes, why.text, score,
+                      wanted);
+    }
+    assert_int_equal(wrong, 0);
+    mt_row_free(&row);
+    mt_dataset_close(cases);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+// ------------------------------------------------------------------ rows
+
+/* Judges an answer to the only row of a text. */
+static enum mt_status score_row(struct mt_context *ctx, const char *rows, const char *answer, bool mapping,
+                                double *score)
+{
+    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
+    struct mt_dataset *dataset = NULL;
+    struct mt_row row;
+    mt_row_init(ctx, &row);
+    enum mt_status status = mt_dataset_open_memory(ctx, "rows.jsonl", rows, strlen(rows), &options, &dataset);
+    if (status == MT_OK) status = mt_dataset_read(dataset, 0, &row);
+    if (status == MT_OK)
+        status = mapping ? mt_livebench_mapping(ctx, &row, text_of(answer), score)
+                         : mt_livebench_table(ctx, &row, text_of(answer), score);
+    mt_row_free(&row);
+    mt_dataset_close(dataset);
+    return status;
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *row, *answer;
+        bool mapping;
+        double score;
+    } rows[] = {
+        {"{\"turns\": [\"from TSV format to CSV format.\"], \"ground_truth\": \"a,b\\n1,2\\n\"}\n",
+         "a,b\n1,2.0", false, 1.0},
+        {"{\"turns\": [\"Source Format: CSV\\nTarget Format: JSON \\nTable\"], \"ground_truth\": "
+         "\"{\\\"0\\\":{\\\"a\\\":1}}\"}\n",
+         "[{\"a\": \"1\"}]", false, 1.0},
+        {"{\"ground_truth\": \"{'a': 'b'}\"}\n", "{'a': 'b', 'c': 'd'}", true, 0.67},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mt_context ctx;
+        double score = -1.0;
+        mt_context_init(&ctx, NULL);
+        assert_int_equal(score_row(&ctx, rows[i].row, rows[i].answer, rows[i].mapping, &score), MT_OK);
+        assert_true(score == rows[i].score);
+        assert_int_equal(ctx.live_bytes, 0);
+    }
+}
+
+static void test_broken_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *row;
+        bool mapping;
+        const char *message;
+    } broken[] = {
+        {"{\"turns\": [\"to CSV\"], \"ground_truth\": \"a\"}\n", false, "does not say which format"},
+        {"{\"turns\": \"format to CSV format\", \"ground_truth\": \"a\"}\n", false, "turns must be a list"},
+        {"{\"turns\": [\"format to CSV format\"], \"ground_truth\": [1]}\n", false, "ground_truth must be"},
+        {"{\"turns\": [\"format to CSV format\"]}\n", false, "ground_truth must be"},
+        {"{\"turns\": [\"format to LaTeX format\"], \"ground_truth\": \"a\"}\n", false,
+         "rows.jsonl:1: tables of the format 'LaTeX'"},
+        {"{\"turns\": [\"format to JSON format\"], \"ground_truth\": \"a,b\"}\n", false, "is no table"},
+        {"{\"ground_truth\": \"a\"}\n", true, "rows.jsonl:1: ground_truth is no dict"},
+        {"{\"ground_truth\": {\"a\": 1}}\n", true, "ground_truth must be a text"},
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        struct mt_context ctx;
+        double score = 0.0;
+        mt_context_init(&ctx, NULL);
+        assert_int_equal(score_row(&ctx, broken[i].row, "answer", broken[i].mapping, &score), MT_ERR_FORMAT);
+        if (strstr(ctx.message, broken[i].message) == NULL) print_message("%s\n", ctx.message);
+        assert_non_null(strstr(ctx.message, broken[i].message));
+        assert_int_equal(ctx.live_bytes, 0);
+    }
+}
+
+// ------------------------------------------------------------------ what nobody should be able to do
+
+/* A piece over and over, with something in front. The caller frees. */
+static char *repeated(const char *before, const char *piece, size_t times)
+{
+    size_t first = strlen(before);
+    size_t each = strlen(piece);
+    char *text = malloc(first + each * times + 1);
+    assert_non_null(text);
+    memcpy(text, before, first);
+    for (size_t i = 0; i < times; i++) memcpy(text + first + i * each, piece, each);
+    text[first + each * times] = '\0';
+    return text;
+}
+
+/* Wide, long and unfinished tables are no tables, and cost neither memory nor time beyond measure. */
+static void test_hostile(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format, *before, *piece;
+        size_t times;
+    } cases[] = {
+        {"csv", "a,b\n", "1,2,3,4,5,6,7,8,9,", 100000},
+        {"csv", "a", ",a", 100000},
+        {"csv", "a,b\n\"", "\"\"", 100000},
+        {"csv", "a,b\n1,\"", "x\n", 3000},
+        {"csv", "a,b\n", "1,2\n", 200000},
+        {"html", "<table><tr>", "<th>a", 100000},
+        {"html", "<table>", "<tr><td>", 100000},
+        {"html", "", "<a", 100000},
+        {"html", "<table><tr><th>a", "<!--", 100000},
+        {"html", "<table><tr><th>", "&#", 100000},
+        {"json", "", "[", 100000},
+        {"json", "{\"a\":", "{\"a\":", 100000},
+        {"json", "", "{\"a\":1}\n", 20000},
+        {"jsonl", "", "{", 100000},
+        {"markdown", "", "|", 100000},
+        {"csv", "", "<solution>", 50000},
+        {"csv", "", "```json\n", 50000},
+        {"csv", "", "Here format ", 20000},
+    };
+    static const char *const truths[] = {
+        "csv",      "a,b\n1,2\n",   "html",  "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>",
+        "json",     "[{\"a\": 1}]", "jsonl", "{\"a\": 1}",
+        "markdown", "|a|\n|-|\n|1|"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mt_context ctx;
+        bool matches = true;
+        size_t truth = 0;
+        double score = -1.0;
+        mt_context_init(&ctx, NULL);
+        while (strcmp(truths[truth], cases[i].format) != 0) truth += 2;
+        char *answer = repeated(cases[i].before, cases[i].piece, cases[i].times);
+        assert_int_equal(mt_livebench_table_matches(&ctx, text_of(cases[i].format),
+                                                    text_of(truths[truth + 1]), text_of(answer), &matches),
+                         MT_OK);
+        assert_false(matches);
+        assert_int_equal(mt_livebench_mapping_score(&ctx, text_of("{'a': 'b'}"), text_of(answer), &score),
+                         MT_OK);
+        assert_true(score == 0.0);
+        free(answer);
+        assert_int_equal(ctx.live_bytes, 0);
+    }
+}
+
+static enum mt_status judge_all(struct mt_context *ctx, const void *self)
+{
+    (void)self;
+    static const char *const answers[][3] = {
+        {"csv", "a,b\n1,\"x\"\"y\"\n", "Well:\na,b\n1,\"x\"\"y\"\nThat, was, it"},
+        {"json", "{\"0\":{\"a\":1,\"b\":\"x\"}}", "```json\n[{\"a\":NaN,\"b\":\"x\"}]\n```"},
+        {"jsonl", "{\"a\":1}\n", "Rows:\n{\"a\":1}\n"},
+        {"html", "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>", "<table><tr><th>a<tr><td>&lt;"},
+        {"markdown", "|a|\n|-|\n|1|", "|a|\n|-|\n|1|"}};
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0] && status == MT_OK; i++) {
+        bool matches = false;
+        status = mt_livebench_table_matches(ctx, text_of(answers[i][0]), text_of(answers[i][1]),
+                                            text_of(answers[i][2]), &matches);
+    }
+    double score = 0.0;
+    if (status != MT_OK) return status;
+    return mt_livebench_mapping_score(ctx, text_of("{'a': 'b'}"), text_of("\\boxed{\\{\\text{'a'}: 'b'\\}}"),
+                                      &score);
+}
+
+static void test_every_allocation_failing(void **state)
+{
+    (void)state;
+    struct failing_report report = fail_each_allocation(judge_all, NULL);
+    if (!report.ok) print_message("allocation %ld: %s\n", report.allocations, report.problem);
+    assert_true(report.ok);
+    assert_true(report.allocations > 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table_cases), cmocka_unit_test(test_mapping_cases),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_broken_rows),
+        cmocka_unit_test(test_hostile),     cmocka_unit_test(test_every_allocation_failing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/*
+ * Cases of grouped_sum as LoRA layers of large models call it, which devices have kernels of their own for: a
+ * frozen product and a thin one forward, the gradient of x with a mask on the thin product, and the gradient
+ * gate and up share. Tiles that hang over the edges, experts without rows, without a pair, rows in f32.
+ */
+#include "ops/case_files.h"
+#include "ops/expert_loads.h"
+
+enum { X, LOW = X + 2, WEIGHT = LOW + 2, THIN = WEIGHT + 2, MASK = THIN + 2, OFFSETS = MASK + 2, Y };
+enum { KIND, EXPERTS, LOAD, ABSENT };
+enum { BETA };
+
+enum kind {
+    FORWARD,  // y = x · Wᵀ + s · low · Bᵀ
+    BACKWARD, // dx = dy · W + mask(dlow · A)
+    SHARED,   // the same of two maps, in one sum
+};
+
+static const char *const kind_names[] = {"forward", "backward", "shared"};
+
+struct lora_case {
+    enum kind kind;
+    int64_t rows, n, k, rank;
+    int experts; // 0: dense
+    enum load load;
+    enum absent absent; // pairs
+    float beta;
+    enum mt_dtype row_type;
+};
+
+static void fill(const struct op_case *c, struct mt_tensor *t)
+{
+    fill_offsets((enum load)c->param[LOAD], (int)t[OFFSETS].dim[0] - 1, t[Y].dim[0], t[OFFSETS].data);
+    fill_mask(&t[MASK]);
+    fill_mask(&t[MASK + 1]);
+}
+
+static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor weight[2][MOST_EXPERTS];
+    struct mt_tensor thin[2][MOST_EXPERTS];
+    struct mt_product_term terms[MT_MAX_TERMS] = {0};
+    enum kind kind = (enum kind)c->param[KIND];
+    int maps = kind == SHARED ? 2 : 1;
+    for (int i = 0; i < maps; i++) {
+        expert_views(ABSENT_NONE, &t[WEIGHT + i], weight[i]);
+        expert_views((enum absent)c->param[ABSENT], &t[THIN + i], thin[i]);
+        terms[2 * i] = (struct mt_product_term){
+            .x = t[X + i], .weight = weight[i], .transpose_weight = kind == FORWARD, .alpha = 0.5f};
+        terms[2 * i + 1] = (struct mt_product_term){
+            .x = t[LOW + i], .weight = thin[i], .transpose_weight = kind == FORWARD, .alpha = 2.0f};
+        if (kind == FORWARD) continue;
+        terms[2 * i + 1].mask_y = t[MASK + i];
+        terms[2 * i + 1].mask_scale = 1.25f;
+    }
+    struct mt_grouped_sum_args args = {
+        .terms = terms, .count = 2 * maps, .experts = 1, .y = t[Y], .beta = c->real[BETA]};
+    if (c->param[EXPERTS] > 0) {
+        args.experts = (int)c->param[EXPERTS];
+        args.offsets = t[OFFSETS];
+    }
+    return mt_grouped_sum(device, &args);
+}
+
+static struct op_case *add(struct case_list *list, struct lora_case s)
+{
+    int64_t experts = s.experts > 0 ? s.experts : 1;
+    bool masked = s.kind != FORWARD;
+    struct op_case *c = case_new(
+        list, MT_OP_grouped_sum, "LoRA %s R=%d N=%d K=%d r=%d n=%d load %s%s%s beta %g", kind_names[s.kind],
+        (int)s.rows, (int)s.n, (int)s.k, (int)s.rank, s.experts, s.experts > 0 ? load_names[s.load] : "dense",
+        s.row_type == MT_BF16 ? " bf16 rows" : "", absent_names[s.absent], (double)s.beta);
+    c->param[KIND] = s.kind;
+    c->param[EXPERTS] = s.experts;
+    c->param[LOAD] = s.load;
+    c->param[ABSENT] = s.absent;
+    c->real[BETA] = s.beta;
+    c->fill = fill;
+    c->forward = forward;
+    c->no_gradient = true; // as for the other cases of grouped_sum
+    int64_t rows[2] = {s.rows, s.kind == SHARED ? s.rows : 0};
+    for (int i = 0; i < 2; i++) case_slot(c, "x", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.k});
+    for (int i = 0; i < 2; i++) case_slot(c, "low", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.rank});
+    for (int i = 0; i < 2; i++) {
+        int64_t each = rows[i] > 0 || i == 0 ? experts : 0;
+        int64_t dims[] = {each, masked ? s.k : s.n, masked ? s.n : s.k};
+        c->slot[case_slot(c, "weight", SLOT_INPUT, MT_BF16, 3, dims)].scale = 0.1;
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t each = rows[i] > 0 || i == 0 ? experts : 0;
+        int64_t dims[] = {each, masked ? s.rank : s.n, masked ? s.n : s.rank};
+        c->slot[case_slot(c, "thin", SLOT_INPUT, MT_F32, 3, dims)].scale = 0.1;
+    }
+    for (int i = 0; i < 2; i++) case_index(c, "mask", 2, (int64_t[]){masked ? rows[i] : 0, (s.n + 31) / 32});
+    case_index(c, "offsets", 1, (int64_t[]){experts + 1});
+    case_slot(c, "y", SLOT_UPDATED, s.row_type, 2, (int64_t[]){s.rows, s.n});
+    for (int i = 0; i < MASK; i++) c->slot[i].fill = FILL_REPEATED;
+    return c;
+}
+
+/* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense maps. */
+static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts)
+{
+    struct op_case *c = add(list, (struct lora_case){.kind = kind,
+                                                     .rows = experts > 0 ? 98304 : 16384,
+                                                     .n = n,
+                                                     .k = k,
+                                                     .rank = 32,
+                                                     .experts = experts,
+                                                     .load = LOAD_NEARLY_EVEN,
+                                                     .row_type = MT_BF16});
+    c->only_speed = true;
+    c->only_device = true;
+    c->slot[Y].fill = FILL_REPEATED;
+    c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (kind == SHARED ? 2.0 : 1.0);
+}
+
+static void add_all_speed(struct case_list *list)
+{
+    static const int64_t dense[][2] = {{3072, 2048}, {576, 2048},  {4096, 512},  {2048, 2048},
+                                       {2816, 2048}, {2048, 2816}, {10944, 2048}};
+    add_speed(list, FORWARD, 1408, 2048, 64);
+    add_speed(list, FORWARD, 2048, 1408, 64);
+    add_speed(list, BACKWARD, 1408, 2048, 64);
+    add_speed(list, SHARED, 2048, 1408, 64);
+    for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
+        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0);
+        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0);
+    }
+}
+
+void cases_lora_sums(struct case_list *list)
+{
+    static const enum mt_dtype types[] = {MT_BF16, MT_F32};
+    for (int type = 0; type < 2; type++) {
+        for (int kind = FORWARD; kind <= SHARED; kind++) {
+            struct lora_case s = {.kind = (enum kind)kind,
+                                  .rows = 290,
+                                  .n = 328, // tiles of three blocks of 64, the last one hanging over
+                                  .k = 584, // more stages than a tile is stored beside, the last one not full
+                                  .rank = 32,
+                                  .experts = 9,
+                                  .load = LOAD_UNEVEN,
+                                  .row_type = types[type]};
+            add(list, s);
+            s.n = 504; // four blocks
+            s.k = 264; // fewer stages
+            s.rank = 40;
+            s.absent = ABSENT_SOME;
+            s.load = LOAD_ONE;
+            add(list, s);
+            s.rows = 130;
+            s.beta = 0.5f;
+            s.load = LOAD_EVEN;
+            add(list, s);
+            s.experts = 0;
+            s.absent = ABSENT_NONE;
+            s.rows = 1030;
+            s.k = 256;
+            s.rank = 8;
+            s.beta = 0.0f;
+            add(list, s);
+        }
+    }
+    add_all_speed(list);
+}

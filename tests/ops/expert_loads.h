@@ -1,0 +1,78 @@
+/*
+ * Rows of experts in cases: how many each has, and which experts have no matrix.
+ */
+#ifndef MT_TESTS_EXPERT_LOADS_H
+#define MT_TESTS_EXPERT_LOADS_H
+
+#include "ops/op_case.h"
+
+#define MOST_EXPERTS 128
+
+enum load {
+    LOAD_EVEN,
+    LOAD_UNEVEN,      // a few busy experts, some tiny, some empty
+    LOAD_ONE,         // everything on the last but one
+    LOAD_NONE,        // no rows belong to anyone
+    LOAD_NEARLY_EVEN, // within a third of each other: a router that is balanced
+};
+
+enum absent {
+    ABSENT_NONE,
+    ABSENT_SOME, // the first and every third after it
+    ABSENT_ALL,
+};
+
+static const char *const absent_names[] = {"", " some absent", " all absent"};
+
+static const char *const load_names[] = {"even", "uneven", "one", "none", "nearly even"};
+
+/* Shares that fall steeply, every eighth expert left empty: like a router early in training. */
+static inline double share_of(enum load load, int e, int experts)
+{
+    switch (load) {
+    case LOAD_EVEN: return 1.0;
+    case LOAD_UNEVEN: return e % 8 == 5 ? 0.0 : 1.0 / (1.0 + (double)((e * 37 + 11) % experts));
+    case LOAD_ONE: return e == (experts > 1 ? experts - 2 : 0) ? 1.0 : 0.0;
+    case LOAD_NONE: return 0.0;
+    case LOAD_NEARLY_EVEN: return 1.0 + 0.3 * (double)((e * 37 + 11) % experts) / (double)experts;
+    }
+    return 0.0;
+}
+
+/* offsets [experts + 1] of so many rows. */
+static inline void fill_offsets(enum load load, int experts, int64_t rows, int32_t *offsets)
+{
+    double total = 0.0;
+    double before = 0.0;
+    for (int e = 0; e < experts; e++) total += share_of(load, e, experts);
+    offsets[0] = 0;
+    for (int e = 0; e < experts; e++) {
+        before += share_of(load, e, experts);
+        offsets[e + 1] = total > 0.0 ? (int32_t)((double)rows * before / total + 0.5) : 0;
+    }
+}
+
+/* The experts' matrices lie one after the other in a [n, rows, columns] slot. */
+static inline void expert_views(enum absent absent, const struct mt_tensor *stacked,
+                                struct mt_tensor view[MOST_EXPERTS])
+{
+    for (int64_t e = 0; e < stacked->dim[0]; e++) {
+        bool left_out = absent == ABSENT_ALL || (absent == ABSENT_SOME && e % 3 == 0);
+        view[e] = mt_tensor_at(stacked, e);
+        if (left_out) view[e].rank = 0;
+    }
+}
+
+/* Random bits for masks: which they are does not matter, those beyond the columns included. */
+static inline void fill_mask(struct mt_tensor *mask)
+{
+    uint32_t state = 12345;
+    for (int64_t row = 0; row < mask->dim[0]; row++) {
+        for (int64_t w = 0; w < mask->dim[1]; w++) {
+            state = state * 1664525u + 1013904223u;
+            ((uint32_t *)mask->data)[row * mask->stride[0] + w] = state ^ state >> 13;
+        }
+    }
+}
+
+#endif
