@@ -29,8 +29,8 @@ run() {
 same() {
     local name
     for name in $(cd "$place" && ls "$1" "$2" | grep -v : | sort -u); do
-        if ! cmp -s <(grep -v '"total_evaluation_time_seconds"' "$place/$1/$name") \
-            <(grep -v '"total_evaluation_time_seconds"' "$place/$2/$name"); then
+        if ! cmp -s <(grep -av '"total_evaluation_time_seconds"' "$place/$1/$name") \
+            <(grep -av '"total_evaluation_time_seconds"' "$place/$2/$name"); then
             result 1 "$name: $1 and $2 differ"
         fi
     done
@@ -80,6 +80,22 @@ run 3 eval $long --limit 60 --out "$place/again"
 result $? "eval again on 3 ranks: $(tail -n 3 "$place/text")"
 cmp -s "$place/again/samples_sums.jsonl" "$place/many-1/samples_sums.jsonl"
 result $? "asked again on other ranks, other samples"
+
+# A run in two parts, on other ranks each, has the sums of routing of the whole.
+for part in "2 20" "3 60"; do
+    # shellcheck disable=SC2086
+    run ${part% *} eval $long --limit ${part#* } --out "$place/grown"
+    result $? "eval of ${part#* } samples: $(tail -n 3 "$place/text")"
+done
+python3 - "$place/many-1/routing_sums.json" "$place/grown/routing_sums.json" <<'END'
+import json, sys
+whole, grown = (json.load(open(path)) for path in sys.argv[1:])
+assert grown["samples"] == grown["of"] == 60, (grown["samples"], grown["of"])
+for a, b in zip(whole["figures"]["layers"], grown["figures"]["layers"]):
+    for name in "tokens", "load", "first", "maxvio_batch", "batches", "rv_token", "rv_expert", "mean_score":
+        if name in a: assert a[name] == b[name], name
+END
+result $? "routing of a run in two parts"
 
 # The progress of the whole is rank 0's to show.
 run 2 eval "$place/sums.yaml" --limit 40 --data "$place/data" --model "$model" --out "$place/shown"
