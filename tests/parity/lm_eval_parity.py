@@ -48,6 +48,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HARNESS = os.path.join(os.path.dirname(lm_eval.__file__), "tasks")
 SCORE_LIMIT, FIGURE_LIMIT, NEAR = 1e-4, 1e-12, 1e-5
 SUBJECTS = ("abstract_algebra", "high_school_us_history")
+KINDS = ("", " adapter", " trained")
 
 COMMON = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 4096,
           "hidden_act": "silu", "tie_word_embeddings": False, "rope_theta": 10000.0, "dtype": "float32"}
@@ -450,16 +451,18 @@ def main():
         write_our_tasks(folder, arguments.data, arguments.tokens)
         manager = TaskManager(include_path=folder, include_defaults=False)
         for shape in SHAPES:
-            if not any(arguments.only in f"{shape}{kind} {task.name}" for task in tasks
-                       for kind in ("", " adapter", " trained")):
-                continue
-            model = make_model(arguments.program, arguments.data, folder, shape, arguments.deviation)
-            check_model(report, arguments, folder, shape, model, None, tasks, names, manager)
-            adapter = make_adapter(arguments.program, model, folder)
-            check_model(report, arguments, folder, f"{shape} adapter", model, adapter, tasks, names, manager)
-            fresh = make_model(arguments.program, arguments.data, folder, shape, 0.02)
-            trained = train(arguments.program, fresh, folder, tasks, arguments.samples)
-            check_model(report, arguments, folder, f"{shape} trained", trained, None, tasks, names, manager)
+            wanted = {kind for kind in KINDS for task in tasks if arguments.only in f"{shape}{kind} {task.name}"}
+            if wanted & {"", " adapter"}:
+                model = make_model(arguments.program, arguments.data, folder, shape, arguments.deviation)
+            if "" in wanted:
+                check_model(report, arguments, folder, shape, model, None, tasks, names, manager)
+            if " adapter" in wanted:
+                adapter = make_adapter(arguments.program, model, folder)
+                check_model(report, arguments, folder, f"{shape} adapter", model, adapter, tasks, names, manager)
+            if " trained" in wanted:
+                fresh = make_model(arguments.program, arguments.data, folder, shape, 0.02)
+                trained = train(arguments.program, fresh, folder, tasks, arguments.samples)
+                check_model(report, arguments, folder, f"{shape} trained", trained, None, tasks, names, manager)
     print(f"{report.prompts} prompts and {report.texts} texts compared, {report.ties} parted at a tie; "
           f"{report.choices} log-likelihoods, largest difference {report.worst:.1e}; {len(report.failures)} failures")
     return 1 if report.failures else 0

@@ -55,14 +55,10 @@ enum way {
     HOPPER, // bf16 tiles of warp groups
 };
 
-static bool is_float_or_bf16(const struct mt_tensor *t)
-{
-    return t->dtype == MT_F32 || t->dtype == MT_BF16;
-}
-
 static enum way way_of(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
-    if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->y) || !is_float_or_bf16(&g->x)) return EACH;
+    if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&g->y) || !cuda_is_float_or_bf16(&g->x))
+        return EACH;
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (weight == NULL) return EACH;
     if (cuda_grouped_few_fits(g)) return FEW;
@@ -177,7 +173,8 @@ static struct mt_gemm_args gradient_of(const struct mt_grouped_gemm_dw_args *g, 
 
 static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
-    if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->x) || !is_float_or_bf16(&g->dy)) return false;
+    if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&g->x) || !cuda_is_float_or_bf16(&g->dy))
+        return false;
     const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
     if (dweight == NULL || dweight->dtype != MT_F32) return false;
     return mt_tensor_present(&g->offsets) || cuda_thin_gradient(g);
