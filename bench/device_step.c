@@ -1,6 +1,5 @@
 /*
- * How long a LoRA training step of a full-size model takes on a device, without its weights: a file with
- * holes stands in for them, and what the device keeps of it is overwritten with small random numbers.
+ * How long a LoRA training step of a full-size model takes on a device, without its weights (hollow_model.h).
  *
  *     device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] [recompute 0|1|2] [METHOD,...]
  *
@@ -15,22 +14,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "hollow_model.h"
 #include "metier/ops.h"
 #include "model/model.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
 
-enum { MOST_ROUNDS = 64, MOST_METHODS = 24, PATH_BYTES = 4096, PIECE = 1 << 22 };
+enum { MOST_ROUNDS = 64, MOST_METHODS = 24 };
 
 struct setting {
     const char *device, *config, *folder;
     int64_t tokens, length;
     int rank, rounds;
     enum mt_recompute recompute;
+    bool shared;       // there are shared experts
     char methods[256]; // cut at the commas
 };
 
@@ -54,95 +54,12 @@ struct bench {
     int methods;
 };
 
-// ------------------------------------------------------------------ a model of holes
-
-static enum mt_status copy_config(struct mt_context *ctx, const struct setting *setting)
-{
-    char path[PATH_BYTES];
-    char piece[65536];
-    (void)snprintf(path, sizeof path, "%s/config.json", setting->folder);
-    FILE *from = fopen(setting->config, "rb");
-    FILE *to = fopen(path, "wb");
-    size_t count = from != NULL && to != NULL ? fread(piece, 1, sizeof piece, from) : 0;
-    bool whole = count > 0 && count < sizeof piece && fwrite(piece, 1, count, to) == count;
-    if (from != NULL) (void)fclose(from);
-    if (to != NULL && fclose(to) != 0) whole = false;
-    return whole ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot copy %s to %s", setting->config, path);
-}
-
-/* The header's JSON text into `file`, after room for its length; returns the bytes of all tensors. */
-static int64_t print_header(FILE *file, const struct mt_hf_config *config)
-{
-    struct mt_model_tensors walk = mt_model_tensors_begin(config);
-    struct mt_model_tensor tensor;
-    int64_t offset = 0;
-    const char *comma = "";
-    (void)fprintf(file, "{");
-    while (mt_model_tensors_next(&walk, &tensor)) {
-        int64_t bytes = 2 * mt_model_tensor_count(&tensor);
-        (void)fprintf(file, "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%" PRId64, comma, tensor.name,
-                      tensor.dim[0]);
-        if (tensor.rank == 2) (void)fprintf(file, ",%" PRId64, tensor.dim[1]);
-        (void)fprintf(file, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", offset, offset + bytes);
-        offset += bytes;
-        comma = ",";
-    }
-    (void)fprintf(file, "}");
-    return offset;
-}
-
-static enum mt_status make_model(struct mt_context *ctx, const struct setting *setting)
-{
-    struct mt_hf_config config;
-    char path[PATH_BYTES];
-    enum mt_status status = copy_config(ctx, setting);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, setting->config, &config);
-    if (status != MT_OK) return status;
-    (void)snprintf(path, sizeof path, "%s/model.safetensors", setting->folder);
-    FILE *file = fopen(path, "wb");
-    bool whole = file != NULL;
-    if (whole) {
-        uint64_t length = 0;
-        whole = fwrite(&length, sizeof length, 1, file) == 1; // its place
-        int64_t data = print_header(file, &config);
-        while (ftell(file) % 8 != 0) (void)fputc(' ', file);
-        int64_t end = ftell(file);
-        length = (uint64_t)end - sizeof length;
-        whole = whole && fseek(file, 0, SEEK_SET) == 0 && fwrite(&length, sizeof length, 1, file) == 1;
-        whole = whole && fflush(file) == 0 && ftruncate(fileno(file), end + data) == 0;
-        whole = fclose(file) == 0 && whole;
-    }
-    mt_hf_config_free(&config);
-    return whole ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot write %s", path);
-}
-
-/* The device's own copies of frozen weights, bf16 all of them: one drawn piece, then copies of it. */
-static enum mt_status fill_weights(struct bench *bench)
-{
-    const struct mt_buffer *copies = &mt_model_params(bench->model)->copies;
-    int64_t count = (int64_t)(copies->bytes / sizeof(uint16_t));
-    struct mt_tensor all = mt_tensor_1d(copies->data, MT_BF16, count);
-    int64_t drawn = count < PIECE ? count : PIECE;
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(bench->ctx, PIECE, sizeof(uint16_t), &memory);
-    if (status != MT_OK) return status;
-    uint16_t *piece = memory;
-    for (int64_t i = 0; i < drawn; i++) piece[i] = mt_float_to_bf16(0.02f * mt_rng_normal(1, 2, (uint64_t)i));
-    status = mt_device_upload(bench->device, all.data, piece, (size_t)drawn * sizeof *piece);
-    mt_release(bench->ctx, memory, PIECE * sizeof *piece);
-    for (int64_t first = drawn; first < count && status == MT_OK; first += drawn) {
-        int64_t left = count - first < drawn ? count - first : drawn;
-        status = mt_copy(bench->device, &(struct mt_copy_args){.x = mt_tensor_rows(&all, 0, left),
-                                                               .y = mt_tensor_rows(&all, first, left)});
-    }
-    return status;
-}
-
 // ------------------------------------------------------------------ a step
 
 static enum mt_status open_model(struct bench *bench, const struct setting *setting)
 {
-    static const char *const adapted[] = {"attention", "router", "routed_experts", "shared_experts", NULL};
+    const char *const adapted[] = {"attention", "router", "routed_experts",
+                                   setting->shared ? "shared_experts" : NULL, NULL};
     struct mt_objective_config method;
     struct mt_model_options options = {.tokens = setting->tokens,
                                        .sequences = setting->tokens / setting->length,
@@ -159,7 +76,7 @@ static enum mt_status open_model(struct bench *bench, const struct setting *sett
     if (status == MT_OK) status = mt_device_create(bench->ctx, setting->device, 0, &bench->device);
     if (status == MT_OK) options.activations = mt_device_activations(bench->device);
     if (status == MT_OK) status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
-    if (status == MT_OK) status = fill_weights(bench);
+    if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status != MT_OK) return status;
     struct mt_optimizer_options adamw = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0};
     return mt_optimizer_create(mt_model_params(bench->model), &adamw, &bench->optimizer);
@@ -373,7 +290,7 @@ int main(int argc, char **argv)
     if (setting.rounds < 1 || setting.rounds > MOST_ROUNDS || setting.length < 1) return 2;
     (void)snprintf(setting.methods, sizeof setting.methods, "%s", argc > 9 ? argv[9] : "paper");
     mt_context_init(&ctx, NULL);
-    enum mt_status status = make_model(&ctx, &setting);
+    enum mt_status status = hollow_model_write(&ctx, setting.config, setting.folder, &setting.shared);
     if (status == MT_OK) status = run_methods(&bench, &setting);
     if (status != MT_OK) (void)fprintf(stderr, "device_step: %s\n", ctx.message);
     close_bench(&bench);

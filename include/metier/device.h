@@ -58,6 +58,34 @@ enum mt_status mt_device_synchronise(struct mt_device *device);
  */
 void mt_device_set_planning(struct mt_device *device, bool planning);
 
+/*
+ * What was issued once, to be issued again in one go: on a device that works on its own, telling it a
+ * thousand small things takes longer than doing them. Addresses and sizes are those of the first time; what
+ * memory holds is read anew.
+ */
+struct mt_recording; // opaque
+
+/* Whether it would pay now: false where ops compute on host memory, while planning and while ops are timed.
+ */
+bool mt_device_records(const struct mt_device *device);
+
+/*
+ * From begin to end ops are taken down instead of run. They must have run before with the same shapes, so
+ * that nothing is left to prepare. Memory cannot be read or written by the host meanwhile: that, like every
+ * other failure, ends in a recording that mt_device_record_end refuses. The caller frees.
+ */
+enum mt_status mt_device_record_begin(struct mt_device *device);
+enum mt_status mt_device_record_end(struct mt_device *device, struct mt_recording **recording);
+
+/* False once the device's scratch has moved: what was recorded would write to where it was. */
+bool mt_recording_is_usable(const struct mt_recording *recording);
+
+/* Issues all of it. */
+enum mt_status mt_device_replay(struct mt_device *device, const struct mt_recording *recording);
+
+/* NULL is allowed; before the device is destroyed. */
+void mt_recording_free(struct mt_recording *recording);
+
 /* Where an op's time goes. */
 struct mt_op_time {
     double seconds;

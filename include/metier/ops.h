@@ -296,10 +296,11 @@ struct mt_fill_args {
     float value;
 };
 
-/* y = x, converting between float types; i32 to i32. */
+/* y = x, converting between float types; i32 to i32. With place: y[place[t]] = x[t], other rows stay. */
 struct mt_copy_args {
-    struct mt_tensor x; // [d], [T,d] or [T,H,D]; strides free
-    struct mt_tensor y; // the same shape
+    struct mt_tensor x;     // [d], [T,d] or [T,H,D]; strides free, and T and H may lie in either order
+    struct mt_tensor y;     // the same shape; with place [P,d]
+    struct mt_tensor place; // i32 [T], each in [0, P), no two the same; absent: rows stay in order
 };
 
 /* y = min(max(x, -limit), limit); NaN stays NaN. */

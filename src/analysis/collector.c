@@ -23,7 +23,8 @@ static enum mt_status check_options(struct mt_context *ctx, const struct mt_coll
     }
     if (options->width < 0 || options->width > INT32_MAX || options->inputs < 0 || options->outputs < 0 ||
         options->inputs > INT32_MAX || options->outputs > INT32_MAX || options->choices < 0 ||
-        options->choices > INT64_MAX / 65536 || options->batch_tokens < 0) {
+        options->choices > INT64_MAX / 65536 || options->batch_tokens < 0 || options->groups < 0 ||
+        options->groups > INT32_MAX) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "a collector that keeps %" PRId64 " inputs and the outputs of %" PRId64
                        " tokens of width %" PRId64,
@@ -37,15 +38,21 @@ static enum mt_status open_layer(struct mt_collector *collector, int index)
     const struct mt_collector_options *options = &collector->options;
     struct mt_layer_sums *layer = &collector->layer[index];
     size_t n = (size_t)options->experts;
+    size_t groups = (size_t)options->groups;
     double *numbers = collector->numbers + (size_t)index * MT_LAYER_ARRAYS * n;
+    struct mt_any_order *sums = collector->sums + (size_t)index * MT_LAYER_SUMS * n;
     layer->number = options->number != NULL ? options->number[index] : index;
     layer->load = numbers;
     layer->first = numbers + n;
-    layer->variance.score = numbers + 2 * n;
-    layer->variance.share = numbers + 3 * n;
-    layer->variance.weight = numbers + 4 * n;
-    layer->variance.weight_square = numbers + 5 * n;
-    layer->batch.load = numbers + 6 * n;
+    layer->batch.load = numbers + 2 * n;
+    layer->variance.score = sums;
+    layer->variance.share = sums + n;
+    layer->variance.weight = sums + 2 * n;
+    layer->variance.weight_square = sums + 3 * n;
+    if (groups > 0) {
+        layer->group_tokens = collector->group_tokens + (size_t)index * groups;
+        layer->group_load = collector->group_loads + (size_t)index * groups * n;
+    }
     enum mt_status status = MT_OK;
     if (options->width > 0 && options->inputs > 0) {
         status =
@@ -69,7 +76,6 @@ enum mt_status mt_collector_create(struct mt_device *device, const struct mt_col
     struct mt_context *ctx = mt_device_context(device);
     void *memory = NULL;
     void *layers = NULL;
-    void *numbers = NULL;
     *collector = NULL;
     enum mt_status status = check_options(ctx, options);
     if (status == MT_OK) status = mt_allocate_array(ctx, 1, sizeof **collector, &memory);
@@ -79,11 +85,7 @@ enum mt_status mt_collector_create(struct mt_device *device, const struct mt_col
     *made = (struct mt_collector){.device = device, .ctx = ctx, .options = *options};
     status = mt_allocate_array(ctx, count, sizeof *made->layer, &layers);
     made->layer = layers;
-    if (status == MT_OK) {
-        status = mt_allocate_array(ctx, count * MT_LAYER_ARRAYS * (size_t)options->experts, sizeof(double),
-                                   &numbers);
-    }
-    made->numbers = numbers;
+    if (status == MT_OK) status = mt_collector_take_arrays(made);
     for (int i = 0; status == MT_OK && i < options->layers; i++) status = open_layer(made, i);
     made->options.number = NULL; // the caller's; copied layer by layer
     if (status != MT_OK) {
@@ -107,7 +109,7 @@ void mt_collector_destroy(struct mt_collector *collector)
         mt_release(ctx, layer->choices, (size_t)options->choices * (size_t)options->slots * sizeof(uint16_t));
     }
     mt_release(ctx, collector->layer, layers * sizeof *collector->layer);
-    mt_release(ctx, collector->numbers, layers * MT_LAYER_ARRAYS * (size_t)options->experts * sizeof(double));
+    mt_collector_free_arrays(collector);
     mt_release(ctx, collector->scratch, collector->scratch_bytes);
     mt_release(ctx, collector, sizeof *collector);
 }
@@ -226,6 +228,11 @@ static enum mt_status check_record(const struct mt_collector *collector, int moe
                        "the input of layer %d is not [%" PRId64 ", %" PRId64 "]", moe_layer, record->tokens,
                        options->width);
     }
+    if (collector->named && collector->names.tokens != record->tokens) {
+        return mt_fail(collector->ctx, MT_ERR_SHAPE,
+                       "a record of %" PRId64 " tokens, of which %" PRId64 " have names", record->tokens,
+                       collector->names.tokens);
+    }
     return MT_OK;
 }
 
@@ -272,8 +279,25 @@ static void add_cosine(struct mt_layer_sums *layer, const float *gram, int slots
     for (int i = 0; i < slots * slots; i++) work[i] = (double)gram[i];
     double cosine = mt_cosine_of_gram(work, slots);
     layer->cosine.tokens++;
-    layer->cosine.sum += cosine;
-    layer->cosine.squares += cosine * cosine;
+    mt_any_order_add(&layer->cosine.sum, cosine);
+    mt_any_order_add(&layer->cosine.squares, cosine * cosine);
+}
+
+/* The number of a token of the record at hand among all. */
+static int64_t number_of(const struct mt_collector *collector, const struct mt_layer_sums *layer,
+                         int64_t token)
+{
+    return collector->named ? collector->names.number[token] : layer->tokens;
+}
+
+static void keep_choices(const struct mt_collector *collector, struct mt_layer_sums *layer, int64_t number,
+                         const int32_t *chosen)
+{
+    int k = collector->options.slots;
+    if (number >= collector->options.choices) return;
+    uint16_t *choices = layer->choices + number * k;
+    for (int s = 0; s < k; s++) choices[s] = (uint16_t)chosen[s];
+    if (layer->choice_count <= number) layer->choice_count = number + 1;
 }
 
 static void add_sums(struct mt_collector *collector, struct mt_layer_sums *layer,
@@ -283,19 +307,19 @@ static void add_sums(struct mt_collector *collector, struct mt_layer_sums *layer
     int k = collector->options.slots;
     const int32_t *expert = host->expert + token * k;
     const int32_t *chosen = host->chosen + token * k;
+    bool grouped = collector->named && collector->options.groups > 0;
     for (int s = 0; s < k; s++) {
         if (expert[s] < 0) continue;
         layer->load[expert[s]] += 1.0;
-        layer->batch.load[expert[s]] += 1.0;
+        if (!grouped) layer->batch.load[expert[s]] += 1.0;
     }
+    if (grouped) mt_collector_count_group(collector, layer, token, expert);
+    if (!grouped) layer->batch.tokens++;
     layer->first[chosen[0]] += 1.0;
     mt_variance_add(&layer->variance, n, host->probs + token * n, k, expert, host->weight + token * k);
     if (host->gram != NULL && k > 1 && all_served(expert, k))
         add_cosine(layer, host->gram + token * k * k, k, host->raw);
-    if (layer->choice_count < collector->options.choices) {
-        uint16_t *choices = layer->choices + layer->choice_count++ * k;
-        for (int s = 0; s < k; s++) choices[s] = (uint16_t)chosen[s];
-    }
+    keep_choices(collector, layer, number_of(collector, layer, token), chosen);
 }
 
 /* One row of a device's matrix, as f32. */
@@ -313,7 +337,8 @@ static enum mt_status keep_vectors(struct mt_collector *collector, struct mt_lay
     int k = collector->options.slots;
     int64_t width = collector->options.width;
     size_t experts_bytes = (size_t)k * sizeof(int32_t);
-    uint64_t number = mt_sample_number(collector->options.seed, collector->options.stream, layer->tokens);
+    uint64_t number = mt_sample_number(collector->options.seed, collector->options.stream,
+                                       number_of(collector, layer, token));
     int64_t place = input != NULL && layer->inputs.ctx != NULL ? mt_sample_place(&layer->inputs, number) : -1;
     if (place >= 0) {
         memcpy(layer->inputs.experts + place * k, host->chosen + token * k, experts_bytes);
@@ -367,7 +392,6 @@ enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
         if (vectors) status = keep_vectors(collector, layer, record, input, &host, token);
         add_sums(collector, layer, &host, token);
         layer->tokens++;
-        layer->batch.tokens++;
     }
     end_batch(collector, layer);
     return status;
@@ -378,12 +402,19 @@ enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
 static void merge_cosine(struct mt_cosine_sums *sums, const struct mt_cosine_sums *other)
 {
     sums->tokens += other->tokens;
-    sums->sum += other->sum;
-    sums->squares += other->squares;
+    mt_any_order_merge(&sums->sum, &other->sum);
+    mt_any_order_merge(&sums->squares, &other->squares);
+}
+
+void mt_output_sums_merge(struct mt_output_sums *sums, const struct mt_output_sums *other)
+{
+    merge_cosine(&sums->cosine, &other->cosine);
+    mt_any_order_merge(&sums->lengths, &other->lengths);
+    sums->outputs += other->outputs;
 }
 
 static void merge_layer(const struct mt_collector_options *options, struct mt_layer_sums *layer,
-                        const struct mt_layer_sums *other)
+                        const struct mt_layer_sums *other, const struct mt_batch_sums *batches)
 {
     layer->tokens += other->tokens;
     for (int j = 0; j < options->experts; j++) {
@@ -391,13 +422,11 @@ static void merge_layer(const struct mt_collector_options *options, struct mt_la
         layer->first[j] += other->first[j];
     }
     mt_variance_merge(&layer->variance, options->experts, &other->variance);
-    layer->batch.batches += other->batch.batches;
-    layer->batch.violation += other->batch.violation;
-    layer->batch.violation_code += other->batch.violation_code;
+    layer->batch.batches += batches->batches;
+    layer->batch.violation += batches->violation;
+    layer->batch.violation_code += batches->violation_code;
     merge_cosine(&layer->cosine, &other->cosine);
-    merge_cosine(&layer->earlier.cosine, &other->earlier.cosine);
-    layer->earlier.lengths += other->earlier.lengths;
-    layer->earlier.outputs += other->earlier.outputs;
+    mt_output_sums_merge(&layer->earlier, &other->earlier);
     if (layer->inputs.ctx != NULL && other->inputs.ctx != NULL)
         mt_sample_merge(&layer->inputs, &other->inputs);
     if (layer->outputs.ctx != NULL && other->outputs.ctx != NULL)
@@ -419,8 +448,16 @@ enum mt_status mt_collector_merge(struct mt_collector *collector, const struct m
                        "collectors of %d layers with %d of %d experts and of %d with %d of %d do not merge",
                        a->layers, a->slots, a->experts, b->layers, b->slots, b->experts);
     }
-    for (int i = 0; i < a->layers; i++) merge_layer(a, &collector->layer[i], &other->layer[i]);
-    return MT_OK;
+    void *work = NULL;
+    size_t n = (size_t)a->experts;
+    enum mt_status status = mt_allocate_array(collector->ctx, n, sizeof(double), &work);
+    for (int i = 0; status == MT_OK && i < a->layers; i++) {
+        struct mt_batch_sums batches;
+        mt_collector_batches(other, &other->layer[i], work, &batches);
+        merge_layer(a, &collector->layer[i], &other->layer[i], &batches);
+    }
+    mt_release(collector->ctx, work, n * sizeof(double));
+    return status;
 }
 
 // ------------------------------------------------------------------ what was kept

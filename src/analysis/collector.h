@@ -13,11 +13,15 @@
  * its experts answer) are kept of a sample of tokens: those with the smallest random number, which depends on
  * the seed, the stream and the token's number alone. All layers keep the same tokens, a larger sample holds
  * the smaller one, and merged collectors keep what one collector of everything would have kept.
+ *
+ * No figure depends on the order tokens come in where each has a name (mt_collector_name): not on what an
+ * engine computes together, nor on how many ranks share the work (mt_collector_gather).
  */
 #ifndef MT_ANALYSIS_COLLECTOR_H
 #define MT_ANALYSIS_COLLECTOR_H
 
 #include "analysis/geometry.h"
+#include "comm/comm.h"
 #include "metier/routing.h"
 
 struct mt_collector_options {
@@ -30,6 +34,8 @@ struct mt_collector_options {
     int64_t outputs;       // tokens whose expert outputs [k,d] are kept, per layer; 0: none
     int64_t batch_tokens;  // of a batch of MaxVio_batch: it ends with the call that reaches so many; 0: every
                            // call is one
+    int64_t groups;        // of tokens that have names: batches of MaxVio_batch are made of whole groups, in
+                           // their order; 0: of tokens as they come
     int64_t choices;       // tokens whose experts are kept in order, the first so many: for drift; 0: none
     uint64_t seed;
     uint64_t stream; // another one for every collector that is to be merged
@@ -51,13 +57,31 @@ void mt_collector_destroy(struct mt_collector *collector); // NULL is allowed
 enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
                                 const struct mt_routing *record, const struct mt_tensor *input);
 
-/* Adds what another collector of the same shape has seen; that one stays as it is. Several ranks, domains. */
+/* Which tokens a batch holds, where they do not come in their order. */
+struct mt_token_names {
+    int64_t tokens;        // N
+    const int64_t *number; // [N]: of each token among all of the collector's; what is drawn depends on it
+    const int64_t *group;  // [N]: 0 ... options.groups-1; NULL without groups
+};
+
+/* Names the tokens of the records added from now on; borrowed until the next call. NULL: as they come. */
+void mt_collector_name(struct mt_collector *collector, const struct mt_token_names *names);
+
+/*
+ * Brings what collectors of the same options have seen of different tokens, one on every rank, into that of
+ * rank 0: it then is what one collector of all tokens would be. The others stay as they are. Collective; the
+ * tokens have names. The status is agreed on.
+ */
+enum mt_status mt_collector_gather(struct mt_collector *collector, struct mt_comm *comm);
+
+/* Adds what another collector of the same shape has seen; that one stays as it is: domains. */
 enum mt_status mt_collector_merge(struct mt_collector *collector, const struct mt_collector *other);
 
 /*
  * A collector as bytes, for a run that is interrupted and goes on: its sums, then what its kept outputs
- * amount to, which takes longer; both appended. The kept vectors themselves are lost. Unpacking replaces what
- * a new collector of the same shape has seen; false, and nothing changed, where the bytes are of none such.
+ * amount to, which takes longer; both appended. The kept vectors themselves are lost. Unpacking adds to what
+ * a collector of the same shape and groups has seen; false, and nothing changed, where the bytes are of none
+ * such.
  */
 struct mt_byte_list; // formats/lists.h
 enum mt_status mt_collector_pack_sums(const struct mt_collector *collector, struct mt_byte_list *out);

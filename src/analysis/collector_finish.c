@@ -16,8 +16,8 @@ static void fill_arrays(const struct mt_layer_sums *sums, int experts, double *n
     for (size_t j = 0; j < n; j++) {
         numbers[j] = sums->load[j];
         numbers[n + j] = sums->first[j];
-        numbers[2 * n + j] = sums->variance.score[j] / tokens;
-        numbers[3 * n + j] = sums->variance.weight[j] / tokens;
+        numbers[2 * n + j] = mt_any_order_value(&sums->variance.score[j]) / tokens;
+        numbers[3 * n + j] = mt_any_order_value(&sums->variance.weight[j]) / tokens;
     }
     figures->load = numbers;
     figures->first = numbers + n;
@@ -25,11 +25,11 @@ static void fill_arrays(const struct mt_layer_sums *sums, int experts, double *n
     figures->mean_weight = numbers + 3 * n;
 }
 
-static void fill_loads(const struct mt_layer_sums *sums, int experts, struct mt_layer_figures *figures)
+static void fill_loads(const struct mt_layer_sums *sums, const struct mt_batch_sums *batch, int experts,
+                       struct mt_layer_figures *figures)
 {
     struct mt_load_figures load;
     struct mt_variance_figures variance = mt_variance_finish(&sums->variance, experts);
-    const struct mt_batch_loads *batch = &sums->batch;
     mt_load_judge(sums->load, experts, &load);
     bool any = sums->tokens > 0;
     figures->number = sums->number;
@@ -71,13 +71,13 @@ static void look_at_outputs(const struct mt_sample *outputs, int64_t width, doub
     int slots = outputs->slots;
     for (int64_t i = 0; i < outputs->count; i++) {
         gram_of(outputs->vectors + i * outputs->width, slots, width, gram);
-        for (int s = 0; s < slots; s++) sums->lengths += sqrt(gram[s * slots + s]);
+        for (int s = 0; s < slots; s++) mt_any_order_add(&sums->lengths, sqrt(gram[s * slots + s]));
         sums->outputs += slots;
         if (slots < 2) continue;
         double mean = mt_cosine_of_gram(gram, slots);
         sums->cosine.tokens++;
-        sums->cosine.sum += mean;
-        sums->cosine.squares += mean * mean;
+        mt_any_order_add(&sums->cosine.sum, mean);
+        mt_any_order_add(&sums->cosine.squares, mean * mean);
     }
 }
 
@@ -102,11 +102,12 @@ static void fill_cosine(const struct mt_cosine_sums *cosine, int64_t all, struct
     figures->abs_cos_error = NAN;
     if (cosine->tokens == 0) return;
     double count = (double)cosine->tokens;
-    double mean = cosine->sum / count;
+    double mean = mt_any_order_value(&cosine->sum) / count;
+    double squares = mt_any_order_value(&cosine->squares);
     figures->abs_cos = mean;
     figures->abs_cos_error = 0.0;
     if (cosine->tokens >= all) return;
-    double variance = count > 1.0 ? fmax(0.0, cosine->squares - count * mean * mean) / (count - 1.0) : NAN;
+    double variance = count > 1.0 ? fmax(0.0, squares - count * mean * mean) / (count - 1.0) : NAN;
     figures->abs_cos_error = sqrt(variance / count * (1.0 - count / (double)all));
 }
 
@@ -118,7 +119,7 @@ static enum mt_status fill_outputs(struct mt_collector *collector, const struct 
     enum mt_status status = mt_output_sums_of(collector, sums, &kept);
     figures->output_norm = NAN;
     if (status != MT_OK || kept.outputs == 0) return status;
-    figures->output_norm = kept.lengths / (double)kept.outputs;
+    figures->output_norm = mt_any_order_value(&kept.lengths) / (double)kept.outputs;
     if (sums->cosine.tokens < kept.cosine.tokens) fill_cosine(&kept.cosine, sums->tokens, figures);
     return MT_OK;
 }
@@ -179,10 +180,15 @@ static enum mt_status finish_layer(struct mt_collector *collector, int index,
                                    const struct mt_geometry_options *geometry, double *numbers,
                                    struct mt_layer_figures *figures)
 {
-    const struct mt_layer_sums *sums = &collector->layer[index];
+    struct mt_layer_sums *sums = &collector->layer[index];
+    struct mt_batch_sums batch;
+    mt_collector_batches(collector, sums, numbers, &batch);
     fill_arrays(sums, collector->options.experts, numbers, figures);
-    fill_loads(sums, collector->options.experts, figures);
-    enum mt_status status = fill_outputs(collector, sums, figures);
+    fill_loads(sums, &batch, collector->options.experts, figures);
+    // Vectors came in some order; figures are of the set.
+    enum mt_status status = mt_sample_sort(&sums->inputs);
+    if (status == MT_OK) status = mt_sample_sort(&sums->outputs);
+    if (status == MT_OK) status = fill_outputs(collector, sums, figures);
     if (status == MT_OK) status = fill_geometry(collector, sums, geometry, figures);
     if (status == MT_OK) return MT_OK;
     return mt_fail_within(collector->ctx, status, "layer %lld", (long long)sums->number);

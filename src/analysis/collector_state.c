@@ -1,6 +1,6 @@
 /*
  * A collector's sums as bytes, for a run that is interrupted and goes on: a header, the sums of every layer,
- * then what its kept outputs amount to. Numbers are 8 bytes each in this machine's order. Kept vectors
+ * the arrays of all, then what its kept outputs amount to. Numbers are in this machine's order. Kept vectors
  * themselves are not in it: what is added later keeps vectors of its own, and |cos| is that of both parts'
  * tokens.
  */
@@ -9,17 +9,19 @@
 #include "analysis/collector_parts.h"
 #include "formats/lists.h"
 
-#define MAGIC 0x3145545541544d52 // "RMTATUE1"
+#define MAGIC 0x3245545541544d52 // "RMTATUE2"
 
 /* What a layer has besides its arrays. */
 struct plain_sums {
-    int64_t tokens, variance_tokens, batch_tokens, batches, cosine_tokens;
-    double row_variance, violation, violation_code, cosine, cosine_squares;
+    int64_t tokens, variance_tokens, batch_tokens, batches;
+    double violation, violation_code;
+    struct mt_any_order row_variance;
+    struct mt_cosine_sums cosine;
 };
 
 struct header {
     uint64_t magic;
-    int64_t layers, experts, slots, width;
+    int64_t layers, experts, slots, width, groups;
 };
 
 static struct header header_of(const struct mt_collector_options *options)
@@ -28,17 +30,34 @@ static struct header header_of(const struct mt_collector_options *options)
                            .layers = options->layers,
                            .experts = options->experts,
                            .slots = options->slots,
-                           .width = options->width};
+                           .width = options->width,
+                           .groups = options->groups};
 }
 
-static size_t array_bytes(const struct mt_collector_options *options)
+/* Elements of the arrays of all layers together. */
+struct lengths {
+    size_t numbers, sums, group_tokens, group_loads;
+};
+
+static struct lengths lengths_of(const struct mt_collector_options *options)
 {
-    return (size_t)options->layers * MT_LAYER_ARRAYS * (size_t)options->experts * sizeof(double);
+    size_t cells = (size_t)options->layers * (size_t)options->experts;
+    return (struct lengths){.numbers = cells * MT_LAYER_ARRAYS,
+                            .sums = cells * MT_LAYER_SUMS,
+                            .group_tokens = (size_t)options->layers * (size_t)options->groups,
+                            .group_loads = cells * (size_t)options->groups};
+}
+
+static size_t array_bytes(const struct lengths *lengths)
+{
+    return lengths->numbers * sizeof(double) + lengths->sums * sizeof(struct mt_any_order) +
+           lengths->group_tokens * sizeof(int64_t) + lengths->group_loads * sizeof(uint32_t);
 }
 
 enum mt_status mt_collector_pack_sums(const struct mt_collector *collector, struct mt_byte_list *out)
 {
     struct header header = header_of(&collector->options);
+    struct lengths lengths = lengths_of(&collector->options);
     enum mt_status status = mt_byte_list_append(out, &header, sizeof header);
     for (int i = 0; i < collector->options.layers && status == MT_OK; i++) {
         const struct mt_layer_sums *layer = &collector->layer[i];
@@ -46,16 +65,20 @@ enum mt_status mt_collector_pack_sums(const struct mt_collector *collector, stru
                                    .variance_tokens = layer->variance.tokens,
                                    .batch_tokens = layer->batch.tokens,
                                    .batches = layer->batch.batches,
-                                   .cosine_tokens = layer->cosine.tokens,
-                                   .row_variance = layer->variance.row_variance,
                                    .violation = layer->batch.violation,
                                    .violation_code = layer->batch.violation_code,
-                                   .cosine = layer->cosine.sum,
-                                   .cosine_squares = layer->cosine.squares};
+                                   .row_variance = layer->variance.row_variance,
+                                   .cosine = layer->cosine};
         status = mt_byte_list_append(out, &plain, sizeof plain);
     }
+    if (status == MT_OK)
+        status = mt_byte_list_append(out, collector->numbers, lengths.numbers * sizeof(double));
+    if (status == MT_OK)
+        status = mt_byte_list_append(out, collector->sums, lengths.sums * sizeof(struct mt_any_order));
+    if (status == MT_OK)
+        status = mt_byte_list_append(out, collector->group_tokens, lengths.group_tokens * sizeof(int64_t));
     if (status != MT_OK) return status;
-    return mt_byte_list_append(out, collector->numbers, array_bytes(&collector->options));
+    return mt_byte_list_append(out, collector->group_loads, lengths.group_loads * sizeof(uint32_t));
 }
 
 enum mt_status mt_collector_pack_outputs(struct mt_collector *collector, struct mt_byte_list *out)
@@ -69,17 +92,45 @@ enum mt_status mt_collector_pack_outputs(struct mt_collector *collector, struct 
     return status;
 }
 
-static void take_plain(const struct plain_sums *plain, struct mt_layer_sums *layer)
+static void add_plain(const struct plain_sums *plain, struct mt_layer_sums *layer)
 {
-    layer->tokens = plain->tokens;
-    layer->variance.tokens = plain->variance_tokens;
-    layer->variance.row_variance = plain->row_variance;
-    layer->batch.tokens = plain->batch_tokens;
-    layer->batch.batches = plain->batches;
-    layer->batch.violation = plain->violation;
-    layer->batch.violation_code = plain->violation_code;
-    layer->cosine = (struct mt_cosine_sums){
-        .tokens = plain->cosine_tokens, .sum = plain->cosine, .squares = plain->cosine_squares};
+    layer->tokens += plain->tokens;
+    layer->variance.tokens += plain->variance_tokens;
+    layer->batch.tokens += plain->batch_tokens;
+    layer->batch.batches += plain->batches;
+    layer->batch.violation += plain->violation;
+    layer->batch.violation_code += plain->violation_code;
+    mt_any_order_merge(&layer->variance.row_variance, &plain->row_variance);
+    layer->cosine.tokens += plain->cosine.tokens;
+    mt_any_order_merge(&layer->cosine.sum, &plain->cosine.sum);
+    mt_any_order_merge(&layer->cosine.squares, &plain->cosine.squares);
+}
+
+/* Adds the arrays of all layers; what follows them. The bytes need not be aligned. */
+static const unsigned char *add_arrays(struct mt_collector *collector, const struct lengths *lengths,
+                                       const unsigned char *at)
+{
+    for (size_t i = 0; i < lengths->numbers; i++, at += sizeof(double)) {
+        double number;
+        memcpy(&number, at, sizeof number);
+        collector->numbers[i] += number;
+    }
+    for (size_t i = 0; i < lengths->sums; i++, at += sizeof(struct mt_any_order)) {
+        struct mt_any_order sum;
+        memcpy(&sum, at, sizeof sum);
+        mt_any_order_merge(&collector->sums[i], &sum);
+    }
+    for (size_t i = 0; i < lengths->group_tokens; i++, at += sizeof(int64_t)) {
+        int64_t tokens;
+        memcpy(&tokens, at, sizeof tokens);
+        collector->group_tokens[i] += tokens;
+    }
+    for (size_t i = 0; i < lengths->group_loads; i++, at += sizeof(uint32_t)) {
+        uint32_t load;
+        memcpy(&load, at, sizeof load);
+        collector->group_loads[i] += load;
+    }
+    return at;
 }
 
 bool mt_collector_unpack(struct mt_collector *collector, const void *data, size_t bytes)
@@ -88,18 +139,20 @@ bool mt_collector_unpack(struct mt_collector *collector, const void *data, size_
     const unsigned char *at = data;
     size_t layers = (size_t)options->layers;
     struct header expected = header_of(options);
+    struct lengths lengths = lengths_of(options);
     struct plain_sums plain;
-    size_t whole =
-        sizeof expected + layers * (sizeof plain + sizeof(struct mt_output_sums)) + array_bytes(options);
+    struct mt_output_sums outputs;
+    size_t whole = sizeof expected + layers * (sizeof plain + sizeof outputs) + array_bytes(&lengths);
     if (bytes != whole || memcmp(at, &expected, sizeof expected) != 0) return false;
     at += sizeof expected;
     for (size_t i = 0; i < layers; i++, at += sizeof plain) {
         memcpy(&plain, at, sizeof plain);
-        take_plain(&plain, &collector->layer[i]);
+        add_plain(&plain, &collector->layer[i]);
     }
-    memcpy(collector->numbers, at, array_bytes(options));
-    at += array_bytes(options);
-    for (size_t i = 0; i < layers; i++, at += sizeof(struct mt_output_sums))
-        memcpy(&collector->layer[i].earlier, at, sizeof(struct mt_output_sums));
+    at = add_arrays(collector, &lengths, at);
+    for (size_t i = 0; i < layers; i++, at += sizeof outputs) {
+        memcpy(&outputs, at, sizeof outputs);
+        mt_output_sums_merge(&collector->layer[i].earlier, &outputs);
+    }
     return true;
 }

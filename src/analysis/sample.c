@@ -1,6 +1,7 @@
 /* The tokens with the smallest numbers, in a heap of places. */
 #include "analysis/sample.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -100,4 +101,76 @@ void mt_sample_merge(struct mt_sample *sample, const struct mt_sample *other)
         memcpy(sample->experts + place * sample->slots, other->experts + i * other->slots,
                (size_t)sample->slots * sizeof(int32_t));
     }
+}
+
+// ------------------------------------------------------------------ sorting
+
+struct entry {
+    uint64_t number;
+    int64_t place;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return x->place < y->place ? -1 : (x->place > y->place ? 1 : 0);
+}
+
+static void move(const struct mt_sample *sample, float *to_vector, int32_t *to_experts,
+                 const float *from_vector, const int32_t *from_experts)
+{
+    memcpy(to_vector, from_vector, (size_t)sample->width * sizeof(float));
+    memcpy(to_experts, from_experts, (size_t)sample->slots * sizeof(int32_t));
+}
+
+/* Brings what lies at entries[i].place to place i: along each cycle, with one token held aside. */
+static void permute(struct mt_sample *sample, struct entry *entries, float *vector, int32_t *experts)
+{
+    int64_t width = sample->width;
+    int slots = sample->slots;
+    for (int64_t start = 0; start < sample->count; start++) {
+        if (entries[start].place == start) continue;
+        int64_t at = start;
+        move(sample, vector, experts, sample->vectors + at * width, sample->experts + at * slots);
+        while (entries[at].place != start) {
+            int64_t from = entries[at].place;
+            move(sample, sample->vectors + at * width, sample->experts + at * slots,
+                 sample->vectors + from * width, sample->experts + from * slots);
+            entries[at].place = at;
+            at = from;
+        }
+        move(sample, sample->vectors + at * width, sample->experts + at * slots, vector, experts);
+        entries[at].place = at;
+    }
+}
+
+enum mt_status mt_sample_sort(struct mt_sample *sample)
+{
+    size_t count = (size_t)sample->count;
+    void *entries = NULL;
+    void *vector = NULL;
+    void *experts = NULL;
+    if (sample->ctx == NULL || count < 2) return MT_OK;
+    enum mt_status status = mt_allocate_array(sample->ctx, count, sizeof(struct entry), &entries);
+    if (status == MT_OK)
+        status = mt_allocate_array(sample->ctx, (size_t)sample->width, sizeof(float), &vector);
+    if (status == MT_OK)
+        status = mt_allocate_array(sample->ctx, (size_t)sample->slots, sizeof(int32_t), &experts);
+    if (status == MT_OK) {
+        struct entry *sorted = entries;
+        for (size_t i = 0; i < count; i++)
+            sorted[i] = (struct entry){.number = sample->number[i], .place = (int64_t)i};
+        qsort(sorted, count, sizeof *sorted, by_number);
+        for (size_t i = 0; i < count; i++) {
+            sample->number[i] = sorted[i].number;
+            sample->heap[i] = (int64_t)(count - 1 - i); // falling numbers are a heap
+        }
+        permute(sample, sorted, vector, experts);
+    }
+    mt_release(sample->ctx, entries, count * sizeof(struct entry));
+    mt_release(sample->ctx, vector, (size_t)sample->width * sizeof(float));
+    mt_release(sample->ctx, experts, (size_t)sample->slots * sizeof(int32_t));
+    return status;
 }

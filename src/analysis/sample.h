@@ -36,6 +36,9 @@ uint64_t mt_sample_number(uint64_t seed, uint64_t stream, int64_t token);
  */
 int64_t mt_sample_place(struct mt_sample *sample, uint64_t number);
 
+/* Puts the tokens in the order of their numbers, which does not depend on how they came in. */
+enum mt_status mt_sample_sort(struct mt_sample *sample); // a zeroed struct is allowed
+
 /* Takes what another sample of the same width has. */
 void mt_sample_merge(struct mt_sample *sample, const struct mt_sample *other);
 

@@ -14,15 +14,15 @@ void mt_variance_add(struct mt_variance_sums *sums, int experts, const float *sc
     for (int j = 0; j < experts; j++) {
         double score = (double)scores[j];
         squares += (score - mean) * (score - mean);
-        sums->score[j] += score;
-        sums->share[j] += score * inverse;
+        mt_any_order_add(&sums->score[j], score);
+        mt_any_order_add(&sums->share[j], score * inverse);
     }
-    if (experts > 1) sums->row_variance += squares / (experts - 1);
+    if (experts > 1) mt_any_order_add(&sums->row_variance, squares / (experts - 1));
     for (int s = 0; s < slots; s++) {
         if (expert[s] < 0) continue;
         double value = (double)weight[s];
-        sums->weight[expert[s]] += value;
-        sums->weight_square[expert[s]] += value * value;
+        mt_any_order_add(&sums->weight[expert[s]], value);
+        mt_any_order_add(&sums->weight_square[expert[s]], value * value);
     }
     sums->tokens++;
 }
@@ -30,12 +30,12 @@ void mt_variance_add(struct mt_variance_sums *sums, int experts, const float *sc
 void mt_variance_merge(struct mt_variance_sums *sums, int experts, const struct mt_variance_sums *other)
 {
     sums->tokens += other->tokens;
-    sums->row_variance += other->row_variance;
+    mt_any_order_merge(&sums->row_variance, &other->row_variance);
     for (int j = 0; j < experts; j++) {
-        sums->score[j] += other->score[j];
-        sums->share[j] += other->share[j];
-        sums->weight[j] += other->weight[j];
-        sums->weight_square[j] += other->weight_square[j];
+        mt_any_order_merge(&sums->score[j], &other->score[j]);
+        mt_any_order_merge(&sums->share[j], &other->share[j]);
+        mt_any_order_merge(&sums->weight[j], &other->weight[j]);
+        mt_any_order_merge(&sums->weight_square[j], &other->weight_square[j]);
     }
 }
 
@@ -44,13 +44,13 @@ struct mt_variance_figures mt_variance_finish(const struct mt_variance_sums *sum
     struct mt_variance_figures figures = {.token = NAN, .expert = NAN, .appendix = NAN};
     if (sums->tokens == 0) return figures;
     double tokens = (double)sums->tokens;
-    figures.token = sums->row_variance / tokens;
+    figures.token = mt_any_order_value(&sums->row_variance) / tokens;
     figures.expert = 0.0;
     figures.appendix = 0.0;
     for (int j = 0; j < experts; j++) {
-        double mean = sums->weight[j] / tokens;
-        double variance = sums->weight_square[j] / tokens - mean * mean;
-        double deviation = sums->share[j] / tokens - 1.0 / experts;
+        double mean = mt_any_order_value(&sums->weight[j]) / tokens;
+        double variance = mt_any_order_value(&sums->weight_square[j]) / tokens - mean * mean;
+        double deviation = mt_any_order_value(&sums->share[j]) / tokens - 1.0 / experts;
         figures.expert += (variance > 0.0 ? variance : 0.0) / experts; // rounding may go below zero
         figures.appendix += deviation * deviation / experts;
     }

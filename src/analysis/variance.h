@@ -15,14 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All sums, over tokens. The arrays are the caller's, zeroed at the start. */
+#include "base/any_order.h"
+
+/* All sums, over tokens, whose order does not matter. The arrays are the caller's, zeroed at the start. */
 struct mt_variance_sums {
     int64_t tokens;
-    double row_variance;   // of a token's scores, divisor n-1
-    double *score;         // [n]: P_ij
-    double *share;         // [n]: P_ij / Σ_m P_im
-    double *weight;        // [n]: s_ij
-    double *weight_square; // [n]: s_ij²
+    struct mt_any_order row_variance;   // of a token's scores, divisor n-1
+    struct mt_any_order *score;         // [n]: P_ij
+    struct mt_any_order *share;         // [n]: P_ij / Σ_m P_im
+    struct mt_any_order *weight;        // [n]: s_ij
+    struct mt_any_order *weight_square; // [n]: s_ij²
 };
 
 /* Adds one token: its scores[n], and the experts and weights [k] of its slots (expert -1: dropped). */

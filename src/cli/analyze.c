@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "cli/ranks.h"
 #include "cli/train.h"
 #include "cli/verbs.h"
 #include "formats/json_text.h"
@@ -73,24 +74,41 @@ static enum mt_status analyze(struct analyze *run)
     enum mt_status status = analyze_find_domains(run);
     if (status == MT_OK)
         status = train_find_templates(run->ctx, &run->arena, settings->template_name, &run->templates);
-    if (status == MT_OK)
-        status = mt_device_create(run->ctx, settings->device, (int)settings->threads, &run->device);
+    int threads = (int)cli_rank_threads(run->comm, settings->threads);
+    if (status == MT_OK) status = mt_device_create(run->ctx, settings->device, threads, &run->device);
+    status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) status = analyze_run(run);
-    if (status == MT_OK) status = hand_over(run);
+    if (status == MT_OK && mt_comm_rank(run->comm) == 0) status = hand_over(run);
     analyze_side_free(&run->model);
     analyze_side_free(&run->base);
     mt_device_destroy(run->device);
     return status;
 }
 
-static enum mt_status run_with_room(struct mt_context *ctx, const struct analyze_settings *settings)
+/* What every rank knows. */
+struct analyzing {
+    struct mt_context *ctx;
+    const struct analyze_settings *settings;
+    const struct cli_arguments *given;
+};
+
+static enum mt_status run_with_room(void *self, struct mt_comm *comm, int *exit_status)
 {
+    (void)exit_status;
+    const struct analyzing *analyzing = self;
+    struct mt_context *ctx = analyzing->ctx;
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(ctx, 1, sizeof(struct analyze), &memory);
-    if (status != MT_OK) return status;
+    enum mt_status status = check(ctx, analyzing->settings, analyzing->given);
+    if (status == MT_OK) status = mt_allocate_array(ctx, 1, sizeof(struct analyze), &memory);
+    status = mt_comm_agree(comm, ctx, status);
     struct analyze *run = memory;
+    if (status != MT_OK) {
+        mt_release(ctx, memory, sizeof(struct analyze));
+        return status;
+    }
     run->ctx = ctx;
-    run->settings = settings;
+    run->comm = comm;
+    run->settings = analyzing->settings;
     mt_arena_init(&run->arena, ctx, ARENA_BLOCK_BYTES);
     status = analyze(run);
     mt_arena_free(&run->arena);
@@ -133,7 +151,7 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
-    if (status == MT_OK) status = check(ctx, &settings, &given);
-    if (status == MT_OK) status = run_with_room(ctx, &settings);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    struct analyzing analyzing = {.ctx = ctx, .settings = &settings, .given = &given};
+    return cli_run_ranks(ctx, verb, run_with_room, &analyzing);
 }

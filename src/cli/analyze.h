@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/progress.h"
 #include "cli/cli.h"
+#include "comm/comm.h"
 #include "train/settings.h"
 
 /* What the user asks for. */
@@ -47,12 +48,14 @@ struct analyze {
     struct mt_context *ctx; // borrowed
     const struct analyze_settings *settings;
     struct mt_arena arena; // names, paths
+    struct mt_comm *comm;  // the ranks that share the batches; the first of them has the figures
     struct mt_device *device;
     const char *templates; // where those lie that come along
     struct analyze_domain domain[CLI_LIST_MOST];
     int domains;
     struct mt_progress progress;
-    int64_t tokens_done; // of all models and domains
+    int64_t tokens_done;  // of all models and domains before the one at hand
+    int64_t *token_names; // [2,batch tokens], in the arena: numbers and groups of the tokens at hand
     // The models have the same shape.
     int layers, experts, slots; // MoE layers
     int64_t width;
@@ -64,7 +67,7 @@ struct analyze {
 /* Finds the domains in settings.data. */
 enum mt_status analyze_find_domains(struct analyze *run);
 
-/* Runs every domain through the model, then through the base, and computes the figures. */
+/* Runs every domain through the model, then through the base, and computes the figures. Agreed on. */
 enum mt_status analyze_run(struct analyze *run);
 void analyze_side_free(struct analyze_side *side);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/analyze.h"
+#include "comm/pulse.h"
 #include "model/adapter.h"
 #include "model/linear.h"
 #include "model/model.h"
@@ -10,6 +11,8 @@
 
 #define MOST_CHOICES (1 << 20) // tokens of a domain whose experts are compared with the base's
 #define BATCH_TOKENS 2048      // of a batch that the model computes, unless a sequence is longer
+#define LEAST_TOKENS 1024      // of a batch of MaxVio_batch
+#define MOST_GROUPS  4096      // about, of a domain's batches
 
 // ------------------------------------------------------------------ domains
 
@@ -62,6 +65,14 @@ enum mt_status analyze_find_domains(struct analyze *run)
 static int64_t batch_tokens(const struct analyze *run)
 {
     return run->settings->length > BATCH_TOKENS ? run->settings->length : BATCH_TOKENS;
+}
+
+/* Batches that begin within so many tokens are one group: of two batches, the first of which is no smaller
+ * than the least of MaxVio_batch, each has its own. */
+static int64_t group_tokens(const struct analyze *run)
+{
+    int64_t few_groups = run->settings->tokens / MOST_GROUPS;
+    return few_groups > LEAST_TOKENS ? few_groups : LEAST_TOKENS;
 }
 
 static enum mt_status open_model(struct analyze *run, const char *directory, const char *adapter_directory,
@@ -118,31 +129,100 @@ static enum mt_status look(void *self, int moe_layer, const struct mt_routing *r
     return mt_collector_add(self, moe_layer, record, input);
 }
 
-static enum mt_status run_batches(struct analyze *run, struct mt_model *model, struct mt_batches *batches)
+/* Names the tokens of a batch by their places in the domain, so that figures do not depend on ranks. */
+static void name_tokens(const struct analyze *run, struct mt_collector *collector, int64_t first,
+                        int64_t tokens)
 {
-    int64_t done = 0;
-    while (done < run->settings->tokens) {
+    int64_t *number = run->token_names;
+    int64_t *group = run->token_names + batch_tokens(run);
+    for (int64_t i = 0; i < tokens; i++) {
+        number[i] = first + i;
+        group[i] = first / group_tokens(run);
+    }
+    mt_collector_name(collector,
+                      &(struct mt_token_names){.tokens = tokens, .number = number, .group = group});
+}
+
+/* A domain on its way through a model. */
+struct passage {
+    struct analyze *run;
+    struct mt_model *model;
+    struct mt_batches *batches;
+    struct mt_collector *collector;
+    struct mt_pulse *pulse;
+    int64_t seen; // tokens of all ranks' batches so far
+    int64_t done; // of them, computed by this rank
+    int64_t turn; // batches so far: ranks take turns
+};
+
+/* Tells the other ranks, and shows what all have done. False: all come back now. */
+static bool beat(struct passage *passage, bool finished, bool failed)
+{
+    struct analyze *run = passage->run;
+    const struct mt_pulse_state mine = {.done = passage->done, .finished = finished, .failed = failed};
+    bool over = mt_pulse_beat(passage->pulse, &mine);
+    mt_progress_update(&run->progress, run->tokens_done + mt_pulse_done(passage->pulse));
+    return !over;
+}
+
+static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_on)
+{
+    struct analyze *run = passage->run;
+    struct mt_batch batch = {.progress = 1.0};
+    struct mt_model_loss loss;
+    enum mt_status status = MT_OK;
+    mt_batches_micro(passage->batches, index, &batch);
+    batch.labels = NULL;
+    batch.loss_only = true;
+    if (passage->turn++ % mt_comm_size(run->comm) == mt_comm_rank(run->comm)) {
+        name_tokens(run, passage->collector, passage->seen, batch.tokens);
+        status = mt_model_forward(passage->model, &batch, &loss);
+        passage->done += batch.tokens;
+        *go_on = beat(passage, false, status != MT_OK);
+    }
+    passage->seen += batch.tokens;
+    return status;
+}
+
+static enum mt_status run_batches(struct passage *passage)
+{
+    struct analyze *run = passage->run;
+    enum mt_status status = MT_OK;
+    bool go_on = true;
+    while (go_on && passage->seen < run->settings->tokens) {
         struct mt_step step;
-        enum mt_status status = mt_batches_next(batches, &step);
+        status = mt_batches_next(passage->batches, &step);
         if (status != MT_OK) return status;
         if (step.epoch > 0) { // the domain has no more
-            run->progress.options.total -= run->settings->tokens - done;
+            run->progress.options.total -= run->settings->tokens - passage->seen;
             return MT_OK;
         }
-        for (size_t i = 0; i < step.micro_batches; i++) {
-            struct mt_batch batch = {.progress = 1.0};
-            struct mt_model_loss loss;
-            mt_batches_micro(batches, i, &batch);
-            batch.labels = NULL;
-            batch.loss_only = true;
-            status = mt_model_forward(model, &batch, &loss);
+        for (size_t i = 0; i < step.micro_batches && go_on; i++) {
+            status = run_batch(passage, i, &go_on);
             if (status != MT_OK) return status;
-            done += batch.tokens;
-            run->tokens_done += batch.tokens;
-            mt_progress_update(&run->progress, run->tokens_done);
         }
     }
     return MT_OK;
+}
+
+/* This rank's batches, then until the others have theirs, and all in the collector of the first. */
+static enum mt_status pass(struct passage *passage)
+{
+    struct analyze *run = passage->run;
+    struct mt_layer_observer observer = {.self = passage->collector, .look = look};
+    enum mt_status status =
+        mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &passage->pulse));
+    if (status == MT_OK) {
+        mt_model_observe(passage->model, &observer);
+        status = run_batches(passage);
+        mt_model_observe(passage->model, NULL);
+        bool failed = status != MT_OK;
+        while (beat(passage, !failed, failed)) mt_pulse_rest();
+        status = mt_comm_agree(run->comm, run->ctx, status);
+    }
+    mt_pulse_free(passage->pulse);
+    run->tokens_done += passage->seen;
+    return status == MT_OK ? mt_collector_gather(passage->collector, run->comm) : status;
 }
 
 static enum mt_status run_domain(struct analyze *run, struct mt_model *model, int index,
@@ -152,7 +232,7 @@ static enum mt_status run_domain(struct analyze *run, struct mt_model *model, in
     const struct analyze_domain *domain = &run->domain[index];
     struct mt_log log;
     struct mt_corpus corpus = {0};
-    struct mt_layer_observer observer = {.self = collector, .look = look};
+    bool talks = mt_comm_rank(run->comm) == 0;
     const struct mt_train_settings reading = {.model = settings->model,
                                               .sources = domain->sources,
                                               .source_count = domain->source_count,
@@ -163,11 +243,12 @@ static enum mt_status run_domain(struct analyze *run, struct mt_model *model, in
                                               .seed = (uint64_t)settings->seed};
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = mt_corpus_open(run->ctx, &reading, mt_model_description(model)->config,
-                                           run->templates, &log, &corpus);
+                                           run->templates, talks ? &log : NULL, &corpus);
+    status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) {
-        mt_model_observe(model, &observer);
-        status = run_batches(run, model, corpus.training);
-        mt_model_observe(model, NULL);
+        struct passage passage = {
+            .run = run, .model = model, .batches = corpus.training, .collector = collector};
+        status = pass(&passage);
     }
     mt_corpus_close(&corpus);
     return status;
@@ -187,7 +268,8 @@ static enum mt_status make_collector(struct analyze *run, int stream, bool vecto
         .width = vectors ? run->width : 0,
         .inputs = settings->sample,
         .outputs = outputs,
-        .batch_tokens = BATCH_TOKENS / 2, // what is left over at the end of a window joins the next
+        .batch_tokens = LEAST_TOKENS, // what is left over at the end of a window joins the next
+        .groups = stream < run->domains ? (settings->tokens + batch_tokens(run)) / group_tokens(run) + 1 : 0,
         .choices = run->with_base ? choices : 0,
         .seed = (uint64_t)settings->seed,
         .stream = (uint64_t)stream,
@@ -244,12 +326,14 @@ static enum mt_status run_side(struct analyze *run, const char *directory, const
     enum mt_status status = open_model(run, directory, adapter, &model);
     if (status == MT_OK) status = learn_shape(run, model, directory);
     if (status == MT_OK && run->with_base) status = read_routers(run, model, side);
-    for (int i = 0; status == MT_OK && i < run->domains; i++) {
+    for (int i = 0; status == MT_OK && i < run->domains; i++)
         status = make_collector(run, i, vectors, &side->collector[i]);
-        if (status == MT_OK) status = run_domain(run, model, i, side->collector[i]);
-    }
+    status = mt_comm_agree(run->comm, run->ctx, status);
+    for (int i = 0; status == MT_OK && i < run->domains; i++)
+        status = run_domain(run, model, i, side->collector[i]);
     mt_model_close(model);
-    if (status == MT_OK) status = make_collector(run, run->domains, vectors, &side->collector[run->domains]);
+    if (status != MT_OK || mt_comm_rank(run->comm) != 0) return status;
+    status = make_collector(run, run->domains, vectors, &side->collector[run->domains]);
     for (int i = 0; status == MT_OK && i < run->domains; i++)
         status = mt_collector_merge(side->collector[run->domains], side->collector[i]);
     return status;
@@ -268,23 +352,44 @@ static enum mt_status finish_side(struct analyze *run, bool vectors, struct anal
     return status;
 }
 
+/* The figures, on the first rank; the others rest meanwhile, so that it has the processors. */
+static enum mt_status finish_sides(struct analyze *run)
+{
+    struct mt_pulse *pulse = NULL;
+    enum mt_status status = mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &pulse));
+    if (status != MT_OK) return status;
+    if (mt_comm_rank(run->comm) == 0) {
+        status = finish_side(run, true, &run->model);
+        if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
+    }
+    const struct mt_pulse_state mine = {.finished = true};
+    while (!mt_pulse_beat(pulse, &mine)) mt_pulse_rest();
+    mt_pulse_free(pulse);
+    return mt_comm_agree(run->comm, run->ctx, status);
+}
+
 enum mt_status analyze_run(struct analyze *run)
 {
     const struct analyze_settings *settings = run->settings;
     const char *base = settings->base != NULL ? settings->base : settings->model;
+    void *memory = NULL;
     run->with_base = settings->base != NULL || settings->adapter != NULL;
     int64_t sides = run->with_base ? 2 : 1;
     mt_progress_start(&run->progress,
-                      &(struct mt_progress_options){.stream = stderr,
+                      &(struct mt_progress_options){.stream = mt_comm_rank(run->comm) == 0 ? stderr : NULL,
                                                     .label = "analysing",
                                                     .unit = "tok",
                                                     .total = settings->tokens * run->domains * sides});
-    enum mt_status status = run_side(run, settings->model, settings->adapter, true, &run->model);
+    enum mt_status status =
+        mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
+    run->token_names = memory;
+    status = mt_comm_agree(run->comm, run->ctx, status);
+    if (status == MT_OK) status = run_side(run, settings->model, settings->adapter, true, &run->model);
+    status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK && run->with_base) status = run_side(run, base, NULL, false, &run->base);
     mt_progress_finish(&run->progress);
-    if (status == MT_OK) status = finish_side(run, true, &run->model);
-    if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
-    return status;
+    status = mt_comm_agree(run->comm, run->ctx, status);
+    return status == MT_OK ? finish_sides(run) : status;
 }
 
 void analyze_side_free(struct analyze_side *side)

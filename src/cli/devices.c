@@ -26,9 +26,9 @@ int cli_devices(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         const char *name = mt_device_listed(i);
         status = mt_device_create(ctx, name, (int)threads, &device);
         if (status == MT_OK) {
-            printf("%-6s %s\n", name, mt_device_description(device));
+            printf("%-9s %s\n", name, mt_device_description(device));
         } else {
-            printf("%-6s not usable here: %s\n", name, ctx->message);
+            printf("%-9s not usable here: %s\n", name, ctx->message);
         }
         mt_device_destroy(device);
     }

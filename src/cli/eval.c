@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/agreement.h"
+#include "cli/ranks.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
 
@@ -91,28 +92,67 @@ static enum mt_status check(struct mt_context *ctx, const struct eval_arguments 
     return infer_check(ctx, &arguments->infer);
 }
 
-static enum mt_status run(struct mt_context *ctx, struct eval_arguments *arguments,
-                          const struct cli_arguments *given, struct mt_arena *arena, int *signal)
+/* What every rank knows. */
+struct evaluating {
+    struct mt_context *ctx;
+    struct eval_arguments *arguments;
+    const struct cli_arguments *given;
+    struct mt_arena *arena;
+};
+
+/* What needs no model, and one rank only. */
+static bool is_for_one(const struct eval_arguments *arguments)
 {
-    const char *folder = NULL;
-    struct mt_task_list list = {0};
-    enum mt_status status = cli_find_share(arena, "tasks", &folder);
-    if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "tasks");
-    if (status != MT_OK) return status;
-    if (arguments->list) return eval_print_list(ctx, folder, arena);
-    if (arguments->merge_review != NULL && arguments->out != NULL)
-        return cli_merge_review(ctx, arguments->out, arguments->merge_review);
-    if (arguments->merge_review != NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
-    status = find_tasks(ctx, arguments, given, folder, arena, &list);
-    if (status == MT_OK) status = check(ctx, arguments);
+    return arguments->list || arguments->merge_review != NULL || arguments->questions != NULL;
+}
+
+/* Tasks and folders, before anything is opened. */
+static enum mt_status prepare(const struct evaluating *e, const char *folder, struct mt_task_list *list)
+{
+    struct eval_arguments *arguments = e->arguments;
+    enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
+    if (status == MT_OK) status = check(e->ctx, arguments);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
-    if (arguments->questions != NULL) return eval_write_questions(ctx, arguments, &list);
-    if (arguments->out == NULL) status = eval_default_out(arena, arguments, &arguments->out);
-    return status == MT_OK ? eval_run_tasks(ctx, arguments, &list, signal) : status;
+        return mt_fail(e->ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
+    if (arguments->out == NULL && arguments->questions == NULL)
+        status = eval_default_out(e->arena, arguments, &arguments->out);
+    return status;
+}
+
+static enum mt_status run_for_one(const struct evaluating *e, const char *folder)
+{
+    struct eval_arguments *arguments = e->arguments;
+    struct mt_task_list list = {0};
+    if (arguments->list) return eval_print_list(e->ctx, folder, e->arena);
+    if (arguments->merge_review != NULL && arguments->out != NULL)
+        return cli_merge_review(e->ctx, arguments->out, arguments->merge_review);
+    if (arguments->merge_review != NULL)
+        return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
+    enum mt_status status = prepare(e, folder, &list);
+    return status == MT_OK ? eval_write_questions(e->ctx, arguments, &list) : status;
+}
+
+static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
+{
+    const struct evaluating *e = self;
+    const char *folder = NULL;
+    struct mt_task_list list = {0};
+    int signal = 0;
+    if (is_for_one(e->arguments) && mt_comm_rank(comm) != 0) return MT_OK;
+    enum mt_status status = cli_find_share(e->arena, "tasks", &folder);
+    if (status == MT_OK && folder == NULL) status = cli_share_missing(e->ctx, "tasks");
+    if (is_for_one(e->arguments)) {
+        if (status == MT_OK) status = run_for_one(e, folder);
+    } else {
+        if (status == MT_OK) status = prepare(e, folder, &list);
+        status = mt_comm_agree(comm, e->ctx, status);
+        if (status == MT_OK) status = eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
+    }
+    *exit_status = signal != 0 ? 128 + signal : 0;
+    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
+    return mt_fail(e->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }
 
 int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
@@ -151,7 +191,7 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--slots", CLI_INTEGER, &infer->batch, "N", "sequences computed together (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &infer->device, "NAME", "cpu or ref (cpu)"},
+        {"--device", CLI_TEXT, &infer->device, "NAME", "what computes, see metier devices (cpu)"},
         {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
@@ -162,19 +202,18 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     };
     struct cli_arguments given;
     struct mt_arena arena;
-    int signal = 0;
-    mt_arena_init(&arena, ctx, ARENA_BYTES);
+    int exit_status = 0;
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status == MT_OK && given.help_shown) return 0;
-    if (status == MT_OK && arguments.keys) {
-        eval_print_keys();
-    } else if (status == MT_OK) {
-        status = run(ctx, &arguments, &given, &arena, &signal);
-    }
-    mt_arena_free(&arena);
-    if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
     if (status != MT_OK) return cli_fail(ctx, verb, status);
-    return signal != 0 ? 128 + signal : 0;
+    if (given.help_shown) return 0;
+    if (arguments.keys) {
+        eval_print_keys();
+        return 0;
+    }
+    mt_arena_init(&arena, ctx, ARENA_BYTES);
+    struct evaluating e = {.ctx = ctx, .arguments = &arguments, .given = &given, .arena = &arena};
+    exit_status = cli_run_ranks(ctx, verb, run, &e);
+    mt_arena_free(&arena);
+    return exit_status;
 }

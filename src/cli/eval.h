@@ -39,8 +39,11 @@ enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_argume
  */
 enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments);
 
-/* Runs the tasks and prints the table. *signal: what stopped it, else 0. */
+/*
+ * Runs the tasks on all ranks; the first of them prints the table. *signal: what stopped it, else 0. Agreed
+ * on.
+ */
 enum mt_status eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                              const struct mt_task_list *list, int *signal);
+                              const struct mt_task_list *list, struct mt_comm *comm, int *signal);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "cli/eval.h"
 #include "cli/eval_routing.h"
+#include "cli/ranks.h"
 #include "cli/table.h"
 #include "eval/code_judge.h"
 #include "eval/recorded.h"
@@ -16,6 +17,7 @@ struct evaluation {
     struct mt_context *ctx;
     const struct eval_arguments *arguments;
     const struct mt_task_list *list;
+    struct mt_comm *comm;
     struct mt_interrupt interrupt;
     struct mt_log log;
     struct mt_sandbox_judge judge;
@@ -123,12 +125,14 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
                                                         .temperature = arguments->infer.temperature,
                                                         .top_p = arguments->infer.top_p,
                                                         .seed = (uint64_t)arguments->infer.seed};
-    status = infer_open(e->ctx, &arguments->infer, &e->session);
-    if (status == MT_OK) infer_warn_of_bos(&e->session, &e->log);
+    struct infer_settings infer = arguments->infer;
+    infer.threads = cli_rank_threads(e->comm, infer.threads);
+    status = infer_open(e->ctx, &infer, &e->session);
+    if (status == MT_OK && mt_comm_rank(e->comm) == 0) infer_warn_of_bos(&e->session, &e->log);
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
     if (status == MT_OK && !arguments->no_routing)
-        status = eval_routing_open(&e->session, arguments->out, &e->routing);
+        status = eval_routing_open(&e->session, e->comm, arguments->out, &e->routing);
     return status;
 }
 
@@ -149,19 +153,45 @@ static bool told_to_stop(void *self)
     return mt_interrupt_seen(&e->interrupt) != 0;
 }
 
+/* Rank 0 makes the folder, for all. */
+static enum mt_status open_folder(struct evaluation *e)
+{
+    if (mt_comm_rank(e->comm) != 0) return MT_OK;
+    enum mt_status status = mt_folder_make(e->ctx, e->arguments->out);
+    return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments) : status;
+}
+
+/* What every rank needs before the first question. */
+static enum mt_status open_all(struct evaluation *e, struct mt_answerer *answerer, bool *runs_programs)
+{
+    void *memory = NULL;
+    enum mt_status status = open_judge(e, runs_programs);
+    if (status == MT_OK) status = open_folder(e);
+    status = mt_comm_agree(e->comm, e->ctx, status);
+    if (status != MT_OK) return status;
+    status = open_answerer(e, answerer);
+    if (status == MT_OK) status = mt_allocate_array(e->ctx, e->list->count, sizeof *e->results, &memory);
+    e->results = memory;
+    return mt_comm_agree(e->comm, e->ctx, status);
+}
+
+static void warn_of_cut_prompts(struct evaluation *e)
+{
+    int64_t cut = e->answering != NULL ? mt_session_answerer_cut(e->answering) : 0;
+    mt_comm_sum_i64(e->comm, &cut, 1);
+    if (cut == 0 || mt_comm_rank(e->comm) != 0) return;
+    mt_log_warning(&e->log, "%lld prompts were too long and lost their beginning; --context is %lld tokens",
+                   (long long)cut, (long long)e->session.context);
+}
+
 static enum mt_status run(struct evaluation *e)
 {
     const struct eval_arguments *arguments = e->arguments;
     struct mt_answerer answerer = {0};
     struct mt_code_judge judge = mt_sandbox_code_judge(&e->judge);
     bool runs_programs = false;
-    void *memory = NULL;
-    enum mt_status status = open_judge(e, &runs_programs);
-    if (status == MT_OK) status = mt_folder_make(e->ctx, arguments->out);
-    if (status == MT_OK) status = eval_claim_folder(e->ctx, arguments);
-    if (status == MT_OK) status = open_answerer(e, &answerer);
-    if (status == MT_OK) status = mt_allocate_array(e->ctx, e->list->count, sizeof *e->results, &memory);
-    e->results = memory;
+    bool talks = mt_comm_rank(e->comm) == 0;
+    enum mt_status status = open_all(e, &answerer, &runs_programs);
     if (status != MT_OK) return status;
     struct mt_task_watcher watcher = eval_routing_watcher(&e->routing);
     const struct mt_eval_options options = {.tasks = e->list->tasks,
@@ -175,32 +205,33 @@ static enum mt_status run(struct evaluation *e)
                                             .skip_missing = arguments->skip_missing,
                                             .stop = told_to_stop,
                                             .stop_self = e,
-                                            .terminal = arguments->quiet ? NULL : stderr,
-                                            .log = &e->log};
+                                            .terminal = arguments->quiet || !talks ? NULL : stderr,
+                                            .log = talks ? &e->log : NULL,
+                                            .comm = e->comm};
     status = mt_eval_run(e->ctx, &options, e->results);
-    if (status == MT_OK && e->answering != NULL && mt_session_answerer_cut(e->answering) > 0)
-        mt_log_warning(&e->log,
-                       "%lld prompts were too long and lost their beginning; --context is %lld tokens",
-                       (long long)mt_session_answerer_cut(e->answering), (long long)e->session.context);
+    if (status == MT_OK) warn_of_cut_prompts(e);
     return status;
 }
 
 enum mt_status eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                              const struct mt_task_list *list, int *signal)
+                              const struct mt_task_list *list, struct mt_comm *comm, int *signal)
 {
-    struct evaluation e = {.ctx = ctx, .arguments = arguments, .list = list};
+    struct evaluation e = {.ctx = ctx, .arguments = arguments, .list = list, .comm = comm};
     bool stopped = false;
+    bool talks = mt_comm_rank(comm) == 0;
     mt_log_init(&e.log, stderr, MT_LOG_WARNING);
-    mt_interrupt_begin(&e.interrupt, stderr, "finished samples are kept"); // before the device makes threads
+    // Before the device makes threads.
+    mt_interrupt_begin(&e.interrupt, talks ? stderr : NULL, "finished samples are kept");
     enum mt_status status = run(&e);
-    *signal = mt_interrupt_seen(&e.interrupt);
+    int64_t seen = mt_interrupt_seen(&e.interrupt);
     mt_interrupt_end(&e.interrupt);
     for (size_t i = 0; status == MT_OK && i < list->count; i++) stopped = stopped || e.results[i].stopped;
     if (status == MT_OK && stopped) {
-        print_stop(&e);
-    } else if (status == MT_OK) {
-        status = print_results(&e);
-        *signal = 0; // it came too late to stop anything
+        mt_comm_max_i64(comm, &seen, 1); // it may have reached some ranks only
+        *signal = (int)seen;
+        if (talks) print_stop(&e);
+    } else if (status == MT_OK && talks) {
+        status = print_results(&e); // a signal came too late to stop anything
     }
     close_all(&e);
     return status;

@@ -36,7 +36,7 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
         {"--stop", CLI_LIST, &settings->stops, "TEXT", "ends an answer; may come several times"},
         {"--context", CLI_INTEGER, &settings->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "cpu or ref (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
     };
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];

@@ -1,6 +1,7 @@
 /* metier plan: what LoRA training of a model takes on so many ranks. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,17 +11,56 @@
 
 #define MOST_RANKS 1048576
 
+/* Networks by name: what one port carries, of which every rank has its own. */
+static const struct network {
+    const char *name;
+    double gigabytes, microseconds;
+} networks[] = {
+    {"infiniband-400", 50.0, 5.0}, {"infiniband-200", 25.0, 5.0}, {"ethernet-400", 50.0, 15.0},
+    {"ethernet-100", 12.5, 20.0},  {"ethernet-25", 3.125, 30.0},  {"ethernet-10", 1.25, 30.0},
+};
+
 struct settings {
     const char *directory;
-    int64_t ranks, experts, tokens, lora_rank, row_bytes;
+    const char *network;     // NULL: as the numbers say
+    int64_t nodes, per_node; // 0 nodes: ranks are all alike
+    double node_gigabytes, node_microseconds;
+    int64_t ranks, experts, tokens, length, lora_rank, row_bytes;
     double room, teraflops, gigabytes, microseconds, max_violation;
     bool table;
 };
 
+/* What --network and --nodes stand for; numbers that were given count before a name. */
+static enum mt_status resolve(struct mt_context *ctx, struct settings *settings)
+{
+    struct network found = {.gigabytes = 50.0, .microseconds = 10.0};
+    bool known = settings->network == NULL;
+    for (size_t i = 0; !known && i < sizeof networks / sizeof networks[0]; i++) {
+        known = strcmp(networks[i].name, settings->network) == 0;
+        if (known) found = networks[i];
+    }
+    if (!known) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--network is '%s', expected infiniband-400, infiniband-200, ethernet-400, "
+                       "ethernet-100, ethernet-25 or ethernet-10",
+                       settings->network);
+    }
+    if (isnan(settings->gigabytes)) settings->gigabytes = found.gigabytes;
+    if (isnan(settings->microseconds)) settings->microseconds = found.microseconds;
+    if (settings->nodes > 0 && settings->per_node > 0 && settings->nodes <= MOST_RANKS / settings->per_node)
+        settings->ranks = settings->nodes * settings->per_node;
+    return MT_OK;
+}
+
 static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
                             const struct cli_arguments *given)
 {
-    if (given->positional_count != 1) return mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
+    if (given->positional_count + (settings->directory != NULL ? 1 : 0) != 1)
+        return mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
+    if (settings->nodes < 0 || settings->per_node < 1 || settings->per_node > 1024 ||
+        settings->nodes > MOST_RANKS / settings->per_node)
+        return mt_fail(ctx, MT_ERR_USAGE, "--nodes and --per-node are %" PRId64 " and %" PRId64,
+                       settings->nodes, settings->per_node);
     if (settings->ranks < 1 || settings->ranks > MOST_RANKS) {
         return mt_fail(ctx, MT_ERR_USAGE, "--ranks is %" PRId64 ", expected 1 to %d", settings->ranks,
                        MOST_RANKS);
@@ -31,15 +71,18 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     }
     if (settings->tokens < 1 || settings->tokens > (int64_t)1 << 24)
         return mt_fail(ctx, MT_ERR_USAGE, "--tokens is %" PRId64 ", expected 1 to 2^24", settings->tokens);
+    if (settings->length < 1 || settings->length > (int64_t)1 << 24)
+        return mt_fail(ctx, MT_ERR_USAGE, "--length is %" PRId64 ", expected 1 to 2^24", settings->length);
     if (settings->lora_rank < 1 || settings->lora_rank > 4096)
         return mt_fail(ctx, MT_ERR_USAGE, "--rank is %" PRId64 ", expected 1 to 4096", settings->lora_rank);
     if (settings->row_bytes != 2 && settings->row_bytes != 4)
         return mt_fail(ctx, MT_ERR_USAGE, "--row-bytes is %" PRId64 ", expected 2 or 4", settings->row_bytes);
     if (!(settings->teraflops > 0.0) || !(settings->gigabytes > 0.0) || !(settings->microseconds >= 0.0) ||
+        !(settings->node_gigabytes > 0.0) || !(settings->node_microseconds >= 0.0) ||
         !(settings->room >= 0.0) || !(settings->max_violation >= 0.0)) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
-            "--flops and --bandwidth must be above 0, --latency, --room and --max-violation not below");
+            "--flops and bandwidths must be above 0, latencies, --room and --max-violation not below");
     }
     return MT_OK;
 }
@@ -47,12 +90,15 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
 static void predict(const struct mt_hf_config *config, const struct settings *settings, int64_t ranks,
                     int64_t experts, struct mt_scaling *scaling)
 {
-    const struct mt_cluster cluster = {.flops = settings->teraflops * 1e12,
-                                       .bandwidth = settings->gigabytes * 1e9,
-                                       .latency = settings->microseconds * 1e-6};
+    const struct mt_cluster cluster = {
+        .flops = settings->teraflops * 1e12,
+        .wire = {.bandwidth = settings->gigabytes * 1e9, .latency = settings->microseconds * 1e-6},
+        .node_ranks = settings->nodes > 0 ? settings->per_node : 0,
+        .node = {.bandwidth = settings->node_gigabytes * 1e9, .latency = settings->node_microseconds * 1e-6}};
     const struct mt_layout layout = {.ranks = ranks,
                                      .expert_ranks = experts,
                                      .tokens = settings->tokens,
+                                     .length = settings->length,
                                      .lora_rank = settings->lora_rank,
                                      .weight_bytes = 2,
                                      .row_bytes = settings->row_bytes,
@@ -140,21 +186,37 @@ int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     struct settings settings = {.ranks = 8,
                                 .experts = 1,
                                 .tokens = 8192,
+                                .length = 512,
                                 .lora_rank = 32,
                                 .row_bytes = 4,
                                 .teraflops = 400.0,
-                                .gigabytes = 50.0,
-                                .microseconds = 10.0};
+                                .per_node = 8,
+                                .gigabytes = (double)NAN,
+                                .microseconds = (double)NAN,
+                                .node_gigabytes = 300.0,
+                                .node_microseconds = 3.0};
     const struct cli_option options[] = {
+        {"--model", CLI_TEXT, &settings.directory, "DIR", "the model folder, instead of an argument"},
         {"--ranks", CLI_INTEGER, &settings.ranks, "P", "processes, one for each GPU (8)"},
+        {"--nodes", CLI_INTEGER, &settings.nodes, "N",
+         "machines, instead of --ranks: neighbours have a faster wire"},
+        {"--per-node", CLI_INTEGER, &settings.per_node, "G", "ranks of a machine (8)"},
+        {"--network", CLI_TEXT, &settings.network, "NAME",
+         "infiniband-400, infiniband-200, ethernet-400, ethernet-100, ethernet-25, ethernet-10: a port a "
+         "rank"},
         {"--experts", CLI_INTEGER, &settings.experts, "E", "ranks that share the routed experts (1)"},
         {"--room", CLI_REAL, &settings.room, "F", "as the key parallel.room: 0, room for all rows (0)"},
         {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
+        {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence (512)"},
         {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
         {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
         {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S", "a rank sustains, in 10^12 a second (400)"},
-        {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S", "a rank sends, in 10^9 bytes a second (50)"},
-        {"--latency", CLI_REAL, &settings.microseconds, "US", "of a message, in microseconds (10)"},
+        {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S",
+         "a rank sends, in 10^9 bytes a second (the network's; 50)"},
+        {"--latency", CLI_REAL, &settings.microseconds, "US",
+         "of a message, in microseconds (the network's; 10)"},
+        {"--node-bandwidth", CLI_REAL, &settings.node_gigabytes, "GB/S", "within a machine (300)"},
+        {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "within a machine (3)"},
         {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
         {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
     };
@@ -162,9 +224,10 @@ int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
+    if (status == MT_OK) status = resolve(ctx, &settings);
     if (status == MT_OK) status = check(ctx, &settings, &given);
     if (status == MT_OK) {
-        settings.directory = given.positional[0];
+        if (settings.directory == NULL) settings.directory = given.positional[0];
         status = run(ctx, &settings);
     }
     return status == MT_OK ? 0 : cli_fail(ctx, verb, status);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/ranks.h"
 #include "cli/verbs.h"
 
 #define ARENA_BLOCK_BYTES 16384
@@ -103,10 +104,19 @@ static void report(const struct arguments *arguments, const struct mt_run_outcom
     }
 }
 
+/* What every rank knows. */
+struct training {
+    struct mt_context *ctx;
+    const struct arguments *arguments;
+    struct mt_arena *arena;
+};
+
 /* What one rank does; only the first of them talks. */
-static enum mt_status run(struct mt_context *ctx, const struct arguments *arguments, struct mt_arena *arena,
-                          struct mt_comm *comm, int *exit_status)
+static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
 {
+    const struct training *training = self;
+    struct mt_context *ctx = training->ctx;
+    const struct arguments *arguments = training->arguments;
     struct mt_train_settings settings;
     struct mt_trainer *trainer = NULL;
     struct mt_log log;
@@ -120,9 +130,9 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
                                          .comm = comm,
                                          .signals = true};
     enum mt_status status = mt_train_settings_read(ctx, arguments->config, arguments->words,
-                                                   arguments->word_count, arena, &settings);
+                                                   arguments->word_count, training->arena, &settings);
     if (status == MT_OK)
-        status = train_find_templates(ctx, arena, settings.template_name, &options.templates);
+        status = train_find_templates(ctx, training->arena, settings.template_name, &options.templates);
     status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK) status = mt_trainer_open(ctx, &options, &trainer);
     if (status == MT_OK && arguments->dry_run) {
@@ -138,24 +148,6 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     mt_trainer_close(trainer);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
-}
-
-/* All ranks of the job; a failure is told once, by the rank it happened to. */
-static int run_ranks(struct mt_context *ctx, const struct cli_verb *verb, const struct arguments *arguments,
-                     struct mt_arena *arena)
-{
-    struct mt_comm *comm = NULL;
-    int exit_status = 0;
-    enum mt_status status = mt_comm_open(ctx, &comm);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    status = run(ctx, arguments, arena, comm, &exit_status);
-    int failed = mt_comm_failed_rank(comm);
-    bool told_elsewhere = failed >= 0 && failed != mt_comm_rank(comm);
-    if (status != MT_OK) exit_status = told_elsewhere ? 1 : cli_fail(ctx, verb, status);
-    // The message is out before a rank's end makes the launcher talk.
-    (void)fflush(stderr);
-    mt_comm_close(comm);
-    return exit_status;
 }
 
 static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments,
@@ -198,7 +190,8 @@ int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
     } else {
         if (status == MT_OK) status = check(ctx, &arguments, &given);
         if (status == MT_OK) status = collect_words(ctx, &given, &arguments);
-        if (status == MT_OK) exit_status = run_ranks(ctx, verb, &arguments, &arena);
+        struct training training = {.ctx = ctx, .arguments = &arguments, .arena = &arena};
+        if (status == MT_OK) exit_status = cli_run_ranks(ctx, verb, run, &training);
     }
     mt_arena_free(&arena);
     mt_release(ctx, arguments.words, arguments.word_capacity * sizeof *arguments.words);

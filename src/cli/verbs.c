@@ -11,6 +11,7 @@ const struct cli_verb cli_verbs[] = {
             "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
             "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
             "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
+            "Under mpirun ranks share the batches; the figures are the same.\n"
             "OUT/analysis.json has every figure by layer and domain; docs/analysis.md has the formulas.",
         .examples =
             "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/a/analysis\n"
@@ -70,8 +71,9 @@ const struct cli_verb cli_verbs[] = {
             "standard\n"
             "error and 95 % interval, laid out as lm-evaluation-harness does). Started again, the same "
             "command\n"
-            "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Answers of a file are\n"
-            "JSONL:\n"
+            "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Under mpirun ranks "
+            "share\n"
+            "the samples, and write what one writes. Answers of a file are JSONL:\n"
             "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
             "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of "
             "your\n"
@@ -80,6 +82,7 @@ const struct cli_verb cli_verbs[] = {
         .examples =
             "  metier eval --list\n"
             "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/a/adapter\n"
+            "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
             "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10\n"
             "  metier eval glue --skip-missing --limit 50 --shots 0 --model models/moe --out runs/glue\n"
             "  metier eval gsm8k --data data --questions questions.jsonl\n"
@@ -220,8 +223,10 @@ const struct cli_verb cli_verbs[] = {
             "DIR holds a config.json; no weights are needed. Time is arithmetic at the sustained rate, plus\n"
             "messages of latency + bytes/bandwidth; sums of gradients hide behind the last backward. Where\n"
             "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
-            "cost of imbalance is printed. docs/scaling.md has the formulas.",
+            "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
+            "docs/scaling.md has the formulas, and what they are worth.",
         .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
+                    "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
                     "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
         .run = cli_plan,
     },

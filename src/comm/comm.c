@@ -188,9 +188,14 @@ void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *r
     size_t *send_bytes = comm->bytes_of;
     size_t *receive_bytes = comm->bytes_of + comm->size;
     memset(send_bytes, 0, 2 * (size_t)comm->size * sizeof *send_bytes);
-    if (comm->rank == from) send_bytes[0] = bytes;
-    if (comm->rank == 0) receive_bytes[from] = bytes;
-    mt_comm_exchange(comm, mine, send_bytes, received, receive_bytes);
+    for (size_t at = 0; at < bytes; at += MT_TRANSPORT_MOST_BYTES) {
+        size_t piece = bytes - at < MT_TRANSPORT_MOST_BYTES ? bytes - at : MT_TRANSPORT_MOST_BYTES;
+        if (comm->rank == from) send_bytes[0] = piece;
+        if (comm->rank == 0) receive_bytes[from] = piece;
+        const void *source = comm->rank == from ? (const char *)mine + at : mine;
+        void *target = comm->rank == 0 ? (char *)received + at : received;
+        mt_comm_exchange(comm, source, send_bytes, target, receive_bytes);
+    }
 }
 
 // ------------------------------------------------------------------ small sums

@@ -73,7 +73,7 @@ void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count);
 void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
                       const size_t *receive_bytes);
 
-/* Bytes of rank `from`, to rank 0 alone, at most 2 GiB. Only these two have to call it. */
+/* Bytes of rank `from`, to rank 0 alone. Only these two have to call it. */
 void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *received, size_t bytes);
 
 // ------------------------------------------------------------------ large sums, beside other work
@@ -92,8 +92,8 @@ void mt_comm_sum_free(struct mt_comm_sum *sum); // NULL is allowed
 /* Begins; values are not to be touched until the wait is over. Several sums may be under way. */
 void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count);
 
-/* Does what can be done without waiting: call it now and then between other work. */
-void mt_comm_sum_progress(struct mt_comm_sum *sum);
+/* Does what can be done without waiting: call it now and then between other work. True: none is under way. */
+bool mt_comm_sum_progress(struct mt_comm_sum *sum);
 
 /* Ends it; nothing when none was begun. */
 void mt_comm_sum_wait(struct mt_comm_sum *sum);

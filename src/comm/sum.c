@@ -142,7 +142,7 @@ static void finish(struct mt_comm_sum *sum)
     mt_timeline_add(sum->comm->job->timeline, MT_SPAN_SUM, sum->number, sum->began);
 }
 
-void mt_comm_sum_progress(struct mt_comm_sum *sum)
+bool mt_comm_sum_progress(struct mt_comm_sum *sum)
 {
     const struct mt_transport *transport = sum->comm->transport;
     if (sum->phase == PHASE_PIECES && transport->test(sum->request)) {
@@ -150,6 +150,7 @@ void mt_comm_sum_progress(struct mt_comm_sum *sum)
         send_sums(sum);
     }
     if (sum->phase == PHASE_SUMS && transport->test(sum->request)) finish(sum);
+    return sum->phase == PHASE_NONE;
 }
 
 void mt_comm_sum_wait(struct mt_comm_sum *sum)

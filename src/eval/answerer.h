@@ -30,6 +30,7 @@ struct mt_choice_score {
 struct mt_choice_question {
     const char *task;
     const char *id;
+    uint64_t number; // of the sample in its task
     struct mt_text prefix;
     const struct mt_text *continuations; // [count], borrowed
     size_t count;

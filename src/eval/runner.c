@@ -7,8 +7,6 @@
 #include "eval/agreement.h"
 #include "eval/runner_parts.h"
 
-#define PATH_BYTES 4096
-
 struct mt_text eval_text_of(const struct mt_byte_list *list)
 {
     return (struct mt_text){.text = list->count > 0 ? (const char *)list->data : "", .bytes = list->count};
@@ -45,22 +43,19 @@ enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const
 static enum mt_status open_run(struct eval_run *run)
 {
     const struct mt_eval_options *options = run->options;
-    char path[PATH_BYTES];
-    void *outcomes = NULL;
-    void *done = NULL;
-    int written = snprintf(path, sizeof path, "%s/samples_%s.jsonl", options->out, run->task->name);
-    if (written < 0 || (size_t)written >= sizeof path)
-        return mt_fail(run->ctx, MT_ERR_USAGE, "the path of the results is too long");
+    void *memory[3] = {NULL};
     enum mt_status status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
     if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, options->judge, &run->grader);
-    if (status == MT_OK) status = mt_results_open(run->ctx, path, &run->file);
+    if (status == MT_OK) status = mt_pulse_create(run->comm, run->ctx, &run->pulse);
     if (status != MT_OK) return status;
     run->count = mt_task_data_count(run->data);
     if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
-    status = mt_allocate_array(run->ctx, run->count, sizeof *run->outcomes, &outcomes);
-    run->outcomes = outcomes;
-    if (status == MT_OK) status = mt_allocate_array(run->ctx, run->count, sizeof *run->done, &done);
-    run->done = done;
+    status = mt_allocate_array(run->ctx, run->count, sizeof *run->outcomes, &memory[0]);
+    if (status == MT_OK) status = mt_allocate_array(run->ctx, run->count, sizeof *run->done, &memory[1]);
+    if (status == MT_OK) status = mt_allocate_array(run->ctx, run->count, sizeof *run->owner, &memory[2]);
+    run->outcomes = memory[0];
+    run->done = memory[1];
+    run->owner = memory[2];
     return status == MT_OK ? eval_batch_open(run) : status;
 }
 
@@ -70,13 +65,14 @@ static enum mt_status close_run(struct eval_run *run)
     eval_batch_free(run);
     mt_release(run->ctx, run->outcomes, run->count * sizeof *run->outcomes);
     mt_release(run->ctx, run->done, run->count * sizeof *run->done);
+    mt_release(run->ctx, run->owner, run->count * sizeof *run->owner);
+    mt_pulse_free(run->pulse);
     mt_grader_free(&run->grader);
     mt_task_data_close(run->data);
     return status;
 }
 
-/* Samples that are in the file already. Looked for first, so that the time left is that of the others. */
-static enum mt_status keep_old(struct eval_run *run)
+enum mt_status eval_take_over(struct eval_run *run)
 {
     enum mt_status status = MT_OK;
     int64_t tries = run->chooses ? 1 : run->task->samples;
@@ -84,13 +80,13 @@ static enum mt_status keep_old(struct eval_run *run)
     for (size_t i = 0; i < run->count && status == MT_OK; i++) {
         struct mt_sample *sample = &run->batch.samples[0];
         struct mt_outcome outcome;
+        if (run->done[i]) continue;
         status = mt_task_data_sample(run->data, i, sample);
         if (status != MT_OK) break;
         bool found = mt_results_find(run->file, sample->id, eval_text_of(&sample->prompt), &outcome);
         if (!found || outcome.tries != tries) continue;
         run->outcomes[i] = outcome;
         run->done[i] = true;
-        run->kept++;
         run->done_count++;
     }
     return status;
@@ -101,7 +97,7 @@ static enum mt_status go_through(struct eval_run *run)
     struct eval_batch *batch = &run->batch;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < run->count && status == MT_OK && !run->stopped; i++) {
-        if (run->done[i]) continue;
+        if (!eval_is_own(run, i)) continue;
         status = mt_task_data_sample(run->data, i, &batch->samples[batch->count]);
         if (status != MT_OK) break;
         batch->numbers[batch->count++] = i;
@@ -110,11 +106,14 @@ static enum mt_status go_through(struct eval_run *run)
     return status == MT_OK && !run->stopped ? eval_batch_ask(run) : status;
 }
 
+/* All of this rank's samples, then until the other ranks have theirs. */
 static enum mt_status run_samples(struct eval_run *run)
 {
     const struct mt_task_watcher *watcher = run->options->watcher;
-    enum mt_status status = keep_old(run);
-    if (status == MT_OK && watcher != NULL) status = watcher->began(watcher->self, run->task, run->kept);
+    size_t samples = mt_task_data_count(run->data);
+    enum mt_status status =
+        watcher != NULL ? watcher->began(watcher->self, run->task, samples, run->kept) : MT_OK;
+    status = mt_comm_agree(run->comm, run->ctx, status);
     if (status != MT_OK) return status;
     const struct mt_progress_options shown = {.stream = run->options->terminal,
                                               .label = run->task->name,
@@ -123,32 +122,50 @@ static enum mt_status run_samples(struct eval_run *run)
                                               .done = (int64_t)run->kept};
     run->start = mt_clock_seconds();
     mt_progress_start(&run->progress, &shown);
-    status = go_through(run);
-    mt_progress_update(&run->progress, (int64_t)run->done_count);
+    status = eval_wait_for_ranks(run, go_through(run));
     mt_progress_finish(&run->progress);
     return status;
 }
 
-static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_options *options,
-                               const struct mt_task *task, struct mt_task_result *result)
+static enum mt_status compute_metrics(const struct eval_run *run, struct mt_task_result *result)
 {
-    struct eval_run run = {.ctx = ctx, .options = options, .task = task};
-    run.chooses = task->kind == MT_TASK_CHOOSE && options->answerer->score != NULL;
-    if (options->skip_missing && !mt_task_data_exists(task, options->data)) {
-        result->skipped = true;
-        return MT_OK;
+    enum mt_status status = MT_OK;
+    if (run->rank != 0 || result->stopped) return MT_OK;
+    for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
+        status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
+                                   run->outcomes, run->count, &result->metrics[i]);
     }
-    enum mt_status status = open_run(&run);
+    return status;
+}
+
+/* True when no data of the task is there, as rank 0 sees it. */
+static bool is_missing(const struct mt_eval_options *options, struct mt_comm *comm,
+                       const struct mt_task *task)
+{
+    unsigned char missing = options->skip_missing && !mt_task_data_exists(task, options->data);
+    mt_comm_broadcast(comm, &missing, sizeof missing, 0);
+    return missing != 0;
+}
+
+static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_options *options,
+                               struct mt_comm *comm, const struct mt_task *task,
+                               struct mt_task_result *result)
+{
+    struct eval_run run = {
+        .ctx = ctx, .options = options, .task = task, .comm = comm, .rank = mt_comm_rank(comm)};
+    run.chooses = task->kind == MT_TASK_CHOOSE && options->answerer->score != NULL;
+    result->skipped = is_missing(options, comm, task);
+    if (result->skipped) return MT_OK;
+    enum mt_status status = mt_comm_agree(comm, ctx, open_run(&run));
+    if (status == MT_OK) status = eval_share_samples(&run);
     if (status == MT_OK) status = run_samples(&run);
+    if (status == MT_OK) status = eval_join_samples(&run);
     if (status == MT_OK) {
         result->total = mt_task_data_count(run.data);
         result->done = run.done_count;
         result->kept = run.kept;
         result->stopped = run.done_count < run.count;
-    }
-    for (size_t i = 0; i < task->metric_count && status == MT_OK && !result->stopped; i++) {
-        status = mt_metric_compute(ctx, task->metrics[i], mt_task_metric_k(task, i), run.outcomes, run.count,
-                                   &result->metrics[i]);
+        status = mt_comm_agree(comm, ctx, compute_metrics(&run, result));
     }
     if (status == MT_OK && options->watcher != NULL)
         status = options->watcher->ended(options->watcher->self, result);
@@ -171,8 +188,15 @@ static void warn_of_missing(const struct mt_eval_options *options, const struct 
         mt_log_warning(options->log, "%zu tasks have no data and are left out: %s, ...", missing, first);
 }
 
-enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
-                           struct mt_task_result *results)
+static enum mt_status write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
+                                    const struct mt_task_result *results, double seconds)
+{
+    enum mt_status status = mt_eval_write_summary(ctx, options, results, seconds);
+    return status == MT_OK ? mt_agreement_refresh(ctx, options->out) : status;
+}
+
+static enum mt_status run_tasks(struct mt_context *ctx, const struct mt_eval_options *options,
+                                struct mt_comm *comm, struct mt_task_result *results)
 {
     double start = mt_clock_seconds();
     enum mt_status status = MT_OK;
@@ -183,11 +207,22 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
     }
     for (size_t i = 0; i < options->task_count && status == MT_OK && !stopped; i++) {
         results[i].stopped = false;
-        status = run_task(ctx, options, &options->tasks[i], &results[i]);
+        status = run_task(ctx, options, comm, &options->tasks[i], &results[i]);
         stopped = results[i].stopped;
     }
     if (status == MT_OK) warn_of_missing(options, results);
     if (status != MT_OK || stopped) return status;
-    status = mt_eval_write_summary(ctx, options, results, mt_clock_seconds() - start);
-    return status == MT_OK ? mt_agreement_refresh(ctx, options->out) : status;
+    if (mt_comm_rank(comm) == 0) status = write_summary(ctx, options, results, mt_clock_seconds() - start);
+    return mt_comm_agree(comm, ctx, status);
+}
+
+enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
+                           struct mt_task_result *results)
+{
+    struct mt_comm *own = NULL;
+    if (options->comm != NULL) return run_tasks(ctx, options, options->comm, results);
+    enum mt_status status = mt_comm_open_alone(ctx, &own);
+    if (status == MT_OK) status = run_tasks(ctx, options, own, results);
+    mt_comm_close(own);
+    return status;
 }

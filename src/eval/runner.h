@@ -1,6 +1,10 @@
 /*
  * Going through tasks with an answerer: questions in batches, answers judged and written as they come,
  * figures at the end. A run that was killed or stopped goes on where it was.
+ *
+ * Several ranks share the samples of every task, each a share of about the same length, and write what they
+ * have as parts (eval/sample_parts.h); rank 0 brings it together. What comes out is what one rank writes, and
+ * a run goes on with another number of ranks.
  */
 #ifndef MT_EVAL_RUNNER_H
 #define MT_EVAL_RUNNER_H
@@ -8,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "comm/comm.h"
 #include "eval/answerer.h"
 #include "eval/task.h"
 
@@ -23,13 +28,13 @@ struct mt_task_result {
 };
 
 /*
- * Told of every task before its first question (of which `kept` samples were done before), whenever nothing
- * that was asked is left open (`asked`: samples answered since the last time), and after the last answer;
- * `ended` may add to the result.
+ * Told of every task before its first question (of `samples` in its data, of which `kept` were done before),
+ * whenever nothing that this rank asked is left open (`asked`: samples it answered since the last time), and
+ * after the last answer of all; `ended` may add to the result, and its status is agreed on.
  */
 struct mt_task_watcher {
     void *self; // borrowed
-    enum mt_status (*began)(void *self, const struct mt_task *task, size_t kept);
+    enum mt_status (*began)(void *self, const struct mt_task *task, size_t samples, size_t kept);
     enum mt_status (*rested)(void *self, size_t asked);
     enum mt_status (*ended)(void *self, struct mt_task_result *result);
 };
@@ -48,11 +53,13 @@ struct mt_eval_options {
     void *stop_self;                       // borrowed; handed to `stop`
     FILE *terminal;                        // progress; NULL: none
     const struct mt_log *log;              // NULL: silent
+    struct mt_comm *comm;                  // the ranks that share the samples; NULL: alone
 };
 
 /*
  * Runs all tasks and writes the summary. `results` is [task_count], the caller's. After a stop that is MT_OK,
- * too: what was finished is kept, `stopped` marks what is not, and there is no summary.
+ * too: what was finished is kept, `stopped` marks what is not, and there is no summary. The status is agreed
+ * on; metrics are known to rank 0.
  */
 enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
                            struct mt_task_result *results);

@@ -2,8 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/amount.h"
-#include "base/clock.h"
 #include "eval/runner_parts.h"
 
 #define MOST_BATCH   4096
@@ -119,22 +117,11 @@ void eval_batch_free(struct eval_run *run)
 
 // ------------------------------------------------------------------ while it is answered
 
-static void show(struct eval_run *run)
-{
-    char rate[64];
-    double seconds = mt_clock_seconds() - run->start;
-    int64_t tokens = run->tokens + run->latest;
-    mt_amount_rate(rate, sizeof rate, seconds > 0.0 ? (double)tokens / seconds : 0.0, "tok");
-    mt_progress_note(&run->progress, "%s", rate);
-    mt_progress_update(&run->progress, (int64_t)run->done_count);
-}
-
 static bool go_on(void *self, int64_t tokens)
 {
     struct eval_run *run = self;
     run->latest = tokens;
-    show(run);
-    run->stopped = run->options->stop != NULL && run->options->stop(run->options->stop_self);
+    run->stopped = !eval_beat(run, false, false);
     return !run->stopped;
 }
 
@@ -270,6 +257,7 @@ static enum mt_status ask_to_choose(struct eval_run *run, const struct mt_answer
         const struct mt_sample *sample = &batch->samples[i];
         batch->choosing[i] = (struct mt_choice_question){.task = run->task->name,
                                                          .id = sample->id,
+                                                         .number = batch->numbers[i],
                                                          .prefix = eval_text_of(&sample->prompt),
                                                          .continuations = batch->continuations + used,
                                                          .count = sample->choice_count,
@@ -301,7 +289,6 @@ enum mt_status eval_batch_ask(struct eval_run *run)
     run->latest = 0;
     size_t asked = batch->count;
     batch->count = 0;
-    show(run);
     const struct mt_task_watcher *watcher = run->options->watcher;
     if (status != MT_OK || run->stopped || watcher == NULL) return status;
     return watcher->rested(watcher->self, asked);

@@ -3,9 +3,11 @@
 #define MT_EVAL_RUNNER_PARTS_H
 
 #include "base/progress.h"
+#include "comm/pulse.h"
 #include "eval/grade.h"
 #include "eval/results.h"
 #include "eval/runner.h"
+#include "eval/task_data.h"
 
 /* Samples that are asked together. Arrays that the task's kind has no use for are NULL. */
 struct eval_batch {
@@ -36,12 +38,16 @@ struct eval_run {
     struct mt_context *ctx;
     const struct mt_eval_options *options;
     const struct mt_task *task;
+    struct mt_comm *comm; // borrowed
+    int rank;
+    struct mt_pulse *pulse;
     struct mt_task_data *data;
     struct mt_grader grader;
-    struct mt_results *file;
+    struct mt_results *file;     // rank 0: the task's; else a part of it
     size_t count;                // samples to do
     struct mt_outcome *outcomes; // [count]: by number, so that figures do not depend on who was first
-    bool *done;                  // [count]
+    bool *done;                  // [count]: before, or now by this rank
+    int32_t *owner;              // [count]: the rank a sample is for; -1: done before
     size_t done_count, kept;
     bool chooses; // scores choices instead of reading answers
     bool stopped;
@@ -57,6 +63,27 @@ struct mt_text eval_text_of(const struct mt_byte_list *list);
 /* A batch for the task at hand; freed whatever `open` returned. */
 enum mt_status eval_batch_open(struct eval_run *run);
 void eval_batch_free(struct eval_run *run);
+
+/* True when the sample is there to be asked by this rank. */
+bool eval_is_own(const struct eval_run *run, size_t sample);
+
+/* Marks samples that are in the file; outcomes of those that are not marked yet. */
+enum mt_status eval_take_over(struct eval_run *run);
+
+/* Tells everybody how this rank is getting on, and shows it. False: all come back now. */
+bool eval_beat(struct eval_run *run, bool finished, bool failed);
+
+/*
+ * Between opening and the first question: what was done before, who does what, a file for every rank. Freed
+ * with the run. Agreed on.
+ */
+enum mt_status eval_share_samples(struct eval_run *run);
+
+/* After a rank's last answer: waits for the others. Agreed on; nobody has failed when it is MT_OK. */
+enum mt_status eval_wait_for_ranks(struct eval_run *run, enum mt_status status);
+
+/* Closes the files and brings them together; rank 0 then knows all outcomes. Agreed on. */
+enum mt_status eval_join_samples(struct eval_run *run);
 
 /* Asks what waits; answers are judged and written as they come. */
 enum mt_status eval_batch_ask(struct eval_run *run);

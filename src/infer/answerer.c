@@ -6,7 +6,6 @@
 #define BATCH_PER_SLOT      8 // so that few slots are empty while the last answers of a batch are written
 #define JOBS_PER_SLOT       2 // requests that wait beside those being computed
 #define DRAWING_TEMPERATURE 0.8
-#define NUMBERS_A_QUESTION  (UINT64_C(1) << 16) // requests of one question have numbers of their own
 
 enum mt_status mt_session_answerer_create(struct mt_session *session,
                                           const struct mt_session_answerer_options *options,
@@ -138,7 +137,7 @@ static enum mt_status start(struct writing *writing, struct job *job)
     int64_t cut = cut_prompt(writing, &job->ids);
     job->request = (struct mt_generation){.ids = job->ids.data + cut,
                                           .count = (int64_t)job->ids.count - cut,
-                                          .number = question->number * NUMBERS_A_QUESTION +
+                                          .number = question->number * MT_ANSWERER_NUMBERS +
                                                     job->place % writing->samples,
                                           .sampling = sampling_of(writing),
                                           .max_new = writing->options->max_tokens,

@@ -13,6 +13,9 @@
 #include "eval/answerer.h"
 #include "infer/session.h"
 
+/* Requests of question number q, as the engine sees them, have numbers from q times this on. */
+#define MT_ANSWERER_NUMBERS (UINT64_C(1) << 16)
+
 struct mt_session_answerer_options {
     const char *name;   // of the model, for the summary; borrowed
     double temperature; // negative: 0 for one answer, 0.8 for several

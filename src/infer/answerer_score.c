@@ -122,12 +122,14 @@ static enum mt_status group_continuations(struct scoring *scoring, size_t questi
             continue;
         }
         last_cut = cut;
-        scoring->groups[scoring->group_count++] = (struct group){.scoring = scoring,
-                                                                 .question = question,
-                                                                 .first = i,
-                                                                 .prefix = scoring->pool.count,
-                                                                 .prefix_count = scoring->prefix.count - cut,
-                                                                 .request = {.continuations = 1}};
+        uint64_t number = scoring->questions[question].number * MT_ANSWERER_NUMBERS + (i - first);
+        scoring->groups[scoring->group_count++] =
+            (struct group){.scoring = scoring,
+                           .question = question,
+                           .first = i,
+                           .prefix = scoring->pool.count,
+                           .prefix_count = scoring->prefix.count - cut,
+                           .request = {.continuations = 1, .number = number}};
         scoring->left[question]++;
         status = append_ids(&scoring->pool, scoring->prefix.data + cut, scoring->prefix.count - cut);
     }

@@ -359,6 +359,27 @@ const int32_t *mt_engine_new_tokens(const struct mt_engine *engine)
     return engine->all_new ? NULL : engine->is_new;
 }
 
+int64_t mt_engine_sequences(const struct mt_engine *engine)
+{
+    return engine->sequences;
+}
+
+struct mt_engine_sequence mt_engine_sequence(const struct mt_engine *engine, int64_t index)
+{
+    const struct mt_cached_sequence *cached = &engine->cached[index];
+    const struct engine_slot *slot = &engine->slot[cached->slot];
+    struct mt_engine_sequence sequence = {.tokens = engine->offsets[index + 1] - engine->offsets[index],
+                                          .position = cached->past};
+    if (slot->use == SLOT_GENERATION) {
+        sequence.request = slot->generation->number;
+        return sequence;
+    }
+    sequence.request = slot->scoring->number;
+    sequence.prefix = slot->scoring->count;
+    if (slot->use == SLOT_CONTINUATION) sequence.later = slot->continuation + 1;
+    return sequence;
+}
+
 size_t mt_engine_requests(const struct mt_engine *engine)
 {
     return engine->line_count + engine->active;

@@ -62,6 +62,7 @@ struct mt_continuation {
 struct mt_scoring {
     const int32_t *ids; // the prefix, [count], at least one
     int64_t count;
+    uint64_t number;                      // of the request, for observers
     struct mt_continuation *continuation; // [continuations], at least one
     size_t continuations;
     void *self;
@@ -91,6 +92,21 @@ void mt_engine_forget(struct mt_engine *engine);
  * none was.
  */
 const int32_t *mt_engine_new_tokens(const struct mt_engine *engine);
+
+/*
+ * Within a step, for an observer of the model: whose tokens the batch at hand holds, sequence by sequence.
+ * Tokens of a scoring's prefix belong to part 0, those of continuation i to part i+1; a generation has one
+ * part, 0.
+ */
+struct mt_engine_sequence {
+    uint64_t request; // its number
+    int64_t tokens;   // in the batch, behind those of the sequences before
+    int64_t position; // of the first of them in the request
+    int64_t prefix;   // tokens at positions before this one are of part 0
+    uint64_t later;   // the part of the others
+};
+int64_t mt_engine_sequences(const struct mt_engine *engine);
+struct mt_engine_sequence mt_engine_sequence(const struct mt_engine *engine, int64_t index);
 
 /* Requests that are waiting or being computed. */
 size_t mt_engine_requests(const struct mt_engine *engine);

@@ -2,10 +2,13 @@
 #include "infer/routing_watch.h"
 
 #include "base/buffer.h"
+#include "base/rng.h"
+#include "infer/answerer.h"
 
 #define BATCH_TOKENS     4096                // of MaxVio over batches: about what a training step has
 #define OUTPUT_BYTES     ((int64_t)64 << 20) // for expert outputs kept to compare, of all layers together
 #define MOST_KEPT_TOKENS 256
+#define MOST_GROUPS      1024 // of questions that follow each other
 
 struct mt_routing_watch {
     struct mt_context *ctx;     // borrowed
@@ -14,8 +17,59 @@ struct mt_routing_watch {
     int64_t *number;       // [layers]: of the MoE layers in the model
     struct mt_buffer mask; // i32 [T], on the device
     int64_t mask_tokens;
+    int64_t *names; // [2,named_tokens]: numbers and groups of the tokens at hand
+    int64_t named_tokens;
+    uint64_t group_questions; // of a group
     struct mt_collector *collector;
 };
+
+// ------------------------------------------------------------------ names
+
+static enum mt_status make_room(struct mt_routing_watch *watch, int64_t tokens)
+{
+    void *memory = NULL;
+    if (tokens <= watch->named_tokens) return MT_OK;
+    mt_release(watch->ctx, watch->names, 2 * (size_t)watch->named_tokens * sizeof *watch->names);
+    watch->names = NULL;
+    watch->named_tokens = 0;
+    enum mt_status status = mt_allocate_array(watch->ctx, (size_t)tokens, 2 * sizeof *watch->names, &memory);
+    if (status != MT_OK) return status;
+    watch->names = memory;
+    watch->named_tokens = tokens;
+    return MT_OK;
+}
+
+/* A token's number: drawn from its place in its request, so that no two are likely to have the same. */
+static int64_t number_of(const struct mt_engine_sequence *sequence, int64_t position)
+{
+    uint64_t part = position < sequence->prefix ? 0 : sequence->later;
+    struct mt_rng_block words = mt_rng_words(sequence->request, part, (uint64_t)position);
+    return (int64_t)(((uint64_t)words.word[0] << 32 | words.word[1]) >> 1);
+}
+
+static enum mt_status name_tokens(struct mt_routing_watch *watch, int64_t tokens)
+{
+    const struct mt_engine *engine = watch->session->engine;
+    enum mt_status status = make_room(watch, tokens);
+    if (status != MT_OK) return status;
+    int64_t *number = watch->names;
+    int64_t *group = watch->names + watch->named_tokens;
+    int64_t at = 0;
+    for (int64_t i = 0; i < mt_engine_sequences(engine); i++) {
+        const struct mt_engine_sequence sequence = mt_engine_sequence(engine, i);
+        uint64_t own = sequence.request / MT_ANSWERER_NUMBERS / watch->group_questions;
+        uint64_t last = (uint64_t)watch->options.groups - 1;
+        for (int64_t k = 0; k < sequence.tokens; k++, at++) {
+            number[at] = number_of(&sequence, sequence.position + k);
+            group[at] = (int64_t)(own < last ? own : last);
+        }
+    }
+    mt_collector_name(watch->collector,
+                      &(struct mt_token_names){.tokens = at, .number = number, .group = group});
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ what the model shows
 
 /* The same record without tokens that were counted before. */
 static enum mt_status mask_repeats(struct mt_routing_watch *watch, const int32_t *is_new,
@@ -40,8 +94,8 @@ static enum mt_status look(void *self, int moe_layer, const struct mt_routing *r
     struct mt_routing_watch *watch = self;
     const int32_t *is_new = mt_engine_new_tokens(watch->session->engine);
     struct mt_routing counted = *record;
-    enum mt_status status = MT_OK;
-    if (is_new != NULL) status = mask_repeats(watch, is_new, &counted);
+    enum mt_status status = moe_layer == 0 ? name_tokens(watch, record->tokens) : MT_OK;
+    if (status == MT_OK && is_new != NULL) status = mask_repeats(watch, is_new, &counted);
     return status == MT_OK ? mt_collector_add(watch->collector, moe_layer, &counted, input) : status;
 }
 
@@ -79,7 +133,7 @@ enum mt_status mt_routing_watch_create(struct mt_session *session, struct mt_rou
     made->number = number;
     if (status == MT_OK) {
         choose_options(made, desc);
-        if (made->options.layers > 0) status = mt_routing_watch_begin(made);
+        if (made->options.layers > 0) status = mt_routing_watch_begin(made, 1);
     }
     if (status != MT_OK || made->options.layers == 0) {
         mt_routing_watch_destroy(made);
@@ -96,15 +150,19 @@ void mt_routing_watch_destroy(struct mt_routing_watch *watch)
     mt_model_observe(watch->session->model, NULL);
     mt_collector_destroy(watch->collector);
     mt_buffer_release(&watch->mask);
+    mt_release(watch->ctx, watch->names, 2 * (size_t)watch->named_tokens * sizeof *watch->names);
     size_t layers = (size_t)mt_model_description(watch->session->model)->layers;
     mt_release(watch->ctx, watch->number, layers * sizeof *watch->number);
     mt_release(watch->ctx, watch, sizeof *watch);
 }
 
-enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch)
+enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch, size_t questions)
 {
     mt_collector_destroy(watch->collector);
     watch->collector = NULL;
+    if (questions < 1) questions = 1;
+    watch->group_questions = (questions + MOST_GROUPS - 1) / MOST_GROUPS;
+    watch->options.groups = (int64_t)((questions + watch->group_questions - 1) / watch->group_questions);
     return mt_collector_create(watch->session->device, &watch->options, &watch->collector);
 }
 
@@ -113,7 +171,12 @@ struct mt_collector *mt_routing_watch_collector(struct mt_routing_watch *watch)
     return watch->collector;
 }
 
-enum mt_status mt_routing_watch_figures(struct mt_routing_watch *watch, struct mt_figures *figures)
+enum mt_status mt_routing_watch_figures(struct mt_routing_watch *watch, struct mt_comm *comm,
+                                        struct mt_figures *figures)
 {
-    return mt_collector_finish(watch->collector, NULL, figures);
+    *figures = (struct mt_figures){0};
+    enum mt_status status = mt_collector_gather(watch->collector, comm);
+    if (status == MT_OK && mt_comm_rank(comm) == 0)
+        status = mt_collector_finish(watch->collector, NULL, figures);
+    return mt_comm_agree(comm, watch->ctx, status);
 }

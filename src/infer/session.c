@@ -46,6 +46,7 @@ static enum mt_status open_model(struct mt_session *session, const struct mt_ses
     }
     if (status == MT_OK)
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
+    if (status == MT_OK) model.activations = mt_device_activations(session->device);
     if (status == MT_OK) status = mt_model_open(session->device, options->directory, &model, &session->model);
     if (status == MT_OK && options->adapter != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(session->model));

@@ -23,42 +23,31 @@ static enum mt_status copy(const struct mt_pass *pass, const struct mt_tensor *x
     return mt_copy(pass->device, &(struct mt_copy_args){.x = *x, .y = *y});
 }
 
-/* Head h of every token: columns of a [T,H,W] as [T,W]. */
-static struct mt_tensor one_head(const struct mt_tensor *tokens, int64_t h)
+/* Rows [H·T,W] sorted by head, seen as [T,H,W]. */
+static struct mt_tensor by_token(const struct mt_pass *pass, const struct mt_tensor *rows)
 {
-    char *data = tokens->data;
-    size_t skipped = (size_t)(h * tokens->stride[1]) * mt_dtype_bytes(tokens->dtype);
-    return (struct mt_tensor){.data = data != NULL ? data + skipped : NULL,
-                              .dtype = tokens->dtype,
-                              .rank = 2,
-                              .dim = {tokens->dim[0], tokens->dim[2]},
-                              .stride = {tokens->stride[0], 1}};
+    int64_t width = rows->dim[1];
+    return (struct mt_tensor){.data = rows->data,
+                              .dtype = rows->dtype,
+                              .rank = 3,
+                              .dim = {pass->tokens, pass->desc->heads, width},
+                              .stride = {width, pass->tokens * width, 1}};
 }
 
 /* [T,H,W] to rows [H·T,W] sorted by head. */
 static enum mt_status sort_by_head(const struct mt_pass *pass, const struct mt_tensor *tokens,
                                    const struct mt_tensor *rows)
 {
-    enum mt_status status = MT_OK;
-    for (int64_t h = 0; status == MT_OK && h < pass->desc->heads; h++) {
-        struct mt_tensor head = one_head(tokens, h);
-        struct mt_tensor sorted = mt_tensor_rows(rows, h * pass->tokens, pass->tokens);
-        status = copy(pass, &head, &sorted);
-    }
-    return status;
+    struct mt_tensor sorted = by_token(pass, rows);
+    return copy(pass, tokens, &sorted);
 }
 
 /* The way back. */
 static enum mt_status sort_by_token(const struct mt_pass *pass, const struct mt_tensor *rows,
                                     const struct mt_tensor *tokens)
 {
-    enum mt_status status = MT_OK;
-    for (int64_t h = 0; status == MT_OK && h < pass->desc->heads; h++) {
-        struct mt_tensor head = one_head(tokens, h);
-        struct mt_tensor sorted = mt_tensor_rows(rows, h * pass->tokens, pass->tokens);
-        status = copy(pass, &sorted, &head);
-    }
-    return status;
+    struct mt_tensor sorted = by_token(pass, rows);
+    return copy(pass, &sorted, tokens);
 }
 
 /* y = scale · x W_h (or Wᵀ) + beta · y, head by head. */

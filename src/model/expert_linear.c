@@ -1,9 +1,11 @@
 /*
  * Linear maps over sorted rows. With l = drop(x) Aᵀ, s the pair's scale:
  *   forward   y = x Wᵀ + s · l Bᵀ, in one sum
- *   backward  dW += dyᵀ x; dl = s · dy B; dB += s · dyᵀ l; dA += dlᵀ drop(x); dx = dy W + the mask of drop on
- * dl A, in one sum for all maps of the same x What drop keeps is drawn in forward and kept as bits. An expert
- * without a LoRA pair has absent views there, which count as zeros.
+ *   backward  dW += dyᵀ x; dl = s · dy B; dB += s · dyᵀ l; dA += dlᵀ drop(x)
+ *             dx = dy W + the mask of drop on dl A, in one sum for all maps of the same x
+ *
+ * What drop keeps is drawn in forward and kept as bits. An expert without a LoRA pair has absent views there,
+ * which count as zeros.
  */
 #include "model/expert_linear.h"
 
@@ -40,6 +42,12 @@ static bool drops(const struct mt_pass *pass, const struct mt_expert_linear *lin
     return pass->training && linear->dropout > 0.0f;
 }
 
+/* Offsets as ops want them. */
+static struct mt_tensor given(const struct mt_tensor *offsets)
+{
+    return offsets != NULL ? *offsets : (struct mt_tensor){0};
+}
+
 static float kept_scale(const struct mt_expert_linear *linear)
 {
     return 1.0f / (1.0f - linear->dropout);
@@ -63,10 +71,11 @@ enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struc
                                                          .stream = mt_pass_stream_now(pass, linear->stream)});
         if (status != MT_OK) return status;
     }
-    return mt_grouped_sum(
-        pass->device,
-        &(struct mt_grouped_sum_args){
-            .terms = &term, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = trace->low});
+    return mt_grouped_sum(pass->device, &(struct mt_grouped_sum_args){.terms = &term,
+                                                                      .count = 1,
+                                                                      .experts = linear->experts,
+                                                                      .offsets = given(offsets),
+                                                                      .y = trace->low});
 }
 
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -79,7 +88,7 @@ enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct
     struct mt_grouped_sum_args sum = {.terms = terms,
                                       .count = 1,
                                       .experts = linear->experts,
-                                      .offsets = *offsets,
+                                      .offsets = given(offsets),
                                       .y = *y,
                                       .beta = add ? 1.0f : 0.0f};
     if (mt_expert_linear_has_lora(linear)) {
@@ -102,7 +111,7 @@ static enum mt_status add_products(const struct mt_pass *pass, const struct mt_e
                                                                               .x = *x,
                                                                               .dweight = dweight,
                                                                               .experts = linear->experts,
-                                                                              .offsets = *offsets,
+                                                                              .offsets = given(offsets),
                                                                               .alpha = alpha,
                                                                               .beta = 1.0f});
 }
@@ -115,7 +124,7 @@ enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struc
                                               .x = *x,
                                               .dweight = linear->da,
                                               .experts = linear->experts,
-                                              .offsets = *offsets,
+                                              .offsets = given(offsets),
                                               .alpha = 1.0f,
                                               .beta = 1.0f};
     if (drops(pass, linear)) {
@@ -134,7 +143,7 @@ static enum mt_status make_dlow(const struct mt_pass *pass, const struct mt_map_
     return mt_grouped_sum(
         pass->device,
         &(struct mt_grouped_sum_args){
-            .terms = &term, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = *dlow});
+            .terms = &term, .count = 1, .experts = linear->experts, .offsets = given(offsets), .y = *dlow});
 }
 
 /* The pair's own gradients, from what make_dlow made. */
@@ -189,7 +198,7 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
     return mt_grouped_sum(pass->device, &(struct mt_grouped_sum_args){.terms = terms,
                                                                       .count = used,
                                                                       .experts = maps[0].linear->experts,
-                                                                      .offsets = *offsets,
+                                                                      .offsets = given(offsets),
                                                                       .y = *dx,
                                                                       .beta = add ? 1.0f : 0.0f});
 }
@@ -206,7 +215,7 @@ enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const
     const struct mt_expert_linear *linear = map->linear;
     struct mt_product_term terms[2] = {{.x = *map->dy, .weight = linear->weight, .alpha = 1.0f}};
     struct mt_grouped_sum_args sum = {
-        .terms = terms, .count = 1, .experts = linear->experts, .offsets = *offsets, .y = *dx};
+        .terms = terms, .count = 1, .experts = linear->experts, .offsets = given(offsets), .y = *dx};
     if (mt_expert_linear_has_lora(linear)) {
         struct mt_tensor dlow = single_dlow(pass, map);
         enum mt_status status = make_dlow(pass, map, offsets, &dlow);

@@ -25,7 +25,7 @@ bool mt_expert_linear_learns(const struct mt_expert_linear *linear); // then bac
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
                                                 const struct mt_expert_linear *linear, int64_t rows);
 
-/* trace.low = scale · drop(x)·A_eᵀ; trace.bits is drawn. offsets: i32 [n+1]; absent: one map, all rows. */
+/* trace.low = scale · drop(x)·A_eᵀ; trace.bits is drawn. offsets: i32 [n+1]; NULL: one map, all rows. */
 enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                          const struct mt_tensor *offsets, const struct mt_tensor *x,
                                          float scale, const struct mt_lora_trace *trace);

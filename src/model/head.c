@@ -4,8 +4,6 @@
  */
 #include "model/head.h"
 
-static const struct mt_tensor all_rows = {0}; // offsets where there is one map
-
 static struct mt_norm final_norm(const struct mt_pass *pass, const struct mt_params *params)
 {
     return (struct mt_norm){
@@ -48,7 +46,7 @@ static enum mt_status low_backward(const struct mt_pass *pass, const struct mt_l
         pass->device, &(struct mt_axpby_args){.x = head->dlow, .y = head->dlow, .alpha = linear->lora_scale});
     if (status != MT_OK) return status;
     if (one.da != NULL) {
-        status = mt_expert_linear_low_to_a(pass, &one, &all_rows, &head->dlow, &head->normed, &head->lora);
+        status = mt_expert_linear_low_to_a(pass, &one, NULL, &head->dlow, &head->normed, &head->lora);
         if (status != MT_OK) return status;
     }
     if (dnormed == NULL) return MT_OK;
@@ -72,8 +70,7 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
     enum mt_status status = MT_OK;
     if (lora) {
         struct mt_expert_linear one = mt_linear_as_expert(linear);
-        status =
-            mt_expert_linear_make_low(pass, &one, &all_rows, &head->normed, linear->lora_scale, &head->lora);
+        status = mt_expert_linear_make_low(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);
         if (status != MT_OK) return status;
         args.hidden_low = head->lora.low;
         args.weight_low = linear->b;

@@ -1,8 +1,10 @@
 /*
  * Linear maps: those of a single expert (expert_linear.c), and a bias. An exact map, the router, has products
- * of its own, because they must not be rounded, and drops by multiplying a copy of x: forward   y = x Wᵀ + b
- * + s · l Bᵀ, l = drop(x) Aᵀ backward  dW += dyᵀ x; db += Σ dy; dB += s · dyᵀ l; dl = s · dy B; dA += dlᵀ
- * drop(x); dx = dy W + the mask of drop on dl A
+ * of its own, because they must not be rounded, and drops by multiplying a copy of x. With l = drop(x) Aᵀ:
+ *
+ *   forward   y = x Wᵀ + b + s · l Bᵀ
+ *   backward  dW += dyᵀ x; db += Σ dy; dB += s · dyᵀ l; dl = s · dy B; dA += dlᵀ drop(x);
+ *             dx = dy W + the mask of drop on dl A
  */
 #include "model/linear.h"
 
@@ -175,8 +177,6 @@ static enum mt_status exact_backward(const struct mt_pass *pass, const struct mt
 
 // ------------------------------------------------------------------ all maps
 
-static const struct mt_tensor all_rows = {0}; // offsets where there is one map
-
 static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linear *linear,
                                const struct mt_tensor *y)
 {
@@ -193,7 +193,7 @@ enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_lin
     enum mt_status status = MT_OK;
     if (lora && !linear->exact) {
         struct mt_expert_linear one = mt_linear_as_expert(linear);
-        status = mt_expert_linear_forward(pass, &one, &all_rows, x, trace, add, y);
+        status = mt_expert_linear_forward(pass, &one, NULL, x, trace, add, y);
         return status == MT_OK ? add_bias(pass, linear, y) : status;
     }
     status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = *x,
@@ -224,7 +224,7 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
     if (linear->exact) return exact_backward(pass, linear, dy, x, &trace->low, add, dx);
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward(pass, &map, 1, &all_rows, x, add, dx);
+    return mt_expert_linear_backward(pass, &map, 1, NULL, x, add, dx);
 }
 
 enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -233,7 +233,7 @@ enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct
 {
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward_input(pass, &map, &all_rows, dx);
+    return mt_expert_linear_backward_input(pass, &map, NULL, dx);
 }
 
 enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -244,7 +244,7 @@ enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct m
     if (status != MT_OK) return status;
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward_own(pass, &map, &all_rows, x);
+    return mt_expert_linear_backward_own(pass, &map, NULL, x);
 }
 
 enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
@@ -258,5 +258,5 @@ enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct 
         one[i] = mt_linear_as_expert(maps[i].linear);
         both[i] = (struct mt_map_gradient){.linear = &one[i], .dy = maps[i].dy, .trace = maps[i].trace};
     }
-    return mt_expert_linear_backward(pass, both, 2, &all_rows, x, add, dx);
+    return mt_expert_linear_backward(pass, both, 2, NULL, x, add, dx);
 }

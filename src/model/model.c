@@ -12,6 +12,8 @@
 
 #include "model/cache.h"
 #include "model/expert_ranks.h"
+#include "model/replay.h"
+#include "model/staging.h"
 #include "model/transformer.h"
 #include "objective/parts.h"
 
@@ -30,10 +32,12 @@ struct mt_model {
     struct mt_transformer transformer;
     struct mt_buffer index, kept, shared, work; // the regions' memory
     struct mt_buffer tables;                    // of the rotation
-    struct mt_buffer biases; // of routers that have none of their own, if a method moves them
-    int32_t *host;           // [HOST_ROWS, host_row]: index tensors on their way to the device
-    int64_t host_row;        // numbers of each: the most of tokens, sequences + 1, heads + 1
-    bool ran;                // a forward that backward can follow has run
+    struct mt_buffer biases;   // of routers that have none of their own, if a method moves them
+    int32_t *host;             // [HOST_ROWS, host_row]: index tensors on their way to the device
+    struct mt_staging staging; // the same, as they will lie at the start of `index`
+    int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, heads + 1
+    struct mt_replay replay;   // of passes of one token a sequence
+    bool ran;                  // a forward that backward can follow has run
 };
 
 // Rows of the host's staging memory.
@@ -45,8 +49,11 @@ enum {
     HOST_KEY_OFFSETS,
     HOST_KEY_STARTS,
     HOST_HEAD_OFFSETS,
+    HOST_PLACES,
     HOST_ROWS
 };
+
+#define INDEX_TENSORS 11 // of a batch
 
 // ------------------------------------------------------------------ opening
 
@@ -284,7 +291,8 @@ static enum mt_status make_host_rows(struct mt_model *model)
     enum mt_status status =
         mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
     model->host = host;
-    return status;
+    if (status != MT_OK) return status;
+    return mt_staging_create(model->ctx, INDEX_TENSORS, (size_t)model->host_row, &model->staging);
 }
 
 static enum mt_status plan_scratch(struct mt_model *model);
@@ -338,6 +346,7 @@ void mt_model_close(struct mt_model *model)
     if (model == NULL) return;
     size_t layers = (size_t)model->desc.layers;
     mt_objective_destroy(model->objective);
+    mt_replay_free(&model->replay);
     mt_buffer_release(&model->index);
     mt_buffer_release(&model->kept);
     mt_buffer_release(&model->shared);
@@ -346,6 +355,7 @@ void mt_model_close(struct mt_model *model)
     mt_buffer_release(&model->biases);
     mt_cache_destroy(&model->cache);
     mt_expert_ranks_free(&model->ranks);
+    mt_staging_free(&model->staging);
     mt_release(model->ctx, model->host, (size_t)model->host_row * HOST_ROWS * sizeof(int32_t));
     mt_release(model->ctx, model->transformer.layer, layers * sizeof *model->transformer.layer);
     mt_release(model->ctx, model->transformer.hidden, (layers + 1) * sizeof *model->transformer.hidden);
@@ -434,10 +444,13 @@ static void describe_keys(const struct mt_model *model, const struct mt_batch *b
     int32_t *offsets = host_row(model, HOST_KEY_OFFSETS);
     int32_t *starts = host_row(model, HOST_KEY_STARTS);
     int32_t *heads = host_row(model, HOST_HEAD_OFFSETS);
+    int32_t *places = host_row(model, HOST_PLACES);
     for (int64_t b = 0; batch->cached != NULL && b < batch->sequences; b++) {
         int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
         offsets[b + 1] = offsets[b] + batch->cached[b].past + tokens;
         starts[b] = (int32_t)(batch->cached[b].slot * model->options.positions);
+        for (int32_t i = 0; i < tokens; i++)
+            places[batch->offsets[b] + i] = starts[b] + batch->cached[b].past + i;
     }
     for (int64_t h = 0; h <= model->desc.heads; h++) heads[h] = (int32_t)(h * batch->tokens);
 }
@@ -473,11 +486,30 @@ static int64_t count_unmasked(const struct mt_batch *batch)
     return count;
 }
 
-static enum mt_status upload(const struct mt_model *model, const struct mt_tensor *target,
-                             const int32_t *values)
+/* The batch's index tensors, to the device. */
+static enum mt_status send_indices(struct mt_model *model, const struct mt_batch *batch)
 {
-    if (!mt_tensor_present(target)) return MT_OK;
-    return mt_device_upload(model->device, target->data, values, (size_t)target->dim[0] * sizeof *values);
+    const struct mt_transformer *t = &model->transformer;
+    const struct mt_pass *pass = &t->pass;
+    const struct {
+        const struct mt_tensor *target;
+        const int32_t *values;
+    } sent[INDEX_TENSORS] = {
+        {&pass->ids, batch->ids},
+        {&pass->offsets, batch->offsets},
+        {&pass->positions, host_row(model, HOST_POSITIONS)},
+        {&pass->segment, host_row(model, HOST_SEGMENT)},
+        {&t->labels, host_row(model, HOST_LABELS)},
+        {&pass->mask, batch->mask},
+        {&pass->ortho_mask, host_row(model, HOST_ORTHO_MASK)},
+        {&pass->key_offsets, host_row(model, HOST_KEY_OFFSETS)},
+        {&pass->key_starts, host_row(model, HOST_KEY_STARTS)},
+        {&pass->places, host_row(model, HOST_PLACES)},
+        {&pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS)},
+    };
+    for (int i = 0; i < INDEX_TENSORS; i++)
+        mt_staging_put(&model->staging, &model->index, sent[i].target, sent[i].values);
+    return mt_staging_send(&model->staging, model->device, &model->index);
 }
 
 /* Lays memory out for the batch and sends its index tensors to the device. */
@@ -501,22 +533,11 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     *labels = describe_tokens(model, batch);
     describe_keys(model, batch);
     pass->sequence = batch->cached;
-    pass->host_offsets = batch->offsets;
     pass->objective = batch->loss_only ? NULL : model->objective;
     pass->measure = batch->measure;
     pass->training = batch->training;
     pass->step = batch->step;
-    status = upload(model, &pass->ids, batch->ids);
-    if (status == MT_OK) status = upload(model, &pass->offsets, batch->offsets);
-    if (status == MT_OK) status = upload(model, &pass->positions, host_row(model, HOST_POSITIONS));
-    if (status == MT_OK) status = upload(model, &pass->segment, host_row(model, HOST_SEGMENT));
-    if (status == MT_OK) status = upload(model, &t->labels, host_row(model, HOST_LABELS));
-    if (status == MT_OK) status = upload(model, &pass->mask, batch->mask);
-    if (status == MT_OK) status = upload(model, &pass->ortho_mask, host_row(model, HOST_ORTHO_MASK));
-    if (status == MT_OK) status = upload(model, &pass->key_offsets, host_row(model, HOST_KEY_OFFSETS));
-    if (status == MT_OK) status = upload(model, &pass->key_starts, host_row(model, HOST_KEY_STARTS));
-    if (status == MT_OK) status = upload(model, &pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS));
-    return status;
+    return send_indices(model, batch);
 }
 
 /* What the gradients of the objective's terms are multiplied with: the batch's share of the step's tokens. */
@@ -551,6 +572,28 @@ static enum mt_status task_loss(struct mt_model *model, const struct mt_batch *b
     return status;
 }
 
+static enum mt_status run_layers(void *self)
+{
+    struct mt_model *model = self;
+    return mt_transformer_forward(&model->transformer);
+}
+
+/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on.
+ */
+static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
+{
+    const struct mt_pass *pass = &model->transformer.pass;
+    return batch->cached != NULL && batch->tokens == batch->sequences && !batch->training &&
+           batch->mask == NULL && pass->objective == NULL && pass->ranks == NULL &&
+           pass->observer.look == NULL;
+}
+
+static enum mt_status forward_layers(struct mt_model *model, const struct mt_batch *batch)
+{
+    if (!repeats(model, batch)) return run_layers(model);
+    return mt_replay_run(&model->replay, model->device, batch->tokens, run_layers, model);
+}
+
 enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
                                 struct mt_model_loss *loss)
 {
@@ -558,7 +601,7 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     *loss = (struct mt_model_loss){0};
     model->ran = false;
     enum mt_status status = ready(model, batch, &labels);
-    if (status == MT_OK) status = mt_transformer_forward(&model->transformer);
+    if (status == MT_OK) status = forward_layers(model, batch);
     if (status == MT_OK) status = task_loss(model, batch, labels, loss);
     if (status != MT_OK) return status;
     if (model->transformer.pass.objective != NULL) {

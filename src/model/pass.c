@@ -43,15 +43,5 @@ struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)
 enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
                                 const struct mt_tensor *cache)
 {
-    enum mt_status status = MT_OK;
-    for (int64_t b = 0; status == MT_OK && b < pass->sequences; b++) {
-        const struct mt_cached_sequence *sequence = &pass->sequence[b];
-        int64_t first = pass->host_offsets[b];
-        int64_t count = pass->host_offsets[b + 1] - first;
-        if (count == 0) continue;
-        int64_t place = sequence->slot * pass->cache->positions + sequence->past;
-        status = mt_copy(pass->device, &(struct mt_copy_args){.x = mt_tensor_rows(rows, first, count),
-                                                              .y = mt_tensor_rows(cache, place, count)});
-    }
-    return status;
+    return mt_copy(pass->device, &(struct mt_copy_args){.x = *rows, .y = *cache, .place = pass->places});
 }

@@ -47,9 +47,9 @@ struct mt_pass {
     // Where a cache is: keys and values of earlier passes. Absent where there is none.
     const struct mt_cache *cache;              // borrowed; NULL: none
     const struct mt_cached_sequence *sequence; // [B], host, borrowed; NULL: this pass leaves the cache alone
-    const int32_t *host_offsets;               // [B+1]: offsets, on the host
     struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
     struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
+    struct mt_tensor places;                   // i32 [T]: where in the cache each token of this pass goes
     struct mt_tensor head_offsets;             // i32 [H+1]: 0, T, 2T, ...: rows of one head after the other
 
     const struct mt_objective_config *method; // NULL: the task's loss alone

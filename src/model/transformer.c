@@ -81,6 +81,7 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     if (pass->cache != NULL) {
         pass->key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
         pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
+        pass->places = mt_plan_1d(&regions->index, MT_I32, tokens);
         pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
     }
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : tokens * pass->desc->router.slots;

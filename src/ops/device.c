@@ -13,7 +13,10 @@ enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int th
     const struct mt_device_kind *kind = mt_device_kinds;
     while (kind->name != NULL && strcmp(kind->name, name) != 0) kind++;
     if (kind->name == NULL) {
-        return mt_fail(ctx, MT_ERR_USAGE, "device '%s' is not built in", name);
+        bool cuda = strcmp(name, "cuda") == 0 || strcmp(name, "cuda-bf16") == 0;
+        return mt_fail(ctx, MT_ERR_USAGE, "device '%s' is not built in%s", name,
+                       cuda ? ": build with cmake --preset cuda, or compute on the device cpu"
+                            : "; metier devices lists those that are");
     }
     if (threads < 0 || threads > 4096) {
         return mt_fail(ctx, MT_ERR_USAGE, "device '%s': %d threads asked for, expected 0 to 4096", name,

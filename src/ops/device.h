@@ -44,6 +44,13 @@ struct mt_device {
     struct mt_buffer scratch; // grown by mt_op_run
     bool planning;
     struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
+
+    // Optional, all or none: what is issued is taken down, and issued again by `replay` from what record_end
+    // made.
+    enum mt_status (*record_begin)(struct mt_device *device);
+    enum mt_status (*record_end)(struct mt_device *device, void **recorded);
+    enum mt_status (*replay)(struct mt_device *device, void *recorded);
+    void (*release_recorded)(struct mt_device *device, void *recorded);
 };
 
 /* Fills name, description, impl, memory, threads, and the optional hooks. One line each in registry.c. */

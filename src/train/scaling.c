@@ -3,7 +3,9 @@
 
 #include <math.h>
 
-#define FORWARD_BACKWARD   4.0 // operations per weight and token: forward 2, backward through frozen weights 2
+#define FROZEN_OPERATIONS  4.0  // per weight and token: forward 2, backward through it 2
+#define TRAINED_OPERATIONS 6.0  // likewise, and its own gradient 2
+#define ATTENTION_PASSES   3.0  // forward, and twice as much backward
 #define ADAPTER_BYTES      16.0 // master, gradient, two moments
 #define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
 #define TRANSFERS          5.0  // of a row: there, back; its gradient there, the row again, its gradient back
@@ -32,7 +34,7 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
     double summed = (layout->ranks > 1 ? common : 0.0) + (copies > 1.0 ? own : 0.0);
     scaling->weights = (double)layout->weight_bytes * ((double)count->all - experts + experts / sharing);
     scaling->adapters = (common + own) * ADAPTER_BYTES + summed * SUM_BYTES;
-    scaling->activations = (double)memory.activation_bytes;
+    scaling->activations = (double)mt_model_activation_bytes(config, layout->tokens, layout->row_bytes);
     if (layout->expert_ranks > 1) {
         // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.
         double room = layout->room > 0.0 ? fmin(layout->room, sharing) : sharing;
@@ -46,9 +48,40 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
         2.0 * sizeof(float) * ((ranks - 1.0) / ranks * common + (copies - 1.0) / copies * own);
 }
 
-static double message_time(const struct mt_cluster *cluster, double messages, double bytes)
+/* Operations of a token in all layers: of routed experts, and of everything. */
+struct operations {
+    double routed, all;
+};
+
+static struct operations find_operations(const struct mt_hf_config *config, const struct mt_layout *layout,
+                                         const struct mt_model_count *count)
 {
-    return messages * cluster->latency + bytes / cluster->bandwidth;
+    struct mt_model_memory memory;
+    mt_model_memory(config, 0, layout->lora_rank, layout->tokens, &memory);
+    double chosen = config->experts > 0 ? (double)config->experts_per_token / (double)config->experts : 0.0;
+    double routed_pairs = chosen * (double)memory.adapters[MT_PART_EXPERTS];
+    double other_pairs = (double)(memory.all_adapters - memory.adapters[MT_PART_EXPERTS]);
+    double routed = (double)count->active[MT_PART_EXPERTS];
+    double others = (double)(count->all_active - count->active[MT_PART_EMBEDDING]) - routed;
+    // A token looks at half of its sequence, once for the scores and once for the values, 2 operations each.
+    double attention = (double)config->layers * (double)layout->length * (double)config->heads *
+                       (double)(config->head_dim + config->v_head_dim);
+    struct operations operations = {.routed = FROZEN_OPERATIONS * routed + TRAINED_OPERATIONS * routed_pairs};
+    operations.all = operations.routed + FROZEN_OPERATIONS * others + TRAINED_OPERATIONS * other_pairs +
+                     ATTENTION_PASSES * attention;
+    return operations;
+}
+
+/* Seconds of `rounds` messages to each of a rank's peers, neighbours first, that share the bytes evenly. */
+static double message_time(const struct mt_cluster *cluster, double rounds, double peers, double bytes)
+{
+    double near = cluster->node_ranks > 0 ? fmin(peers, (double)cluster->node_ranks - 1.0) : 0.0;
+    double far = peers - near;
+    if (peers <= 0.0) return 0.0;
+    double time =
+        far > 0.0 ? far * (rounds * cluster->wire.latency + bytes / peers / cluster->wire.bandwidth) : 0.0;
+    if (near > 0.0) time += near * (rounds * cluster->node.latency + bytes / peers / cluster->node.bandwidth);
+    return time;
 }
 
 void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_cluster *cluster,
@@ -65,19 +98,19 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
                               .away = (sharing - 1.0) / sharing};
     *scaling = (struct mt_scaling){0};
     find_memory(config, layout, &count, &rows, scaling);
-    double active = (double)(count.all_active - count.active[MT_PART_EMBEDDING]);
-    double routed = (double)count.active[MT_PART_EXPERTS];
-    scaling->flops = FORWARD_BACKWARD * active * tokens;
+    struct operations operations = find_operations(config, layout, &count);
+    scaling->flops = operations.all * tokens;
     scaling->compute = scaling->flops / cluster->flops;
-    double routed_time = FORWARD_BACKWARD * routed * tokens / cluster->flops;
+    double routed_time = operations.routed * tokens / cluster->flops;
 
     scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
-    scaling->experts = message_time(cluster, TRANSFERS * layers * (sharing - 1.0), scaling->expert_bytes);
+    scaling->experts = message_time(cluster, TRANSFERS * layers, sharing - 1.0, scaling->expert_bytes);
     scaling->statistics_bytes =
         others * sizeof(double) * layers * STATISTICS_NUMBERS * (double)config->experts;
-    scaling->statistics =
-        message_time(cluster, others > 0.0 ? log2(others + 1.0) : 0.0, scaling->statistics_bytes);
-    double sums = message_time(cluster, 2.0 * others, scaling->gradient_bytes);
+    // Everybody's numbers go to everybody along a tree.
+    double rounds = others > 0.0 ? log2(others + 1.0) / others : 0.0;
+    scaling->statistics = message_time(cluster, rounds, others, scaling->statistics_bytes);
+    double sums = message_time(cluster, 2.0, others, scaling->gradient_bytes);
     scaling->gradients = fmax(0.0, sums - HIDDEN * scaling->compute);
 
     double rest = scaling->gradients + scaling->statistics;

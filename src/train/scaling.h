@@ -8,16 +8,24 @@
 
 #include "formats/model_count.h"
 
-struct mt_cluster {
-    double flops;     // a rank sustains, per second
+/* What messages travel on: one of b bytes takes latency + b / bandwidth. */
+struct mt_wire {
     double bandwidth; // bytes a second a rank sends
-    double latency;   // seconds a message takes besides
+    double latency;   // seconds
+};
+
+struct mt_cluster {
+    double flops;        // a rank sustains, per second
+    struct mt_wire wire; // between machines, or between any two ranks
+    int64_t node_ranks;  // neighbours on one machine, with a wire of their own; 0: all use the other
+    struct mt_wire node; // within a machine
 };
 
 struct mt_layout {
     int64_t ranks;        // P
     int64_t expert_ranks; // E: share the routed experts; divides P
     int64_t tokens;       // of one rank in one step
+    int64_t length;       // of a sequence
     int64_t lora_rank;    // r, on every linear map of the layers
     int64_t weight_bytes; // of one frozen number
     int64_t row_bytes;    // of one activation

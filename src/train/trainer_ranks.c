@@ -154,9 +154,10 @@ enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
     char text[256];
     if (is_alone(trainer)) return MT_OK;
     (void)snprintf(text, sizeof text,
-                   "%d ranks, experts over %" PRId64 "; rank 0 sent %" PRIu64
+                   "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what learns, sent %" PRIu64
                    " bytes and waited %.3f s for gradients",
                    mt_comm_size(trainer->comm), trainer->settings->expert_ranks,
+                   trainer->tensors.params->masters.bytes,
                    mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
                    mt_gradient_sum_waited(trainer->gradient_sum));
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "ranks", text);

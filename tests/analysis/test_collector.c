@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "formats/json.h"
+#include "formats/json_text.h"
 #include "formats/lists.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
@@ -225,6 +226,60 @@ static void test_parts_are_the_whole(void **state)
     mt_figures_free(&b);
     mt_collector_destroy(whole);
     mt_collector_destroy(parts);
+}
+
+/* Tokens first ... first+count-1, by their names. */
+static void add_named(struct mt_collector *collector, struct drawn *drawn, int first, int count)
+{
+    int64_t number[TOKENS];
+    int64_t group[TOKENS];
+    for (int i = 0; i < count; i++) {
+        number[i] = first + i;
+        group[i] = (first + i) / 10;
+    }
+    mt_collector_name(collector, &(struct mt_token_names){.tokens = count, .number = number, .group = group});
+    add_part(collector, drawn, first, count, true);
+    mt_collector_name(collector, NULL);
+}
+
+/* Tokens with names give the same bits in any order, cut anywhere. */
+static void test_any_order(void **state)
+{
+    struct bench *bench = *state;
+    struct mt_collector_options options = options_of(10);
+    struct mt_json_text texts[2];
+    options.batch_tokens = 15;
+    options.groups = TOKENS / 10 + 1;
+    for (int n = 0; n < 2; n++) {
+        struct mt_collector *collector = collector_with(bench, &options);
+        struct mt_figures figures;
+        int64_t count = 0;
+        if (n == 0) {
+            add_named(collector, &bench->drawn, 0, TOKENS);
+        } else {
+            add_named(collector, &bench->drawn, 33, TOKENS - 33);
+            add_named(collector, &bench->drawn, 0, 17);
+            add_named(collector, &bench->drawn, 17, 16);
+        }
+        assert_int_equal(mt_collector_finish(collector, &(struct mt_geometry_options){0}, &figures), MT_OK);
+        assert_true(figures.layer[0].batches > 1);
+        mt_json_text_init(&texts[n], &bench->ctx);
+        assert_int_equal(mt_figures_put_json(&figures, &texts[n]), MT_OK);
+        const uint16_t *choices = mt_collector_choices(collector, 0, &count);
+        assert_int_equal(count, TOKENS - 1); // the last one is padding
+        assert_int_equal(choices[40 * SLOTS], bench->drawn.expert[40 * SLOTS]);
+        mt_figures_free(&figures);
+        mt_collector_destroy(collector);
+    }
+    assert_int_equal(texts[0].length, texts[1].length);
+    assert_memory_equal(texts[0].bytes, texts[1].bytes, texts[0].length);
+    mt_json_text_free(&texts[0]);
+    mt_json_text_free(&texts[1]);
+    struct mt_collector *collector = collector_with(bench, &options);
+    struct mt_routing record = record_of(&bench->drawn, 0, 4, false);
+    mt_collector_name(collector, &(struct mt_token_names){.tokens = 3});
+    assert_int_equal(mt_collector_add(collector, 0, &record, NULL), MT_ERR_SHAPE);
+    mt_collector_destroy(collector);
 }
 
 static void test_merge(void **state)
@@ -480,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_gram_gives_all_tokens),
         cmocka_unit_test(test_parts_are_the_whole),
+        cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_packing),
         cmocka_unit_test(test_refusals_and_nothing),

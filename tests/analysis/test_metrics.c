@@ -59,7 +59,7 @@ static void test_load_degenerate(void **state)
 }
 
 struct variance_numbers {
-    double numbers[4][4];
+    struct mt_any_order numbers[4][4];
     struct mt_variance_sums sums;
 };
 

@@ -5,7 +5,6 @@ program=$1
 . "$(dirname "$0")/launch.sh"
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
-failed=0
 
 # expect STATUS TEXT N ARGUMENTS...: 0 or not 0, a text among what is printed, and an end in time.
 expect() {
@@ -26,8 +25,10 @@ expect() {
 for count in 1 2 3 4; do
     expect 0 "" "$count"
     expect 0 "" "$count" agree 0
+    expect 0 "" "$count" pulse 0
 done
 expect 0 "" 4 agree 2
+expect 0 "" 4 pulse 2
 expect 1 "rank 1 of 2: a number is none" 2 abort 1
 expect 1 "rank 0 of 4: a number is none" 4 abort 0
 expect 1 "Killed" 4 die 3

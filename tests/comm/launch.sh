@@ -15,3 +15,12 @@ ranks() {
     shift
     timeout -k 5 ${METIER_RANKS_LIMIT:-60} mpirun --oversubscribe --bind-to none -n "$count" "$@"
 }
+
+# result OK TEXT...: complains; `failed` is the test's exit status.
+failed=0
+result() {
+    [ "$1" -eq 0 ] && return
+    shift
+    printf 'FAIL %s\n' "$*"
+    failed=1
+}

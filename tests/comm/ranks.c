@@ -2,6 +2,7 @@
  * What ranks tell each other, from the inside of each: run under mpirun with any number of ranks, or alone.
  * Every rank checks what it got and says what is wrong; the exit status is 1 when something is.
  *     ranks            everything that should work
+ *     ranks pulse R    ranks work for different times; R of them fail half-way
  *     ranks agree R    ranks from R on (0 or 2) fail; all agree on the first, the message is its own
  *     ranks abort R    rank R aborts while the others wait
  *     ranks die R      rank R kills itself while the others wait
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
+#include "comm/pulse.h"
 
 #define NUMBERS 100003 // a prime: no number of ranks divides it
 
@@ -111,6 +113,47 @@ static void uneven_exchange(struct mt_comm *comm)
     expect(right, comm, "an exchange brought the wrong bytes");
 }
 
+/* Every rank's numbers, one after the other, to the first. */
+static void hand_over(struct mt_comm *comm)
+{
+    bool right = true;
+    for (int from = 1; from < mt_comm_size(comm); from++) {
+        const int mine[3] = {mt_comm_rank(comm), 5, mt_comm_rank(comm) * 7};
+        int received[3] = {-1, -1, -1};
+        if (mt_comm_rank(comm) != 0 && mt_comm_rank(comm) != from) continue;
+        mt_comm_hand_over(comm, from, mine, received, sizeof mine);
+        int expected = mt_comm_rank(comm) == 0 ? from : -1;
+        right = right && received[0] == expected && (expected < 0 || received[2] == 7 * expected);
+    }
+    expect(right, comm, "numbers were not handed over");
+}
+
+/* Rank r has 10·(r+1) items; the first `failing` ranks fail after five. All end together and know it. */
+static void pulse(struct mt_context *ctx, struct mt_comm *comm, int failing)
+{
+    struct mt_pulse *pulse = NULL;
+    int rank = mt_comm_rank(comm);
+    int64_t ranks = mt_comm_size(comm);
+    int64_t all = 5 * ranks * (ranks + 1);
+    struct mt_pulse_state mine = {0};
+    if (mt_pulse_create(comm, ctx, &pulse) != MT_OK) expect(false, comm, ctx->message);
+    bool over = false;
+    while (!over) {
+        if (!mine.finished && !mine.failed) mine.done++;
+        mine.finished = mine.done == 10 * (rank + 1);
+        mine.failed = rank < failing && mine.done == 5;
+        mine.work = 2.0 * (double)mine.done;
+        over = mt_pulse_beat(pulse, &mine);
+        if (!over) mt_pulse_rest();
+    }
+    expect(failing > 0 || (mine.finished && mt_pulse_done(pulse) == all), comm, "ended before all was done");
+    expect(mt_pulse_done(pulse) <= all && mt_pulse_work(pulse) >= 2.0 * (double)mt_pulse_done(pulse) - 0.5,
+           comm, "the wrong sums");
+    expect(mt_pulse_beat(pulse, &mine), comm, "what was over goes on");
+    expect(failing == 0 || ranks < 2 || mt_pulse_done(pulse) < all, comm, "nobody heard of the failure");
+    mt_pulse_free(pulse);
+}
+
 static void groups(struct mt_context *ctx, struct mt_comm *comm)
 {
     struct mt_comm *half = NULL;
@@ -159,8 +202,10 @@ int main(int argc, char **argv)
         small_sums(comm);
         large_sums(&ctx, comm);
         uneven_exchange(comm);
+        hand_over(comm);
         groups(&ctx, comm);
     }
+    if (strcmp(what, "pulse") == 0) pulse(&ctx, comm, chosen);
     if (strcmp(what, "agree") == 0) agree(&ctx, comm, chosen);
     if (strcmp(what, "abort") == 0 && mt_comm_rank(comm) == chosen)
         (void)mt_comm_abort(comm, &ctx, mt_fail(&ctx, MT_ERR_NUMERIC, "a number is none"), stderr);

@@ -10,15 +10,6 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 export METIER_GOLDEN=$here/formats/golden METIER_TEMPLATES=$here/../share/templates METIER_RANKS_LIMIT=200
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
-failed=0
-
-# result OK TEXT...: complains.
-result() {
-    [ "$1" -eq 0 ] && return
-    shift
-    printf 'FAIL %s\n' "$*"
-    failed=1
-}
 
 for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory" "4 bytes"; do
     mkdir "$place/runs"
@@ -56,6 +47,12 @@ expect() {
 
 "$metier" plan "$place/model" --ranks 4 --experts 2 --max-violation 0.5 --table | grep -q "^ *4 *2 "
 result $? "metier plan has no line for 4 ranks"
+slow=$("$metier" plan --model "$place/model" --nodes 4 --network ethernet-10 --experts 2 | sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p')
+fast=$("$metier" plan --model "$place/model" --nodes 4 --network infiniband-400 --experts 2 | sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p')
+awk "BEGIN { exit !($slow > $fast && $fast > 0) }"
+result $? "metier plan: '$slow' ms on a slow network, '$fast' on a fast one"
+"$metier" plan "$place/model" --network carrier-pigeon 2>&1 | grep -q "expected infiniband-400"
+result $? "metier plan knows a network that is none"
 
 # A run that nobody disturbs, and its bytes again.
 expect 0 "" 3 train "$config" out="$place/whole" --quiet
@@ -111,16 +108,7 @@ got=$?
 result $? "one rank without its configuration: exit status $got, $(head -n 3 "$place/text")"
 
 # A token whose embedding is no number, in one example: one rank meets it, all leave.
-cp -r "$place/model" "$place/poisoned"
-id=$(printf Z | "$metier" tokenize "$place/model" --file - | tail -n 1)
-python3 - "$place/poisoned/model.safetensors" "$id" <<'END'
-import json, struct, sys
-with open(sys.argv[1], "r+b") as file:
-    header = struct.unpack("<Q", file.read(8))[0]
-    table = json.loads(file.read(header))["model.embed_tokens.weight"]
-    file.seek(8 + header + table["data_offsets"][0] + int(sys.argv[2]) * table["shape"][1] * 4)
-    file.write(struct.pack("<f", float("nan")))
-END
+"$here/support/poisoned-model" "$metier" "$place/model" "$place/poisoned" || exit 1
 (cat "$place/data.jsonl"; echo '{"prompt": "Z", "completion": " ok"}') >"$place/poison.jsonl"
 expect 1 "the embedding of a token is not finite" 3 train "$config" model="$place/poisoned" \
     out="$place/nan" data.path="$place/poison.jsonl" batch.tokens=32 --quiet

@@ -1,9 +1,13 @@
 /*
  * Compares two safetensors files tensor by tensor.
- *     compare_tensors LIMIT ONE OTHER
+ *     compare_tensors LIMIT ONE OTHER [norms]
  * Floats may differ by LIMIT times the largest value of the tensor (or, for gradients, by LIMIT² times the
  * largest of all gradients: rounding of what cancels is not an error); integers must be the same. Prints the
  * worst tensor; exit status 1 when a limit is passed or the files hold different tensors.
+ *
+ * "norms": of gradients alone, ‖difference‖ / ‖gradient‖ of all of them together, which may be LIMIT, of the
+ * worst and of the middle tensor, and how many tokens of all layers have other experts: for devices that
+ * round.
  */
 #include <math.h>
 #include <stdio.h>
@@ -113,19 +117,101 @@ static int compare(const struct mt_safetensors *one, const struct mt_safetensors
     return failed;
 }
 
+// ------------------------------------------------------------------ norms
+
+struct norms {
+    double apart, size; // sums of squares
+};
+
+static struct norms norms_of(const struct mt_safetensors_tensor *one,
+                             const struct mt_safetensors_tensor *other)
+{
+    struct norms norms = {0};
+    for (size_t i = 0; i < count_of(one); i++) {
+        double a = value_at(one, i);
+        double apart = a - value_at(other, i);
+        norms.apart += apart * apart;
+        norms.size += a * a;
+    }
+    return norms;
+}
+
+/* Rows of experts.L that do not hold the same ones; they may stand in another order. */
+static size_t rerouted(const struct mt_safetensors_tensor *one, const struct mt_safetensors_tensor *other)
+{
+    size_t slots = one->rank == 2 ? (size_t)one->dim[1] : 1;
+    size_t found = 0;
+    for (size_t row = 0; slots > 0 && row < count_of(one) / slots; row++) {
+        bool same = true;
+        for (size_t i = 0; i < slots; i++) {
+            bool there = false;
+            for (size_t j = 0; j < slots && !there; j++)
+                there = value_at(one, row * slots + i) == value_at(other, row * slots + j);
+            same = same && there;
+        }
+        if (!same) found++;
+    }
+    return found;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static int compare_norms(const struct mt_safetensors *one, const struct mt_safetensors *other, double limit)
+{
+    struct norms all = {0};
+    size_t count = 0;
+    size_t tokens = 0;
+    size_t otherwise = 0;
+    double *relative = calloc(one->tensor_count + 1, sizeof *relative);
+    if (relative == NULL) return 1;
+    for (size_t i = 0; i < one->tensor_count; i++) {
+        const struct mt_safetensors_tensor *tensor = &one->tensors[i];
+        const struct mt_safetensors_tensor *twin = mt_safetensors_find(other, tensor->name);
+        if (!same_shape(tensor, twin)) {
+            free(relative);
+            printf("%s: missing or of another shape\n", tensor->name);
+            return 1;
+        }
+        if (strncmp(tensor->name, "experts.", strlen("experts.")) == 0) {
+            otherwise += rerouted(tensor, twin);
+            tokens += (size_t)tensor->dim[0];
+        }
+        if (!is_gradient(tensor)) continue;
+        struct norms norms = norms_of(tensor, twin);
+        all.apart += norms.apart;
+        all.size += norms.size;
+        if (norms.size > 0.0) relative[count++] = sqrt(norms.apart / norms.size);
+    }
+    qsort(relative, count, sizeof *relative, ascending);
+    double together = all.size > 0.0 ? sqrt(all.apart / all.size) : INFINITY;
+    printf("%zu gradients, together %.5f, worst %.5f, middle %.5f; %zu of %zu tokens go to other experts\n",
+           count, together, count > 0 ? relative[count - 1] : 0.0, count > 0 ? relative[count / 2] : 0.0,
+           otherwise, tokens);
+    free(relative);
+    return together <= limit ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
     struct mt_context ctx;
     struct mt_safetensors one = {0};
     struct mt_safetensors other = {0};
-    if (argc != 4) {
-        (void)fprintf(stderr, "usage: compare_tensors LIMIT ONE OTHER\n");
+    bool norms = argc == 5 && strcmp(argv[4], "norms") == 0;
+    if (argc != 4 && !norms) {
+        (void)fprintf(stderr, "usage: compare_tensors LIMIT ONE OTHER [norms]\n");
         return 2;
     }
     mt_context_init(&ctx, NULL);
     enum mt_status status = mt_safetensors_open(&ctx, argv[2], &one);
     if (status == MT_OK) status = mt_safetensors_open(&ctx, argv[3], &other);
-    int failed = status == MT_OK ? compare(&one, &other, strtod(argv[1], NULL)) : 1;
+    double limit = strtod(argv[1], NULL);
+    int failed = 1;
+    if (status == MT_OK) failed = norms ? compare_norms(&one, &other, limit) : compare(&one, &other, limit);
     if (status != MT_OK) (void)fprintf(stderr, "compare_tensors: %s\n", ctx.message);
     mt_safetensors_close(&one);
     mt_safetensors_close(&other);

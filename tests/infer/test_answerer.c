@@ -353,6 +353,7 @@ static void test_routing(void **state)
     for (int n = 0; n < 2; n++) {
         struct bench bench;
         struct mt_routing_watch *watch = NULL;
+        struct mt_comm *alone = NULL;
         struct mt_figures figures = {0};
         struct mt_choice_score scores[QUESTIONS][CHOICES];
         struct mt_byte_list answers[QUESTIONS * SAMPLES];
@@ -362,7 +363,9 @@ static void test_routing(void **state)
         assert_int_equal(try_write(&bench, 1, none, answers), MT_OK);
         free_answers(answers);
         struct mt_engine_counts counts = mt_engine_counts(bench.session.engine);
-        assert_int_equal(mt_routing_watch_figures(watch, &figures), MT_OK);
+        assert_int_equal(mt_comm_open_alone(&bench.ctx, &alone), MT_OK);
+        assert_int_equal(mt_routing_watch_figures(watch, alone, &figures), MT_OK);
+        mt_comm_close(alone);
         assert_int_equal(figures.layers, 2);
         // An answer's last token is not computed with.
         assert_true(figures.layer[0].tokens >= counts.prompt_tokens);

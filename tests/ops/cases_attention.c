@@ -9,7 +9,7 @@
 #include "ops/case_files.h"
 
 enum { Q, K, V, Q_OFFSETS, K_OFFSETS, OUT, LSE, DOUT, DQ, DK, DV, K_STARTS };
-enum { LAYOUT, WINDOW, WITHOUT_LSE, WITH_STARTS };
+enum { LAYOUT, WINDOW, WITHOUT_LSE, WITH_STARTS, VALUE_IN_KEY };
 enum { SCALE };
 
 #define MAX_SEQUENCES 32
@@ -109,6 +109,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     };
     if (c->param[WITHOUT_LSE]) args.lse = (struct mt_tensor){0};
     if (c->param[WITH_STARTS]) args.k_starts = t[K_STARTS];
+    if (c->param[VALUE_IN_KEY]) args.v = mt_tensor_columns(&t[K], 0, t[V].dim[2]);
     return mt_attention_forward(device, &args);
 }
 
@@ -190,6 +191,17 @@ static void add_stretches(struct case_list *list, const char *layout_name, struc
     c->param[WITH_STARTS] = 1;
     c->no_gradient = true; // without a backward
     c->backward = NULL;
+}
+
+/* Values that are the first columns of the keys, as latent attention remembers them. */
+static void add_latent(struct case_list *list, const char *layout_name, struct heads heads, int window,
+                       enum mt_dtype dtype)
+{
+    add_stretches(list, layout_name, heads, window, dtype);
+    struct op_case *c = &list->items[list->count - 1];
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, ", values in keys");
+    c->param[VALUE_IN_KEY] = 1;
 }
 
 /* Gradients of the operands' type, as 16-bit activations have them. */
@@ -288,6 +300,9 @@ void cases_attention(struct case_list *list)
     add_stretches(list, "decoding", (struct heads){8, 4, 16, 12}, 40, MT_F32);
     add_stretches(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, MT_BF16);
     add_stretches(list, "long cache", (struct heads){2, 2, 16, 12}, 129, MT_F32);
+    add_latent(list, "decoding", (struct heads){16, 1, 576, 512}, 0, MT_BF16);
+    add_latent(list, "long cache", (struct heads){3, 1, 576, 512}, 100, MT_F32);
+    add_latent(list, "decoding", (struct heads){5, 1, 24, 16}, 0, MT_F32);
     add_bf16(list, "past a tile", (struct heads){2, 2, 192, 128}, 0, 8);
     add_bf16(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, 0);
     add_bf16(list, "past a tile", (struct heads){4, 1, 64, 64}, 50, 0);

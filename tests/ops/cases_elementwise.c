@@ -5,12 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#include <stdio.h>
+
 #include "base/rng.h"
 #include "ops/case_files.h"
 
 #define EXACT 1e-30
 
-enum { X, Y, DY, DX };
+enum { X, Y, DY, DX, PLACE = DY };
 enum { CUT_MIDDLE, IN_PLACE }; // params
 enum { ALPHA, BETA };          // reals of axpby
 enum { VALUE, LIMIT = VALUE }; // reals of fill and clamp
@@ -138,6 +140,65 @@ static struct op_case *add_copy(struct case_list *list, int rank, const int64_t 
     return c;
 }
 
+/* The first two dimensions the other way round, of memory that stays where it is. */
+static struct mt_tensor swapped(struct mt_tensor t)
+{
+    struct mt_tensor view = t;
+    view.dim[0] = t.dim[1];
+    view.dim[1] = t.dim[0];
+    view.stride[0] = t.stride[1];
+    view.stride[1] = t.stride[0];
+    return view;
+}
+
+/* x is [T,H,D], y [H,T,D]. */
+static enum mt_status run_swapped(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    (void)c;
+    return mt_copy(device, &(struct mt_copy_args){.x = t[X], .y = swapped(t[Y])});
+}
+
+static void add_swapped(struct case_list *list, enum mt_dtype from, enum mt_dtype to, int64_t padding)
+{
+    struct op_case *c = add_copy(list, 3, (int64_t[]){5, 3, 19}, from, to, padding);
+    (void)snprintf(c->label, sizeof c->label, "[5,3,19] to [3,5,19], %s to %s%s", mt_dtype_name(from),
+                   mt_dtype_name(to), padding != 0 ? " padded" : "");
+    c->forward = run_swapped;
+    c->slot[Y].dim[0] = 3;
+    c->slot[Y].dim[1] = 5;
+}
+
+static enum mt_status run_placed(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    (void)c;
+    return mt_copy(device, &(struct mt_copy_args){.x = t[X], .y = t[Y], .place = t[PLACE]});
+}
+
+/* Distinct, and in no order. */
+static void fill_places(const struct op_case *c, struct mt_tensor *t)
+{
+    int32_t *place = t[PLACE].data;
+    (void)c;
+    for (int64_t i = 0; i < t[PLACE].dim[0]; i++) place[i] = (int32_t)((i * 7919 + 3) % t[Y].dim[0]);
+}
+
+static struct op_case *add_placed(struct case_list *list, int64_t rows, int64_t places, int64_t width,
+                                  enum mt_dtype from, enum mt_dtype to, int64_t padding)
+{
+    struct op_case *c =
+        case_new(list, MT_OP_copy, "%d rows of %d to places of %d, %s to %s%s", (int)rows, (int)width,
+                 (int)places, mt_dtype_name(from), mt_dtype_name(to), padding != 0 ? " padded" : "");
+    c->tolerance = EXACT;
+    c->fill = fill_places;
+    c->forward = run_placed;
+    case_slot(c, "x", SLOT_INPUT, from, 2, (int64_t[]){rows, width});
+    case_slot(c, "y", SLOT_UPDATED, to, 2, (int64_t[]){places, width});
+    case_index(c, "place", 1, (int64_t[]){rows});
+    c->slot[X].row_padding = padding;
+    c->slot[Y].row_padding = 2 * padding;
+    return c;
+}
+
 static void copy_cases(struct case_list *list)
 {
     static const enum mt_dtype floats[] = {MT_F32, MT_BF16, MT_F16, MT_F64};
@@ -153,6 +214,14 @@ static void copy_cases(struct case_list *list)
     add_copy(list, 3, (int64_t[]){4, 3, 19}, MT_F32, MT_BF16, 5);
     add_copy(list, 3, (int64_t[]){4, 3, 19}, MT_BF16, MT_F32, 0)->param[CUT_MIDDLE] = 1;
     add_copy(list, 3, (int64_t[]){4, 3, 19}, MT_F32, MT_F32, 1)->param[CUT_MIDDLE] = 1;
+    add_swapped(list, MT_F32, MT_F32, 0);
+    add_swapped(list, MT_BF16, MT_BF16, 3);
+    add_swapped(list, MT_F32, MT_BF16, 2);
+    add_placed(list, 1, 1, 8, MT_F32, MT_F32, 0);
+    add_placed(list, 5, 40, 33, MT_F32, MT_F32, 3);
+    add_placed(list, 9, 9, 64, MT_BF16, MT_BF16, 0);
+    add_placed(list, 7, 100, 17, MT_F32, MT_BF16, 1);
+    add_placed(list, 0, 4, 8, MT_F32, MT_F32, 0);
     struct op_case *integers = add_copy(list, 2, (int64_t[]){50, 600}, MT_I32, MT_I32, 0);
     integers->slot[X].fill = FILL_CUSTOM;
     integers->fill = fill_bits;

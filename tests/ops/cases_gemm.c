@@ -132,6 +132,20 @@ void cases_gemm(struct case_list *list)
                         .m = 40, .n = 72, .k = 136, .a_type = MT_BF16, .b_type = MT_BF16, .c_type = MT_BF16});
     add_forms(list, (struct gemm_case){
                         .m = 40, .n = 24, .k = 72, .a_type = MT_BF16, .beta = 1.0f, .c_type = MT_BF16});
+    // A token or a few, as in decoding.
+    add(list, (struct gemm_case){.form = "NT", .m = 1, .n = 37, .k = 264, .b_type = MT_BF16});
+    add(list,
+        (struct gemm_case){
+            .form = "NT", .m = 2, .n = 70, .k = 520, .a_type = MT_BF16, .b_type = MT_BF16, .beta = 1.0f});
+    add(list, (struct gemm_case){.form = "NT",
+                                 .m = 3,
+                                 .n = 33,
+                                 .k = 72,
+                                 .a_type = MT_BF16,
+                                 .b_type = MT_BF16,
+                                 .c_type = MT_BF16,
+                                 .alpha = -1.5f});
+    add(list, (struct gemm_case){.form = "NT", .m = 4, .n = 5, .k = 2048, .b_type = MT_BF16, .padding = 8});
     add_forms(list, (struct gemm_case){.m = 150, .n = 1, .k = 100});
     // Past the blocks of rows, columns and steps, and into more than one tile.
     add_forms(list, (struct gemm_case){.m = 470, .n = 130, .k = 40, .beta = 1.0f});

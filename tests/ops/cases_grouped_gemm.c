@@ -383,12 +383,28 @@ static void add_absent(struct case_list *list, bool transpose)
     add(list, g);
 }
 
+/* About a row of each expert, or less. */
+static void add_decoding(struct case_list *list)
+{
+    struct grouped_case g = {
+        .n = 70, .k = 264, .experts = 16, .load = LOAD_UNEVEN, .weight_type = MT_BF16, .transpose = true};
+    static const int64_t rows[] = {1, 3, 6, 20, 31};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        g.rows = rows[i];
+        g.row_type = i % 2 == 0 ? MT_BF16 : MT_F32;
+        g.beta = i == 3 ? 0.5f : 0.0f;
+        g.absent = i == 4 ? ABSENT_SOME : ABSENT_NONE;
+        add(list, g);
+    }
+}
+
 void cases_grouped_gemm(struct case_list *list)
 {
     add_small(list, true);
     add_small(list, false);
     add_absent(list, true);
     add_absent(list, false);
+    add_decoding(list);
     add_bf16_rows(list, true);
     add_bf16_rows(list, false);
     add_masks(list);

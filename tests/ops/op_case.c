@@ -223,7 +223,15 @@ enum mt_status case_fetch(struct mt_device *device, int index, const struct case
 bool case_selected(const struct op_case *c, const struct mode_options *options)
 {
     char text[192];
-    if (options->filter == NULL) return true;
+    char wanted[192];
+    const char *rest = options->filter;
+    if (rest == NULL) return true;
     (void)snprintf(text, sizeof text, "%s %s", mt_op_name(c->op), c->label);
-    return strstr(text, options->filter) != NULL;
+    while (true) {
+        size_t length = strcspn(rest, "|");
+        (void)snprintf(wanted, sizeof wanted, "%.*s", (int)length, rest);
+        if (strstr(text, wanted) != NULL) return true;
+        if (rest[length] == '\0') return false;
+        rest += length + 1;
+    }
 }

@@ -132,7 +132,7 @@ bool slot_written_by_backward(const struct op_slot *slot);
 
 struct mode_options {
     const char *device; // "cpu"
-    const char *filter; // substring of "op label"; NULL: all
+    const char *filter; // substrings of "op label", of which one will do, with | between; NULL: all
     const char *level;  // for messages
     double
         least_tolerance; // compare: of every result that need not be exact; for devices that round operands
@@ -148,7 +148,7 @@ int mode_speed(const struct case_list *list, const struct mode_options *options)
 int mode_support(const struct case_list *list, const struct mode_options *options);
 int mode_memory(const struct case_list *list, const struct mode_options *options);
 
-/* True when the case's "op label" contains the filter. */
+/* True when the case's "op label" contains one of the filter's texts. */
 bool case_selected(const struct op_case *c, const struct mode_options *options);
 
 #endif

@@ -26,7 +26,7 @@ static void usage(FILE *stream)
                 "  memory    every allocation failing in turn\n"
                 "  support   which device has which op\n"
                 "\n"
-                "  op_cases compare --filter attention --verbose\n");
+                "  op_cases compare --filter 'attention|rope T=7' --verbose\n");
 }
 
 /* The levels a machine lacks are skipped, visibly: exit status 77. */

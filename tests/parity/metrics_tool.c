@@ -114,9 +114,9 @@ static enum mt_status variance(struct mt_context *ctx, char **argv)
     const int32_t *experts = load(ctx, argv[4], tokens * k * sizeof(int32_t));
     const float *weights = load(ctx, argv[5], tokens * k * sizeof(float));
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(ctx, 4 * n, sizeof(double), &memory);
+    enum mt_status status = mt_allocate_array(ctx, 4 * n, sizeof(struct mt_any_order), &memory);
     if (status != MT_OK) return status;
-    double *numbers = memory;
+    struct mt_any_order *numbers = memory;
     struct mt_variance_sums sums = {
         .score = numbers, .share = numbers + n, .weight = numbers + 2 * n, .weight_square = numbers + 3 * n};
     for (size_t i = 0; i < tokens; i++)

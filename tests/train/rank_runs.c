@@ -392,9 +392,8 @@ static long calls_for_settings(const struct bench *bench)
 }
 
 /* The last rank's n-th allocation fails while the run is opened: everybody hears of it. */
-static void memory(struct bench *bench)
+static void memory(struct bench *bench, const char *words)
 {
-    make(bench, MT_HF_MIXTRAL);
     int last = mt_comm_size(bench->comm) - 1;
     int64_t failures = 0;
     long settings = calls_for_settings(bench);
@@ -403,7 +402,7 @@ static void memory(struct bench *bench)
         struct mt_allocator allocator = failing_allocator(&failing);
         struct training_run run = {.options = {.comm = bench->comm}};
         if (mt_comm_rank(bench->comm) == last) run.allocator = &allocator;
-        enum mt_status status = training_run_open(&run, &bench->place, "short", COMMON " method=aux");
+        enum mt_status status = training_run_open(&run, &bench->place, "short", words);
         int64_t failed = status != MT_OK;
         training_run_close(&run);
         if (run.ctx.live_bytes != 0) complain(bench, "memory", "it was not freed");
@@ -462,7 +461,11 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "every") == 0) same(&bench, true, sharing);
     if (strcmp(argv[2], "resume") == 0) resume(&bench);
     if (strcmp(argv[2], "shards") == 0) shards(&bench);
-    if (strcmp(argv[2], "memory") == 0) memory(&bench);
+    if (strcmp(argv[2], "memory") == 0) {
+        make(&bench, MT_HF_MIXTRAL);
+        memory(&bench, COMMON " method=aux");
+        memory(&bench, COMMON " method=aux parallel.experts=4");
+    }
     if (strcmp(argv[2], "bytes") == 0) bytes(&bench);
     if (strcmp(argv[2], "room") == 0) room(&bench);
     if (first(&bench))

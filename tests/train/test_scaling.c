@@ -15,7 +15,7 @@ static struct mt_hf_config small(struct mt_context *ctx)
     return config;
 }
 
-static const struct mt_cluster cluster = {.flops = 1e12, .bandwidth = 1e9, .latency = 1e-6};
+static const struct mt_cluster cluster = {.flops = 1e12, .wire = {.bandwidth = 1e9, .latency = 1e-6}};
 
 static struct mt_scaling predict(const struct mt_hf_config *config, int64_t ranks, int64_t experts,
                                  double violation)
@@ -24,6 +24,7 @@ static struct mt_scaling predict(const struct mt_hf_config *config, int64_t rank
     const struct mt_layout layout = {.ranks = ranks,
                                      .expert_ranks = experts,
                                      .tokens = 64,
+                                     .length = 32,
                                      .lora_rank = 4,
                                      .weight_bytes = 2,
                                      .row_bytes = 4,
@@ -93,12 +94,72 @@ static void imbalance_costs(void **state)
     mt_hf_config_free(&config);
 }
 
+/* What learns costs half as much again as what does not; attention grows with the sequence, nothing else. */
+static void arithmetic_is_counted(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_model_count count;
+    struct mt_model_memory memory;
+    mt_model_count(&config, &count);
+    mt_model_memory(&config, 0, 4, 64, &memory);
+    double experts = (double)memory.adapters[MT_PART_EXPERTS];
+    double chosen = (double)config.experts_per_token / (double)config.experts;
+    double frozen = (double)(count.all_active - count.active[MT_PART_EMBEDDING]);
+    double pairs = (double)memory.all_adapters - experts + chosen * experts;
+    double heads = (double)(config.layers * config.heads * (config.head_dim + config.v_head_dim));
+    double expected = 64.0 * (4.0 * frozen + 6.0 * pairs + 3.0 * 32.0 * heads);
+    struct mt_scaling one = predict(&config, 1, 1, 0.0);
+    assert_true(one.flops > expected * (1.0 - 1e-12) && one.flops < expected * (1.0 + 1e-12));
+    assert_true(one.compute == one.flops / cluster.flops);
+    // Activations of 4 bytes, but for the logits, which always are.
+    int64_t two = mt_model_activation_bytes(&config, 64, 2);
+    int64_t four = mt_model_activation_bytes(&config, 64, 4);
+    assert_true(one.activations == (double)four && 2 * two - four == INT64_C(1024) * 4 * config.vocab_size);
+    mt_hf_config_free(&config);
+}
+
+/* Neighbours on a machine have a faster wire: experts shared within one use no other. */
+static void machines_have_their_own_wire(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_cluster nodes = cluster;
+    struct mt_scaling near;
+    struct mt_scaling far;
+    struct mt_scaling mixed;
+    struct mt_layout layout = {.ranks = 8,
+                               .expert_ranks = 2,
+                               .tokens = 64,
+                               .length = 32,
+                               .lora_rank = 4,
+                               .weight_bytes = 2,
+                               .row_bytes = 4};
+    nodes.node = (struct mt_wire){.bandwidth = 1e10, .latency = 1e-7};
+    mt_scaling_predict(&config, &nodes, &layout, &far);
+    nodes.node_ranks = 2;
+    mt_scaling_predict(&config, &nodes, &layout, &near);
+    assert_true(near.expert_bytes == far.expert_bytes && near.gradient_bytes == far.gradient_bytes);
+    assert_true(near.experts > 0.0999 * far.experts && near.experts < 0.1001 * far.experts);
+    layout.expert_ranks = 4;
+    mt_scaling_predict(&config, &nodes, &layout, &mixed);
+    nodes.node_ranks = 0;
+    mt_scaling_predict(&config, &nodes, &layout, &far);
+    // One peer of three is near.
+    assert_true(mixed.experts > 0.6999 * far.experts && mixed.experts < 0.7001 * far.experts);
+    mt_hf_config_free(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_is_arithmetic),
         cmocka_unit_test(many_ranks_share),
         cmocka_unit_test(imbalance_costs),
+        cmocka_unit_test(arithmetic_is_counted),
+        cmocka_unit_test(machines_have_their_own_wire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,13 @@ static bool is_held(const struct mt_device *device, const struct mt_tensor *tens
     return device->holds(device, tensor->data, (size_t)(last + 1) * mt_dtype_bytes(tensor->dtype));
 }
 
+/* Three dimensions of which the first lies inside the second: heads of tokens, seen as tokens of heads. */
+static bool is_swapped(const struct mt_tensor *tensor)
+{
+    return tensor->rank == 3 && tensor->stride[0] >= tensor->dim[2] &&
+           tensor->stride[1] >= tensor->dim[0] * tensor->stride[0];
+}
+
 static enum mt_status check_memory(const struct mt_device *device, const char *name,
                                    const struct mt_tensor *tensor)
 {
@@ -48,7 +55,7 @@ static enum mt_status check_memory(const struct mt_device *device, const char *n
         return mt_fail(ctx, MT_ERR_SHAPE, "%s: the last dimension has stride %" PRId64 ", expected 1", name,
                        tensor->stride[last]);
     }
-    for (int axis = 0; axis < last; axis++) {
+    for (int axis = 0; axis < last && !is_swapped(tensor); axis++) {
         int64_t inner = tensor->dim[axis + 1] * tensor->stride[axis + 1];
         if (tensor->dim[axis] > 1 && tensor->stride[axis] < inner) {
             return mt_fail(ctx, MT_ERR_SHAPE,

@@ -95,15 +95,21 @@ struct backward_barriers {
     uint64_t step_full[STAGES], step_empty[STAGES]; // what passes by
 };
 
+/*
+ * Who takes part in a step: where lanes themselves write and read some of it, each of them; else one lane of
+ * a warp for all.
+ */
+enum lanes { ONE_LANE = 1, ALL_LANES = 32 };
+
 /* arrivals: of the warp that brings a step. */
-__device__ static void init_barriers(struct backward_barriers *b, int arrivals)
+__device__ static void init_barriers(struct backward_barriers *b, int arrivals, enum lanes lanes)
 {
     const int warps = HOPPER_GROUPS * HOPPER_GROUP / 32;
     barrier_init(&b->tile_full, 1);
     barrier_init(&b->tile_empty, warps);
     for (int i = 0; i < STAGES; i++) {
         barrier_init(&b->step_full[i], arrivals);
-        barrier_init(&b->step_empty[i], warps);
+        barrier_init(&b->step_empty[i], warps * lanes);
     }
     barrier_publish();
 }
@@ -205,12 +211,25 @@ __device__ static inline void differentiate_queries(const float (&weights)[STEP 
     }
 }
 
+/* This warp reads step `step` no more. */
+template <enum lanes LANES>
+__device__ static inline void release_step(struct backward_barriers *b, unsigned step)
+{
+    uint64_t *barrier = &b->step_empty[step % STAGES];
+    if (LANES == ALL_LANES) {
+        barrier_arrive(barrier);
+    } else {
+        release(barrier);
+    }
+}
+
 /* Steps from `from` to `to` that a group has no use for; *step counts them. */
+template <enum lanes LANES>
 __device__ static inline void skip_steps(struct backward_barriers *b, int from, int to, unsigned *step)
 {
     for (int at = from; at < to; at += STEP, ++*step) {
         barrier_wait(&b->step_full[*step % STAGES], *step / STAGES & 1);
-        release(&b->step_empty[*step % STAGES]);
+        release_step<LANES>(b, *step);
     }
 }
 
@@ -261,7 +280,7 @@ __device__ static inline void add_queries(const struct rows &rows, struct key_me
         group_pin(scores);
         group_pin(dk);
         group_pin(factors);
-        if (query > own.first) release(&b->step_empty[(*step - 1) % STAGES]);
+        if (query > own.first) release_step<ALL_LANES>(b, *step - 1);
         if (!all_see(rows.place, query, STEP, rows.first, 64, window))
             hide_unseen(scores, columns_seeing(rows.place, rows.first + warp_row(), query, window));
         weigh_queries(scores, m.lse[at], scale, weights);
@@ -292,7 +311,7 @@ __device__ static inline void add_queries(const struct rows &rows, struct key_me
     group_wait<0>();
     group_pin(dk);
     group_pin(factors);
-    if (own.first < own.end) release(&b->step_empty[(*step - 1) % STAGES]);
+    if (own.first < own.end) release_step<ALL_LANES>(b, *step - 1);
 }
 
 /* dk and dv of a group's 64 keys. */
@@ -305,9 +324,9 @@ __device__ static inline void sum_queries(const struct rows &rows, struct key_me
     struct stretch own = steps_within(queries, queries_seeing(rows.place, rows.first, 64, rows.a.window));
     for (int64_t head = 0; head < rows.a.q.dim[1] / rows.a.k.dim[1]; head++) {
         int done = own.first + tiles_of(own, STEP) * STEP;
-        skip_steps(b, queries.first, own.first, step);
+        skip_steps<ALL_LANES>(b, queries.first, own.first, step);
         add_queries(rows, m, b, own, group, step, dk, dv);
-        skip_steps(b, done, queries.end, step);
+        skip_steps<ALL_LANES>(b, done, queries.end, step);
     }
     release(&b->tile_empty);
 }
@@ -416,7 +435,7 @@ __device__ static inline void sum_keys(const struct rows &rows, struct query_mem
     float toward[STEP / 8][4] = {};
     unsigned factors[STEP / 16][4] = {};
     struct stretch own = steps_within(keys, keys_seen(rows.place, rows.first, 64, window));
-    skip_steps(b, keys.first, own.first, step);
+    skip_steps<ONE_LANE>(b, keys.first, own.first, step);
     for (int key = own.first; key < own.end; key += STEP, ++*step) {
         unsigned at = *step % STAGES;
         barrier_wait(&b->step_full[at], *step / STAGES & 1);
@@ -431,7 +450,7 @@ __device__ static inline void sum_keys(const struct rows &rows, struct query_mem
         group_pin(scores);
         group_pin(dq);
         group_pin(factors);
-        if (key > own.first) release(&b->step_empty[(*step - 1) % STAGES]);
+        if (key > own.first) release_step<ONE_LANE>(b, *step - 1);
         if (!all_see(rows.place, rows.first, 64, key, STEP, window))
             hide_unseen(scores, columns_seen(rows.place, rows.first + warp_row(), key, window));
 #pragma unroll
@@ -454,8 +473,8 @@ __device__ static inline void sum_keys(const struct rows &rows, struct query_mem
     group_wait<0>();
     group_pin(dq);
     group_pin(factors);
-    if (own.first < own.end) release(&b->step_empty[(*step - 1) % STAGES]);
-    skip_steps(b, own.first + tiles_of(own, STEP) * STEP, keys.end, step);
+    if (own.first < own.end) release_step<ONE_LANE>(b, *step - 1);
+    skip_steps<ONE_LANE>(b, own.first + tiles_of(own, STEP) * STEP, keys.end, step);
     release(&b->tile_empty);
 }
 
@@ -496,7 +515,7 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
     extern __shared__ unsigned char memory[];
     __shared__ struct backward_barriers barriers;
     struct key_memory<D, DV> &m = *reinterpret_cast<struct key_memory<D, DV> *>(align_patterns(memory));
-    if (threadIdx.x == 0) init_barriers(&barriers, 1 + 32);
+    if (threadIdx.x == 0) init_barriers(&barriers, 1 + ALL_LANES, ALL_LANES);
     __syncthreads();
     // Registers go to those who hold sums.
     if (threadIdx.x < HOPPER_GROUP) {
@@ -517,7 +536,7 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
     extern __shared__ unsigned char memory[];
     __shared__ struct backward_barriers barriers;
     struct query_memory<D, DV> &m = *reinterpret_cast<struct query_memory<D, DV> *>(align_patterns(memory));
-    if (threadIdx.x == 0) init_barriers(&barriers, 1);
+    if (threadIdx.x == 0) init_barriers(&barriers, 1, ONE_LANE);
     __syncthreads();
     if (threadIdx.x < HOPPER_GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");

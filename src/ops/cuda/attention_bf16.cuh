@@ -139,4 +139,38 @@ __device__ static inline bool all_see(const struct sequence &s, int64_t query, i
            (window == 0 || query + queries - 1 + s.shift - key < window);
 }
 
+/* What a lane of forward knows of its two rows. */
+struct running {
+    float highest[2]; // of the scores
+    float sum[2];     // of this lane's columns, exponentials relative to the highest
+};
+
+/* Divides a warp's rows of `out`, the first of which is `row` of all, by their sums, and stores them and lse;
+ * unit: of the highest scores, in natural logarithms.
+ */
+template <int COUNT>
+__device__ static inline void finish_rows(const struct mt_attention_forward_args &a, float (&out)[COUNT][4],
+                                          const struct running &r, float unit, int64_t row, int64_t row_end,
+                                          int64_t head)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float sum = r.sum[half];
+        sum += __shfl_xor_sync(CUDA_EVERY, sum, 1);
+        sum += __shfl_xor_sync(CUDA_EVERY, sum, 2);
+        float factor = sum == 0.0f ? 0.0f : 1.0f / sum; // 0: a query that sees no key
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+            out[n][2 * half] *= factor;
+            out[n][2 * half + 1] *= factor;
+        }
+        int64_t own = row + cuda_lane() / 4 + 8 * half;
+        if (cuda_lane() % 4 == 0 && own < row_end && cuda_present(a.lse)) {
+            float lse = sum == 0.0f ? -INFINITY : r.highest[half] * unit + logf(sum);
+            cuda_put2(a.lse, own, head, (double)lse);
+        }
+    }
+    store_sums<COUNT>(head_output(a.out, head), out, row, row_end, 0, a.out.dim[2]);
+}
+
 #endif

@@ -4,6 +4,7 @@
  * whole.
  */
 #include "ops/cuda/attention_bf16.cuh"
+#include "ops/cuda/attention_decode.cuh"
 
 /* Dynamic shared memory of a block, all floats. */
 struct forward_memory {
@@ -148,10 +149,18 @@ static bool fits_bf16(const struct mt_device *device, const struct mt_attention_
     return is_float_or_bf16(&a->out) && cuda_attention_fits(device, &a->q, &a->k, &a->v, &a->q_offsets);
 }
 
+size_t mt_cuda_attention_forward_scratch(const struct mt_device *device, const void *args)
+{
+    const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
+    if (fits_bf16(device, a) || !cuda_attention_decodes(device, a)) return 0;
+    return cuda_attention_decode_bytes(device, a);
+}
+
 enum mt_status mt_cuda_attention_forward(struct mt_device *device, const void *args)
 {
     const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
     if (fits_bf16(device, a)) return cuda_attention_forward_bf16(device, a);
+    if (cuda_attention_decodes(device, a)) return cuda_attention_decode(device, a, device->scratch.data);
     int64_t tiles = tiles_at_most(a->q.dim[0], QUERIES, &a->q_offsets);
     if (a->q.dim[0] == 0 || tiles == 0) return MT_OK;
     int width = (int)a->q.dim[2];

@@ -16,12 +16,6 @@ template <int D, int DV> struct forward_memory {
     __nv_bfloat16 v[2][KEYS * pitch_of(DV)];
 };
 
-/* What a lane knows of its two rows. */
-struct running {
-    float highest[2]; // of the scores, in units of log 2
-    float sum[2];     // of this lane's columns
-};
-
 /* Scores become weights relative to the highest so far; `factor` is what that makes of older ones. */
 __device__ static inline void update_softmax(float (&scores)[KEYS / 8][4], struct running *r,
                                              float (&factor)[2])
@@ -64,32 +58,6 @@ __device__ static inline void mask_scores(float (&scores)[KEYS / 8][4], const st
             scores[j][e] = seen ? scores[j][e] * scale : -INFINITY;
         }
     }
-}
-
-template <int DV>
-__device__ static inline void finish(const struct mt_attention_forward_args &a, float (&out)[DV / 8][4],
-                                     const struct running &r, const struct sequence &s, int64_t query,
-                                     int64_t head)
-{
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float sum = r.sum[half];
-        sum += __shfl_xor_sync(CUDA_EVERY, sum, 1);
-        sum += __shfl_xor_sync(CUDA_EVERY, sum, 2);
-        float factor = sum == 0.0f ? 0.0f : 1.0f / sum; // 0: a query that sees no key
-#pragma unroll
-        for (int n = 0; n < DV / 8; n++) {
-            out[n][2 * half] *= factor;
-            out[n][2 * half + 1] *= factor;
-        }
-        int64_t row = query + cuda_lane() / 4 + 8 * half;
-        if (cuda_lane() % 4 == 0 && row < s.queries && cuda_present(a.lse)) {
-            float lse = sum == 0.0f ? -INFINITY : r.highest[half] * LN_2 + logf(sum);
-            cuda_put2(a.lse, s.q_first + row, head, (double)lse);
-        }
-    }
-    store_sums<DV / 8>(head_output(a.out, head), out, s.q_first + query, s.q_first + s.queries, 0,
-                       a.out.dim[2]);
 }
 
 template <int D, int DV>
@@ -146,7 +114,7 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS, 2)
         add_rows<DV>(out, scores, m.v[turn]);
     }
     copy_wait<0>(); // without a key: q
-    finish<DV>(a, out, r, s, own, head);
+    finish_rows(a, out, r, LN_2, s.q_first + own, s.q_first + s.queries, head);
 }
 
 template <int D, int DV>

@@ -85,12 +85,6 @@ __device__ static void bring_tiles(const struct forward_call &call, struct forwa
     }
 }
 
-/* What a lane knows of its two rows. */
-struct running {
-    float highest[2]; // of the scores
-    float sum[2];     // of this lane's columns
-};
-
 /*
  * Scores become weights relative to the highest so far; `factor` is what that makes of older ones. scale: to
  * units of log 2, positive.
@@ -121,31 +115,6 @@ __device__ static inline void update_softmax(float (&scores)[KEYS / 8][4], struc
         r->sum[half] = r->sum[half] * factor[half] + sum;
         r->highest[half] = highest;
     }
-}
-
-template <int DV>
-__device__ static inline void finish(const struct mt_attention_forward_args &a, float (&out)[DV / 8][4],
-                                     const struct running &r, const struct place &p, int query)
-{
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float sum = r.sum[half];
-        sum += __shfl_xor_sync(CUDA_EVERY, sum, 1);
-        sum += __shfl_xor_sync(CUDA_EVERY, sum, 2);
-        float factor = sum == 0.0f ? 0.0f : 1.0f / sum; // 0: a query that sees no key
-#pragma unroll
-        for (int n = 0; n < DV / 8; n++) {
-            out[n][2 * half] *= factor;
-            out[n][2 * half + 1] *= factor;
-        }
-        int row = query + cuda_lane() / 4 + 8 * half;
-        if (cuda_lane() % 4 == 0 && row < p.queries && cuda_present(a.lse)) {
-            float lse = sum == 0.0f ? -INFINITY : r.highest[half] * a.scale + logf(sum);
-            cuda_put2(a.lse, p.q_first + row, p.head, (double)lse);
-        }
-    }
-    store_sums<DV / 8>(head_output(a.out, p.head), out, p.q_first + query, p.q_first + p.queries, 0,
-                       a.out.dim[2]);
 }
 
 /* What a group works on. */
@@ -250,7 +219,8 @@ __device__ static void make_tiles(const struct forward_call &call, struct forwar
             barrier_wait(&b->q_full, tiles++ & 1);
             attend<D, DV>(rows, m, b, keys, group, &step, out, &r);
         }
-        finish<DV>(call.a, out, r, place, rows.query + (int)threadIdx.x % HOPPER_GROUP / 32 * 16);
+        int64_t row = place.q_first + rows.query + (int)threadIdx.x % HOPPER_GROUP / 32 * 16;
+        finish_rows(call.a, out, r, call.a.scale, row, place.q_first + place.queries, place.head);
     }
 }
 

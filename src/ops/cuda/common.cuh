@@ -31,7 +31,8 @@ struct cuda_lane_state {
 
 struct cuda_state {
     cudaStream_t stream;
-    bool bf16; // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
+    bool bf16;      // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
+    bool recording; // launches are taken down: nothing may wait for them
     int multiprocessors;
     bool hopper;                // sm_90: its own instructions are there
     void *encode_map;           // the driver's cuTensorMapEncodeTiled; NULL if not on Hopper

@@ -14,6 +14,16 @@ __global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t 
     }
 }
 
+/* Rows to the places they are given. */
+__global__ static void place_kernel(struct mt_copy_args a)
+{
+    int64_t column = cuda_thread();
+    if (column >= a.x.dim[1]) return;
+    for (int64_t row = blockIdx.y; row < a.x.dim[0]; row += gridDim.y) {
+        cuda_put2(a.y, cuda_int1(a.place, row), column, cuda_get2(a.x, row, column));
+    }
+}
+
 __global__ static void wide_kernel(struct mt_copy_args a, struct wide_shape shape)
 {
     for (int64_t i = cuda_thread(); i < shape.rows * shape.eights; i += cuda_thread_count()) {
@@ -27,8 +37,13 @@ __global__ static void wide_kernel(struct mt_copy_args a, struct wide_shape shap
 enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
 {
     const struct mt_copy_args *a = static_cast<const struct mt_copy_args *>(args);
-    int64_t count = mt_tensor_count(&a->y);
+    int64_t count = mt_tensor_count(&a->x);
     if (count == 0) return MT_OK;
+    if (mt_tensor_present(&a->place)) {
+        dim3 grid = cuda_grid(a->x.dim[0], a->x.dim[1]);
+        place_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
+        return cuda_launched(device, "copy to places");
+    }
     bool wide = a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y);
     // The library's own copy is slower than a kernel where there is much to copy.
     bool plain = !(wide && count >= KERNEL_COPIES) && a->x.dtype == a->y.dtype &&

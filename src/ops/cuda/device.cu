@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "ops/cuda/gemm.cuh"
+#include "ops/cuda/gpu.cuh"
+#include "ops/cuda/recording.cuh"
 
 static void release_device_memory(struct mt_buffer *buffer)
 {
@@ -14,9 +16,9 @@ static enum mt_status buffer_create(struct mt_device *device, size_t bytes, stru
 {
     memset(buffer, 0, sizeof *buffer);
     void *data = NULL;
-    enum mt_status status =
-        cuda_status(device, cudaMalloc(&data, bytes > 0 ? bytes : 1), "allocating device memory");
-    if (status != MT_OK) return status;
+    cudaError_t error = cudaMalloc(&data, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) return cuda_refuse_bytes(device, bytes);
+    if (error != cudaSuccess) return cuda_status(device, error, "allocating device memory");
     buffer->data = data;
     buffer->bytes = bytes;
     buffer->kind = MT_MEMORY_DEVICE;
@@ -28,12 +30,16 @@ static enum mt_status buffer_create(struct mt_device *device, size_t bytes, stru
 
 static enum mt_status synchronise(struct mt_device *device)
 {
+    if (cuda_state_of(device)->recording)
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "nothing can be waited for in a recording");
     return cuda_status(device, cudaStreamSynchronize(cuda_stream(device)), "waiting for the device");
 }
 
 static enum mt_status copy(struct mt_device *device, void *target, const void *source, size_t bytes,
                            cudaMemcpyKind kind, const char *what)
 {
+    if (cuda_state_of(device)->recording)
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "%s: not in a recording", what);
     enum mt_status status =
         cuda_status(device, cudaMemcpyAsync(target, source, bytes, kind, cuda_stream(device)), what);
     return status != MT_OK ? status : synchronise(device);
@@ -77,7 +83,7 @@ static const struct {
     {MT_OP_rope, {mt_cuda_rope, NULL}},
     {MT_OP_mla_key_forward, {mt_cuda_mla_key_forward, NULL}},
     {MT_OP_mla_key_backward, {mt_cuda_mla_key_backward, NULL}},
-    {MT_OP_attention_forward, {mt_cuda_attention_forward, NULL}},
+    {MT_OP_attention_forward, {mt_cuda_attention_forward, mt_cuda_attention_forward_scratch}},
     {MT_OP_attention_backward, {mt_cuda_attention_backward, mt_cuda_attention_backward_scratch}},
     {MT_OP_swiglu_forward, {mt_cuda_swiglu_forward, NULL}},
     {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
@@ -128,12 +134,11 @@ static void fill_table(struct mt_device *device)
 
 static enum mt_status init(struct mt_device *device, bool bf16)
 {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
-        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "no usable NVIDIA GPU or driver on this machine");
-    }
+    cudaDeviceProp properties;
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(device->ctx, 1, sizeof(struct cuda_state), &memory);
+    enum mt_status status = cuda_find_gpu(device, &properties);
+    if (status != MT_OK) return status;
+    status = mt_allocate_array(device->ctx, 1, sizeof(struct cuda_state), &memory);
     if (status != MT_OK) return status;
     device->state = memory;
     device->destroy_state = destroy_state;
@@ -141,9 +146,6 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->bf16 = bf16;
     status = cuda_status(device, cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
                          "creating a stream");
-    if (status != MT_OK) return status;
-    cudaDeviceProp properties;
-    status = cuda_status(device, cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
     if (status != MT_OK) return status;
     state->multiprocessors = properties.multiProcessorCount;
     state->shared_bytes = properties.sharedMemPerBlockOptin;
@@ -155,6 +157,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->upload = upload;
     device->download = download;
     device->synchronise = synchronise;
+    if (bf16) cuda_recording_hooks(device); // the other one asks for the experts' offsets
     fill_table(device);
     (void)snprintf(device->description, sizeof device->description, "%s, %.50s, sm_%d%d, products in %s",
                    device->name, properties.name, properties.major, properties.minor, bf16 ? "bf16" : "f32");

@@ -6,7 +6,7 @@
  *
  * cuBLAS thinks in columns: a row-major matrix is its transpose there, and c = a·b is computed as cᵀ = bᵀ·aᵀ.
  */
-#include "ops/cuda/gemm.cuh"
+#include "ops/cuda/few_rows.cuh"
 
 #include <cublas_v2.h>
 
@@ -379,12 +379,21 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
 
 // ------------------------------------------------------------------ the op
 
+/* The rows of a token or two, which the product of roundings would not beat. */
+static bool is_few(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    return cuda_state_of(device)->bf16 && cuda_few_fits(g);
+}
+
 size_t mt_cuda_gemm_scratch(const struct mt_device *device, const void *args)
 {
-    return cuda_gemm_bytes(device, static_cast<const struct mt_gemm_args *>(args));
+    const struct mt_gemm_args *g = static_cast<const struct mt_gemm_args *>(args);
+    return is_few(device, g) ? 0 : cuda_gemm_bytes(device, g);
 }
 
 enum mt_status mt_cuda_gemm(struct mt_device *device, const void *args)
 {
-    return cuda_gemm(device, static_cast<const struct mt_gemm_args *>(args), device->scratch.data);
+    const struct mt_gemm_args *g = static_cast<const struct mt_gemm_args *>(args);
+    if (is_few(device, g)) return cuda_few(device, g);
+    return cuda_gemm(device, g, device->scratch.data);
 }

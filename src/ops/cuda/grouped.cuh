@@ -6,6 +6,13 @@
 
 #define CUDA_EXPERTS_AT_ONCE 256 // of one launch, or of one batch of offsets on the host
 
+#define CUDA_FEW_ROWS        8 // of an expert on average: reading its weight is all that takes time
+
+static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)
+{
+    return t->dtype == MT_F32 || t->dtype == MT_BF16;
+}
+
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
@@ -14,8 +21,9 @@ size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
                                   const struct mt_tensor *mask, void *scratch);
 
-/* Whether it takes a mask on x, and no offsets: products of few columns. */
-bool cuda_grouped_tiles_masks(const struct mt_grouped_gemm_args *g);
+/* Whether it needs no offsets, and takes this mask on x: products of few columns, masked ones of weights as
+ * stored. */
+bool cuda_grouped_tiles_fits(const struct mt_grouped_gemm_args *g, const struct mt_tensor *mask);
 
 /* grouped_gemm_dw likewise, masked or not; uniform f32 gradients; without offsets thin ones only. */
 size_t cuda_grouped_dw_tiles_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);

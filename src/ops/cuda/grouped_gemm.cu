@@ -4,7 +4,7 @@
  * are the others (grouped_tiles.cu). Older devices spread the large ones over the lanes, because one expert's
  * alone does not fill the device.
  */
-#include "ops/cuda/grouped.cuh"
+#include "ops/cuda/few_rows.cuh"
 #include "ops/cuda/mask.cuh"
 
 #define AT_ONCE     CUDA_EXPERTS_AT_ONCE // experts whose offsets are on the stack at a time
@@ -50,20 +50,19 @@ static struct mt_gemm_args product_of(const struct mt_grouped_gemm_args *g, int 
 enum way {
     EACH,   // cuda_gemm per expert
     LANES,  // bf16 products on the lanes
+    FEW,    // a row or two of each expert
     TILES,  // bf16 tiles
     HOPPER, // bf16 tiles of warp groups
 };
 
-static bool is_float_or_bf16(const struct mt_tensor *t)
-{
-    return t->dtype == MT_F32 || t->dtype == MT_BF16;
-}
-
 static enum way way_of(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
-    if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->y) || !is_float_or_bf16(&g->x)) return EACH;
+    if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&g->y) || !cuda_is_float_or_bf16(&g->x))
+        return EACH;
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (weight == NULL) return EACH;
+    if (cuda_grouped_few_fits(g)) return FEW;
+    if (g->x.dim[0] <= (int64_t)CUDA_FEW_ROWS * g->experts) return TILES;
     if (cuda_grouped_hopper_fits(device, g)) return HOPPER;
     bool large = weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE;
     return large && weight->dtype == MT_BF16 ? LANES : TILES;
@@ -73,6 +72,7 @@ size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *
 {
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     enum way way = way_of(device, g);
+    if (way == FEW) return 0;
     if (way == TILES) return cuda_grouped_tiles_bytes(g);
     if (way == HOPPER) return cuda_grouped_hopper_bytes(g);
     if (way == LANES) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
@@ -132,6 +132,7 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
     int32_t offsets[AT_ONCE + 1];
     enum way way = way_of(device, g);
+    if (way == FEW) return cuda_grouped_few(device, g);
     if (way == TILES) return cuda_grouped_tiles(device, g, &no_mask, device->scratch.data);
     if (way == HOPPER) return cuda_grouped_hopper(device, g, device->scratch.data);
     if (way == LANES) {
@@ -172,7 +173,8 @@ static struct mt_gemm_args gradient_of(const struct mt_grouped_gemm_dw_args *g, 
 
 static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
-    if (!cuda_state_of(device)->bf16 || !is_float_or_bf16(&g->x) || !is_float_or_bf16(&g->dy)) return false;
+    if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&g->x) || !cuda_is_float_or_bf16(&g->dy))
+        return false;
     const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
     if (dweight == NULL || dweight->dtype != MT_F32) return false;
     return mt_tensor_present(&g->offsets) || cuda_thin_gradient(g);

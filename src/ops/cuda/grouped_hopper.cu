@@ -67,8 +67,9 @@ __device__ static void make_table(const struct hopper_call &call, struct tile_ta
 }
 
 /* Where tile `tile` is; experts before *expert are known to come earlier. False past the last. */
-__device__ static bool find_place(const struct hopper_call &call, const struct tile_table *table, int tile,
-                                  int *expert, struct place *place)
+__device__ __forceinline__ static bool find_place(const struct hopper_call &call,
+                                                  const struct tile_table *table, int tile, int *expert,
+                                                  struct place *place)
 {
     while (*expert < call.experts && tile >= table->tile[*expert + 1]) ++*expert;
     if (*expert == call.experts) return false;
@@ -97,8 +98,9 @@ struct pipeline {
 };
 
 template <bool N_INNER>
-__device__ static void bring_stage(const struct hopper_call &call, const struct hopper_term &term, int step,
-                                   const struct place &place, unsigned target, unsigned full)
+__device__ __forceinline__ static void bring_stage(const struct hopper_call &call,
+                                                   const struct hopper_term &term, int step,
+                                                   const struct place &place, unsigned target, unsigned full)
 {
     const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
     int matrix = term.apart ? 0 : place.expert;
@@ -113,8 +115,9 @@ __device__ static void bring_stage(const struct hopper_call &call, const struct 
 
 /* Operands of every tile this block takes, as stages become free, and the tiles' places. */
 template <bool N_INNER>
-__device__ static void bring_operands(const struct hopper_call &call, const struct tile_table *table,
-                                      const struct pipeline &p)
+__device__ __forceinline__ static void bring_operands(const struct hopper_call &call,
+                                                      const struct tile_table *table,
+                                                      const struct pipeline &p)
 {
     unsigned turn = 0; // stages so far
     int expert = 0;
@@ -170,13 +173,13 @@ template <int PIECE> __device__ __forceinline__ static void store_from(struct wa
 }
 
 /* The row of y that is this lane's first, for a group's rows from `row` on. */
-__device__ static int own_row(int row)
+__device__ __forceinline__ static int own_row(int row)
 {
     return row + (int)(threadIdx.x % GROUP) / 32 * 16 + cuda_lane() / 4;
 }
 
 /* Columns of a tile that y has. */
-__device__ static int tile_columns(const struct hopper_call &call, const struct place &place)
+__device__ __forceinline__ static int tile_columns(const struct hopper_call &call, const struct place &place)
 {
     int left = call.columns - place.block * HOPPER_BLOCK;
     return left < place.blocks * HOPPER_BLOCK ? left : place.blocks * HOPPER_BLOCK;
@@ -321,16 +324,13 @@ __device__ __forceinline__ static void add_masked_terms(const struct hopper_call
                                                         float (&sum)[FRAGMENTS][4], unsigned *turn)
 {
     unsigned bits[2][8];
-    float part[8][4] = {}; // the same registers throughout
-    bool under_way = true;
+    float part[8][4] = {};                                           // the same registers throughout
+    load_bits(call, call.term[call.first_masked], place, row, bits); // while products are under way
+    group_wait<0>();
+    group_pin(sum);
+    release(p, *turn - 1);
     for (int t = call.first_masked; t < call.terms; t++) {
-        load_bits(call, call.term[t], place, row, bits); // while products are under way
-        if (under_way) {
-            group_wait<0>();
-            group_pin(sum);
-            release(p, *turn - 1);
-            under_way = false;
-        }
+        if (t > call.first_masked) load_bits(call, call.term[t], place, row, bits);
         for (int stage = 0; stage < call.term[t].stages; stage++, ++*turn) {
             await(p, *turn);
             add_masked<0, FRAGMENTS, N_INNER>(sum, part, bits, operands_of(first, *turn));
@@ -378,7 +378,8 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
 }
 
 /* Stages of a tile in which this group has no rows. */
-__device__ static void pass_tile(const struct hopper_call &call, const struct pipeline &p, unsigned *turn)
+__device__ __forceinline__ static void pass_tile(const struct hopper_call &call, const struct pipeline &p,
+                                                 unsigned *turn)
 {
     for (int t = 0; t < call.terms; t++) {
         for (int stage = 0; stage < call.term[t].stages; stage++, ++*turn) {
@@ -389,7 +390,8 @@ __device__ static void pass_tile(const struct hopper_call &call, const struct pi
 }
 
 template <bool N_INNER, bool LATER>
-__device__ static void make_tiles(const struct hopper_call &call, const struct pipeline &p, int group)
+__device__ __forceinline__ static void make_tiles(const struct hopper_call &call, const struct pipeline &p,
+                                                  int group)
 {
     unsigned turn = 0;
     struct waiting w;

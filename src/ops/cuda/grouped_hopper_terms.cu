@@ -113,6 +113,8 @@ struct prepare_call {
     int64_t stride, rows, columns, padded;
     float factor;
     __nv_bfloat16 *to;
+    bool whole;        // f32, four numbers at a time
+    unsigned *counter; // of tiles, cleared for the kernel that comes next
 };
 
 /* Four numbers a thread. */
@@ -125,20 +127,27 @@ __global__ static void prepare_kernel(const __grid_constant__ struct prepare_cal
     for (int64_t i = cuda_thread(); i < call.rows * quarters; i += cuda_thread_count()) {
         int64_t row = i / quarters;
         int64_t column = (i - row * quarters) * 4;
-        float value[4];
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            bool there = from != NULL && column + j < call.columns;
-            value[j] =
-                there ? call.factor * cuda_float_at(from, dtype, row * call.stride + column + j) : 0.0f;
+        float value[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        int64_t at = row * call.stride + column;
+        if (from != NULL && call.whole) {
+            float4 four = *reinterpret_cast<const float4 *>(static_cast<const float *>(from) + at);
+            value[0] = four.x;
+            value[1] = four.y;
+            value[2] = four.z;
+            value[3] = four.w;
+        } else if (from != NULL) {
+            for (int j = 0; j < 4 && column + j < call.columns; j++)
+                value[j] = cuda_float_at(from, dtype, at + j);
         }
-        target[i] = make_uint2(pack_bf16(value[0], value[1]), pack_bf16(value[2], value[3]));
+        target[i] = make_uint2(pack_bf16(call.factor * value[0], call.factor * value[1]),
+                               pack_bf16(call.factor * value[2], call.factor * value[3]));
     }
+    if (blockIdx.y == 0 && cuda_thread() == 0) *call.counter = 0;
 }
 
 /* The term's weights times `factor`, at `to`; *weight becomes the first of them. */
 static enum mt_status prepare(struct mt_device *device, const struct mt_product_term *term, int experts,
-                              float factor, void *to, struct mt_tensor *weight)
+                              float factor, unsigned *counter, void *to, struct mt_tensor *weight)
 {
     const struct mt_tensor *any = cuda_uniform(term->weight, experts);
     int64_t each = any->dim[0] * padded(any);
@@ -149,6 +158,8 @@ static enum mt_status prepare(struct mt_device *device, const struct mt_product_
     call.columns = any->dim[1];
     call.padded = padded(any);
     call.factor = factor;
+    call.counter = counter;
+    call.whole = !call.bf16 && any->dim[1] % 8 == 0 && any->stride[0] % 4 == 0;
     *weight = mt_tensor_2d(to, MT_BF16, any->dim[0], padded(any));
     for (int first = 0; first < experts; first += HOPPER_EXPERTS) {
         int count = experts - first < HOPPER_EXPERTS ? experts - first : HOPPER_EXPERTS;
@@ -225,10 +236,12 @@ static int rank_of(const struct mt_product_term *term, int experts)
     return is_long(term, experts) ? 0 : 1;
 }
 
-/* Rounds what must be rounded, in scratch. */
+/* Rounds what must be rounded, in scratch, behind the counter. */
 static enum mt_status make_ready(struct mt_device *device, const struct mt_grouped_sum_args *a, char *scratch,
                                  struct ready_term *ready)
 {
+    unsigned *counter = reinterpret_cast<unsigned *>(scratch);
+    scratch += COUNTER_BYTES;
     int count = 0;
     enum mt_status status = MT_OK;
     for (int rank = 0; rank < 3; rank++) {
@@ -248,7 +261,7 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
             one->gap = rank == 0 ? gap_of(term->weight, a->experts) : 0;
             if (rank == 0 || status != MT_OK) continue;
             float factor = term->alpha / a->terms[0].alpha * (rank == 2 ? term->mask_scale : 1.0f);
-            status = prepare(device, term, a->experts, factor, scratch, &one->prepared);
+            status = prepare(device, term, a->experts, factor, counter, scratch, &one->prepared);
             one->gap = mt_tensor_count(&one->prepared) * 2;
             scratch += prepared_bytes(term, a->experts);
         }
@@ -315,7 +328,7 @@ enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped
     struct hopper_call call = {};
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     enum mt_status status = find_encoder(device);
-    if (status == MT_OK) status = make_ready(device, a, static_cast<char *>(scratch) + COUNTER_BYTES, ready);
+    if (status == MT_OK) status = make_ready(device, a, static_cast<char *>(scratch), ready);
     if (status == MT_OK) status = fill_terms(device, a, ready, &call);
     int64_t blocks = (a->y.dim[1] + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
     call.columns = (int)a->y.dim[1];
@@ -331,7 +344,8 @@ enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped
             call.offsets = static_cast<const int32_t *>(a->offsets.data) + first;
         for (int t = 0; t < a->count && status == MT_OK; t++)
             status = add_maps(device, &ready[t], first, call.experts, &maps, &call.term[t], &call);
-        if (status == MT_OK) {
+        bool cleared = first == 0 && mt_tensor_present(&ready[a->count - 1].prepared);
+        if (status == MT_OK && !cleared) {
             cudaError_t error = cudaMemsetAsync(scratch, 0, sizeof *call.counter, cuda_stream(device));
             status = cuda_status(device, error, "clearing the counter of tiles");
         }

@@ -7,6 +7,8 @@
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
 
+#define LEAST_ROWS 1024 // of a dense thin product: cuBLAS spreads fewer over the device by steps
+
 /* A term as a product, its masks left out but for their scales. */
 static struct mt_grouped_gemm_args product_of(const struct mt_grouped_sum_args *a, int t)
 {
@@ -38,18 +40,16 @@ static struct mt_gemm_args dense_of(const struct mt_grouped_gemm_args *product)
     return dense;
 }
 
-static bool is_float_or_bf16(const struct mt_tensor *t)
-{
-    return t->dtype == MT_F32 || t->dtype == MT_BF16;
-}
-
 /* Whether the sum is one thin product of bf16 roundings, which takes its mask as it reads x. */
 static bool is_thin(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     struct mt_grouped_gemm_args product = product_of(a, 0);
     if (a->count != 1 || mt_tensor_present(&a->terms[0].mask_y) || !cuda_state_of(device)->bf16) return false;
-    if (!is_float_or_bf16(&a->y) || !is_float_or_bf16(&product.x)) return false;
-    return cuda_grouped_tiles_masks(&product) && cuda_uniform(product.weight, product.experts) != NULL;
+    if (!cuda_is_float_or_bf16(&a->y) || !cuda_is_float_or_bf16(&product.x)) return false;
+    bool masked = mt_tensor_present(&a->terms[0].mask_x);
+    if (!masked && !mt_tensor_present(&a->offsets) && a->y.dim[0] < LEAST_ROWS) return false;
+    return cuda_grouped_tiles_fits(&product, &a->terms[0].mask_x) &&
+           cuda_uniform(product.weight, product.experts) != NULL;
 }
 
 /* Scratch: what the products need themselves, then the two masked matrices. */

@@ -145,34 +145,24 @@ static enum mt_status launch_rows(struct mt_device *device, const struct matrice
     return cuda_launched(device, "grouped_gemm");
 }
 
-/*
- * Of few columns, bound by reading x: where tiles of 128 rows are too few to fill the device, tiles of half
- * as many, more steps of them on their way.
- */
-template <bool TRANSPOSED, enum tile_masked MASKED>
-static enum mt_status pick_narrow(struct mt_device *device, const struct matrices &matrices,
-                                  const struct rows_call &call, int64_t rows)
-{
-    if (rows / WIDE < 3 * cuda_state_of(device)->multiprocessors)
-        return launch_rows<64, NARROW, 16, 16, 64, 5, TRANSPOSED, MASKED>(device, matrices, call, rows);
-    return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, TRANSPOSED, MASKED>(device, matrices, call, rows);
-}
-
 template <bool TRANSPOSED>
 static enum mt_status pick_rows(struct mt_device *device, const struct matrices &matrices,
                                 const struct rows_call &call, int64_t rows)
 {
+    if (TRANSPOSED && call.mask.data != NULL)
+        return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, true, MASK_A>(device, matrices, call, rows);
+    if (rows <= (int64_t)CUDA_FEW_ROWS * matrices.experts && call.columns > NARROW)
+        return launch_rows<16, WIDE, 16, 16, 64, 4, TRANSPOSED>(device, matrices, call, rows);
     if (call.columns <= NARROW)
-        return call.mask.data != NULL ? pick_narrow<TRANSPOSED, MASK_A>(device, matrices, call, rows)
-                                      : pick_narrow<TRANSPOSED, MASK_NONE>(device, matrices, call, rows);
+        return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, TRANSPOSED>(device, matrices, call, rows);
     if (call.inner <= SHORT)
         return launch_rows<WIDE, 64, 32, 32, 32, 2, TRANSPOSED>(device, matrices, call, rows);
     return launch_rows<WIDE, WIDE, 32, 64, 64, 3, TRANSPOSED>(device, matrices, call, rows);
 }
 
-bool cuda_grouped_tiles_masks(const struct mt_grouped_gemm_args *g)
+bool cuda_grouped_tiles_fits(const struct mt_grouped_gemm_args *g, const struct mt_tensor *mask)
 {
-    return g->y.dim[1] <= NARROW;
+    return g->y.dim[1] <= NARROW && (g->transpose_weight || !mt_tensor_present(mask));
 }
 
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,

@@ -1,0 +1,29 @@
+/* Starting and ending a verb on all ranks. */
+#include "cli/ranks.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self)
+{
+    struct mt_comm *comm = NULL;
+    int exit_status = 0;
+    enum mt_status status = mt_comm_open(ctx, &comm);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    status = run(self, comm, &exit_status);
+    int failed = mt_comm_failed_rank(comm);
+    bool told_elsewhere = failed >= 0 && failed != mt_comm_rank(comm);
+    if (status != MT_OK) exit_status = told_elsewhere ? 1 : cli_fail(ctx, verb, status);
+    // The message is out before a rank's end makes the launcher talk.
+    (void)fflush(stderr);
+    mt_comm_close(comm);
+    return exit_status;
+}
+
+int64_t cli_rank_threads(const struct mt_comm *comm, int64_t asked)
+{
+    int neighbours = mt_comm_host_ranks(comm);
+    if (asked > 0 || neighbours == 1) return asked;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > neighbours ? processors / neighbours : 1;
+}

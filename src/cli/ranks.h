@@ -1,0 +1,20 @@
+/* Verbs that run on all ranks of a job. */
+#ifndef MT_CLI_RANKS_H
+#define MT_CLI_RANKS_H
+
+#include "cli/cli.h"
+#include "comm/comm.h"
+
+/* What one rank does; *exit_status counts when it returns MT_OK, and is 0 beforehand. */
+typedef enum mt_status (*cli_rank_fn)(void *self, struct mt_comm *comm, int *exit_status);
+
+/*
+ * Finds the other ranks, runs, and gives the exit status. A failure that ranks agreed on is told once, by the
+ * rank it happened to.
+ */
+int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self);
+
+/* Threads of this rank: as many as asked for; 0: an equal part of the machine's among ranks that share it. */
+int64_t cli_rank_threads(const struct mt_comm *comm, int64_t asked);
+
+#endif
