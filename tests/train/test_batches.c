@@ -61,7 +61,7 @@ static void set_up(struct bench *b, void **state)
                                            .source_count = 2,
                                            .example = {.tokenizer = b->tokenizer,
                                                        .template = b->template,
-                                                       .special = {BOS, EOS, -1},
+                                                       .special = {.bos = BOS, .eos = EOS, .pad = -1},
                                                        .max_length = 16},
                                            .examples = 8,
                                            .tokens = 32,
