@@ -1,5 +1,6 @@
 /*
- * compare: the device against ref on every case, and against itself with 1, 2 and 4 threads.
+ * compare: the device against ref on every case, and against itself with 1, 2 and 4 threads; with an option,
+ * with one number of threads only, where what is looked for is not a number (sanitizers).
  * An element passes when |device - ref| <= tolerance · (rms of the ref tensor + |ref|). Padding between
  * rows must stay untouched.
  *
@@ -16,13 +17,24 @@
 #include "tensor/dtype.h"
 
 #define THREAD_COUNTS 3
-static const int thread_counts[THREAD_COUNTS] = {1, 2, 4};
+
+struct thread_counts {
+    int count;
+    int of[THREAD_COUNTS];
+};
+
+static struct thread_counts thread_counts_of(const struct mode_options *options)
+{
+    if (options->threads > 0) return (struct thread_counts){1, {options->threads}};
+    return (struct thread_counts){THREAD_COUNTS, {1, 2, 4}};
+}
 
 #define EXACT_AT_MOST 1e-20 // a tolerance below this asks for the very same number
 
 struct compare_state {
     const struct op_case *c;
     const struct mode_options *options;
+    struct thread_counts threads;
     struct mt_context ctx;
     struct case_tensors initial;                // host data before anything ran
     struct case_tensors reference;              // after ref's forward and backward
@@ -96,13 +108,13 @@ static void compare_slot(struct compare_state *s, int index)
 
 static void compare_threads(struct compare_state *s, int index)
 {
-    for (int i = 1; i < THREAD_COUNTS; i++) {
+    for (int i = 1; i < s->threads.count; i++) {
         const struct mt_buffer *first = &s->fetched[0].buffer[index];
         const struct mt_buffer *other = &s->fetched[i].buffer[index];
         if (first->bytes == 0 || memcmp(first->data, other->data, first->bytes) == 0) continue;
         if (s->failure[0] == '\0') {
             (void)snprintf(s->failure, sizeof s->failure, "%s differs in bits between %d and %d threads",
-                           s->c->slot[index].name, thread_counts[0], thread_counts[i]);
+                           s->c->slot[index].name, s->threads.of[0], s->threads.of[i]);
         }
     }
 }
@@ -137,9 +149,9 @@ static enum mt_status run_all(struct compare_state *s)
     enum mt_status status = mt_device_create(&s->ctx, "ref", 1, &device);
     if (status == MT_OK) status = run_device(s, device, &s->reference);
     mt_device_destroy(device);
-    for (int i = 0; i < THREAD_COUNTS && status == MT_OK; i++) {
+    for (int i = 0; i < s->threads.count && status == MT_OK; i++) {
         device = NULL;
-        status = mt_device_create(&s->ctx, s->options->device, thread_counts[i], &device);
+        status = mt_device_create(&s->ctx, s->options->device, s->threads.of[i], &device);
         if (status == MT_OK) s->own_rounding = !mt_device_on_host(device);
         if (status == MT_OK) status = run_device(s, device, &s->fetched[i]);
         mt_device_destroy(device);
@@ -151,7 +163,7 @@ static enum mt_status compare_case(struct compare_state *s)
 {
     enum mt_status status = case_make_host(&s->ctx, s->c, false, &s->initial);
     if (status == MT_OK) status = case_make_host(&s->ctx, s->c, false, &s->reference);
-    for (int i = 0; i < THREAD_COUNTS && status == MT_OK; i++) {
+    for (int i = 0; i < s->threads.count && status == MT_OK; i++) {
         status = case_make_host(&s->ctx, s->c, false, &s->fetched[i]);
     }
     if (status == MT_OK) status = run_all(s);
@@ -164,7 +176,7 @@ static enum mt_status compare_case(struct compare_state *s)
     }
     case_free(s->c, &s->initial);
     case_free(s->c, &s->reference);
-    for (int i = 0; i < THREAD_COUNTS; i++) case_free(s->c, &s->fetched[i]);
+    for (int i = 0; i < s->threads.count; i++) case_free(s->c, &s->fetched[i]);
     if (s->ctx.live_bytes != 0 && s->failure[0] == '\0') {
         (void)snprintf(s->failure, sizeof s->failure, "%zu bytes leaked", s->ctx.live_bytes);
     }
@@ -184,7 +196,7 @@ int mode_compare(const struct case_list *list, const struct mode_options *option
         const struct op_case *c = &filled;
         if (c->only_speed || (c->only_device && !may_lack_ops) || !case_selected(c, options)) continue;
         filled.bf16_inputs = options->bf16_inputs;
-        struct compare_state s = {.c = c, .options = options};
+        struct compare_state s = {.c = c, .options = options, .threads = thread_counts_of(options)};
         mt_context_init(&s.ctx, NULL);
         enum mt_status status = compare_case(&s);
         if (status == MT_ERR_UNSUPPORTED && may_lack_ops) {
@@ -200,7 +212,8 @@ int mode_compare(const struct case_list *list, const struct mode_options *option
                    s.failure);
         }
     }
-    printf("compare %s with ref, 1/2/4 threads: worst error %.2g of its tolerance\n", options->device, worst);
+    printf("compare %s with ref, %s threads: worst error %.2g of its tolerance\n", options->device,
+           options->threads > 0 ? "one number of" : "1/2/4", worst);
     printf("%d passed, %d failed, %d skipped\n", passed, failures, skipped);
     return passed + failures == 0 ? 1 : failures;
 }

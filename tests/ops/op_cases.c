@@ -18,7 +18,7 @@ static void usage(FILE *stream)
 {
     (void)fprintf(
         stream, "usage: op_cases MODE [--device cpu] [--level v3] [--filter TEXT] [--verbose] [--markdown]\n"
-                "                     [--least-tolerance X] [--bf16-inputs]\n"
+                "                     [--least-tolerance X] [--bf16-inputs] [--threads N]\n"
                 "\n"
                 "  compare   device against ref, and the same bits for 1, 2 and 4 threads\n"
                 "  gradient  backward of ref against finite differences, in double\n"
@@ -60,6 +60,8 @@ int main(int argc, char **argv)
             options.filter = argv[++i];
         } else if (strcmp(argv[i], "--least-tolerance") == 0 && has_value) {
             options.least_tolerance = strtod(argv[++i], NULL);
+        } else if (strcmp(argv[i], "--threads") == 0 && has_value) {
+            options.threads = (int)strtol(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--bf16-inputs") == 0) {
             options.bf16_inputs = true;
         } else if (strcmp(argv[i], "--verbose") == 0) {
