@@ -94,7 +94,8 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
     for (int i = 0; i < 2; i++) case_index(c, "mask", 2, (int64_t[]){masked ? rows[i] : 0, (s.n + 31) / 32});
     case_index(c, "offsets", 1, (int64_t[]){experts + 1});
     case_slot(c, "y", SLOT_UPDATED, s.row_type, 2, (int64_t[]){s.rows, s.n});
-    if (s.row_type == MT_BF16) c->slot[Y].tolerance = 0.02; // devices may round y after each term, four at most
+    if (s.row_type == MT_BF16)
+        c->slot[Y].tolerance = 0.02; // devices may round y after each term, four at most
     for (int i = 0; i < MASK; i++) c->slot[i].fill = FILL_REPEATED;
     return c;
 }

@@ -136,7 +136,7 @@ struct mode_options {
     const char *level;  // for messages
     double
         least_tolerance; // compare: of every result that need not be exact; for devices that round operands
-    int threads; // compare: with this number only; 0: with 1, 2 and 4
+    int threads;         // compare: with this number only; 0: with 1, 2 and 4
     bool bf16_inputs;    // compare: inputs are numbers that bf16 has, errors are relative to their row
     bool verbose;
     bool markdown;
