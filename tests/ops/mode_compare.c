@@ -11,6 +11,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/op_case.h"
@@ -143,18 +144,31 @@ static enum mt_status run_device(struct compare_state *s, struct mt_device *devi
     return status;
 }
 
-static enum mt_status run_all(struct compare_state *s)
+static enum mt_status run_reference(struct compare_state *s)
 {
     struct mt_device *device = NULL;
     enum mt_status status = mt_device_create(&s->ctx, "ref", 1, &device);
     if (status == MT_OK) status = run_device(s, device, &s->reference);
     mt_device_destroy(device);
+    return status;
+}
+
+/* The device at one of its levels (NULL: its own choice), and what it made beside ref's. */
+static enum mt_status run_level(struct compare_state *s, const char *level)
+{
+    struct mt_device *device = NULL;
+    enum mt_status status = MT_OK;
+    if (level != NULL && setenv("METIER_CPU_LEVEL", level, 1) != 0) return MT_ERR_INTERNAL;
     for (int i = 0; i < s->threads.count && status == MT_OK; i++) {
         device = NULL;
         status = mt_device_create(&s->ctx, s->options->device, s->threads.of[i], &device);
         if (status == MT_OK) s->own_rounding = !mt_device_on_host(device);
         if (status == MT_OK) status = run_device(s, device, &s->fetched[i]);
         mt_device_destroy(device);
+    }
+    for (int i = 0; i < s->c->slots && status == MT_OK; i++) {
+        compare_slot(s, i);
+        compare_threads(s, i);
     }
     return status;
 }
@@ -166,13 +180,12 @@ static enum mt_status compare_case(struct compare_state *s)
     for (int i = 0; i < s->threads.count && status == MT_OK; i++) {
         status = case_make_host(&s->ctx, s->c, false, &s->fetched[i]);
     }
-    if (status == MT_OK) status = run_all(s);
+    if (status == MT_OK) status = run_reference(s);
+    if (status == MT_OK && s->options->levels == 0) status = run_level(s, NULL);
+    for (int i = 0; i < s->options->levels && status == MT_OK; i++)
+        status = run_level(s, s->options->level[i]);
     if (status != MT_OK) {
         (void)snprintf(s->failure, sizeof s->failure, "%s: %.200s", mt_status_text(status), s->ctx.message);
-    }
-    for (int i = 0; i < s->c->slots && status == MT_OK; i++) {
-        compare_slot(s, i);
-        compare_threads(s, i);
     }
     case_free(s->c, &s->initial);
     case_free(s->c, &s->reference);

@@ -130,10 +130,13 @@ void case_free(const struct op_case *c, struct case_tensors *made);
 bool slot_written_by_forward(const struct op_slot *slot);
 bool slot_written_by_backward(const struct op_slot *slot);
 
+enum { OP_CASE_LEVELS = 8 };
+
 struct mode_options {
     const char *device; // "cpu"
     const char *filter; // substrings of "op label", of which one will do, with | between; NULL: all
-    const char *level;  // for messages
+    const char *level[OP_CASE_LEVELS]; // compare: of the cpu, one after the other
+    int levels;                        // 0: the machine's own
     double
         least_tolerance; // compare: of every result that need not be exact; for devices that round operands
     int threads;         // compare: with this number only; 0: with 1, 2 and 4
