@@ -14,6 +14,9 @@ trap 'rm -rf "$place"' EXIT
 config=$place/run.yaml
 weights=adapter/adapter_model.safetensors
 
+# The first line of a job; hwloc's own about a machine without /sys come before anything of ours.
+first_line() { grep -v '^\[hwloc' "$place/text" | head -n 1; }
+
 # Two ranks as they are, and a third that runs differently. WHERE: the number of the odd one, 0 or 2. ODD: a shell command
 # that ends in the program. ends WHERE TEXT ODD ARGUMENTS...: the job fails in time, TEXT (a pattern) is told first.
 ends() {
@@ -28,7 +31,7 @@ ends() {
         timeout -k 5 100 mpirun --oversubscribe --bind-to none "${even[@]}" : "${other[@]}"
     fi >"$place/text" 2>&1
     got=$?
-    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $got -ne 137 ] && head -n 1 "$place/text" | grep -q "$text"
+    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $got -ne 137 ] && first_line | grep -q "$text"
     result $? "$odd $*: exit status $got, expected '$text', got $(head -n 3 "$place/text")"
     [ $(($(date +%s) - began)) -le "${METIER_SECONDS:-60}" ]
     result $? "$odd $*: took $(($(date +%s) - began)) s"
@@ -97,7 +100,7 @@ words="model=$place/poisoned data.path=$place/poison.jsonl out=$place/nan checkp
 for life in first second; do
     # shellcheck disable=SC2086
     ends 2 '^metier train: rank [012]: step [0-9]*: .*not finite' "$as_is" train "$config" $words
-    told=$(head -n 1 "$place/text" | sed 's/.*: step \([0-9]*\):.*/\1/')
+    told=$(first_line | sed 's/.*: step \([0-9]*\):.*/\1/')
     newest=$(ls "$place/nan/checkpoints" 2>/dev/null | grep -v tmp | tail -n 1)
     [ "$((10#${newest#step-} + 1))" -eq "$told" ]
     result $? "$life: a number that is none in step $told, the newest checkpoint is '$newest'"
