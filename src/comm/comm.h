@@ -42,7 +42,19 @@ int mt_comm_rank(const struct mt_comm *comm);
 int mt_comm_size(const struct mt_comm *comm);
 int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on this machine
 
-/* Bytes this rank has handed over to others so far, in all groups split from the same job. */
+/* What bytes were sent for, by the call that sent them. */
+enum mt_comm_kind {
+    MT_COMM_SUM,       // large sums
+    MT_COMM_EXCHANGE,  // exchanges
+    MT_COMM_GATHER,    // gatherings, small sums, agreements
+    MT_COMM_BROADCAST, // broadcasts
+    MT_COMM_HAND_OVER, // what rank 0 was given
+    MT_COMM_KINDS
+};
+
+/* Bytes this rank has handed over to others so far, in all groups split from the same job: of one kind, and
+ * of all. */
+uint64_t mt_comm_sent_of(const struct mt_comm *comm, enum mt_comm_kind kind);
 uint64_t mt_comm_sent_bytes(const struct mt_comm *comm);
 
 /* Exchanges, gatherings and sums of all groups of the job are noted there from now on; borrowed; NULL:

@@ -17,10 +17,10 @@ struct mt_comm {
     struct mt_timeline *timeline;         // the job's; borrowed
     int rank, size;
     int failed_rank;
-    int next_tag;        // of a sum made next; 0 is mt_comm_exchange's
-    int next_sum;        // the job's: number of a sum made next, for the timeline
-    uint64_t sent_bytes; // the job's
-    size_t bytes;        // of the block this struct begins
+    int next_tag;                       // of a sum made next; 0 is mt_comm_exchange's
+    int next_sum;                       // the job's: number of a sum made next, for the timeline
+    uint64_t sent_bytes[MT_COMM_KINDS]; // the job's
+    size_t bytes;                       // of the block this struct begins
 };
 
 #define MT_COMM_PIECE 32768 // bytes of each rank that are brought together at a time
@@ -30,7 +30,8 @@ enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transpor
                                 struct mt_comm **comm);
 
 /* Counts what an exchange sends, starts it. */
-void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request);
+void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
+                   void *request);
 
 /*
  * Which transport the environment asks for: alone without a launcher. A launcher with more than one rank and

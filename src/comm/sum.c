@@ -102,7 +102,7 @@ void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
                                          .receive_at = sum->own_at,
                                          .receive_bytes = sum->own_bytes,
                                          .tag = sum->tag};
-    mt_comm_start(comm, &exchange, sum->request);
+    mt_comm_start(comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
 /* Our piece becomes the sum of all versions of it. */
@@ -133,7 +133,7 @@ static void send_sums(struct mt_comm_sum *sum)
                                          .receive_bytes = sum->piece_bytes,
                                          .tag = sum->tag};
     sum->phase = PHASE_SUMS;
-    mt_comm_start(sum->comm, &exchange, sum->request);
+    mt_comm_start(sum->comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
 static void finish(struct mt_comm_sum *sum)

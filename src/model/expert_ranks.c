@@ -34,6 +34,7 @@ static size_t lay_out(struct mt_expert_ranks *ranks, const struct mt_expert_rank
     ranks->sent = take(base, &used, layers * experts * sizeof *ranks->sent);
     ranks->arrived = take(base, &used, layers * pieces * sizeof *ranks->arrived);
     ranks->rows = take(base, &used, layers * sizeof *ranks->rows);
+    ranks->away = take(base, &used, layers * sizeof *ranks->away);
     ranks->offsets = take(base, &used, (experts + 1) * sizeof *ranks->offsets);
     ranks->order = take(base, &used, (size_t)ranks->room * sizeof *ranks->order);
     ranks->place = take(base, &used, pieces * sizeof *ranks->place);
@@ -105,7 +106,12 @@ enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
     enum mt_status status = mt_device_download(ranks->device, ranks->offsets, offsets->data,
                                                (size_t)(ranks->experts + 1) * sizeof *ranks->offsets);
     if (status != MT_OK) return status;
-    for (int e = 0; e < ranks->experts; e++) sent[e] = ranks->offsets[e + 1] - ranks->offsets[e];
+    ranks->away[layer] = 0;
+    for (int e = 0; e < ranks->experts; e++) {
+        sent[e] = ranks->offsets[e + 1] - ranks->offsets[e];
+        bool ours = e >= ranks->first && e < ranks->first + ranks->owned;
+        if (!ours) ranks->away[layer] += sent[e];
+    }
     for (int r = 0; r < size; r++) {
         int theirs = mt_expert_ranks_first(ranks->experts, r + 1, size) -
                      mt_expert_ranks_first(ranks->experts, r, size);

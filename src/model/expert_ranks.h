@@ -25,6 +25,7 @@ struct mt_expert_ranks {
     int32_t *sent;                      // [layers,n]: rows of ours for each expert
     int32_t *arrived;                   // [layers,P,owned]: rows of each rank for each of our experts
     int64_t *rows;                      // [layers]: Σ arrived
+    int64_t *away;                      // [layers]: rows of ours for other ranks' experts
     int32_t *offsets;                   // [n+1], or [owned+1]: on the way to or from the device
     int32_t *order;                     // [room]: likewise
     int64_t *place;                     // [P·owned]: where each piece begins

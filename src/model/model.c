@@ -749,6 +749,11 @@ const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t 
     return kept && model->params.layer[layer].moe ? &model->transformer.layer[layer].moe.record : NULL;
 }
 
+const int64_t *mt_model_rows_sent(const struct mt_model *model)
+{
+    return model->ranks.away;
+}
+
 void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer)
 {
     model->transformer.pass.observer = observer != NULL ? *observer : (struct mt_layer_observer){0};

@@ -111,6 +111,9 @@ const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
                                         int64_t layer); // [T,d] leaving the layer
 const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t layer); // NULL: a dense layer
 
+/* [MoE layers]: rows of the last forward whose expert is another rank's; NULL: all experts are here. */
+const int64_t *mt_model_rows_sent(const struct mt_model *model);
+
 /*
  * From now on the observer sees every MoE layer of every forward while it runs, whatever is kept afterwards;
  * NULL ends it. It is copied; what it points to must outlive its use.

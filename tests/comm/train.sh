@@ -1,21 +1,29 @@
 #!/bin/bash
 # metier train on many ranks, from outside: the same result, every way to fail, going on elsewhere.
-# Usage: train.sh METIER RANK_RUNS METIER_FENCED
+# Usage: train.sh METIER RANK_RUNS RANK_BYTES METIER_FENCED
 set -u
 metier=$1
 runs=$2
-fenced=$3
+bytes=$3
+fenced=$4
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/comm/launch.sh"
 export METIER_GOLDEN=$here/formats/golden METIER_TEMPLATES=$here/../share/templates METIER_RANKS_LIMIT=200
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 
-for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory" "4 bytes"; do
+for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory"; do
     mkdir "$place/runs"
     # shellcheck disable=SC2086
     set -- $mode
     ranks "$1" "$runs" "$place/runs" "$2" ${3:+"$3"} || result 1 "rank_runs $mode"
+    rm -rf "$place/runs"
+done
+
+# What is sent is what the formulas say, to the byte.
+for count in 2 4; do
+    mkdir "$place/runs"
+    ranks $count "$bytes" "$place/runs" || result 1 "rank_bytes on $count ranks"
     rm -rf "$place/runs"
 done
 
