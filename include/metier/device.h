@@ -45,6 +45,9 @@ const char *mt_device_listed(int index);
 /* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
 
+/* Memory of the host that the device copies from and to at full speed; released likewise. */
+enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
+
 /* Copies between host memory and the device's. Complete on return. */
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes);
 enum mt_status mt_device_download(struct mt_device *device, void *host, const void *source, size_t bytes);

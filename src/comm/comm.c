@@ -5,6 +5,8 @@
 
 #include "comm/parts.h"
 
+#define MOST_TAG 32767 // what MPI promises
+
 static size_t rounded(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -155,6 +157,22 @@ void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *
     mt_timeline_add(comm->job->timeline, MT_SPAN_GATHER, -1, began);
 }
 
+void mt_comm_places(const size_t *bytes, int ranks, size_t *at)
+{
+    size_t before = 0;
+    for (int r = 0; r < ranks; r++) {
+        at[r] = before;
+        before += bytes[r];
+    }
+}
+
+int mt_comm_take_tag(struct mt_comm *comm)
+{
+    int tag = comm->next_tag;
+    comm->next_tag = tag % MOST_TAG + 1;
+    return tag;
+}
+
 void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
                    void *request)
 {
@@ -169,14 +187,8 @@ static void exchange_as(struct mt_comm *comm, enum mt_comm_kind kind, const void
     double began = mt_timeline_now(comm->job->timeline);
     size_t *send_at = comm->places;
     size_t *receive_at = comm->places + comm->size;
-    size_t sent = 0;
-    size_t received = 0;
-    for (int r = 0; r < comm->size; r++) {
-        send_at[r] = sent;
-        receive_at[r] = received;
-        sent += send_bytes[r];
-        received += receive_bytes[r];
-    }
+    mt_comm_places(send_bytes, comm->size, send_at);
+    mt_comm_places(receive_bytes, comm->size, receive_at);
     const struct mt_exchange exchange = {.send = send,
                                          .send_at = send_at,
                                          .send_bytes = send_bytes,

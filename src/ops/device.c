@@ -86,6 +86,12 @@ enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, s
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 
+enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    if (device->staging_create != NULL) return device->staging_create(device, bytes, buffer);
+    return mt_buffer_create(device->ctx, bytes, buffer);
+}
+
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes)
 {
     if (bytes == 0) return MT_OK;

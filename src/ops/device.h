@@ -32,6 +32,7 @@ struct mt_device {
 
     // Optional; the default serves devices that compute on host memory.
     enum mt_status (*buffer_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
+    enum mt_status (*staging_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
     enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
     enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
     enum mt_status (*synchronise)(struct mt_device *device);

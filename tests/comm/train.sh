@@ -93,7 +93,7 @@ spans = json.load(open(sys.argv[1]))
 for rank in range(4):
     own = [span for span in spans if span["pid"] == rank]
     kinds = {span["cat"] for span in own if "cat" in span}
-    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum"}
+    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum", "rows"}
     assert kinds == wanted, kinds
     begins = [span for span in own if span["ph"] == "b"]
     ends = [span for span in own if span["ph"] == "e"]
