@@ -33,6 +33,9 @@ const char *mt_device_description(const struct mt_device *device);
 /* True when its tensors lie in memory the host can read. */
 bool mt_device_on_host(const struct mt_device *device);
 
+/* True when a library that knows such devices, an MPI that is CUDA-aware, can be given its addresses. */
+bool mt_device_shares_addresses(const struct mt_device *device);
+
 /* The type activations are best kept in: what the setting `activations: auto` means. */
 enum mt_dtype mt_device_activations(const struct mt_device *device);
 

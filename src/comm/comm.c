@@ -119,6 +119,11 @@ int mt_comm_host_ranks(const struct mt_comm *comm)
     return comm->transport->host_ranks(comm->group);
 }
 
+bool mt_comm_reads_devices(const struct mt_comm *comm)
+{
+    return comm->transport->reads_devices();
+}
+
 uint64_t mt_comm_sent_of(const struct mt_comm *comm, enum mt_comm_kind kind)
 {
     return comm->job->sent_bytes[kind];

@@ -42,6 +42,9 @@ int mt_comm_rank(const struct mt_comm *comm);
 int mt_comm_size(const struct mt_comm *comm);
 int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on this machine
 
+/* True when parcels may be given memory of a GPU. */
+bool mt_comm_reads_devices(const struct mt_comm *comm);
+
 /* What bytes were sent for, by the call that sent them. */
 enum mt_comm_kind {
     MT_COMM_SUM,       // large sums

@@ -240,6 +240,7 @@ static enum mt_status make_ranks(struct mt_model *model)
                                                 .rows = model->options.tokens * model->desc.router.slots,
                                                 .width = model->desc.width,
                                                 .room = model->options.expert_room,
+                                                .direct = model->options.expert_direct,
                                                 .element = mt_dtype_bytes(model->options.activations)};
     model->transformer.pass.ranks = &model->ranks;
     return mt_expert_ranks_create(model->device, model->options.expert_ranks, &shape, &model->ranks);

@@ -22,6 +22,7 @@ struct mt_model_options {
     enum mt_dtype activations;    // f32; bf16 halves their memory; f64 on ref, for finite differences
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
                                   // model alike and make the same calls. NULL: every expert is here
+    bool expert_direct;           // they read the device's memory themselves
     double expert_room; // rows that may arrive there, over a rank's own at the most; 0: all that can
     bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };

@@ -26,6 +26,7 @@ struct mt_device {
     struct mt_op_impl impl[MT_OP_COUNT]; // starts as a copy of ref, then overridden
     bool own[MT_OP_COUNT];               // true where the device overrides ref
     enum mt_memory_kind memory;          // where its tensors live
+    bool shares_addresses;               // libraries that know devices read its memory by address
     int threads;                         // >= 1
     enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
     void *state;                         // the folder's own, or NULL

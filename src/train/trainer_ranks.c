@@ -150,6 +150,21 @@ void mt_trainer_close_ranks(struct mt_trainer *trainer)
     mt_comm_close(trainer->own_comm);
 }
 
+enum mt_status mt_trainer_find_transfer(struct mt_trainer *trainer, bool *direct)
+{
+    enum mt_row_transfer asked = trainer->settings->transfer;
+    *direct = false;
+    if (trainer->expert_comm == NULL || mt_device_on_host(trainer->device) || asked == MT_TRANSFER_STAGED)
+        return MT_OK;
+    *direct = mt_device_shares_addresses(trainer->device) && mt_comm_reads_devices(trainer->expert_comm);
+    if (*direct || asked == MT_TRANSFER_AUTO) return MT_OK;
+    return mt_fail(
+        trainer->ctx, MT_ERR_UNSUPPORTED,
+        "parallel.transfer is direct, but this MPI cannot read the memory of the device %s: use one "
+        "that is CUDA-aware, or parallel.transfer: auto",
+        mt_device_name(trainer->device));
+}
+
 uint64_t mt_trainer_sent(const struct mt_trainer *trainer)
 {
     uint64_t before = 0;

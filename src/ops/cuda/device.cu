@@ -176,6 +176,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->shared_bytes = properties.sharedMemPerBlockOptin;
     state->hopper = properties.major == 9 && properties.minor == 0;
     device->memory = MT_MEMORY_DEVICE;
+    device->shares_addresses = true;
     device->threads = 1;
     device->activations = bf16 ? MT_BF16 : MT_F32;
     device->buffer_create = buffer_create;
