@@ -140,6 +140,11 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
                settings->max_violation, s.hot_expert * 1e3);
         printf("                         %10.3f ms   a whole rank of hot experts\n", s.hot_rank * 1e3);
     }
+    if (settings->max_violation > 0.0 && settings->experts > 1) {
+        printf("    rows it sends        %10.3f MB   with one hot expert\n", s.hot_expert_bytes / 1e6);
+        printf("                         %10.3f MB   with a rank of them; all ranks together as balanced\n",
+               s.hot_rank_bytes / 1e6);
+    }
 }
 
 /* 1, 2, 4, ... ranks; as many of them share the experts as --experts allows. */

@@ -7,8 +7,7 @@
 
 #include "comm/parts.h"
 
-#define BLOCK    512   // numbers added up at a time
-#define MOST_TAG 32767 // what MPI promises
+#define BLOCK 512 // numbers added up at a time
 
 enum phase {
     PHASE_NONE,
@@ -54,9 +53,11 @@ enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_c
     if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
     struct mt_comm_sum *made = memory;
     unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
-    *made = (struct mt_comm_sum){
-        .comm = comm, .tag = comm->next_tag, .most = most, .number = comm->job->next_sum++, .bytes = bytes};
-    comm->next_tag = comm->next_tag % MOST_TAG + 1;
+    *made = (struct mt_comm_sum){.comm = comm,
+                                 .tag = mt_comm_take_tag(comm),
+                                 .most = most,
+                                 .number = comm->job->next_sum++,
+                                 .bytes = bytes};
     made->request = next;
     made->piece_at = (size_t *)(void *)(next + request);
     made->piece_bytes = made->piece_at + ranks;
@@ -102,7 +103,7 @@ void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
                                          .receive_at = sum->own_at,
                                          .receive_bytes = sum->own_bytes,
                                          .tag = sum->tag};
-    mt_comm_start(comm, &exchange, sum->request);
+    mt_comm_start(comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
 /* Our piece becomes the sum of all versions of it. */
@@ -133,7 +134,7 @@ static void send_sums(struct mt_comm_sum *sum)
                                          .receive_bytes = sum->piece_bytes,
                                          .tag = sum->tag};
     sum->phase = PHASE_SUMS;
-    mt_comm_start(sum->comm, &exchange, sum->request);
+    mt_comm_start(sum->comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
 static void finish(struct mt_comm_sum *sum)

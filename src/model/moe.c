@@ -220,15 +220,41 @@ static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_ex
                                     &moe->record.rows);
 }
 
-/* The same where rows have to travel to their experts. */
+/* The shared experts, in two parts, each done while rows travel: y = residual + shared(x). */
+struct beside {
+    const struct mt_mlp_params *params;
+    const struct mt_tensor *x, *residual, *y;
+};
+
+static enum mt_status run_inner(const struct mt_pass *pass, const struct mt_moe *moe,
+                                const struct beside *beside)
+{
+    if (beside == NULL) return MT_OK;
+    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
+    enum mt_status status =
+        mt_copy(pass->device, &(struct mt_copy_args){.x = *beside->residual, .y = *beside->y});
+    return status == MT_OK ? mt_mlp_forward_inner(pass, beside->params, &moe->shared, beside->x) : status;
+}
+
+static enum mt_status run_down(const struct mt_pass *pass, const struct mt_moe *moe,
+                               const struct beside *beside)
+{
+    if (beside == NULL) return MT_OK;
+    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
+    return mt_mlp_forward_down(pass, beside->params, &moe->shared, true, beside->y);
+}
+
+/* The same where rows have to travel to their experts; beside: what is done meanwhile, or NULL. */
 static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expert_maps *maps,
-                                const struct mt_moe *moe)
+                                const struct mt_moe *moe, const struct beside *beside)
 {
     struct mt_expert_ranks *ranks = pass->ranks;
     int64_t rows = ranks->rows[moe->number];
     struct mt_expert_transfer there = {
         .own = moe->rows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
-    enum mt_status status = mt_expert_ranks_send(ranks, moe->number, &there);
+    enum mt_status status = mt_expert_ranks_send_start(ranks, moe->number, &there);
+    if (status == MT_OK) status = run_inner(pass, moe, beside);
+    if (status == MT_OK) status = mt_expert_ranks_send_finish(ranks, moe->number, &there);
     if (status == MT_OK) status = mt_expert_ranks_offsets(ranks, moe->number, &moe->own_offsets);
     if (status == MT_OK && rows > 0) {
         struct mt_moe seen = mt_moe_arrived(pass, moe);
@@ -239,32 +265,32 @@ static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expe
     if (status != MT_OK) return status;
     struct mt_expert_transfer back = {
         .own = moe->record.rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
-    return mt_expert_ranks_return(ranks, moe->number, &back);
+    status = mt_expert_ranks_return_start(ranks, moe->number, &back);
+    if (status == MT_OK) status = run_down(pass, moe, beside);
+    return status == MT_OK ? mt_expert_ranks_return_finish(ranks, moe->number, &back) : status;
+}
+
+/* gate, up and record.rows of x. */
+static enum mt_status run_routed(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                 const struct mt_moe *moe, const struct mt_tensor *x,
+                                 const struct beside *beside)
+{
+    struct mt_expert_maps maps = mt_moe_maps(pass, params);
+    enum mt_status status = mt_moe_gather(pass, moe, x);
+    if (status != MT_OK) return status;
+    return pass->ranks != NULL ? run_ranks(pass, &maps, moe, beside) : run_experts(pass, &maps, moe);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
                                      const struct mt_moe *moe, const struct mt_tensor *x)
 {
-    struct mt_expert_maps maps = mt_moe_maps(pass, params);
-    enum mt_status status = mt_moe_gather(pass, moe, x);
-    if (status != MT_OK) return status;
-    return pass->ranks != NULL ? run_ranks(pass, &maps, moe) : run_experts(pass, &maps, moe);
+    return run_routed(pass, params, moe, x, NULL);
 }
 
-/* y = residual + shared(x) + the weighted outputs. */
-static enum mt_status combine(const struct mt_pass *pass, const struct mt_layer_params *params,
-                              const struct mt_moe *moe, const struct mt_tensor *x,
-                              const struct mt_tensor *residual, const struct mt_tensor *y)
+/* y = base + the weighted outputs; base: the residual, or y, which has the shared experts' output already. */
+static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
+                              const struct mt_tensor *base, const struct mt_tensor *y)
 {
-    const struct mt_tensor *base = residual;
-    enum mt_status status = MT_OK;
-    if (pass->desc->shared_width > 0) {
-        status = mt_copy(pass->device, &(struct mt_copy_args){.x = *residual, .y = *y});
-        if (status != MT_OK) return status;
-        status = mt_mlp_forward(pass, &params->shared, &moe->shared, x, true, y);
-        if (status != MT_OK) return status;
-        base = y;
-    }
     return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
                                                 .rows = moe->record.rows,
                                                 .row_of_slot = moe->record.row_of_slot,
@@ -279,6 +305,8 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                               struct mt_moe *moe, const struct mt_tensor *x, const struct mt_tensor *residual,
                               const struct mt_tensor *y)
 {
+    const struct beside beside = {.params = &params->shared, .x = x, .residual = residual, .y = y};
+    bool shared = pass->desc->shared_width > 0;
     enum mt_status status = mt_moe_jitter(pass, moe, x);
     if (status != MT_OK) return status;
     status = mt_moe_router_forward(pass, params, moe, x);
@@ -287,7 +315,11 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     if (status == MT_OK && pass->ranks != NULL)
         status = mt_expert_ranks_route(pass->ranks, moe->number, &moe->record.offsets);
     if (status != MT_OK) return status;
-    status = mt_moe_repeat_experts(pass, params, moe, x);
+    status = run_routed(pass, params, moe, x, shared ? &beside : NULL);
+    if (status == MT_OK && shared && pass->ranks == NULL) {
+        status = run_inner(pass, moe, &beside);
+        if (status == MT_OK) status = run_down(pass, moe, &beside);
+    }
     if (status != MT_OK) return status;
-    return combine(pass, params, moe, x, residual, y);
+    return combine(pass, moe, shared ? y : residual, y);
 }

@@ -8,9 +8,11 @@
 #define ATTENTION_PASSES   3.0  // forward, and twice as much backward
 #define ADAPTER_BYTES      16.0 // master, gradient, two moments
 #define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
-#define TRANSFERS          5.0  // of a row: there, back; its gradient there, the row again, its gradient back
-#define STATISTICS_NUMBERS 8.0  // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
-#define HIDDEN             0.5  // of the arithmetic: the last backward, behind which sums of gradients hide
+#define TRANSFERS_THERE    3.0  // of a row: to its expert, its gradient, the row again
+#define TRANSFERS_BACK     2.0  // what the expert made of it, and the gradient of the row
+#define TRANSFERS          (TRANSFERS_THERE + TRANSFERS_BACK)
+#define STATISTICS_NUMBERS 8.0 // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
+#define HIDDEN             0.5 // of the arithmetic: the last backward, behind which sums of gradients hide
 
 /* What a layout's rows are. */
 struct rows {
@@ -72,6 +74,17 @@ static struct operations find_operations(const struct mt_hf_config *config, cons
     return operations;
 }
 
+/*
+ * Bytes a rank sends whose experts get a share of everybody's rows, one of 0 to 1: its own rows that are not
+ * for them, and what becomes of the others' that are.
+ */
+static double rank_bytes(const struct rows *rows, double layers, double sharing, double share)
+{
+    double there = rows->own * (1.0 - share);
+    double back = rows->own * (sharing - 1.0) * share;
+    return layers * rows->bytes * (TRANSFERS_THERE * there + TRANSFERS_BACK * back);
+}
+
 /* Seconds of `rounds` messages to each of a rank's peers, neighbours first, that share the bytes evenly. */
 static double message_time(const struct mt_cluster *cluster, double rounds, double peers, double bytes)
 {
@@ -116,9 +129,13 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     double rest = scaling->gradients + scaling->statistics;
     double spread = routed_time + scaling->experts; // what waits for the fullest rank
     double owned = (double)config->experts / sharing;
+    double violation = layout->max_violation;
+    scaling->hot_rank_bytes = rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation) / sharing));
+    scaling->hot_expert_bytes =
+        rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation / owned) / sharing));
     scaling->balanced = scaling->compute + scaling->experts + rest;
-    scaling->hot_rank = scaling->balanced + layout->max_violation * spread;
-    scaling->hot_expert = scaling->balanced + layout->max_violation / owned * spread;
+    scaling->hot_rank = scaling->balanced + violation * spread;
+    scaling->hot_expert = scaling->balanced + violation / owned * spread;
     if (layout->expert_ranks == 1) { // every rank has every expert: nobody waits
         scaling->hot_rank = scaling->balanced;
         scaling->hot_expert = scaling->balanced;

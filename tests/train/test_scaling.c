@@ -91,6 +91,13 @@ static void imbalance_costs(void **state)
     assert_true(dp.hot_rank == dp.balanced);
     assert_true(ep.balanced == even.balanced && even.hot_rank == even.balanced);
     assert_true(ep.hot_expert > ep.balanced && ep.hot_rank > ep.hot_expert);
+    assert_true(even.hot_rank_bytes == even.expert_bytes && even.hot_expert_bytes == even.expert_bytes);
+    // Of two ranks one has three quarters of the rows: what it sends less, the other sends more.
+    assert_true(ep.hot_rank_bytes == (3.0 * 0.25 + 2.0 * 0.75) / 2.5 * even.expert_bytes);
+    // Of four it has 3/8, and what comes back of the other three's rows is more than its own need.
+    struct mt_scaling four = predict(&config, 4, 4, 0.5);
+    assert_true(four.hot_rank_bytes == (3.0 * 0.625 + 2.0 * 3.0 * 0.375) / 3.75 * four.expert_bytes);
+    assert_true(dp.hot_rank_bytes == 0.0 && dp.hot_expert_bytes == 0.0);
     mt_hf_config_free(&config);
 }
 
