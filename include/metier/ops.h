@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "metier/device.h"
+#include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
@@ -573,6 +574,9 @@ struct mt_reduce_args {
     X(grouped_gemm)                                                                                          \
     X(grouped_gemm_dw)                                                                                       \
     X(grouped_sum)                                                                                           \
+    X(lora_low)                                                                                              \
+    X(lora_dlow)                                                                                             \
+    X(lora_da)                                                                                               \
     X(embedding_forward)                                                                                     \
     X(embedding_backward)                                                                                    \
     X(rmsnorm_forward)                                                                                       \
