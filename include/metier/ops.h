@@ -327,8 +327,8 @@ enum mt_random_kind {
 
 /*
  * y = x · m, m drawn for element i = row·d + column: for jitter from u = mt_rng_unit(mt_rng_u32(seed, stream,
- * i)), for dropout as in dropout_bits. The same call on dy is the backward, nothing is saved. m is an f32,
- * rounded once, the same on every device.
+ * i)), for dropout as in dropout_bits of a [T,d] tensor. The same call on dy is the backward, nothing is
+ * saved. m is an f32, rounded once, the same on every device.
  */
 struct mt_random_multiply_args {
     struct mt_tensor x; // [T,d]
@@ -342,10 +342,10 @@ struct mt_random_multiply_args {
 
 /*
  * Which elements of a [R,K] tensor dropout keeps: bit j of word w of a row is 1 when column 32w+j is kept;
- * bits beyond K are 0. Element i = row·K + column draws h = mt_rng_half(seed, stream, i), 16 bits, and is
- * kept when h
- * >= ceil(amount·2^16): the probability has a grid of 2^-16, upwards, so that an amount above 0 drops
- * something.
+ * bits beyond K are 0. Word i = row·ceil(K/32) + w has the 16 random words of blocks 4i … 4i+3
+ * (mt_rng_words7), and bit b of the 16-bit number of its element j is bit j of the b-th of them. An element
+ * is kept when its number is not below ceil(amount·2^16): the probability has a grid of 2^-16, upwards, so
+ * that an amount above 0 drops something.
  */
 struct mt_dropout_bits_args {
     struct mt_tensor bits; // i32 [R,ceil(K/32)]
