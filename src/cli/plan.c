@@ -123,7 +123,8 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
         "\n",
         s.adapters / 1e9, settings->experts);
     printf("    activations          %10.3f GB\n", s.activations / 1e9);
-    printf("  arithmetic of a step   %10.3f TFLOP\n", s.flops / 1e12);
+    printf("  arithmetic of a step   %10.3f TFLOP   %.1f %% of it by routed experts\n", s.flops / 1e12,
+           100.0 * s.routed_flops / s.flops);
     printf("  sent by a rank         %10.3f MB\n",
            (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6);
     printf("    gradients            %10.3f MB\n", s.gradient_bytes / 1e6);

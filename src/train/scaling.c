@@ -113,8 +113,9 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     find_memory(config, layout, &count, &rows, scaling);
     struct operations operations = find_operations(config, layout, &count);
     scaling->flops = operations.all * tokens;
+    scaling->routed_flops = operations.routed * tokens;
     scaling->compute = scaling->flops / cluster->flops;
-    double routed_time = operations.routed * tokens / cluster->flops;
+    double routed_time = scaling->routed_flops / cluster->flops;
 
     scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
     scaling->experts = message_time(cluster, TRANSFERS * layers, sharing - 1.0, scaling->expert_bytes);
