@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "metier/device.h"
+#include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
@@ -484,16 +485,17 @@ struct mt_dispatch_backward_args {
 };
 
 /*
- * y[i] = base[i] + Σ_s weight[i,s] · rows[row_of_slot[i,s]]. While a token's rows are at hand, their
+ * y[i] = (y[i] +) base[i] + Σ_s weight[i,s] · rows[row_of_slot[i,s]]. While a token's rows are at hand, their
  * Gram matrix: gram[i,s,m] = <rows of s, rows of m>; 0 where either slot has no row.
  */
 struct mt_combine_forward_args {
     struct mt_tensor rows;        // [R,d]
     struct mt_tensor row_of_slot; // i32 [N,k]
     struct mt_tensor weight;      // f32 [N,k]
-    struct mt_tensor base;        // [N,d], optional: shared experts, or the residual
+    struct mt_tensor base;        // [N,d], optional: the residual
     struct mt_tensor y;           // [N,d], may be base itself
     struct mt_tensor gram;        // f32 [N,k,k], optional output
+    bool accumulate;              // y holds something already: the shared experts' output
 };
 
 /*
@@ -573,6 +575,9 @@ struct mt_reduce_args {
     X(grouped_gemm)                                                                                          \
     X(grouped_gemm_dw)                                                                                       \
     X(grouped_sum)                                                                                           \
+    X(lora_low)                                                                                              \
+    X(lora_dlow)                                                                                             \
+    X(lora_da)                                                                                               \
     X(embedding_forward)                                                                                     \
     X(embedding_backward)                                                                                    \
     X(rmsnorm_forward)                                                                                       \

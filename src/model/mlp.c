@@ -7,9 +7,10 @@ void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt
     int64_t width = params->gate.weight.dim[0];
     mlp->gate = mt_plan_2d(saved, pass->type, pass->tokens, width);
     mlp->up = mt_plan_2d(saved, pass->type, pass->tokens, width);
-    mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate);
-    mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up);
-    mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down);
+    struct mt_tensor bits = {0}; // of x
+    mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate, &bits);
+    mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up, &bits);
+    mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down, NULL);
     mlp->inner = mt_plan_2d(work, pass->type, pass->tokens, width);
 }
 
@@ -28,9 +29,10 @@ static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_mlp
 enum mt_status mt_mlp_forward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                     const struct mt_mlp *mlp, const struct mt_tensor *x)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->gate, x, &mlp->gate_lora, false, &mlp->gate);
-    if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->up, x, &mlp->up_lora, false, &mlp->up);
+    const struct mt_linear_output both[2] = {
+        {.linear = &params->gate, .trace = &mlp->gate_lora, .y = &mlp->gate},
+        {.linear = &params->up, .trace = &mlp->up_lora, .y = &mlp->up}};
+    enum mt_status status = mt_linear_forward_together(pass, both, 2, x);
     if (status != MT_OK) return status;
     return make_inner(pass, mlp);
 }
@@ -85,7 +87,7 @@ enum mt_status mt_mlp_backward_inner(const struct mt_pass *pass, const struct mt
     const struct mt_linear_gradient both[2] = {
         {.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora},
         {.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora}};
-    return mt_linear_backward_both(pass, both, x, add, dx);
+    return mt_linear_backward_together(pass, both, 2, x, add, dx);
 }
 
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,

@@ -156,6 +156,40 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
     return MT_OK;
 }
 
+// ------------------------------------------------------------------ offsets or none
+
+#define LEAST_ROWS 1024 // of a dense thin product: cuBLAS spreads fewer over the device by steps
+
+static struct mt_gemm_args dense_of(const struct mt_grouped_gemm_args *g)
+{
+    return product_of(g, 0, 0, g->x.dim[0]);
+}
+
+bool cuda_thin_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                    const struct mt_tensor *mask)
+{
+    if (!cuda_state_of(device)->bf16) return false;
+    if (!cuda_is_float_or_bf16(&g->y) || !cuda_is_float_or_bf16(&g->x)) return false;
+    bool sparse = !mt_tensor_present(mask) && !mt_tensor_present(&g->offsets) && g->y.dim[0] < LEAST_ROWS;
+    return !sparse && cuda_grouped_tiles_fits(g, mask) && cuda_uniform(g->weight, g->experts) != NULL;
+}
+
+size_t cuda_product_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    if (mt_tensor_present(&g->offsets)) return mt_cuda_grouped_gemm_scratch(device, g);
+    if (!mt_tensor_present(&g->weight[0])) return 0;
+    struct mt_gemm_args dense = dense_of(g);
+    return cuda_gemm_bytes(device, &dense);
+}
+
+enum mt_status cuda_product(struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    if (mt_tensor_present(&g->offsets)) return mt_cuda_grouped_gemm(device, g);
+    if (!mt_tensor_present(&g->weight[0])) return cuda_scale(device, &g->y, g->beta);
+    struct mt_gemm_args dense = dense_of(g);
+    return cuda_gemm(device, &dense, device->scratch.data);
+}
+
 // ------------------------------------------------------------------ grouped_gemm_dw
 
 static struct mt_gemm_args gradient_of(const struct mt_grouped_gemm_dw_args *g, int e, int64_t first,

@@ -7,8 +7,6 @@
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
 
-#define LEAST_ROWS 1024 // of a dense thin product: cuBLAS spreads fewer over the device by steps
-
 /* A term as a product, its masks left out but for their scales. */
 static struct mt_grouped_gemm_args product_of(const struct mt_grouped_sum_args *a, int t)
 {
@@ -27,29 +25,12 @@ static struct mt_grouped_gemm_args product_of(const struct mt_grouped_sum_args *
     return product;
 }
 
-/* The same without offsets. */
-static struct mt_gemm_args dense_of(const struct mt_grouped_gemm_args *product)
-{
-    struct mt_gemm_args dense = {};
-    dense.a = product->x;
-    dense.b = product->weight[0];
-    dense.c = product->y;
-    dense.transpose_b = product->transpose_weight;
-    dense.alpha = product->alpha;
-    dense.beta = product->beta;
-    return dense;
-}
-
 /* Whether the sum is one thin product of bf16 roundings, which takes its mask as it reads x. */
 static bool is_thin(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     struct mt_grouped_gemm_args product = product_of(a, 0);
-    if (a->count != 1 || mt_tensor_present(&a->terms[0].mask_y) || !cuda_state_of(device)->bf16) return false;
-    if (!cuda_is_float_or_bf16(&a->y) || !cuda_is_float_or_bf16(&product.x)) return false;
-    bool masked = mt_tensor_present(&a->terms[0].mask_x);
-    if (!masked && !mt_tensor_present(&a->offsets) && a->y.dim[0] < LEAST_ROWS) return false;
-    return cuda_grouped_tiles_fits(&product, &a->terms[0].mask_x) &&
-           cuda_uniform(product.weight, product.experts) != NULL;
+    if (a->count != 1 || mt_tensor_present(&a->terms[0].mask_y)) return false;
+    return cuda_thin_fits(device, &product, &a->terms[0].mask_x);
 }
 
 /* Scratch: what the products need themselves, then the two masked matrices. */
@@ -72,13 +53,7 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
             pieces.y = cuda_masked_bytes(&a->y);
             product.y = mt_tensor_2d(NULL, a->y.dtype, a->y.dim[0], a->y.dim[1]);
         }
-        size_t bytes = 0;
-        if (mt_tensor_present(&a->offsets)) {
-            bytes = mt_cuda_grouped_gemm_scratch(device, &product);
-        } else if (mt_tensor_present(&product.weight[0])) {
-            struct mt_gemm_args dense = dense_of(&product);
-            bytes = cuda_gemm_bytes(device, &dense);
-        }
+        size_t bytes = cuda_product_bytes(device, &product);
         if (bytes > pieces.product) pieces.product = bytes;
     }
     pieces.product = (pieces.product + 255) / 256 * 256;
@@ -97,14 +72,6 @@ size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *a
     return pieces.product + pieces.x + pieces.y;
 }
 
-static enum mt_status multiply(struct mt_device *device, const struct mt_grouped_gemm_args *product)
-{
-    if (mt_tensor_present(&product->offsets)) return mt_cuda_grouped_gemm(device, product);
-    if (!mt_tensor_present(&product->weight[0])) return cuda_scale(device, &product->y, product->beta);
-    struct mt_gemm_args dense = dense_of(product);
-    return cuda_gemm(device, &dense, device->scratch.data);
-}
-
 static enum mt_status add_term(struct mt_device *device, const struct mt_grouped_sum_args *a, int t,
                                const struct pieces *pieces)
 {
@@ -115,11 +82,11 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
     if (mt_tensor_present(&term->mask_x))
         status = cuda_mask(device, &term->x, &term->mask_x, scratch + pieces->product, &product.x);
     if (status != MT_OK || !mt_tensor_present(&term->mask_y))
-        return status == MT_OK ? multiply(device, &product) : status;
+        return status == MT_OK ? cuda_product(device, &product) : status;
     void *memory = scratch + pieces->product + pieces->x;
     product.y = mt_tensor_2d(memory, a->y.dtype, a->y.dim[0], a->y.dim[1]);
     product.beta = 0.0f;
-    status = multiply(device, &product);
+    status = cuda_product(device, &product);
     if (status != MT_OK) return status;
     const int32_t *end = NULL;
     if (mt_tensor_present(&a->offsets)) end = static_cast<const int32_t *>(a->offsets.data) + a->experts;
