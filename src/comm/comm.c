@@ -7,25 +7,20 @@
 
 #define MOST_TAG 32767 // what MPI promises
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
                                 struct mt_comm **comm)
 {
-    size_t group = rounded(transport->group_bytes);
-    size_t request = rounded(transport->request_bytes(ranks));
-    size_t places = rounded(4 * (size_t)ranks * sizeof(size_t));
+    size_t group = mt_comm_rounded(transport->group_bytes);
+    size_t request = mt_comm_rounded(transport->request_bytes(ranks));
+    size_t places = mt_comm_rounded(4 * (size_t)ranks * sizeof(size_t));
     size_t room = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
-    size_t bytes = rounded(sizeof **comm) + group + request + places + room;
+    size_t bytes = mt_comm_rounded(sizeof **comm) + group + request + places + room;
     void *memory = NULL;
     *comm = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, bytes, &memory);
     if (status != MT_OK) return mt_fail_within(ctx, status, "a group of %d ranks", ranks);
     struct mt_comm *made = memory;
-    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
+    unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
     *made = (struct mt_comm){
         .ctx = ctx, .transport = transport, .failed_rank = -1, .next_tag = 1, .bytes = bytes};
     made->group = next;

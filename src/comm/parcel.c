@@ -13,22 +13,17 @@ struct mt_comm_parcel {
     size_t bytes;                 // of the block this struct begins
 };
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 enum mt_status mt_comm_parcel_create(struct mt_comm *comm, struct mt_comm_parcel **parcel)
 {
     size_t ranks = (size_t)comm->size;
-    size_t request = rounded(comm->transport->request_bytes(comm->size));
-    size_t bytes = rounded(sizeof **parcel) + request + 2 * ranks * sizeof(size_t);
+    size_t request = mt_comm_rounded(comm->transport->request_bytes(comm->size));
+    size_t bytes = mt_comm_rounded(sizeof **parcel) + request + 2 * ranks * sizeof(size_t);
     void *memory = NULL;
     *parcel = NULL;
     enum mt_status status = mt_allocate_array(comm->ctx, 1, bytes, &memory);
     if (status != MT_OK) return status;
     struct mt_comm_parcel *made = memory;
-    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
+    unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
     *made = (struct mt_comm_parcel){
         .comm = comm, .tag = mt_comm_take_tag(comm), .number = comm->next_parcel++, .bytes = bytes};
     made->request = next;

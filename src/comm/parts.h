@@ -26,6 +26,12 @@ struct mt_comm {
 
 #define MT_COMM_PIECE 32768 // bytes of each rank that are brought together at a time
 
+/* Parts of a block begin at multiples of 64 bytes. */
+static inline size_t mt_comm_rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 /* A group with the transport's state zeroed, not opened yet; sizes are those of `ranks` ranks. */
 enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
                                 struct mt_comm **comm);

@@ -32,11 +32,6 @@ struct mt_comm_sum {
     size_t bytes;                   // of the block this struct begins
 };
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_comm_sum **sum)
 {
     size_t ranks = (size_t)comm->size;
@@ -44,15 +39,15 @@ enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_c
     *sum = NULL;
     if (piece > MT_TRANSPORT_MOST_BYTES / sizeof(float))
         return mt_fail(comm->ctx, MT_ERR_USAGE, "a sum of %zu numbers over ranks is too large", most);
-    size_t request = rounded(comm->transport->request_bytes(comm->size));
-    size_t arrays = rounded(5 * ranks * sizeof(size_t));
+    size_t request = mt_comm_rounded(comm->transport->request_bytes(comm->size));
+    size_t arrays = mt_comm_rounded(5 * ranks * sizeof(size_t));
     size_t versions = ranks > 1 ? ranks * piece * sizeof(float) : 0;
-    size_t bytes = rounded(sizeof **sum) + request + arrays + versions;
+    size_t bytes = mt_comm_rounded(sizeof **sum) + request + arrays + versions;
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(comm->ctx, 1, bytes, &memory);
     if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
     struct mt_comm_sum *made = memory;
-    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
+    unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
     *made = (struct mt_comm_sum){.comm = comm,
                                  .tag = mt_comm_take_tag(comm),
                                  .most = most,

@@ -97,6 +97,21 @@ static double message_time(const struct mt_cluster *cluster, double rounds, doub
     return time;
 }
 
+/*
+ * Seconds of the rows' journeys that other work hides, in all layers: there and back behind gate and up, and
+ * down, of the shared experts; their gradients behind down's backward of these, and the rows once more behind
+ * that of the routed experts. A map is a third of a block, 2 operations a weight and token.
+ */
+static double find_hidden(const struct mt_cluster *cluster, const struct mt_model_count *count, double tokens,
+                          double journeys)
+{
+    double layers = (double)count->moe_layers;
+    double one = journeys / TRANSFERS / layers;
+    double shared = 2.0 / 3.0 * (double)count->active[MT_PART_SHARED] * tokens / layers / cluster->flops;
+    double routed = 2.0 / 3.0 * (double)count->active[MT_PART_EXPERTS] * tokens / layers / cluster->flops;
+    return layers * (fmin(one, 2.0 * shared) + 2.0 * fmin(one, shared) + fmin(one, routed));
+}
+
 void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_cluster *cluster,
                         const struct mt_layout *layout, struct mt_scaling *scaling)
 {
@@ -113,11 +128,14 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     find_memory(config, layout, &count, &rows, scaling);
     struct operations operations = find_operations(config, layout, &count);
     scaling->flops = operations.all * tokens;
+    scaling->routed_flops = operations.routed * tokens;
     scaling->compute = scaling->flops / cluster->flops;
-    double routed_time = operations.routed * tokens / cluster->flops;
+    double routed_time = scaling->routed_flops / cluster->flops;
 
     scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
     scaling->experts = message_time(cluster, TRANSFERS * layers, sharing - 1.0, scaling->expert_bytes);
+    if (layout->expert_ranks > 1 && layers > 0.0)
+        scaling->hidden = find_hidden(cluster, &count, tokens, scaling->experts);
     scaling->statistics_bytes =
         others * sizeof(double) * layers * STATISTICS_NUMBERS * (double)config->experts;
     // Everybody's numbers go to everybody along a tree.
@@ -133,7 +151,7 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     scaling->hot_rank_bytes = rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation) / sharing));
     scaling->hot_expert_bytes =
         rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation / owned) / sharing));
-    scaling->balanced = scaling->compute + scaling->experts + rest;
+    scaling->balanced = scaling->compute + scaling->experts - scaling->hidden + rest;
     scaling->hot_rank = scaling->balanced + violation * spread;
     scaling->hot_expert = scaling->balanced + violation / owned * spread;
     if (layout->expert_ranks == 1) { // every rank has every expert: nobody waits

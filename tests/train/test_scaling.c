@@ -127,6 +127,38 @@ static void arithmetic_is_counted(void **state)
     mt_hf_config_free(&config);
 }
 
+/* A wire that is fast enough hides all journeys but the last, where there are shared experts; without these
+ * one. */
+static void rows_hide(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_cluster fast = cluster;
+    struct mt_layout layout = {.ranks = 2,
+                               .expert_ranks = 2,
+                               .tokens = 64,
+                               .length = 32,
+                               .lora_rank = 4,
+                               .weight_bytes = 2,
+                               .row_bytes = 4};
+    struct mt_scaling found;
+    fast.wire = (struct mt_wire){.bandwidth = 1e15, .latency = 0.0};
+    mt_scaling_predict(&config, &fast, &layout, &found);
+    assert_true(found.experts > 0.0 && found.hidden > 0.7999 * found.experts &&
+                found.hidden < 0.8001 * found.experts);
+    config.shared_experts = 0;
+    mt_scaling_predict(&config, &fast, &layout, &found);
+    assert_true(found.hidden > 0.1999 * found.experts && found.hidden < 0.2001 * found.experts);
+    assert_true(found.balanced ==
+                found.compute + found.experts - found.hidden + found.gradients + found.statistics);
+    // A slow one hides no more than the work there is.
+    fast.wire.bandwidth = 1.0;
+    mt_scaling_predict(&config, &fast, &layout, &found);
+    assert_true(found.hidden > 0.0 && found.hidden < found.compute);
+    mt_hf_config_free(&config);
+}
+
 /* Neighbours on a machine have a faster wire: experts shared within one use no other. */
 static void machines_have_their_own_wire(void **state)
 {
@@ -167,6 +199,7 @@ int main(void)
         cmocka_unit_test(imbalance_costs),
         cmocka_unit_test(arithmetic_is_counted),
         cmocka_unit_test(machines_have_their_own_wire),
+        cmocka_unit_test(rows_hide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
