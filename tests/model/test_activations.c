@@ -68,6 +68,7 @@ static double apart(const struct outcome *a, const struct outcome *b)
 }
 
 #define MOST_STEPS 16
+#define EXCHANGED  0.08 // from this difference on a token had other experts
 
 /*
  * Rounding to 8 bits moves a gradient by some 0.2 % a time, and there are tens of roundings on its way; in
@@ -83,7 +84,7 @@ static void check_model(void **state, enum mt_hf_model model)
     struct outcome narrow = {0};
     double difference = 1.0;
     uint64_t step = 0;
-    while (difference >= 0.1 && step < MOST_STEPS) {
+    while (difference >= EXCHANGED && step < MOST_STEPS) {
         step++;
         free(exact.gradients);
         free(narrow.gradients);
@@ -92,7 +93,7 @@ static void check_model(void **state, enum mt_hf_model model)
         difference = apart(&exact, &narrow);
     }
     struct outcome again = run_step(place, MT_BF16, MT_RECOMPUTE_FULL, step);
-    assert_true(difference > 0.0 && difference < 0.1);
+    assert_true(difference > 0.0 && difference < EXCHANGED);
     assert_true(fabs(exact.loss - narrow.loss) < 5e-3 * fabs(exact.loss));
     assert_true(narrow.loss == again.loss);
     assert_memory_equal(narrow.gradients, again.gradients, narrow.count * sizeof(float));
