@@ -1,7 +1,7 @@
 /*
  * Mixture of experts, forward:
  *   logits = router(x); record = routing(logits); rows = x sorted by expert;
- *   outputs = down(silu(gate(rows)) · up(rows)); y = residual + Σ_s weight_s · outputs_s + shared(x)
+ *   outputs = down(silu(gate(rows)) · up(rows)); y = shared(x) + residual + Σ_s weight_s · outputs_s
  * The Gram matrix of a token's outputs, which L_o needs, falls out of that sum. Backward: moe_backward.c.
  */
 #include "model/moe.h"
@@ -220,15 +220,39 @@ static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_ex
     return mt_expert_linear_forward(pass, &down, 1, offsets, &moe->inner, false);
 }
 
-/* The same where rows have to travel to their experts. */
+/* The shared experts, in two parts, each done while rows travel: y = shared(x). */
+struct beside {
+    const struct mt_mlp_params *params;
+    const struct mt_tensor *x, *y;
+};
+
+static enum mt_status run_inner(const struct mt_pass *pass, const struct mt_moe *moe,
+                                const struct beside *beside)
+{
+    if (beside == NULL) return MT_OK;
+    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
+    return mt_mlp_forward_inner(pass, beside->params, &moe->shared, beside->x);
+}
+
+static enum mt_status run_down(const struct mt_pass *pass, const struct mt_moe *moe,
+                               const struct beside *beside)
+{
+    if (beside == NULL) return MT_OK;
+    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
+    return mt_mlp_forward_down(pass, beside->params, &moe->shared, false, beside->y);
+}
+
+/* The same where rows have to travel to their experts; beside: what is done meanwhile, or NULL. */
 static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expert_maps *maps,
-                                const struct mt_moe *moe)
+                                const struct mt_moe *moe, const struct beside *beside)
 {
     struct mt_expert_ranks *ranks = pass->ranks;
     int64_t rows = ranks->rows[moe->number];
     struct mt_expert_transfer there = {
         .own = moe->rows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
-    enum mt_status status = mt_expert_ranks_send(ranks, moe->number, &there);
+    enum mt_status status = mt_expert_ranks_send_start(ranks, moe->number, &there);
+    if (status == MT_OK) status = run_inner(pass, moe, beside);
+    if (status == MT_OK) status = mt_expert_ranks_send_finish(ranks, moe->number, &there);
     if (status == MT_OK) status = mt_expert_ranks_offsets(ranks, moe->number, &moe->own_offsets);
     if (status == MT_OK && rows > 0) {
         struct mt_moe seen = mt_moe_arrived(pass, moe);
@@ -239,39 +263,49 @@ static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expe
     if (status != MT_OK) return status;
     struct mt_expert_transfer back = {
         .own = moe->record.rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
-    return mt_expert_ranks_return(ranks, moe->number, &back);
+    status = mt_expert_ranks_return_start(ranks, moe->number, &back);
+    if (status == MT_OK) status = run_down(pass, moe, beside);
+    return status == MT_OK ? mt_expert_ranks_return_finish(ranks, moe->number, &back) : status;
+}
+
+/* gate, up and record.rows of x. */
+static enum mt_status run_routed(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                 const struct mt_moe *moe, const struct mt_tensor *x,
+                                 const struct beside *beside)
+{
+    struct mt_expert_maps maps = mt_moe_maps(pass, params);
+    enum mt_status status = mt_moe_gather(pass, moe, x);
+    if (status != MT_OK) return status;
+    return pass->ranks != NULL ? run_ranks(pass, &maps, moe, beside) : run_experts(pass, &maps, moe);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
                                      const struct mt_moe *moe, const struct mt_tensor *x)
 {
-    struct mt_expert_maps maps = mt_moe_maps(pass, params);
-    enum mt_status status = mt_moe_gather(pass, moe, x);
-    if (status != MT_OK) return status;
-    return pass->ranks != NULL ? run_ranks(pass, &maps, moe) : run_experts(pass, &maps, moe);
+    return run_routed(pass, params, moe, x, NULL);
 }
 
-/* y = residual + the weighted outputs + shared(x). */
-static enum mt_status combine(const struct mt_pass *pass, const struct mt_layer_params *params,
-                              const struct mt_moe *moe, const struct mt_tensor *x,
+/* y = residual + the weighted outputs, and with shared experts what y has of them already. */
+static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
                               const struct mt_tensor *residual, const struct mt_tensor *y)
 {
-    enum mt_status status = mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
-                                                                 .rows = moe->record.rows,
-                                                                 .row_of_slot = moe->record.row_of_slot,
-                                                                 .weight = moe->record.weight,
-                                                                 .base = *residual,
-                                                                 .y = *y,
-                                                                 .gram = moe->record.gram,
-                                                             });
-    if (status != MT_OK || pass->desc->shared_width == 0) return status;
-    return mt_mlp_forward(pass, &params->shared, &moe->shared, x, true, y);
+    return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
+                                                .rows = moe->record.rows,
+                                                .row_of_slot = moe->record.row_of_slot,
+                                                .weight = moe->record.weight,
+                                                .base = *residual,
+                                                .y = *y,
+                                                .gram = moe->record.gram,
+                                                .accumulate = pass->desc->shared_width > 0,
+                                            });
 }
 
 enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                               struct mt_moe *moe, const struct mt_tensor *x, const struct mt_tensor *residual,
                               const struct mt_tensor *y)
 {
+    const struct beside beside = {.params = &params->shared, .x = x, .y = y};
+    bool shared = pass->desc->shared_width > 0;
     enum mt_status status = mt_moe_jitter(pass, moe, x);
     if (status != MT_OK) return status;
     status = mt_moe_router_forward(pass, params, moe, x);
@@ -280,7 +314,11 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     if (status == MT_OK && pass->ranks != NULL)
         status = mt_expert_ranks_route(pass->ranks, moe->number, &moe->record.offsets);
     if (status != MT_OK) return status;
-    status = mt_moe_repeat_experts(pass, params, moe, x);
+    status = run_routed(pass, params, moe, x, shared ? &beside : NULL);
+    if (status == MT_OK && shared && pass->ranks == NULL) {
+        status = run_inner(pass, moe, &beside);
+        if (status == MT_OK) status = run_down(pass, moe, &beside);
+    }
     if (status != MT_OK) return status;
-    return combine(pass, params, moe, x, residual, y);
+    return combine(pass, moe, residual, y);
 }
