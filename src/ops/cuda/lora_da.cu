@@ -1,6 +1,7 @@
 /*
- * lora_da: a thin gradient for every map, which takes the mask as it reads x (grouped_tiles.cu) where it can.
- * Else what the mask keeps of x is made once, in scratch, for all maps that need it.
+ * lora_da: one kernel for all maps on Hopper (lora_da_hopper.cu). Else a thin gradient for every map, which
+ * takes the mask as it reads x (grouped_tiles.cu) where it can, or what the mask keeps of x is made once, in
+ * scratch, for all maps that need it.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/lora.cuh"

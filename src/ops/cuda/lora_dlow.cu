@@ -1,4 +1,7 @@
-/* lora_dlow: for every map a thin product (grouped_tiles.cu where it can be) and a thin gradient. */
+/*
+ * lora_dlow: both results from one reading of dy on Hopper (lora_dlow_hopper.cu). Else for every map a thin
+ * product (grouped_tiles.cu where it can be) and a thin gradient.
+ */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/lora.cuh"
 
