@@ -309,7 +309,7 @@ static void add_parts(struct case_list *list)
     struct lora_case s = {.rows = 700,
                           .k = 1100,
                           .maps = 2,
-                          .rank = {9, 2},
+                          .rank = {3, 2},
                           .n = {5, 3},
                           .experts = 3,
                           .load = LOAD_UNEVEN,
@@ -317,7 +317,7 @@ static void add_parts(struct case_list *list)
     add_low(list, s);
     s.rows = 4500;
     s.k = 580;
-    s.rank[0] = 3;
+    s.rank[0] = 1;
     add_da_case(list, s);
     s.experts = 0;
     s.maps = 1;
