@@ -33,6 +33,9 @@ const char *mt_device_description(const struct mt_device *device);
 /* True when its tensors lie in memory the host can read. */
 bool mt_device_on_host(const struct mt_device *device);
 
+/* True when a library that knows such devices, an MPI that is CUDA-aware, can be given its addresses. */
+bool mt_device_shares_addresses(const struct mt_device *device);
+
 /* The type activations are best kept in: what the setting `activations: auto` means. */
 enum mt_dtype mt_device_activations(const struct mt_device *device);
 
@@ -44,6 +47,9 @@ const char *mt_device_listed(int index);
 
 /* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
+
+/* Memory of the host that the device copies from and to at full speed; released likewise. */
+enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
 
 /* Copies between host memory and the device's. Complete on return. */
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes);

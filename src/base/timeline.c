@@ -76,6 +76,20 @@ static int compare_spans(const void *left, const void *right)
     return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
+/* Rows under way, two parcels at a time perhaps; an exchange with a number is the wait for one of them. */
+static void add_rows(const struct mt_span *spans, size_t count, struct mt_overlap *overlap)
+{
+    double covered = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_span *span = &spans[i];
+        if (span->kind == MT_SPAN_EXCHANGE && span->number >= 0)
+            overlap->rows_waited += span->end - span->begin;
+        if (span->kind != MT_SPAN_ROWS) continue;
+        overlap->rows_under_way += fmax(0.0, span->end - fmax(span->begin, covered));
+        covered = fmax(covered, span->end);
+    }
+}
+
 struct mt_overlap mt_timeline_overlap(struct mt_span *spans, size_t count)
 {
     struct mt_overlap overlap = {0};
@@ -97,5 +111,6 @@ struct mt_overlap mt_timeline_overlap(struct mt_span *spans, size_t count)
         }
         overlap.waited += fmin(latest, wait->end) - wait->begin;
     }
+    add_rows(spans, count, &overlap);
     return overlap;
 }

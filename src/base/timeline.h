@@ -21,7 +21,8 @@
     X(MT_SPAN_EXCHANGE, "exchange")                                                                          \
     X(MT_SPAN_GATHER, "gather")                                                                              \
     X(MT_SPAN_WAIT, "wait for sums")                                                                         \
-    X(MT_SPAN_SUM, "sum")
+    X(MT_SPAN_SUM, "sum")                                                                                    \
+    X(MT_SPAN_ROWS, "rows")
 
 enum mt_span_kind {
 #define MT_SPAN_ENUM(name, text) name,
@@ -60,8 +61,9 @@ const char *mt_span_name(int32_t kind); // never NULL
 
 /* How far sums were hidden behind other work. */
 struct mt_overlap {
-    double under_way; // seconds in which at least one sum was
-    double waited;    // of these, seconds in which nothing else was done
+    double under_way;                   // seconds in which at least one sum was
+    double waited;                      // of these, seconds in which nothing else was done
+    double rows_under_way, rows_waited; // likewise, of rows on their way to experts and back
 };
 
 /* Sorts the spans by their beginning, and measures. */

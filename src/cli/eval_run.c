@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/folder.h"
+#include "base/folder_lock.h"
 #include "base/interrupt.h"
 #include "cli/eval.h"
 #include "cli/eval_routing.h"
@@ -26,6 +27,7 @@ struct evaluation {
     struct mt_session_answerer *answering; // likewise
     struct eval_routing routing;           // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
+    int lock;                              // of the folder, rank 0's
 };
 
 // ------------------------------------------------------------------ the table
@@ -143,6 +145,7 @@ static void close_all(struct evaluation *e)
     mt_session_answerer_destroy(e->answering);
     mt_session_close(&e->session);
     mt_recorded_close(e->recorded);
+    mt_folder_unlock(e->lock);
 }
 
 // ------------------------------------------------------------------ the run
@@ -153,11 +156,12 @@ static bool told_to_stop(void *self)
     return mt_interrupt_seen(&e->interrupt) != 0;
 }
 
-/* Rank 0 makes the folder, for all. */
+/* Rank 0 makes the folder, for all, and keeps other runs out of it. */
 static enum mt_status open_folder(struct evaluation *e)
 {
     if (mt_comm_rank(e->comm) != 0) return MT_OK;
     enum mt_status status = mt_folder_make(e->ctx, e->arguments->out);
+    if (status == MT_OK) status = mt_folder_lock(e->ctx, e->arguments->out, "evaluating", &e->lock);
     return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments) : status;
 }
 
@@ -216,7 +220,8 @@ static enum mt_status run(struct evaluation *e)
 enum mt_status eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
                               const struct mt_task_list *list, struct mt_comm *comm, int *signal)
 {
-    struct evaluation e = {.ctx = ctx, .arguments = arguments, .list = list, .comm = comm};
+    struct evaluation e = {
+        .ctx = ctx, .arguments = arguments, .list = list, .comm = comm, .lock = MT_FOLDER_UNLOCKED};
     bool stopped = false;
     bool talks = mt_comm_rank(comm) == 0;
     mt_log_init(&e.log, stderr, MT_LOG_WARNING);

@@ -123,7 +123,8 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
         "\n",
         s.adapters / 1e9, settings->experts);
     printf("    activations          %10.3f GB\n", s.activations / 1e9);
-    printf("  arithmetic of a step   %10.3f TFLOP\n", s.flops / 1e12);
+    printf("  arithmetic of a step   %10.3f TFLOP   %.1f %% of it by routed experts\n", s.flops / 1e12,
+           100.0 * s.routed_flops / s.flops);
     printf("  sent by a rank         %10.3f MB\n",
            (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6);
     printf("    gradients            %10.3f MB\n", s.gradient_bytes / 1e6);
@@ -132,13 +133,19 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
     printf("  time of a step         %10.3f ms   balanced; efficiency %.1f %%\n", s.balanced * 1e3,
            100.0 * s.efficiency);
     printf("    arithmetic           %10.3f ms\n", s.compute * 1e3);
-    printf("    rows of experts      %10.3f ms\n", s.experts * 1e3);
+    printf("    rows of experts      %10.3f ms   of which %.3f behind other work\n", s.experts * 1e3,
+           s.hidden * 1e3);
     printf("    gradients            %10.3f ms   what backward does not hide\n", s.gradients * 1e3);
     printf("    statistics           %10.3f ms\n", s.statistics * 1e3);
     if (settings->max_violation > 0.0) {
         printf("  with MaxVio %-10g %10.3f ms   one hot expert on the fullest rank\n",
                settings->max_violation, s.hot_expert * 1e3);
         printf("                         %10.3f ms   a whole rank of hot experts\n", s.hot_rank * 1e3);
+    }
+    if (settings->max_violation > 0.0 && settings->experts > 1) {
+        printf("    rows it sends        %10.3f MB   with one hot expert\n", s.hot_expert_bytes / 1e6);
+        printf("                         %10.3f MB   with a rank of them; all ranks together as balanced\n",
+               s.hot_rank_bytes / 1e6);
     }
 }
 

@@ -77,9 +77,14 @@ static void report_timeline(const char *path, const struct mt_run_outcome *outco
 {
     if (outcome->end == MT_RUN_FINISHED_BEFORE) return;
     printf("%s: what every rank did when", path);
-    if (outcome->under_way > 0.0) {
+    const struct mt_overlap *overlap = &outcome->overlap;
+    if (overlap->under_way > 0.0) {
         printf("; sums of gradients were under way for %.3f s, %.1f %% of it behind backward",
-               outcome->under_way, 100.0 * (1.0 - outcome->waited / outcome->under_way));
+               overlap->under_way, 100.0 * (1.0 - overlap->waited / overlap->under_way));
+    }
+    if (overlap->rows_under_way > 0.0) {
+        printf("; rows of experts for %.3f s, %.1f %% of it behind other work", overlap->rows_under_way,
+               100.0 * (1.0 - overlap->rows_waited / overlap->rows_under_way));
     }
     if (outcome->lost_spans > 0) printf("; %" PRIu64 " later spans had no room", outcome->lost_spans);
     printf("\n");

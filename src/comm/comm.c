@@ -5,25 +5,22 @@
 
 #include "comm/parts.h"
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
+#define MOST_TAG 32767 // what MPI promises
 
 enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
                                 struct mt_comm **comm)
 {
-    size_t group = rounded(transport->group_bytes);
-    size_t request = rounded(transport->request_bytes(ranks));
-    size_t places = rounded(4 * (size_t)ranks * sizeof(size_t));
+    size_t group = mt_comm_rounded(transport->group_bytes);
+    size_t request = mt_comm_rounded(transport->request_bytes(ranks));
+    size_t places = mt_comm_rounded(4 * (size_t)ranks * sizeof(size_t));
     size_t room = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
-    size_t bytes = rounded(sizeof **comm) + group + request + places + room;
+    size_t bytes = mt_comm_rounded(sizeof **comm) + group + request + places + room;
     void *memory = NULL;
     *comm = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, bytes, &memory);
     if (status != MT_OK) return mt_fail_within(ctx, status, "a group of %d ranks", ranks);
     struct mt_comm *made = memory;
-    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
+    unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
     *made = (struct mt_comm){
         .ctx = ctx, .transport = transport, .failed_rank = -1, .next_tag = 1, .bytes = bytes};
     made->group = next;
@@ -117,9 +114,21 @@ int mt_comm_host_ranks(const struct mt_comm *comm)
     return comm->transport->host_ranks(comm->group);
 }
 
+bool mt_comm_reads_devices(const struct mt_comm *comm)
+{
+    return comm->transport->reads_devices();
+}
+
+uint64_t mt_comm_sent_of(const struct mt_comm *comm, enum mt_comm_kind kind)
+{
+    return comm->job->sent_bytes[kind];
+}
+
 uint64_t mt_comm_sent_bytes(const struct mt_comm *comm)
 {
-    return comm->job->sent_bytes;
+    uint64_t sum = 0;
+    for (int kind = 0; kind < MT_COMM_KINDS; kind++) sum += comm->job->sent_bytes[kind];
+    return sum;
 }
 
 void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline)
@@ -136,51 +145,68 @@ void mt_comm_barrier(struct mt_comm *comm)
 
 void mt_comm_broadcast(struct mt_comm *comm, void *data, size_t bytes, int root)
 {
-    if (comm->rank == root) comm->job->sent_bytes += bytes * (size_t)(comm->size - 1);
+    if (comm->rank == root) comm->job->sent_bytes[MT_COMM_BROADCAST] += bytes * (size_t)(comm->size - 1);
     comm->transport->broadcast(comm->group, data, bytes, root);
 }
 
 void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *all)
 {
     double began = mt_timeline_now(comm->job->timeline);
-    comm->job->sent_bytes += bytes * (size_t)(comm->size - 1);
+    comm->job->sent_bytes[MT_COMM_GATHER] += bytes * (size_t)(comm->size - 1);
     comm->transport->gather(comm->group, mine, bytes, all);
     mt_timeline_add(comm->job->timeline, MT_SPAN_GATHER, -1, began);
 }
 
-void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request)
+void mt_comm_places(const size_t *bytes, int ranks, size_t *at)
+{
+    size_t before = 0;
+    for (int r = 0; r < ranks; r++) {
+        at[r] = before;
+        before += bytes[r];
+    }
+}
+
+int mt_comm_take_tag(struct mt_comm *comm)
+{
+    int tag = comm->next_tag;
+    comm->next_tag = tag % MOST_TAG + 1;
+    return tag;
+}
+
+void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
+                   void *request)
 {
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank) comm->job->sent_bytes += exchange->send_bytes[r];
+        if (r != comm->rank) comm->job->sent_bytes[kind] += exchange->send_bytes[r];
     comm->transport->start(comm->group, exchange, request);
 }
 
-void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
-                      const size_t *receive_bytes)
+static void exchange_as(struct mt_comm *comm, enum mt_comm_kind kind, const void *send,
+                        const size_t *send_bytes, void *receive, const size_t *receive_bytes)
 {
     double began = mt_timeline_now(comm->job->timeline);
     size_t *send_at = comm->places;
     size_t *receive_at = comm->places + comm->size;
-    size_t sent = 0;
-    size_t received = 0;
-    for (int r = 0; r < comm->size; r++) {
-        send_at[r] = sent;
-        receive_at[r] = received;
-        sent += send_bytes[r];
-        received += receive_bytes[r];
-    }
+    mt_comm_places(send_bytes, comm->size, send_at);
+    mt_comm_places(receive_bytes, comm->size, receive_at);
     const struct mt_exchange exchange = {.send = send,
                                          .send_at = send_at,
                                          .send_bytes = send_bytes,
                                          .receive = receive,
                                          .receive_at = receive_at,
                                          .receive_bytes = receive_bytes};
-    mt_comm_start(comm, &exchange, comm->request);
+    mt_comm_start(comm, &exchange, kind, comm->request);
     size_t own = send_bytes[comm->rank];
     if (own > 0)
         memcpy((char *)receive + receive_at[comm->rank], (const char *)send + send_at[comm->rank], own);
     comm->transport->wait(comm->request);
     mt_timeline_add(comm->job->timeline, MT_SPAN_EXCHANGE, -1, began);
+}
+
+void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send_bytes, void *receive,
+                      const size_t *receive_bytes)
+{
+    exchange_as(comm, MT_COMM_EXCHANGE, send, send_bytes, receive, receive_bytes);
 }
 
 void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *received, size_t bytes)
@@ -194,7 +220,7 @@ void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *r
         if (comm->rank == 0) receive_bytes[from] = piece;
         const void *source = comm->rank == from ? (const char *)mine + at : mine;
         void *target = comm->rank == 0 ? (char *)received + at : received;
-        mt_comm_exchange(comm, source, send_bytes, target, receive_bytes);
+        exchange_as(comm, MT_COMM_HAND_OVER, source, send_bytes, target, receive_bytes);
     }
 }
 

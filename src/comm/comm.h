@@ -42,7 +42,22 @@ int mt_comm_rank(const struct mt_comm *comm);
 int mt_comm_size(const struct mt_comm *comm);
 int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on this machine
 
-/* Bytes this rank has handed over to others so far, in all groups split from the same job. */
+/* True when parcels may be given memory of a GPU. */
+bool mt_comm_reads_devices(const struct mt_comm *comm);
+
+/* What bytes were sent for, by the call that sent them. */
+enum mt_comm_kind {
+    MT_COMM_SUM,       // large sums
+    MT_COMM_EXCHANGE,  // exchanges
+    MT_COMM_GATHER,    // gatherings, small sums, agreements
+    MT_COMM_BROADCAST, // broadcasts
+    MT_COMM_HAND_OVER, // what rank 0 was given
+    MT_COMM_KINDS
+};
+
+/* Bytes this rank has handed over to others so far, in all groups split from the same job: of one kind, and
+ * of all. */
+uint64_t mt_comm_sent_of(const struct mt_comm *comm, enum mt_comm_kind kind);
 uint64_t mt_comm_sent_bytes(const struct mt_comm *comm);
 
 /* Exchanges, gatherings and sums of all groups of the job are noted there from now on; borrowed; NULL:
@@ -75,6 +90,35 @@ void mt_comm_exchange(struct mt_comm *comm, const void *send, const size_t *send
 
 /* Bytes of rank `from`, to rank 0 alone. Only these two have to call it. */
 void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *received, size_t bytes);
+
+// ------------------------------------------------------------------ exchanges, beside other work
+
+/*
+ * An exchange that goes on while the caller computes; several may be under way, each in a parcel of its own.
+ * What a rank has for itself is not copied: only its place is left out on both sides.
+ */
+struct mt_comm_parcel; // opaque
+
+/* What goes into one: as mt_comm_exchange. The memory is not to be touched until the wait is over, counts are
+ * read at once. */
+struct mt_comm_load {
+    const void *send;
+    const size_t *send_bytes; // [ranks]
+    void *receive;
+    const size_t *receive_bytes; // [ranks]
+};
+
+/* All ranks make their parcels in the same order. The caller frees; the group outlives it. */
+enum mt_status mt_comm_parcel_create(struct mt_comm *comm, struct mt_comm_parcel **parcel);
+void mt_comm_parcel_free(struct mt_comm_parcel *parcel); // NULL is allowed
+
+void mt_comm_parcel_start(struct mt_comm_parcel *parcel, const struct mt_comm_load *load);
+
+/* Does what can be done without waiting. True: it is not under way. */
+bool mt_comm_parcel_progress(struct mt_comm_parcel *parcel);
+
+/* Ends it; nothing when none was begun. */
+void mt_comm_parcel_wait(struct mt_comm_parcel *parcel);
 
 // ------------------------------------------------------------------ large sums, beside other work
 

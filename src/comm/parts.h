@@ -17,20 +17,34 @@ struct mt_comm {
     struct mt_timeline *timeline;         // the job's; borrowed
     int rank, size;
     int failed_rank;
-    int next_tag;        // of a sum made next; 0 is mt_comm_exchange's
-    int next_sum;        // the job's: number of a sum made next, for the timeline
-    uint64_t sent_bytes; // the job's
-    size_t bytes;        // of the block this struct begins
+    int next_tag;                       // of a sum made next; 0 is mt_comm_exchange's
+    int next_parcel;                    // number of a parcel made next, for the timeline
+    int next_sum;                       // the job's: number of a sum made next, for the timeline
+    uint64_t sent_bytes[MT_COMM_KINDS]; // the job's
+    size_t bytes;                       // of the block this struct begins
 };
 
 #define MT_COMM_PIECE 32768 // bytes of each rank that are brought together at a time
+
+/* Parts of a block begin at multiples of 64 bytes. */
+static inline size_t mt_comm_rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
 
 /* A group with the transport's state zeroed, not opened yet; sizes are those of `ranks` ranks. */
 enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
                                 struct mt_comm **comm);
 
+/* at[r] = what lies before rank r's part. */
+void mt_comm_places(const size_t *bytes, int ranks, size_t *at);
+
+/* A tag nobody else of the group has, as long as there are not more than MPI promises. */
+int mt_comm_take_tag(struct mt_comm *comm);
+
 /* Counts what an exchange sends, starts it. */
-void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, void *request);
+void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
+                   void *request);
 
 /*
  * Which transport the environment asks for: alone without a launcher. A launcher with more than one rank and

@@ -7,8 +7,7 @@
 
 #include "comm/parts.h"
 
-#define BLOCK    512   // numbers added up at a time
-#define MOST_TAG 32767 // what MPI promises
+#define BLOCK 512 // numbers added up at a time
 
 enum phase {
     PHASE_NONE,
@@ -33,11 +32,6 @@ struct mt_comm_sum {
     size_t bytes;                   // of the block this struct begins
 };
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_comm_sum **sum)
 {
     size_t ranks = (size_t)comm->size;
@@ -45,18 +39,20 @@ enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_c
     *sum = NULL;
     if (piece > MT_TRANSPORT_MOST_BYTES / sizeof(float))
         return mt_fail(comm->ctx, MT_ERR_USAGE, "a sum of %zu numbers over ranks is too large", most);
-    size_t request = rounded(comm->transport->request_bytes(comm->size));
-    size_t arrays = rounded(5 * ranks * sizeof(size_t));
+    size_t request = mt_comm_rounded(comm->transport->request_bytes(comm->size));
+    size_t arrays = mt_comm_rounded(5 * ranks * sizeof(size_t));
     size_t versions = ranks > 1 ? ranks * piece * sizeof(float) : 0;
-    size_t bytes = rounded(sizeof **sum) + request + arrays + versions;
+    size_t bytes = mt_comm_rounded(sizeof **sum) + request + arrays + versions;
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(comm->ctx, 1, bytes, &memory);
     if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
     struct mt_comm_sum *made = memory;
-    unsigned char *next = (unsigned char *)memory + rounded(sizeof *made);
-    *made = (struct mt_comm_sum){
-        .comm = comm, .tag = comm->next_tag, .most = most, .number = comm->job->next_sum++, .bytes = bytes};
-    comm->next_tag = comm->next_tag % MOST_TAG + 1;
+    unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
+    *made = (struct mt_comm_sum){.comm = comm,
+                                 .tag = mt_comm_take_tag(comm),
+                                 .most = most,
+                                 .number = comm->job->next_sum++,
+                                 .bytes = bytes};
     made->request = next;
     made->piece_at = (size_t *)(void *)(next + request);
     made->piece_bytes = made->piece_at + ranks;
@@ -102,7 +98,7 @@ void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
                                          .receive_at = sum->own_at,
                                          .receive_bytes = sum->own_bytes,
                                          .tag = sum->tag};
-    mt_comm_start(comm, &exchange, sum->request);
+    mt_comm_start(comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
 /* Our piece becomes the sum of all versions of it. */
@@ -133,7 +129,7 @@ static void send_sums(struct mt_comm_sum *sum)
                                          .receive_bytes = sum->piece_bytes,
                                          .tag = sum->tag};
     sum->phase = PHASE_SUMS;
-    mt_comm_start(sum->comm, &exchange, sum->request);
+    mt_comm_start(sum->comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
 static void finish(struct mt_comm_sum *sum)

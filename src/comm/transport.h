@@ -31,6 +31,7 @@ struct mt_transport {
     int (*rank)(const void *group);
     int (*size)(const void *group);
     int (*host_ranks)(const void *group);
+    bool (*reads_devices)(void); // exchanges may name memory of a GPU
 
     void (*start)(void *group, const struct mt_exchange *exchange, void *request);
     bool (*test)(void *request); // true: it is complete

@@ -45,10 +45,11 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     a->k_saved = plan_norm(saved, pass, desc->key_heads);
     a->out = mt_plan_2d(saved, pass->type, tokens, out_width);
     a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
-    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q);
-    a->k_lora = mt_linear_plan_lora(saved, pass, &params->k);
-    a->v_lora = mt_linear_plan_lora(saved, pass, &params->v);
-    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o);
+    struct mt_tensor bits = {0}; // of x
+    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q, &bits);
+    a->k_lora = mt_linear_plan_lora(saved, pass, &params->k, &bits);
+    a->v_lora = mt_linear_plan_lora(saved, pass, &params->v, &bits);
+    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o, NULL);
     a->q = has_stages(desc) ? mt_plan_2d(work, pass->type, tokens, q_width) : a->q_projected;
     a->k = has_stages(desc) ? mt_plan_2d(work, pass->type, tokens, k_width) : a->k_projected;
     a->v = desc->clip > 0.0f ? mt_plan_2d(work, pass->type, tokens, v_width) : a->v_projected;
@@ -170,11 +171,11 @@ enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const st
                                             const struct mt_tensor *x, const struct mt_tensor *y)
 {
     const struct mt_attention_grouped *a = attention;
-    enum mt_status status = mt_linear_forward(pass, &params->q, x, &a->q_lora, false, &a->q_projected);
-    if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->k, x, &a->k_lora, false, &a->k_projected);
-    if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->v, x, &a->v_lora, false, &a->v_projected);
+    const struct mt_linear_output inputs[] = {
+        {.linear = &params->q, .trace = &a->q_lora, .y = &a->q_projected},
+        {.linear = &params->k, .trace = &a->k_lora, .y = &a->k_projected},
+        {.linear = &params->v, .trace = &a->v_lora, .y = &a->v_projected}};
+    enum mt_status status = mt_linear_forward_together(pass, inputs, 3, x);
     if (status != MT_OK) return status;
     status = finish(pass, params, a);
     if (status != MT_OK) return status;
@@ -263,9 +264,8 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
         status = clip_backward(pass, &a->dv, &a->v_projected);
         if (status != MT_OK) return status;
     }
-    status = mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_lora, false, dx);
-    if (status != MT_OK) return status;
-    status = mt_linear_backward(pass, &params->k, &a->dk, x, &a->k_lora, true, dx);
-    if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->v, &a->dv, x, &a->v_lora, true, dx);
+    const struct mt_linear_gradient inputs[] = {{.linear = &params->q, .dy = &a->dq, .trace = &a->q_lora},
+                                                {.linear = &params->k, .dy = &a->dk, .trace = &a->k_lora},
+                                                {.linear = &params->v, .dy = &a->dv, .trace = &a->v_lora}};
+    return mt_linear_backward_together(pass, inputs, 3, x, false, dx);
 }

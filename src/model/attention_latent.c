@@ -32,12 +32,13 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->kv_saved = mt_norm_plan(saved, pass, MT_NORM_RMS, tokens);
     a->out = mt_plan_2d(saved, type, tokens, out_width);
     a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
-    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q);
-    a->q_a_lora = mt_linear_plan_lora(saved, pass, &params->q_a);
-    a->q_b_lora = mt_linear_plan_lora(saved, pass, &params->q_b);
-    a->kv_a_lora = mt_linear_plan_lora(saved, pass, &params->kv_a);
-    a->kv_b_lora = mt_linear_plan_lora(saved, pass, &params->kv_b);
-    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o);
+    struct mt_tensor bits = {0}; // of x
+    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q, &bits);
+    a->q_a_lora = mt_linear_plan_lora(saved, pass, &params->q_a, &bits);
+    a->kv_a_lora = mt_linear_plan_lora(saved, pass, &params->kv_a, &bits);
+    a->q_b_lora = mt_linear_plan_lora(saved, pass, &params->q_b, NULL);
+    a->kv_b_lora = mt_linear_plan_lora(saved, pass, &params->kv_b, NULL);
+    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o, NULL);
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
     a->kv = mt_plan_2d(work, type, tokens, kv_width);
     a->key = mt_plan_2d(work, type, tokens, q_width);
@@ -141,20 +142,28 @@ static enum mt_status make_keys(const struct mt_pass *pass, const struct mt_atte
                                                         .layout = pass->desc->rope_layout});
 }
 
-static enum mt_status queries_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                      const struct mt_attention_latent *a, const struct mt_tensor *x)
+/* Everything that reads x: queries, or their latent, and the latent of keys and values. */
+static enum mt_status project(const struct mt_pass *pass, const struct mt_layer_params *params,
+                              const struct mt_attention_latent *a, const struct mt_tensor *x)
 {
-    enum mt_status status = MT_OK;
+    struct mt_linear_output both[] = {{.linear = &params->q, .trace = &a->q_lora, .y = &a->q},
+                                      {.linear = &params->kv_a, .trace = &a->kv_a_lora, .y = &a->kv_latent}};
+    if (pass->desc->query_rank > 0)
+        both[0] = (struct mt_linear_output){.linear = &params->q_a, .trace = &a->q_a_lora, .y = &a->q_latent};
+    return mt_linear_forward_together(pass, both, 2, x);
+}
+
+/* Queries, from their latent where they have one, rotated. */
+static enum mt_status finish_queries(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     const struct mt_attention_latent *a)
+{
     if (pass->desc->query_rank > 0) {
-        status = mt_linear_forward(pass, &params->q_a, x, &a->q_a_lora, false, &a->q_latent);
-        if (status != MT_OK) return status;
-        status = normalise_queries(pass, params, a);
+        enum mt_status status = normalise_queries(pass, params, a);
         if (status != MT_OK) return status;
         status = mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_lora, false, &a->q);
-    } else {
-        status = mt_linear_forward(pass, &params->q, x, &a->q_lora, false, &a->q);
+        if (status != MT_OK) return status;
     }
-    return status == MT_OK ? rotate(pass, &a->q, false) : status;
+    return rotate(pass, &a->q, false);
 }
 
 /* Keys and values from the latent. */
@@ -170,11 +179,10 @@ static enum mt_status widen_latent(const struct mt_pass *pass, const struct mt_l
 
 /* Keys and values of this pass's tokens, and attention over them: out. */
 static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_params *params,
-                             const struct mt_attention_latent *a, const struct mt_tensor *x)
+                             const struct mt_attention_latent *a)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_lora, false, &a->kv_latent);
-    if (status == MT_OK) status = widen_latent(pass, params, a);
+    enum mt_status status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;
     return mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
                                                   .q = mt_pass_heads(&a->q, desc->heads),
@@ -191,13 +199,11 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_p
 
 /* What the cache keeps of this pass's tokens, in place: the latent normalised, the shared key rotated. */
 static enum mt_status make_remembered(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                      const struct mt_attention_latent *a, const struct mt_tensor *x)
+                                      const struct mt_attention_latent *a)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_lora, false, &a->kv_latent);
-    if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
     struct mt_tensor latent = latent_part(pass, &a->kv_latent);
-    status = mt_norm_forward(pass, &norm, &latent, &a->kv_saved, &latent);
+    enum mt_status status = mt_norm_forward(pass, &norm, &latent, &a->kv_saved, &latent);
     if (status != MT_OK) return status;
     struct mt_tensor shared = shared_part(pass, &a->kv_latent);
     struct mt_tensor one_head = {.data = shared.data,
@@ -215,9 +221,9 @@ static enum mt_status make_remembered(const struct mt_pass *pass, const struct m
 
 /* The same out, over all tokens the cache knows. */
 static enum mt_status attend_cached(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                    const struct mt_attention_latent *a, const struct mt_tensor *x)
+                                    const struct mt_attention_latent *a)
 {
-    enum mt_status status = make_remembered(pass, params, a, x);
+    enum mt_status status = make_remembered(pass, params, a);
     if (status == MT_OK) status = mt_pass_remember(pass, &a->kv_latent, &a->cache->latent);
     if (status != MT_OK) return status;
     return mt_attention_absorbed_forward(pass, &params->kv_b, a->cache, &a->absorbed, &a->q, &a->out);
@@ -228,9 +234,10 @@ enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const str
                                            const struct mt_tensor *x, const struct mt_tensor *y)
 {
     const struct mt_attention_latent *a = attention;
-    enum mt_status status = queries_forward(pass, params, a, x);
+    enum mt_status status = project(pass, params, a, x);
+    if (status == MT_OK) status = finish_queries(pass, params, a);
     if (status != MT_OK) return status;
-    status = pass->sequence != NULL ? attend_cached(pass, params, a, x) : attend(pass, params, a, x);
+    status = pass->sequence != NULL ? attend_cached(pass, params, a) : attend(pass, params, a);
     if (status != MT_OK) return status;
     return mt_linear_forward(pass, &params->o, &a->out, &a->o_lora, false, y);
 }
@@ -270,13 +277,11 @@ static enum mt_status scores_backward(const struct mt_pass *pass, const struct m
                                              });
 }
 
-/* From dq to dx. */
+/* From dq to dq_latent, where queries are compressed. */
 static enum mt_status queries_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                       const struct mt_attention_latent *a, const struct mt_tensor *x,
-                                       const struct mt_tensor *dx)
+                                       const struct mt_attention_latent *a)
 {
-    if (pass->desc->query_rank == 0)
-        return mt_linear_backward(pass, &params->q, &a->dq, x, &a->q_lora, false, dx);
+    if (pass->desc->query_rank == 0) return MT_OK;
     enum mt_status status = MT_OK;
     if (mt_linear_reads_input(&params->q_b)) {
         status = normalise_queries(pass, params, a);
@@ -285,15 +290,12 @@ static enum mt_status queries_backward(const struct mt_pass *pass, const struct 
     status = mt_linear_backward(pass, &params->q_b, &a->dq, &a->q_normed, &a->q_b_lora, false, &a->dq_latent);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->q_a_norm);
-    status = mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
-    if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->q_a, &a->dq_latent, x, &a->q_a_lora, false, dx);
+    return mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
 }
 
-/* From dkv and the shared part of dkv_latent to dx, which is added to. */
+/* From dkv to dkv_latent, whose shared part is there already. */
 static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                    const struct mt_attention_latent *a, const struct mt_tensor *x,
-                                    const struct mt_tensor *dx)
+                                    const struct mt_attention_latent *a)
 {
     enum mt_status status =
         mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_lora, false, &a->dkv_normed);
@@ -301,9 +303,21 @@ static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
     struct mt_tensor latent = latent_part(pass, &a->kv_latent);
     struct mt_tensor dlatent = latent_part(pass, &a->dkv_latent);
-    status = mt_norm_backward(pass, &norm, &a->dkv_normed, &latent, &a->kv_saved, false, &dlatent);
-    if (status != MT_OK) return status;
-    return mt_linear_backward(pass, &params->kv_a, &a->dkv_latent, x, &a->kv_a_lora, true, dx);
+    return mt_norm_backward(pass, &norm, &a->dkv_normed, &latent, &a->kv_saved, false, &dlatent);
+}
+
+/* From the gradients of what project made to dx. */
+static enum mt_status project_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       const struct mt_attention_latent *a, const struct mt_tensor *x,
+                                       const struct mt_tensor *dx)
+{
+    struct mt_linear_gradient both[] = {
+        {.linear = &params->q, .dy = &a->dq, .trace = &a->q_lora},
+        {.linear = &params->kv_a, .dy = &a->dkv_latent, .trace = &a->kv_a_lora}};
+    if (pass->desc->query_rank > 0)
+        both[0] =
+            (struct mt_linear_gradient){.linear = &params->q_a, .dy = &a->dq_latent, .trace = &a->q_a_lora};
+    return mt_linear_backward_together(pass, both, 2, x, false, dx);
 }
 
 enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -319,8 +333,8 @@ enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const st
     status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;
     status = scores_backward(pass, a);
+    if (status == MT_OK) status = queries_backward(pass, params, a);
+    if (status == MT_OK) status = keys_backward(pass, params, a);
     if (status != MT_OK) return status;
-    status = queries_backward(pass, params, a, x, dx);
-    if (status != MT_OK) return status;
-    return keys_backward(pass, params, a, x, dx);
+    return project_backward(pass, params, a, x, dx);
 }

@@ -1,11 +1,11 @@
 /*
  * Linear maps over sorted rows. With l = drop(x) Aᵀ, s the pair's scale:
- *   forward   y = x Wᵀ + s · l Bᵀ, in one sum
- *   backward  dW += dyᵀ x; dl = s · dy B; dB += s · dyᵀ l; dA += dlᵀ drop(x)
+ *   forward   l of all maps of the same x (lora_low); y = x Wᵀ + s · l Bᵀ, in one sum for each
+ *   backward  dl = s · dy B and dB += s · dyᵀ l (lora_dlow); dA += dlᵀ drop(x) (lora_da); dW += dyᵀ x;
  *             dx = dy W + the mask of drop on dl A, in one sum for all maps of the same x
  *
- * What drop keeps is drawn in forward and kept as bits. An expert without a LoRA pair has absent views there,
- * which count as zeros.
+ * What drop keeps is drawn in forward, once for an x, and kept as bits. An expert without a LoRA pair has
+ * absent views there, which count as zeros.
  */
 #include "model/expert_linear.h"
 
@@ -28,12 +28,19 @@ struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64
 }
 
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
-                                                const struct mt_expert_linear *linear, int64_t rows)
+                                                const struct mt_expert_linear *linear, int64_t rows,
+                                                struct mt_tensor *shared_bits)
 {
     struct mt_lora_trace trace = {0};
     if (!mt_expert_linear_has_lora(linear)) return trace;
     trace.low = mt_plan_2d(planner, pass->type, rows, linear->rank);
-    if (linear->dropout > 0.0f) trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->in + 31) / 32);
+    if (linear->dropout <= 0.0f) return trace;
+    if (shared_bits != NULL && mt_tensor_present(shared_bits)) {
+        trace.bits = *shared_bits;
+    } else {
+        trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->in + 31) / 32);
+    }
+    if (shared_bits != NULL) *shared_bits = trace.bits;
     return trace;
 }
 
@@ -55,108 +62,137 @@ static float kept_scale(const struct mt_expert_linear *linear)
 
 // ------------------------------------------------------------------ forward
 
+/* trace.bits is drawn, if anything is dropped. */
+static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expert_linear *linear,
+                                const struct mt_lora_trace *trace)
+{
+    if (!drops(pass, linear)) return MT_OK;
+    return mt_dropout_bits(
+        pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
+                                                     .columns = linear->in,
+                                                     .amount = linear->dropout,
+                                                     .seed = pass->seed,
+                                                     .stream = mt_pass_stream_now(pass, linear->stream)});
+}
+
+/* The middles of those maps that have a pair, all from one x. */
+static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_output *maps, int count,
+                                const struct mt_tensor *offsets, const struct mt_tensor *x, float scale)
+{
+    struct mt_lora_low_args low = {
+        .x = *x, .alpha = scale, .experts = maps[0].linear->experts, .offsets = given(offsets)};
+    for (int i = 0; i < count; i++) {
+        const struct mt_expert_linear *linear = maps[i].linear;
+        if (!mt_expert_linear_has_lora(linear)) continue;
+        if (low.maps == 0) {
+            enum mt_status status = draw_bits(pass, linear, maps[i].trace);
+            if (status != MT_OK) return status;
+            if (drops(pass, linear)) low.mask = maps[i].trace->bits;
+            low.mask_scale = kept_scale(linear);
+        }
+        low.a[low.maps] = linear->a;
+        low.low[low.maps++] = maps[i].trace->low;
+    }
+    return low.maps > 0 ? mt_lora_low(pass->device, &low) : MT_OK;
+}
+
 enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                          const struct mt_tensor *offsets, const struct mt_tensor *x,
                                          float scale, const struct mt_lora_trace *trace)
 {
-    struct mt_product_term term = {.x = *x, .weight = linear->a, .transpose_weight = true, .alpha = scale};
-    if (drops(pass, linear)) {
-        term.mask_x = trace->bits;
-        term.mask_scale = kept_scale(linear);
-        enum mt_status status = mt_dropout_bits(
-            pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
-                                                         .columns = linear->in,
-                                                         .amount = linear->dropout,
-                                                         .seed = pass->seed,
-                                                         .stream = mt_pass_stream_now(pass, linear->stream)});
-        if (status != MT_OK) return status;
-    }
-    return mt_grouped_sum(pass->device, &(struct mt_grouped_sum_args){.terms = &term,
-                                                                      .count = 1,
-                                                                      .experts = linear->experts,
-                                                                      .offsets = given(offsets),
-                                                                      .y = trace->low});
+    struct mt_map_output map = {.linear = linear, .trace = trace};
+    return make_lows(pass, &map, 1, offsets, x, scale);
 }
 
-enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                        const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                        const struct mt_lora_trace *trace, bool add,
-                                        const struct mt_tensor *y)
+enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_map_output *maps,
+                                        int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                        bool add)
 {
-    struct mt_product_term terms[2] = {
-        {.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f}};
-    struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .count = 1,
-                                      .experts = linear->experts,
-                                      .offsets = given(offsets),
-                                      .y = *y,
-                                      .beta = add ? 1.0f : 0.0f};
-    if (mt_expert_linear_has_lora(linear)) {
-        enum mt_status status = mt_expert_linear_make_low(pass, linear, offsets, x, 1.0f, trace);
-        if (status != MT_OK) return status;
-        terms[sum.count++] = (struct mt_product_term){
-            .x = trace->low, .weight = linear->b, .transpose_weight = true, .alpha = linear->lora_scale};
+    enum mt_status status = make_lows(pass, maps, count, offsets, x, 1.0f);
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        const struct mt_expert_linear *linear = maps[i].linear;
+        struct mt_product_term terms[2] = {
+            {.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f}};
+        struct mt_grouped_sum_args sum = {.terms = terms,
+                                          .count = 1,
+                                          .experts = linear->experts,
+                                          .offsets = given(offsets),
+                                          .y = *maps[i].y,
+                                          .beta = add ? 1.0f : 0.0f};
+        if (mt_expert_linear_has_lora(linear))
+            terms[sum.count++] = (struct mt_product_term){.x = maps[i].trace->low,
+                                                          .weight = linear->b,
+                                                          .transpose_weight = true,
+                                                          .alpha = linear->lora_scale};
+        status = mt_grouped_sum(pass->device, &sum);
     }
-    return mt_grouped_sum(pass->device, &sum);
+    return status;
 }
 
 // ------------------------------------------------------------------ backward
 
-/* dW_e += alpha · dy_eᵀ x_e for the experts that have one. */
-static enum mt_status add_products(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                   const struct mt_tensor *offsets, const struct mt_tensor *dy,
-                                   const struct mt_tensor *x, float alpha, const struct mt_tensor *dweight)
+/* dW_e += dy_eᵀ x_e for the experts that have one. */
+static enum mt_status add_weight_gradient(const struct mt_pass *pass, const struct mt_map_gradient *map,
+                                          const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
-    return mt_grouped_gemm_dw(pass->device, &(struct mt_grouped_gemm_dw_args){.dy = *dy,
+    if (map->linear->dweight == NULL) return MT_OK;
+    return mt_grouped_gemm_dw(pass->device, &(struct mt_grouped_gemm_dw_args){.dy = *map->dy,
                                                                               .x = *x,
-                                                                              .dweight = dweight,
-                                                                              .experts = linear->experts,
+                                                                              .dweight = map->linear->dweight,
+                                                                              .experts = map->linear->experts,
                                                                               .offsets = given(offsets),
-                                                                              .alpha = alpha,
+                                                                              .alpha = 1.0f,
                                                                               .beta = 1.0f});
+}
+
+/* The gradient of map i's middle, between the two halves of a backward. */
+static struct mt_tensor dlow_of(const struct mt_pass *pass, const struct mt_map_gradient *maps, int i)
+{
+    return mt_pass_view(&pass->low_work[i], maps[i].dy->dim[0], maps[i].linear->rank);
+}
+
+/* dlow and dB of those maps whose pair learns or, with `below`, leads to a gradient of x. */
+static enum mt_status make_dlows(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
+                                 const struct mt_tensor *offsets, bool below)
+{
+    struct mt_lora_dlow_args args = {.experts = maps[0].linear->experts, .offsets = given(offsets)};
+    for (int i = 0; i < count; i++) {
+        const struct mt_expert_linear *linear = maps[i].linear;
+        if (!mt_expert_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
+        struct mt_lora_pair_gradient *pair = &args.map[args.maps++];
+        *pair = (struct mt_lora_pair_gradient){.dy = *maps[i].dy,
+                                               .b = linear->b,
+                                               .db = linear->db,
+                                               .scale = linear->lora_scale,
+                                               .dlow = dlow_of(pass, maps, i)};
+        if (linear->db != NULL) pair->low = maps[i].trace->low;
+    }
+    return args.maps > 0 ? mt_lora_dlow(pass->device, &args) : MT_OK;
+}
+
+/* dA of those maps that have one, from dlow[i]. */
+static enum mt_status add_das(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
+                              const struct mt_tensor *offsets, const struct mt_tensor *x,
+                              const struct mt_tensor *dlow)
+{
+    struct mt_lora_da_args args = {.x = *x, .experts = maps[0].linear->experts, .offsets = given(offsets)};
+    for (int i = 0; i < count; i++) {
+        const struct mt_expert_linear *linear = maps[i].linear;
+        if (linear->da == NULL) continue;
+        if (drops(pass, linear)) args.mask = maps[i].trace->bits;
+        args.mask_scale = kept_scale(linear);
+        args.da[args.maps] = linear->da;
+        args.dlow[args.maps++] = dlow[i];
+    }
+    return args.maps > 0 ? mt_lora_da(pass->device, &args) : MT_OK;
 }
 
 enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                          const struct mt_tensor *offsets, const struct mt_tensor *dlow,
                                          const struct mt_tensor *x, const struct mt_lora_trace *trace)
 {
-    struct mt_grouped_gemm_dw_args product = {.dy = *dlow,
-                                              .x = *x,
-                                              .dweight = linear->da,
-                                              .experts = linear->experts,
-                                              .offsets = given(offsets),
-                                              .alpha = 1.0f,
-                                              .beta = 1.0f};
-    if (drops(pass, linear)) {
-        product.mask = trace->bits;
-        product.mask_scale = kept_scale(linear);
-    }
-    return mt_grouped_gemm_dw(pass->device, &product);
-}
-
-/* dlow = s · dy B. */
-static enum mt_status make_dlow(const struct mt_pass *pass, const struct mt_map_gradient *map,
-                                const struct mt_tensor *offsets, const struct mt_tensor *dlow)
-{
-    const struct mt_expert_linear *linear = map->linear;
-    struct mt_product_term term = {.x = *map->dy, .weight = linear->b, .alpha = linear->lora_scale};
-    return mt_grouped_sum(
-        pass->device,
-        &(struct mt_grouped_sum_args){
-            .terms = &term, .count = 1, .experts = linear->experts, .offsets = given(offsets), .y = *dlow});
-}
-
-/* The pair's own gradients, from what make_dlow made. */
-static enum mt_status add_pair_gradients(const struct mt_pass *pass, const struct mt_map_gradient *map,
-                                         const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                         const struct mt_tensor *dlow)
-{
-    const struct mt_expert_linear *linear = map->linear;
-    if (linear->da == NULL) return MT_OK;
-    enum mt_status status =
-        add_products(pass, linear, offsets, map->dy, &map->trace->low, linear->lora_scale, linear->db);
-    if (status != MT_OK) return status;
-    return mt_expert_linear_low_to_a(pass, linear, offsets, dlow, x, map->trace);
+    struct mt_map_gradient map = {.linear = linear, .trace = trace};
+    return add_das(pass, &map, 1, offsets, x, dlow);
 }
 
 struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
@@ -172,68 +208,66 @@ struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
     return term;
 }
 
+/* dx = (dx +, with add) what leads back through all maps and their pairs, in as few sums as there can be. */
+static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
+                              const struct mt_tensor *offsets, bool add, const struct mt_tensor *dx)
+{
+    struct mt_product_term terms[MT_MAX_TERMS];
+    struct mt_grouped_sum_args sum = {.terms = terms,
+                                      .experts = maps[0].linear->experts,
+                                      .offsets = given(offsets),
+                                      .y = *dx,
+                                      .beta = add ? 1.0f : 0.0f};
+    for (int i = 0; i < count; i++) {
+        const struct mt_expert_linear *linear = maps[i].linear;
+        terms[sum.count++] =
+            (struct mt_product_term){.x = *maps[i].dy, .weight = linear->weight, .alpha = 1.0f};
+        if (mt_expert_linear_has_lora(linear)) {
+            struct mt_tensor dlow = dlow_of(pass, maps, i);
+            terms[sum.count++] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
+        }
+        if (i + 1 < count && sum.count + 2 <= MT_MAX_TERMS) continue;
+        enum mt_status status = mt_grouped_sum(pass->device, &sum);
+        if (status != MT_OK) return status;
+        sum.count = 0;
+        sum.beta = 1.0f;
+    }
+    return MT_OK;
+}
+
+/* The parameters' gradients that make_dlows has left over: those that read x. */
+static enum mt_status add_own(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
+                              const struct mt_tensor *offsets, const struct mt_tensor *x)
+{
+    struct mt_tensor dlow[MT_LORA_MAPS] = {{0}};
+    for (int i = 0; i < count; i++) {
+        enum mt_status status = add_weight_gradient(pass, &maps[i], offsets, x);
+        if (status != MT_OK) return status;
+        if (maps[i].linear->da != NULL) dlow[i] = dlow_of(pass, maps, i);
+    }
+    return add_das(pass, maps, count, offsets, x, dlow);
+}
+
 enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_map_gradient *maps,
                                          int count, const struct mt_tensor *offsets,
                                          const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     // Everything that reads x comes before dx is written: they may be the same memory.
-    struct mt_product_term terms[2 * MT_MAPS_TOGETHER];
-    int used = 0;
-    for (int i = 0; i < count; i++) {
-        const struct mt_expert_linear *linear = maps[i].linear;
-        const struct mt_tensor *dy = maps[i].dy;
-        enum mt_status status = MT_OK;
-        if (linear->dweight != NULL)
-            status = add_products(pass, linear, offsets, dy, x, 1.0f, linear->dweight);
-        if (status != MT_OK) return status;
-        terms[used++] = (struct mt_product_term){.x = *dy, .weight = linear->weight, .alpha = 1.0f};
-        if (!mt_expert_linear_has_lora(linear) || (dx == NULL && linear->da == NULL)) continue;
-        struct mt_tensor dlow = mt_pass_view(&pass->low_work[i], dy->dim[0], linear->rank);
-        status = make_dlow(pass, &maps[i], offsets, &dlow);
-        if (status == MT_OK) status = add_pair_gradients(pass, &maps[i], offsets, x, &dlow);
-        if (status != MT_OK) return status;
-        terms[used++] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
-    }
-    if (dx == NULL) return MT_OK;
-    return mt_grouped_sum(pass->device, &(struct mt_grouped_sum_args){.terms = terms,
-                                                                      .count = used,
-                                                                      .experts = maps[0].linear->experts,
-                                                                      .offsets = given(offsets),
-                                                                      .y = *dx,
-                                                                      .beta = add ? 1.0f : 0.0f});
-}
-
-/* The gradient of a single map's LoRA middle. */
-static struct mt_tensor single_dlow(const struct mt_pass *pass, const struct mt_map_gradient *map)
-{
-    return mt_pass_view(&pass->low_work[0], map->dy->dim[0], map->linear->rank);
+    enum mt_status status = make_dlows(pass, maps, count, offsets, dx != NULL);
+    if (status == MT_OK) status = add_own(pass, maps, count, offsets, x);
+    if (status != MT_OK || dx == NULL) return status;
+    return make_dx(pass, maps, count, offsets, add, dx);
 }
 
 enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const struct mt_map_gradient *map,
                                                const struct mt_tensor *offsets, const struct mt_tensor *dx)
 {
-    const struct mt_expert_linear *linear = map->linear;
-    struct mt_product_term terms[2] = {{.x = *map->dy, .weight = linear->weight, .alpha = 1.0f}};
-    struct mt_grouped_sum_args sum = {
-        .terms = terms, .count = 1, .experts = linear->experts, .offsets = given(offsets), .y = *dx};
-    if (mt_expert_linear_has_lora(linear)) {
-        struct mt_tensor dlow = single_dlow(pass, map);
-        enum mt_status status = make_dlow(pass, map, offsets, &dlow);
-        if (status != MT_OK) return status;
-        terms[sum.count++] = mt_expert_linear_low_term(pass, linear, &dlow, map->trace);
-    }
-    return mt_grouped_sum(pass->device, &sum);
+    enum mt_status status = make_dlows(pass, map, 1, offsets, true);
+    return status == MT_OK ? make_dx(pass, map, 1, offsets, false, dx) : status;
 }
 
 enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,
                                              const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
-    const struct mt_expert_linear *linear = map->linear;
-    if (linear->dweight != NULL) {
-        enum mt_status status = add_products(pass, linear, offsets, map->dy, x, 1.0f, linear->dweight);
-        if (status != MT_OK) return status;
-    }
-    if (!mt_expert_linear_has_lora(linear)) return MT_OK;
-    struct mt_tensor dlow = single_dlow(pass, map);
-    return add_pair_gradients(pass, map, offsets, x, &dlow);
+    return add_own(pass, map, 1, offsets, x);
 }

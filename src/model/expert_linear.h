@@ -9,7 +9,10 @@
 #include "model/pass.h"
 #include "model/planner.h"
 
-/* What a LoRA pair keeps from forward to backward; all absent without one. */
+/*
+ * What a LoRA pair keeps from forward to backward; all absent without one. The bits belong to x: maps taken
+ * together have the same tensor there, which the first of them that has a pair draws, from its stream.
+ */
 struct mt_lora_trace {
     struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ
     struct mt_tensor bits; // i32 [R,ceil(in/32)]: what drop keeps of x; absent where nothing is ever dropped
@@ -21,20 +24,33 @@ struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64
 bool mt_expert_linear_has_lora(const struct mt_expert_linear *linear);
 bool mt_expert_linear_learns(const struct mt_expert_linear *linear); // then backward reads x
 
-/* The trace of so many rows. */
+/*
+ * The trace of so many rows. Maps that are taken together are planned with the same shared_bits, absent at
+ * first; NULL: a map by itself.
+ */
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
-                                                const struct mt_expert_linear *linear, int64_t rows);
+                                                const struct mt_expert_linear *linear, int64_t rows,
+                                                struct mt_tensor *shared_bits);
 
 /* trace.low = scale · drop(x)·A_eᵀ; trace.bits is drawn. offsets: i32 [n+1]; NULL: one map, all rows. */
 enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                          const struct mt_tensor *offsets, const struct mt_tensor *x,
                                          float scale, const struct mt_lora_trace *trace);
 
-/* y[r] = (y[r] +, with add) the map of x[r] by the row's expert; rows of no expert are untouched. */
-enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                        const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                        const struct mt_lora_trace *trace, bool add,
-                                        const struct mt_tensor *y);
+/* A map and where its result goes. */
+struct mt_map_output {
+    const struct mt_expert_linear *linear;
+    const struct mt_lora_trace *trace; // written
+    const struct mt_tensor *y;
+};
+
+/*
+ * y[r] = (y[r] +, with add) the map of x[r] by the row's expert, for up to MT_LORA_MAPS maps of the same x;
+ * rows of no expert are untouched.
+ */
+enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_map_output *maps,
+                                        int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                        bool add);
 
 /* A map and the gradient of what it made. */
 struct mt_map_gradient {
@@ -43,11 +59,10 @@ struct mt_map_gradient {
     const struct mt_lora_trace *trace;
 };
 
-#define MT_MAPS_TOGETHER 2 // of one x, whose gradients of it are made in one sum
-
 /*
- * Adds the gradients of the parameters of `count` maps of the same x. dx (NULL: not wanted) is overwritten,
- * with add added to; when not adding it may be x itself. x may be absent when none of them learns.
+ * Adds the gradients of the parameters of up to MT_LORA_MAPS maps of the same x. dx (NULL: not wanted) is
+ * overwritten, with add added to; when not adding it may be x itself. x may be absent when none of them
+ * learns.
  */
 enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_map_gradient *maps,
                                          int count, const struct mt_tensor *offsets,

@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
+
+#define PROGRESS_CALLS 16
 
 int mt_expert_ranks_first(int experts, int rank, int ranks)
 {
@@ -34,15 +35,28 @@ static size_t lay_out(struct mt_expert_ranks *ranks, const struct mt_expert_rank
     ranks->sent = take(base, &used, layers * experts * sizeof *ranks->sent);
     ranks->arrived = take(base, &used, layers * pieces * sizeof *ranks->arrived);
     ranks->rows = take(base, &used, layers * sizeof *ranks->rows);
+    ranks->away = take(base, &used, layers * sizeof *ranks->away);
     ranks->offsets = take(base, &used, (experts + 1) * sizeof *ranks->offsets);
     ranks->order = take(base, &used, (size_t)ranks->room * sizeof *ranks->order);
     ranks->place = take(base, &used, pieces * sizeof *ranks->place);
     ranks->send_bytes = take(base, &used, size * sizeof *ranks->send_bytes);
     ranks->receive_bytes = take(base, &used, size * sizeof *ranks->receive_bytes);
-    if (mt_device_on_host(ranks->device)) return used;
-    ranks->own_host = take(base, &used, (size_t)shape->rows * ranks->row_bytes);
-    ranks->arrived_host = take(base, &used, (size_t)ranks->room * ranks->row_bytes);
     return used;
+}
+
+static enum mt_status make_lanes(struct mt_expert_ranks *ranks, const struct mt_expert_ranks_shape *shape)
+{
+    enum mt_status status = MT_OK;
+    for (int i = 0; status == MT_OK && i < MT_EXPERT_LANES; i++) {
+        struct mt_expert_lane *lane = &ranks->lane[i];
+        status = mt_comm_parcel_create(ranks->comm, &lane->parcel);
+        if (status != MT_OK || !ranks->staged) continue;
+        status = mt_device_staging_create(ranks->device, (size_t)shape->rows * ranks->row_bytes, &lane->own);
+        if (status != MT_OK) return status;
+        status =
+            mt_device_staging_create(ranks->device, (size_t)ranks->room * ranks->row_bytes, &lane->arrived);
+    }
+    return status;
 }
 
 enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *comm,
@@ -54,6 +68,7 @@ enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *
     int rank = mt_comm_rank(comm);
     *ranks = (struct mt_expert_ranks){
         .device = device, .comm = comm, .experts = shape->experts, .layers = shape->layers};
+    ranks->staged = !mt_device_on_host(device) && !shape->direct;
     if (size > shape->experts) {
         return mt_fail(ctx, MT_ERR_USAGE, "%d experts cannot be spread over %d ranks (parallel.experts)",
                        shape->experts, size);
@@ -71,13 +86,20 @@ enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *
     ranks->owned = mt_expert_ranks_first(shape->experts, rank + 1, size) - ranks->first;
     ranks->bytes = lay_out(ranks, shape, NULL);
     enum mt_status status = mt_allocate_array(ctx, 1, ranks->bytes, &ranks->block);
-    if (status != MT_OK) return mt_fail_within(ctx, status, "experts of %d ranks", size);
-    (void)lay_out(ranks, shape, ranks->block);
-    return MT_OK;
+    if (status == MT_OK) {
+        (void)lay_out(ranks, shape, ranks->block);
+        status = make_lanes(ranks, shape);
+    }
+    return status == MT_OK ? MT_OK : mt_fail_within(ctx, status, "experts of %d ranks", size);
 }
 
 void mt_expert_ranks_free(struct mt_expert_ranks *ranks)
 {
+    for (int i = 0; i < MT_EXPERT_LANES; i++) {
+        mt_comm_parcel_free(ranks->lane[i].parcel);
+        mt_buffer_release(&ranks->lane[i].own);
+        mt_buffer_release(&ranks->lane[i].arrived);
+    }
     if (ranks->block != NULL) mt_release(mt_device_context(ranks->device), ranks->block, ranks->bytes);
     *ranks = (struct mt_expert_ranks){0};
 }
@@ -105,7 +127,12 @@ enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
     enum mt_status status = mt_device_download(ranks->device, ranks->offsets, offsets->data,
                                                (size_t)(ranks->experts + 1) * sizeof *ranks->offsets);
     if (status != MT_OK) return status;
-    for (int e = 0; e < ranks->experts; e++) sent[e] = ranks->offsets[e + 1] - ranks->offsets[e];
+    ranks->away[layer] = 0;
+    for (int e = 0; e < ranks->experts; e++) {
+        sent[e] = ranks->offsets[e + 1] - ranks->offsets[e];
+        bool ours = e >= ranks->first && e < ranks->first + ranks->owned;
+        if (!ours) ranks->away[layer] += sent[e];
+    }
     for (int r = 0; r < size; r++) {
         int theirs = mt_expert_ranks_first(ranks->experts, r + 1, size) -
                      mt_expert_ranks_first(ranks->experts, r, size);
@@ -174,13 +201,12 @@ static enum mt_status reorder(struct mt_expert_ranks *ranks, int layer, const st
                                                           .slots = 1});
 }
 
-/* Bytes to and from each rank; returns all bytes of our own rows. */
-static size_t count_bytes(struct mt_expert_ranks *ranks, int layer)
+/* Bytes to and from each rank. */
+static void count_bytes(struct mt_expert_ranks *ranks, int layer)
 {
     int size = mt_comm_size(ranks->comm);
     const int32_t *sent = sent_of(ranks, layer);
     const int32_t *arrived = arrived_of(ranks, layer);
-    size_t own = 0;
     for (int r = 0; r < size; r++) {
         size_t there = 0;
         size_t here = 0;
@@ -189,52 +215,133 @@ static size_t count_bytes(struct mt_expert_ranks *ranks, int layer)
         for (int e = 0; e < ranks->owned; e++) here += (size_t)arrived[r * ranks->owned + e];
         ranks->send_bytes[r] = there * ranks->row_bytes;
         ranks->receive_bytes[r] = here * ranks->row_bytes;
-        own += ranks->send_bytes[r];
     }
-    return own;
 }
 
-enum mt_status mt_expert_ranks_send(struct mt_expert_ranks *ranks, int layer,
-                                    const struct mt_expert_transfer *transfer)
+/* Where the rows lie that a rank has for itself, among all it has for anybody. */
+struct stay {
+    size_t first, count, all; // bytes
+};
+
+static struct stay find_stay(const struct mt_expert_ranks *ranks, const size_t *bytes)
+{
+    int rank = mt_comm_rank(ranks->comm);
+    struct stay stay = {.count = bytes[rank]};
+    for (int r = 0; r < mt_comm_size(ranks->comm); r++) {
+        if (r < rank) stay.first += bytes[r];
+        stay.all += bytes[r];
+    }
+    return stay;
+}
+
+/* Everything but what stays, from the device to the host, or to the device. */
+static enum mt_status stage(const struct mt_expert_ranks *ranks, const struct stay *stay, void *device,
+                            void *host, bool up)
+{
+    size_t behind = stay->first + stay->count;
+    const size_t first[2] = {0, behind};
+    const size_t count[2] = {stay->first, stay->all - behind};
+    enum mt_status status = MT_OK;
+    for (int i = 0; status == MT_OK && i < 2; i++) {
+        char *inside = (char *)device + first[i];
+        char *outside = (char *)host + first[i];
+        status = up ? mt_device_upload(ranks->device, inside, outside, count[i])
+                    : mt_device_download(ranks->device, outside, inside, count[i]);
+    }
+    return status;
+}
+
+/* What stays goes from one tensor to its place in the other. */
+static enum mt_status keep(const struct mt_expert_ranks *ranks, const struct mt_tensor *from,
+                           const struct stay *there, const struct mt_tensor *to, const struct stay *here)
+{
+    int64_t rows = (int64_t)(there->count / ranks->row_bytes);
+    if (rows == 0) return MT_OK;
+    return mt_copy(
+        ranks->device,
+        &(struct mt_copy_args){.x = mt_tensor_rows(from, (int64_t)(there->first / ranks->row_bytes), rows),
+                               .y = mt_tensor_rows(to, (int64_t)(here->first / ranks->row_bytes), rows)});
+}
+
+enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int layer,
+                                          const struct mt_expert_transfer *transfer)
+{
+    if (ranks->planning) return MT_OK;
+    const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
+    count_bytes(ranks, layer);
+    struct stay own = find_stay(ranks, ranks->send_bytes);
+    struct stay arrived = find_stay(ranks, ranks->receive_bytes);
+    enum mt_status status = ranks->staged ? stage(ranks, &own, transfer->own.data, lane->own.data, false)
+                                          : mt_device_synchronise(ranks->device);
+    if (status != MT_OK) return status;
+    mt_comm_parcel_start(
+        lane->parcel,
+        &(struct mt_comm_load){.send = ranks->staged ? lane->own.data : transfer->own.data,
+                               .send_bytes = ranks->send_bytes,
+                               .receive = ranks->staged ? lane->arrived.data : transfer->space.data,
+                               .receive_bytes = ranks->receive_bytes});
+    return keep(ranks, &transfer->own, &own, &transfer->space, &arrived);
+}
+
+enum mt_status mt_expert_ranks_send_finish(struct mt_expert_ranks *ranks, int layer,
+                                           const struct mt_expert_transfer *transfer)
 {
     if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
-    struct mt_device *device = ranks->device;
-    bool staged = ranks->own_host != NULL;
-    size_t own_bytes = count_bytes(ranks, layer);
-    size_t arrived_bytes = (size_t)ranks->rows[layer] * ranks->row_bytes;
-    enum mt_status status = mt_device_synchronise(device);
-    if (status == MT_OK && staged)
-        status = mt_device_download(device, ranks->own_host, transfer->own.data, own_bytes);
-    if (status != MT_OK) return status;
-    mt_comm_exchange(ranks->comm, staged ? ranks->own_host : transfer->own.data, ranks->send_bytes,
-                     staged ? ranks->arrived_host : transfer->space.data, ranks->receive_bytes);
-    if (arrived_bytes == 0) return MT_OK; // nobody chose our experts
-    if (staged) status = mt_device_upload(device, transfer->space.data, ranks->arrived_host, arrived_bytes);
+    const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
+    enum mt_status status = MT_OK;
+    mt_comm_parcel_wait(lane->parcel);
+    if (ranks->rows[layer] == 0) return MT_OK; // nobody chose our experts
+    if (ranks->staged) {
+        count_bytes(ranks, layer);
+        struct stay arrived = find_stay(ranks, ranks->receive_bytes);
+        status = stage(ranks, &arrived, transfer->space.data, lane->arrived.data, true);
+    }
     if (status == MT_OK) status = find_order(ranks, layer, false, &transfer->order);
     if (status != MT_OK) return status;
     return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
 }
 
-enum mt_status mt_expert_ranks_return(struct mt_expert_ranks *ranks, int layer,
-                                      const struct mt_expert_transfer *transfer)
+enum mt_status mt_expert_ranks_return_start(struct mt_expert_ranks *ranks, int layer,
+                                            const struct mt_expert_transfer *transfer)
 {
     if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->sorted, &transfer->space);
-    struct mt_device *device = ranks->device;
-    bool staged = ranks->own_host != NULL;
-    size_t own_bytes = count_bytes(ranks, layer);
-    size_t arrived_bytes = (size_t)ranks->rows[layer] * ranks->row_bytes;
+    const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
     enum mt_status status = MT_OK;
-    if (arrived_bytes > 0) {
+    count_bytes(ranks, layer);
+    struct stay own = find_stay(ranks, ranks->send_bytes);
+    struct stay arrived = find_stay(ranks, ranks->receive_bytes);
+    if (ranks->rows[layer] > 0) {
         status = find_order(ranks, layer, true, &transfer->order);
         if (status == MT_OK)
             status = reorder(ranks, layer, &transfer->order, &transfer->sorted, &transfer->space);
-        if (status == MT_OK) status = mt_device_synchronise(device);
-        if (status == MT_OK && staged)
-            status = mt_device_download(device, ranks->arrived_host, transfer->space.data, arrived_bytes);
         if (status != MT_OK) return status;
     }
-    mt_comm_exchange(ranks->comm, staged ? ranks->arrived_host : transfer->space.data, ranks->receive_bytes,
-                     staged ? ranks->own_host : transfer->own.data, ranks->send_bytes);
-    if (!staged || own_bytes == 0) return MT_OK;
-    return mt_device_upload(device, transfer->own.data, ranks->own_host, own_bytes);
+    status = ranks->staged ? stage(ranks, &arrived, transfer->space.data, lane->arrived.data, false)
+                           : mt_device_synchronise(ranks->device);
+    if (status != MT_OK) return status;
+    mt_comm_parcel_start(lane->parcel, &(struct mt_comm_load){
+                                           .send = ranks->staged ? lane->arrived.data : transfer->space.data,
+                                           .send_bytes = ranks->receive_bytes, // what came goes back
+                                           .receive = ranks->staged ? lane->own.data : transfer->own.data,
+                                           .receive_bytes = ranks->send_bytes});
+    return keep(ranks, &transfer->space, &arrived, &transfer->own, &own);
+}
+
+enum mt_status mt_expert_ranks_return_finish(struct mt_expert_ranks *ranks, int layer,
+                                             const struct mt_expert_transfer *transfer)
+{
+    if (ranks->planning) return MT_OK;
+    const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
+    mt_comm_parcel_wait(lane->parcel);
+    if (!ranks->staged) return MT_OK;
+    count_bytes(ranks, layer);
+    struct stay own = find_stay(ranks, ranks->send_bytes);
+    return stage(ranks, &own, transfer->own.data, lane->own.data, true);
+}
+
+void mt_expert_ranks_progress(struct mt_expert_ranks *ranks)
+{
+    // A library without a thread of its own moves a little with every call.
+    for (int call = 0; !ranks->planning && call < PROGRESS_CALLS; call++)
+        for (int i = 0; i < MT_EXPERT_LANES; i++) (void)mt_comm_parcel_progress(ranks->lane[i].parcel);
 }

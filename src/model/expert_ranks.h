@@ -9,8 +9,11 @@
 #ifndef MT_MODEL_EXPERT_RANKS_H
 #define MT_MODEL_EXPERT_RANKS_H
 
+#include "base/buffer.h"
 #include "comm/comm.h"
 #include "metier/ops.h"
+
+#define MT_EXPERT_LANES 2 // journeys of rows that may be under way at a time
 
 struct mt_expert_ranks {
     struct mt_device *device; // borrowed
@@ -21,17 +24,23 @@ struct mt_expert_ranks {
     int64_t room;             // rows that can arrive at the most
     size_t row_bytes;         // d numbers
     bool planning;            // nothing is sent, and as many rows as can be have arrived
+    bool staged;              // rows go by way of host memory
     // Owned memory, in one block.
     int32_t *sent;                      // [layers,n]: rows of ours for each expert
     int32_t *arrived;                   // [layers,P,owned]: rows of each rank for each of our experts
     int64_t *rows;                      // [layers]: Σ arrived
+    int64_t *away;                      // [layers]: rows of ours for other ranks' experts
     int32_t *offsets;                   // [n+1], or [owned+1]: on the way to or from the device
     int32_t *order;                     // [room]: likewise
     int64_t *place;                     // [P·owned]: where each piece begins
     size_t *send_bytes, *receive_bytes; // [P]
-    char *own_host, *arrived_host;      // rows on the host, where the device's memory is not; else NULL
     void *block;
     size_t bytes;
+    // Owned: what is on its way, and where it is staged.
+    struct mt_expert_lane {
+        struct mt_comm_parcel *parcel;
+        struct mt_buffer own, arrived; // rows on the host: ours, and of all ranks for our experts
+    } lane[MT_EXPERT_LANES];
 };
 
 struct mt_expert_ranks_shape {
@@ -41,6 +50,7 @@ struct mt_expert_ranks_shape {
     int64_t width;  // d
     size_t element; // bytes of a number
     double room;    // rows that may arrive, over a rank's own at the most; 0: all that can
+    bool direct;    // what carries bytes between ranks reads the device's own memory
 };
 
 /* Prepares a caller-owned struct; the caller frees. Refuses more ranks than experts, and more than 2^31 rows.
@@ -64,21 +74,32 @@ enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
 enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
                                        const struct mt_tensor *own_offsets);
 
-/* What both directions work on: tensors of the layer at hand. `order` i32 [room]; space and sorted [room,d].
+/*
+ * What both directions work on: tensors of the layer at hand. `order` i32 [room]; space and sorted [room,d].
+ * A journey begins with start and ends with finish, and other work may be done between them that leaves own
+ * and space alone. Two may be under way, in different lanes.
  */
 struct mt_expert_transfer {
     struct mt_tensor own;    // [R,d]: our rows, sorted by expert
     struct mt_tensor space;  // rows as they travel
     struct mt_tensor sorted; // rows by expert, of all ranks
     struct mt_tensor order;
+    int lane; // below MT_EXPERT_LANES
 };
 
 /* own -> sorted, by way of space. */
-enum mt_status mt_expert_ranks_send(struct mt_expert_ranks *ranks, int layer,
-                                    const struct mt_expert_transfer *transfer);
+enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int layer,
+                                          const struct mt_expert_transfer *transfer);
+enum mt_status mt_expert_ranks_send_finish(struct mt_expert_ranks *ranks, int layer,
+                                           const struct mt_expert_transfer *transfer);
 
 /* sorted -> own, likewise. */
-enum mt_status mt_expert_ranks_return(struct mt_expert_ranks *ranks, int layer,
-                                      const struct mt_expert_transfer *transfer);
+enum mt_status mt_expert_ranks_return_start(struct mt_expert_ranks *ranks, int layer,
+                                            const struct mt_expert_transfer *transfer);
+enum mt_status mt_expert_ranks_return_finish(struct mt_expert_ranks *ranks, int layer,
+                                             const struct mt_expert_transfer *transfer);
+
+/* Does what can be done for what is under way without waiting. */
+void mt_expert_ranks_progress(struct mt_expert_ranks *ranks);
 
 #endif

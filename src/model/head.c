@@ -17,7 +17,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     *head = (struct mt_head){0};
     head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
     head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
-    head->lora = mt_linear_plan_lora(planner, pass, &params->head);
+    head->lora = mt_linear_plan_lora(planner, pass, &params->head, NULL);
     head->loss = mt_plan_1d(planner, pass->exact, pass->tokens);
     head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
     if (pass->cache != NULL) {

@@ -49,11 +49,11 @@ struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
 }
 
 struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
-                                         const struct mt_linear *linear)
+                                         const struct mt_linear *linear, struct mt_tensor *shared_bits)
 {
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     if (!linear->exact || !mt_linear_has_lora(linear))
-        return mt_expert_linear_plan_lora(planner, pass, &one, pass->tokens);
+        return mt_expert_linear_plan_lora(planner, pass, &one, pass->tokens, shared_bits);
     return (struct mt_lora_trace){.low = mt_plan_2d(planner, pass->exact, pass->tokens, one.rank)};
 }
 
@@ -185,26 +185,59 @@ static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linea
                            &(struct mt_bias_forward_args){.x = *y, .bias = linear->bias, .y = *y});
 }
 
+/* y = (y +, with add) x Wᵀ + b. */
+static enum mt_status plain_forward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                    const struct mt_tensor *x, bool add, const struct mt_tensor *y)
+{
+    enum mt_status status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = *x,
+                                                                         .b = linear->weight,
+                                                                         .c = *y,
+                                                                         .transpose_b = true,
+                                                                         .exact = linear->exact,
+                                                                         .alpha = 1.0f,
+                                                                         .beta = add ? 1.0f : 0.0f});
+    return status == MT_OK ? add_bias(pass, linear, y) : status;
+}
+
+/* The maps that have a pair through expert_linear.h, none of them exact; then the others. */
+static enum mt_status forward_some(const struct mt_pass *pass, const struct mt_linear_output *maps, int count,
+                                   const struct mt_tensor *x, bool add)
+{
+    struct mt_expert_linear one[MT_LORA_MAPS];
+    struct mt_map_output paired[MT_LORA_MAPS];
+    int pairs = 0;
+    for (int i = 0; i < count; i++) {
+        if (!mt_linear_has_lora(maps[i].linear)) continue;
+        one[pairs] = mt_linear_as_expert(maps[i].linear);
+        paired[pairs] = (struct mt_map_output){.linear = &one[pairs], .trace = maps[i].trace, .y = maps[i].y};
+        pairs++;
+    }
+    enum mt_status status = MT_OK;
+    if (pairs > 0) status = mt_expert_linear_forward(pass, paired, pairs, NULL, x, add);
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        const struct mt_linear *linear = maps[i].linear;
+        status = mt_linear_has_lora(linear) ? add_bias(pass, linear, maps[i].y)
+                                            : plain_forward(pass, linear, x, add, maps[i].y);
+    }
+    return status;
+}
+
+enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *maps,
+                                          int count, const struct mt_tensor *x)
+{
+    return forward_some(pass, maps, count, x, false);
+}
+
 enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
                                  const struct mt_tensor *x, const struct mt_lora_trace *trace, bool add,
                                  const struct mt_tensor *y)
 {
-    bool lora = mt_linear_has_lora(linear);
-    enum mt_status status = MT_OK;
-    if (lora && !linear->exact) {
-        struct mt_expert_linear one = mt_linear_as_expert(linear);
-        status = mt_expert_linear_forward(pass, &one, NULL, x, trace, add, y);
-        return status == MT_OK ? add_bias(pass, linear, y) : status;
+    if (!linear->exact) {
+        struct mt_linear_output map = {.linear = linear, .trace = trace, .y = y};
+        return forward_some(pass, &map, 1, x, add);
     }
-    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = *x,
-                                                          .b = linear->weight,
-                                                          .c = *y,
-                                                          .transpose_b = true,
-                                                          .exact = linear->exact,
-                                                          .alpha = 1.0f,
-                                                          .beta = add ? 1.0f : 0.0f});
-    if (status == MT_OK) status = add_bias(pass, linear, y);
-    if (status != MT_OK || !lora) return status;
+    enum mt_status status = plain_forward(pass, linear, x, add, y);
+    if (status != MT_OK || !mt_linear_has_lora(linear)) return status;
     return exact_lora_forward(pass, linear, x, &trace->low, y);
 }
 
@@ -247,16 +280,17 @@ enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct m
     return mt_expert_linear_backward_own(pass, &map, NULL, x);
 }
 
-enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
-                                       const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
+enum mt_status mt_linear_backward_together(const struct mt_pass *pass, const struct mt_linear_gradient *maps,
+                                           int count, const struct mt_tensor *x, bool add,
+                                           const struct mt_tensor *dx)
 {
-    struct mt_expert_linear one[2];
-    struct mt_map_gradient both[2];
-    for (int i = 0; i < 2; i++) {
+    struct mt_expert_linear one[MT_LORA_MAPS];
+    struct mt_map_gradient all[MT_LORA_MAPS];
+    for (int i = 0; i < count; i++) {
         enum mt_status status = bias_backward(pass, maps[i].linear, maps[i].dy);
         if (status != MT_OK) return status;
         one[i] = mt_linear_as_expert(maps[i].linear);
-        both[i] = (struct mt_map_gradient){.linear = &one[i], .dy = maps[i].dy, .trace = maps[i].trace};
+        all[i] = (struct mt_map_gradient){.linear = &one[i], .dy = maps[i].dy, .trace = maps[i].trace};
     }
-    return mt_expert_linear_backward(pass, both, 2, NULL, x, add, dx);
+    return mt_expert_linear_backward(pass, all, count, NULL, x, add, dx);
 }

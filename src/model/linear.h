@@ -19,14 +19,28 @@ bool mt_linear_reads_input(const struct mt_linear *linear);
 /* The map without its bias as that of a single expert; it points into `linear`. */
 struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear);
 
-/* What its pair keeps of T tokens from forward to backward. */
+/*
+ * What its pair keeps of T tokens from forward to backward; shared_bits as in mt_expert_linear_plan_lora, of
+ * a map that is not exact.
+ */
 struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
-                                         const struct mt_linear *linear);
+                                         const struct mt_linear *linear, struct mt_tensor *shared_bits);
 
 /* y = (y +, with add) the map of x. The trace is written. */
 enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
                                  const struct mt_tensor *x, const struct mt_lora_trace *trace, bool add,
                                  const struct mt_tensor *y);
+
+/* A map and where its result goes. */
+struct mt_linear_output {
+    const struct mt_linear *linear; // not exact
+    const struct mt_lora_trace *trace;
+    const struct mt_tensor *y;
+};
+
+/* The same for up to MT_LORA_MAPS maps of one x, whose pairs read it once. */
+enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *maps,
+                                          int count, const struct mt_tensor *x);
 
 /*
  * Adds the gradients of the parameters that learn. dx (NULL: not wanted) is overwritten, with add added to;
@@ -54,8 +68,9 @@ struct mt_linear_gradient {
     const struct mt_lora_trace *trace;
 };
 
-/* Both parts for two maps of one x, whose dx is one sum. */
-enum mt_status mt_linear_backward_both(const struct mt_pass *pass, const struct mt_linear_gradient maps[2],
-                                       const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
+/* Both parts for up to MT_LORA_MAPS maps of one x, whose dx is one sum. */
+enum mt_status mt_linear_backward_together(const struct mt_pass *pass, const struct mt_linear_gradient *maps,
+                                           int count, const struct mt_tensor *x, bool add,
+                                           const struct mt_tensor *dx);
 
 #endif

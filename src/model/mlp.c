@@ -7,9 +7,10 @@ void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt
     int64_t width = params->gate.weight.dim[0];
     mlp->gate = mt_plan_2d(saved, pass->type, pass->tokens, width);
     mlp->up = mt_plan_2d(saved, pass->type, pass->tokens, width);
-    mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate);
-    mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up);
-    mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down);
+    struct mt_tensor bits = {0}; // of x
+    mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate, &bits);
+    mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up, &bits);
+    mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down, NULL);
     mlp->inner = mt_plan_2d(work, pass->type, pass->tokens, width);
 }
 
@@ -25,24 +26,42 @@ static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_mlp
         pass->device, &(struct mt_swiglu_forward_args){.gate = mlp->gate, .up = mlp->up, .y = mlp->inner});
 }
 
+enum mt_status mt_mlp_forward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                    const struct mt_mlp *mlp, const struct mt_tensor *x)
+{
+    const struct mt_linear_output both[2] = {
+        {.linear = &params->gate, .trace = &mlp->gate_lora, .y = &mlp->gate},
+        {.linear = &params->up, .trace = &mlp->up_lora, .y = &mlp->up}};
+    enum mt_status status = mt_linear_forward_together(pass, both, 2, x);
+    if (status != MT_OK) return status;
+    return make_inner(pass, mlp);
+}
+
+enum mt_status mt_mlp_forward_down(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                   const struct mt_mlp *mlp, bool add, const struct mt_tensor *y)
+{
+    return mt_linear_forward(pass, &params->down, &mlp->inner, &mlp->down_lora, add, y);
+}
+
 enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                               const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
                               const struct mt_tensor *y)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->gate, x, &mlp->gate_lora, false, &mlp->gate);
-    if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->up, x, &mlp->up_lora, false, &mlp->up);
-    if (status != MT_OK) return status;
-    status = make_inner(pass, mlp);
-    if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->down, &mlp->inner, &mlp->down_lora, add, y);
+    enum mt_status status = mt_mlp_forward_inner(pass, params, mlp, x);
+    return status == MT_OK ? mt_mlp_forward_down(pass, params, mlp, add, y) : status;
 }
 
-enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                               const struct mt_mlp *mlp, const struct mt_tensor *dy,
-                               const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
+/* True when gate's and up's gradients are needed. */
+static bool goes_below(const struct mt_mlp_params *params, const struct mt_tensor *dx)
 {
-    bool below = dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
+    return dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
+}
+
+enum mt_status mt_mlp_backward_down(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                    const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                                    const struct mt_tensor *dx)
+{
+    bool below = goes_below(params, dx);
     bool reads_inner = mt_linear_reads_input(&params->down);
     enum mt_status status = MT_OK;
     if (!below) {
@@ -57,10 +76,24 @@ enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_p
     if (reads_inner) swiglu.y = mlp->inner; // its gradient has been used by then
     status = mt_swiglu_backward(pass->device, &swiglu);
     if (status != MT_OK) return status;
-    status = mt_linear_backward_own(pass, &params->down, dy, &mlp->inner, &mlp->down_lora);
-    if (status != MT_OK) return status;
+    return mt_linear_backward_own(pass, &params->down, dy, &mlp->inner, &mlp->down_lora);
+}
+
+enum mt_status mt_mlp_backward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                     const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
+                                     const struct mt_tensor *dx)
+{
+    if (!goes_below(params, dx)) return MT_OK;
     const struct mt_linear_gradient both[2] = {
         {.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora},
         {.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora}};
-    return mt_linear_backward_both(pass, both, x, add, dx);
+    return mt_linear_backward_together(pass, both, 2, x, add, dx);
+}
+
+enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                               const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                               const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
+{
+    enum mt_status status = mt_mlp_backward_down(pass, params, mlp, dy, dx);
+    return status == MT_OK ? mt_mlp_backward_inner(pass, params, mlp, x, add, dx) : status;
 }

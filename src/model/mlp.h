@@ -19,14 +19,27 @@ void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt
 /* True when anything in it learns. */
 bool mt_mlp_learns(const struct mt_mlp_params *params);
 
-/* y = (y +, with add) the block's output. */
+/* y = (y +, with add) the block's output; or in two parts, inner = silu(gate(x)) · up(x) first, then y. */
 enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                               const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
                               const struct mt_tensor *y);
+enum mt_status mt_mlp_forward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                    const struct mt_mlp *mlp, const struct mt_tensor *x);
+enum mt_status mt_mlp_forward_down(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                   const struct mt_mlp *mlp, bool add, const struct mt_tensor *y);
 
-/* dx (NULL: not wanted) is overwritten, with add added to. */
+/*
+ * dx (NULL: not wanted) is overwritten, with add added to. In two parts as well: from dy to gate's and up's
+ * gradients, and on to dx; only whether dx is NULL counts in the first.
+ */
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                const struct mt_mlp *mlp, const struct mt_tensor *dy,
                                const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
+enum mt_status mt_mlp_backward_down(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                    const struct mt_mlp *mlp, const struct mt_tensor *dy,
+                                    const struct mt_tensor *dx);
+enum mt_status mt_mlp_backward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
+                                     const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
+                                     const struct mt_tensor *dx);
 
 #endif

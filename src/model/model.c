@@ -240,6 +240,7 @@ static enum mt_status make_ranks(struct mt_model *model)
                                                 .rows = model->options.tokens * model->desc.router.slots,
                                                 .width = model->desc.width,
                                                 .room = model->options.expert_room,
+                                                .direct = model->options.expert_direct,
                                                 .element = mt_dtype_bytes(model->options.activations)};
     model->transformer.pass.ranks = &model->ranks;
     return mt_expert_ranks_create(model->device, model->options.expert_ranks, &shape, &model->ranks);
@@ -747,6 +748,11 @@ const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t 
 {
     bool kept = mt_transformer_keeps_hidden(&model->transformer);
     return kept && model->params.layer[layer].moe ? &model->transformer.layer[layer].moe.record : NULL;
+}
+
+const int64_t *mt_model_rows_sent(const struct mt_model *model)
+{
+    return model->ranks.away;
 }
 
 void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer)

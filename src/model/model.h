@@ -22,6 +22,7 @@ struct mt_model_options {
     enum mt_dtype activations;    // f32; bf16 halves their memory; f64 on ref, for finite differences
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
                                   // model alike and make the same calls. NULL: every expert is here
+    bool expert_direct;           // they read the device's memory themselves
     double expert_room; // rows that may arrive there, over a rank's own at the most; 0: all that can
     bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };
@@ -110,6 +111,9 @@ void mt_model_set_layer_hook(struct mt_model *model, const struct mt_layer_hook 
 const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
                                         int64_t layer); // [T,d] leaving the layer
 const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t layer); // NULL: a dense layer
+
+/* [MoE layers]: rows of the last forward whose expert is another rank's; NULL: all experts are here. */
+const int64_t *mt_model_rows_sent(const struct mt_model *model);
 
 /*
  * From now on the observer sees every MoE layer of every forward while it runs, whatever is kept afterwards;

@@ -1,9 +1,8 @@
 /*
  * Mixture of experts, forward:
  *   logits = router(x); record = routing(logits); rows = x sorted by expert;
- *   outputs = down(silu(gate(rows)) · up(rows)); y = residual + shared(x) + Σ_s weight_s · outputs_s
- * The Gram matrix of a token's outputs, which L_o needs, falls out of the last step. Backward:
- * moe_backward.c.
+ *   outputs = down(silu(gate(rows)) · up(rows)); y = shared(x) + residual + Σ_s weight_s · outputs_s
+ * The Gram matrix of a token's outputs, which L_o needs, falls out of that sum. Backward: moe_backward.c.
  */
 #include "model/moe.h"
 
@@ -93,13 +92,14 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : own_rows;
     *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number};
     plan_record(&moe->record, pass, params, planners);
-    moe->router_lora = mt_linear_plan_lora(planners->routing, pass, &params->router);
+    moe->router_lora = mt_linear_plan_lora(planners->routing, pass, &params->router, NULL);
     moe->record.rows = mt_plan_2d(planners->saved, pass->type, own_rows, desc->width);
     moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
-    moe->gate_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->gate, rows);
-    moe->up_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->up, rows);
-    moe->down_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->down, rows);
+    struct mt_tensor bits = {0}; // of `rows`
+    moe->gate_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->gate, rows, &bits);
+    moe->up_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->up, rows, &bits);
+    moe->down_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->down, rows, NULL);
     if (pass->ranks != NULL) {
         moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
         moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
@@ -209,26 +209,50 @@ static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_ex
                                   const struct mt_moe *moe)
 {
     const struct mt_tensor *offsets = &moe->record.offsets;
-    enum mt_status status =
-        mt_expert_linear_forward(pass, &maps->gate, offsets, &moe->rows, &moe->gate_lora, false, &moe->gate);
-    if (status != MT_OK) return status;
-    status = mt_expert_linear_forward(pass, &maps->up, offsets, &moe->rows, &moe->up_lora, false, &moe->up);
+    const struct mt_map_output both[] = {{.linear = &maps->gate, .trace = &moe->gate_lora, .y = &moe->gate},
+                                         {.linear = &maps->up, .trace = &moe->up_lora, .y = &moe->up}};
+    const struct mt_map_output down = {
+        .linear = &maps->down, .trace = &moe->down_lora, .y = &moe->record.rows};
+    enum mt_status status = mt_expert_linear_forward(pass, both, 2, offsets, &moe->rows, false);
     if (status != MT_OK) return status;
     status = mt_moe_make_inner(pass, moe);
     if (status != MT_OK) return status;
-    return mt_expert_linear_forward(pass, &maps->down, offsets, &moe->inner, &moe->down_lora, false,
-                                    &moe->record.rows);
+    return mt_expert_linear_forward(pass, &down, 1, offsets, &moe->inner, false);
 }
 
-/* The same where rows have to travel to their experts. */
+/* The shared experts, in two parts, each done while rows travel: y = shared(x). */
+struct beside {
+    const struct mt_mlp_params *params;
+    const struct mt_tensor *x, *y;
+};
+
+static enum mt_status run_inner(const struct mt_pass *pass, const struct mt_moe *moe,
+                                const struct beside *beside)
+{
+    if (beside == NULL) return MT_OK;
+    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
+    return mt_mlp_forward_inner(pass, beside->params, &moe->shared, beside->x);
+}
+
+static enum mt_status run_down(const struct mt_pass *pass, const struct mt_moe *moe,
+                               const struct beside *beside)
+{
+    if (beside == NULL) return MT_OK;
+    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
+    return mt_mlp_forward_down(pass, beside->params, &moe->shared, false, beside->y);
+}
+
+/* The same where rows have to travel to their experts; beside: what is done meanwhile, or NULL. */
 static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expert_maps *maps,
-                                const struct mt_moe *moe)
+                                const struct mt_moe *moe, const struct beside *beside)
 {
     struct mt_expert_ranks *ranks = pass->ranks;
     int64_t rows = ranks->rows[moe->number];
     struct mt_expert_transfer there = {
         .own = moe->rows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
-    enum mt_status status = mt_expert_ranks_send(ranks, moe->number, &there);
+    enum mt_status status = mt_expert_ranks_send_start(ranks, moe->number, &there);
+    if (status == MT_OK) status = run_inner(pass, moe, beside);
+    if (status == MT_OK) status = mt_expert_ranks_send_finish(ranks, moe->number, &there);
     if (status == MT_OK) status = mt_expert_ranks_offsets(ranks, moe->number, &moe->own_offsets);
     if (status == MT_OK && rows > 0) {
         struct mt_moe seen = mt_moe_arrived(pass, moe);
@@ -239,39 +263,40 @@ static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expe
     if (status != MT_OK) return status;
     struct mt_expert_transfer back = {
         .own = moe->record.rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
-    return mt_expert_ranks_return(ranks, moe->number, &back);
+    status = mt_expert_ranks_return_start(ranks, moe->number, &back);
+    if (status == MT_OK) status = run_down(pass, moe, beside);
+    return status == MT_OK ? mt_expert_ranks_return_finish(ranks, moe->number, &back) : status;
+}
+
+/* gate, up and record.rows of x. */
+static enum mt_status run_routed(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                 const struct mt_moe *moe, const struct mt_tensor *x,
+                                 const struct beside *beside)
+{
+    struct mt_expert_maps maps = mt_moe_maps(pass, params);
+    enum mt_status status = mt_moe_gather(pass, moe, x);
+    if (status != MT_OK) return status;
+    return pass->ranks != NULL ? run_ranks(pass, &maps, moe, beside) : run_experts(pass, &maps, moe);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
                                      const struct mt_moe *moe, const struct mt_tensor *x)
 {
-    struct mt_expert_maps maps = mt_moe_maps(pass, params);
-    enum mt_status status = mt_moe_gather(pass, moe, x);
-    if (status != MT_OK) return status;
-    return pass->ranks != NULL ? run_ranks(pass, &maps, moe) : run_experts(pass, &maps, moe);
+    return run_routed(pass, params, moe, x, NULL);
 }
 
-/* y = residual + shared(x) + the weighted outputs. */
-static enum mt_status combine(const struct mt_pass *pass, const struct mt_layer_params *params,
-                              const struct mt_moe *moe, const struct mt_tensor *x,
+/* y = residual + the weighted outputs, and with shared experts what y has of them already. */
+static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
                               const struct mt_tensor *residual, const struct mt_tensor *y)
 {
-    const struct mt_tensor *base = residual;
-    enum mt_status status = MT_OK;
-    if (pass->desc->shared_width > 0) {
-        status = mt_copy(pass->device, &(struct mt_copy_args){.x = *residual, .y = *y});
-        if (status != MT_OK) return status;
-        status = mt_mlp_forward(pass, &params->shared, &moe->shared, x, true, y);
-        if (status != MT_OK) return status;
-        base = y;
-    }
     return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
                                                 .rows = moe->record.rows,
                                                 .row_of_slot = moe->record.row_of_slot,
                                                 .weight = moe->record.weight,
-                                                .base = *base,
+                                                .base = *residual,
                                                 .y = *y,
                                                 .gram = moe->record.gram,
+                                                .accumulate = pass->desc->shared_width > 0,
                                             });
 }
 
@@ -279,6 +304,8 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                               struct mt_moe *moe, const struct mt_tensor *x, const struct mt_tensor *residual,
                               const struct mt_tensor *y)
 {
+    const struct beside beside = {.params = &params->shared, .x = x, .y = y};
+    bool shared = pass->desc->shared_width > 0;
     enum mt_status status = mt_moe_jitter(pass, moe, x);
     if (status != MT_OK) return status;
     status = mt_moe_router_forward(pass, params, moe, x);
@@ -287,7 +314,11 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     if (status == MT_OK && pass->ranks != NULL)
         status = mt_expert_ranks_route(pass->ranks, moe->number, &moe->record.offsets);
     if (status != MT_OK) return status;
-    status = mt_moe_repeat_experts(pass, params, moe, x);
+    status = run_routed(pass, params, moe, x, shared ? &beside : NULL);
+    if (status == MT_OK && shared && pass->ranks == NULL) {
+        status = run_inner(pass, moe, &beside);
+        if (status == MT_OK) status = run_down(pass, moe, &beside);
+    }
     if (status != MT_OK) return status;
-    return combine(pass, params, moe, x, residual, y);
+    return combine(pass, moe, residual, y);
 }

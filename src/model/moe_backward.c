@@ -37,17 +37,50 @@ static enum mt_status combine_backward(const struct mt_pass *pass, const struct 
                                              });
 }
 
-/* The experts' input again: `rows`, gathered here or sent once more. */
-static enum mt_status fetch_rows(const struct mt_pass *pass, const struct mt_moe *moe,
-                                 const struct mt_tensor *x, struct mt_moe *seen)
+/* The shared experts' part, of which the first half may be done while rows travel. */
+struct shared {
+    const struct mt_tensor *dy, *x, *dx;
+    bool wanted;
+    bool begun; // the first half is done
+};
+
+static enum mt_status shared_begin(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                   const struct mt_moe *moe, struct shared *shared)
+{
+    if (!shared->wanted || shared->begun) return MT_OK;
+    shared->begun = true;
+    return mt_mlp_backward_down(pass, &params->shared, &moe->shared, shared->dy, shared->dx);
+}
+
+static bool reads_rows(const struct mt_layer_params *params)
+{
+    return mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up);
+}
+
+/* The experts' input on its way to them once more; it is sorted where gradients have travelled before. */
+static struct mt_expert_transfer rows_again(const struct mt_moe *moe)
+{
+    return (struct mt_expert_transfer){
+        .own = moe->rows, .space = moe->second, .sorted = moe->travel, .order = moe->order, .lane = 1};
+}
+
+/* The experts' input again: gathered, and sent off where experts are spread. */
+static enum mt_status gather_rows(const struct mt_pass *pass, const struct mt_moe *moe,
+                                  const struct mt_tensor *x)
 {
     enum mt_status status = mt_moe_gather(pass, moe, x);
     if (status != MT_OK || pass->ranks == NULL) return status;
+    const struct mt_expert_transfer there = rows_again(moe);
+    return mt_expert_ranks_send_start(pass->ranks, moe->number, &there);
+}
+
+/* What was sent off has arrived. */
+static enum mt_status receive_rows(const struct mt_pass *pass, const struct mt_moe *moe, struct mt_moe *seen)
+{
     int64_t rows = pass->ranks->rows[moe->number];
-    struct mt_expert_transfer there = {
-        .own = moe->rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
-    if (rows > 0) seen->rows = mt_tensor_rows(&moe->second, 0, rows);
-    return mt_expert_ranks_send(pass->ranks, moe->number, &there);
+    const struct mt_expert_transfer there = rows_again(moe);
+    if (rows > 0) seen->rows = mt_tensor_rows(&moe->travel, 0, rows);
+    return mt_expert_ranks_send_finish(pass->ranks, moe->number, &there);
 }
 
 /*
@@ -83,13 +116,13 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
                                     bool want_rows)
 {
     const struct mt_tensor *offsets = &seen->record.offsets;
-    bool reads_rows = mt_expert_linear_learns(&maps->gate) || mt_expert_linear_learns(&maps->up);
-    bool below = want_rows || reads_rows;
+    bool reads = mt_expert_linear_learns(&maps->gate) || mt_expert_linear_learns(&maps->up);
+    bool below = want_rows || reads;
     bool any = pass->ranks == NULL || pass->ranks->rows[moe->number] > 0;
     enum mt_status status = any ? down_backward(pass, &maps->down, seen, below) : MT_OK;
     if (status != MT_OK || !below) return status;
-    // Ranks nobody has sent anything still send.
-    if (status == MT_OK && reads_rows) status = fetch_rows(pass, moe, x, seen);
+    // Ranks nobody has sent anything still send; alone, `rows` shares its memory with what came before.
+    if (reads) status = pass->ranks != NULL ? receive_rows(pass, moe, seen) : gather_rows(pass, moe, x);
     if (status != MT_OK || !any) return status;
     const struct mt_map_gradient both[] = {
         {.linear = &maps->gate, .dy = &seen->gate, .trace = &seen->gate_lora},
@@ -98,31 +131,44 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
                                      want_rows ? &seen->drows : NULL);
 }
 
-/* The same for the layer, in moe->drows, wherever its experts are. */
+/* The same for the layer, in moe->drows, wherever its experts are; the shared experts' beginning meanwhile.
+ */
 static enum mt_status experts_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                       const struct mt_moe *moe, const struct mt_tensor *x, bool want_rows)
+                                       const struct mt_moe *moe, struct shared *shared)
 {
+    const struct mt_tensor *x = shared->x;
+    bool want_rows = shared->dx != NULL;
     struct mt_expert_maps maps = mt_moe_maps(pass, params);
     struct mt_moe seen = mt_moe_arrived(pass, moe);
     if (pass->ranks == NULL) return maps_backward(pass, &maps, moe, &seen, x, want_rows);
     int64_t rows = pass->ranks->rows[moe->number];
     struct mt_expert_transfer transfer = {
         .own = moe->drows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
-    enum mt_status status = mt_expert_ranks_send(pass->ranks, moe->number, &transfer);
+    enum mt_status status = mt_expert_ranks_send_start(pass->ranks, moe->number, &transfer);
+    if (status == MT_OK) {
+        mt_expert_ranks_progress(pass->ranks);
+        status = shared_begin(pass, params, moe, shared);
+    }
+    if (status == MT_OK) status = mt_expert_ranks_send_finish(pass->ranks, moe->number, &transfer);
     if (status == MT_OK) status = mt_expert_ranks_offsets(pass->ranks, moe->number, &moe->own_offsets);
     if (status != MT_OK) return status;
     if (rows > 0) seen.drows = mt_tensor_rows(&moe->arrived, 0, rows);
     status = maps_backward(pass, &maps, moe, &seen, x, want_rows);
     if (status != MT_OK || !want_rows) return status;
-    return mt_expert_ranks_return(pass->ranks, moe->number, &transfer);
+    status = mt_expert_ranks_return_start(pass->ranks, moe->number, &transfer);
+    return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, moe->number, &transfer) : status;
 }
 
 /* Routed experts and router: everything that goes through the record. */
 static enum mt_status routed_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                      struct mt_moe *moe, const struct mt_tensor *dy,
-                                      const struct mt_tensor *x, const struct mt_tensor *dx)
+                                      struct mt_moe *moe, struct shared *shared)
 {
-    enum mt_status status = combine_backward(pass, moe, dy);
+    const struct mt_tensor *x = shared->x;
+    const struct mt_tensor *dx = shared->dx;
+    enum mt_status status = MT_OK;
+    // Rows travel while the gradients that follow them are made.
+    if (pass->ranks != NULL && reads_rows(params)) status = gather_rows(pass, moe, x);
+    if (status == MT_OK) status = combine_backward(pass, moe, shared->dy);
     if (status != MT_OK) return status;
     status = fill_zero(pass, &moe->dprobs);
     if (status != MT_OK) return status;
@@ -133,7 +179,7 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
         if (status != MT_OK) return status;
     }
     if (dx != NULL || experts_learn(params)) {
-        status = experts_backward(pass, params, moe, x, dx != NULL);
+        status = experts_backward(pass, params, moe, shared);
         if (status != MT_OK) return status;
     }
     if (dx != NULL) {
@@ -154,12 +200,15 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
 {
     enum mt_status status = MT_OK;
     bool routed = dx != NULL || experts_learn(params) || mt_linear_learns(&params->router);
+    struct shared shared = {.dy = dy, .x = x, .dx = dx};
+    shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_mlp_learns(&params->shared));
     if (routed) {
-        status = routed_backward(pass, params, moe, dy, x, dx);
+        status = routed_backward(pass, params, moe, &shared);
         if (status != MT_OK) return status;
     }
-    if (pass->desc->shared_width > 0 && (dx != NULL || mt_mlp_learns(&params->shared))) {
-        status = mt_mlp_backward(pass, &params->shared, &moe->shared, dy, x, true, dx);
+    if (shared.wanted) {
+        status = shared_begin(pass, params, moe, &shared);
+        if (status == MT_OK) status = mt_mlp_backward_inner(pass, &params->shared, &moe->shared, x, true, dx);
         if (status != MT_OK) return status;
     }
     return dx != NULL ? mt_moe_jitter(pass, moe, dx) : MT_OK;

@@ -5,6 +5,7 @@
 #define MT_MODEL_PASS_H
 
 #include "metier/objective.h"
+#include "metier/ops_lora.h"
 #include "model/desc.h"
 
 struct mt_cache;        // model/cache.h
@@ -62,8 +63,8 @@ struct mt_pass {
     uint64_t seed;
     uint64_t step;
 
-    struct mt_tensor low_work[2]; // flat: gradients of LoRA middles, of two maps where they share their input
-    struct mt_tensor drop_work;   // flat: an exact map's dropped input; absent without dropout
+    struct mt_tensor low_work[MT_LORA_MAPS]; // flat: gradients of LoRA middles, of all maps of one input
+    struct mt_tensor drop_work;              // flat: an exact map's dropped input; absent without dropout
 };
 
 /* Somebody who wants to know how far a backward has come. */

@@ -86,7 +86,8 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     }
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : tokens * pass->desc->router.slots;
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
-    for (int i = 0; i < 2; i++) pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
+    for (int i = 0; i < MT_LORA_MAPS; i++)
+        pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
     pass->drop_work = mt_plan_1d(&regions->work, pass->type, work.drop);
 }
 

@@ -80,9 +80,20 @@ const char *mt_device_listed(int index)
     return NULL;
 }
 
+bool mt_device_shares_addresses(const struct mt_device *device)
+{
+    return device->shares_addresses;
+}
+
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
     if (device->buffer_create != NULL) return device->buffer_create(device, bytes, buffer);
+    return mt_buffer_create(device->ctx, bytes, buffer);
+}
+
+enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    if (device->staging_create != NULL) return device->staging_create(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 

@@ -26,12 +26,14 @@ struct mt_device {
     struct mt_op_impl impl[MT_OP_COUNT]; // starts as a copy of ref, then overridden
     bool own[MT_OP_COUNT];               // true where the device overrides ref
     enum mt_memory_kind memory;          // where its tensors live
+    bool shares_addresses;               // libraries that know devices read its memory by address
     int threads;                         // >= 1
     enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
     void *state;                         // the folder's own, or NULL
 
     // Optional; the default serves devices that compute on host memory.
     enum mt_status (*buffer_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
+    enum mt_status (*staging_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
     enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
     enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
     enum mt_status (*synchronise)(struct mt_device *device);

@@ -4,6 +4,7 @@
  */
 #include "train/gradient_sum.h"
 
+#include "base/buffer.h"
 #include "base/clock.h"
 
 #define PROGRESS_CALLS 16
@@ -18,8 +19,9 @@ struct bucket {
 
 struct mt_gradient_sum {
     const struct mt_params *params; // borrowed
-    float *host; // owned; as long as the gradients: these on the host; NULL: they are there already
-    struct bucket *buckets; // owned; [bucket_count], those of a group along its layers
+    struct mt_buffer staging; // owned; as long as the gradients: these on the host; empty: they are there
+    float *host;              // its data, or NULL
+    struct bucket *buckets;   // owned; [bucket_count], those of a group along its layers
     size_t bucket_count;
     double waited; // seconds
 };
@@ -104,8 +106,8 @@ enum mt_status mt_gradient_sum_create(const struct mt_gradient_groups *groups, c
             (void)cut_all(groups, params, bucket_bytes, made->buckets);
         }
         if (status == MT_OK && !mt_device_on_host(params->device)) {
-            status = mt_allocate(ctx, params->gradients.bytes, &memory);
-            if (status == MT_OK) made->host = memory;
+            status = mt_device_staging_create(params->device, params->gradients.bytes, &made->staging);
+            made->host = made->staging.data;
         }
     }
     for (size_t i = 0; status == MT_OK && i < made->bucket_count; i++)
@@ -125,7 +127,7 @@ void mt_gradient_sum_free(struct mt_gradient_sum *sum)
     for (size_t i = 0; sum->buckets != NULL && i < sum->bucket_count; i++)
         mt_comm_sum_free(sum->buckets[i].sum);
     if (sum->buckets != NULL) mt_release(ctx, sum->buckets, sum->bucket_count * sizeof *sum->buckets);
-    if (sum->host != NULL) mt_release(ctx, sum->host, sum->params->gradients.bytes);
+    mt_buffer_release(&sum->staging);
     mt_release(ctx, sum, sizeof *sum);
 }
 

@@ -21,6 +21,7 @@ struct mt_layer_record {
     double variance_expert_topk; // of an expert's weight over tokens, 0 where it was not chosen: the paper
     double variance_expert_full; // of an expert's score over tokens, before top-k
     double variance_token;       // of the scores within a token, divisor n-1: the authors' code
+    double rows_sent;            // to experts of other ranks, by all ranks; NaN: no experts are spread
     const double *load;          // [n] slots served at this step
 };
 

@@ -39,6 +39,7 @@ static const struct layer_number {
     {"variance_expert_topk", offsetof(struct mt_layer_record, variance_expert_topk)},
     {"variance_expert_full", offsetof(struct mt_layer_record, variance_expert_full)},
     {"variance_token", offsetof(struct mt_layer_record, variance_token)},
+    {"rows_sent", offsetof(struct mt_layer_record, rows_sent)},
 };
 
 // What a layer says about each term; keys are "term_o", "weight_o", "gradient_o".

@@ -8,9 +8,11 @@
 #define ATTENTION_PASSES   3.0  // forward, and twice as much backward
 #define ADAPTER_BYTES      16.0 // master, gradient, two moments
 #define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
-#define TRANSFERS          5.0  // of a row: there, back; its gradient there, the row again, its gradient back
-#define STATISTICS_NUMBERS 8.0  // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
-#define HIDDEN             0.5  // of the arithmetic: the last backward, behind which sums of gradients hide
+#define TRANSFERS_THERE    3.0  // of a row: to its expert, its gradient, the row again
+#define TRANSFERS_BACK     2.0  // what the expert made of it, and the gradient of the row
+#define TRANSFERS          (TRANSFERS_THERE + TRANSFERS_BACK)
+#define STATISTICS_NUMBERS 8.0 // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
+#define HIDDEN             0.5 // of the arithmetic: the last backward, behind which sums of gradients hide
 
 /* What a layout's rows are. */
 struct rows {
@@ -72,6 +74,17 @@ static struct operations find_operations(const struct mt_hf_config *config, cons
     return operations;
 }
 
+/*
+ * Bytes a rank sends whose experts get a share of everybody's rows, one of 0 to 1: its own rows that are not
+ * for them, and what becomes of the others' that are.
+ */
+static double rank_bytes(const struct rows *rows, double layers, double sharing, double share)
+{
+    double there = rows->own * (1.0 - share);
+    double back = rows->own * (sharing - 1.0) * share;
+    return layers * rows->bytes * (TRANSFERS_THERE * there + TRANSFERS_BACK * back);
+}
+
 /* Seconds of `rounds` messages to each of a rank's peers, neighbours first, that share the bytes evenly. */
 static double message_time(const struct mt_cluster *cluster, double rounds, double peers, double bytes)
 {
@@ -82,6 +95,21 @@ static double message_time(const struct mt_cluster *cluster, double rounds, doub
         far > 0.0 ? far * (rounds * cluster->wire.latency + bytes / peers / cluster->wire.bandwidth) : 0.0;
     if (near > 0.0) time += near * (rounds * cluster->node.latency + bytes / peers / cluster->node.bandwidth);
     return time;
+}
+
+/*
+ * Seconds of the rows' journeys that other work hides, in all layers: there and back behind gate and up, and
+ * down, of the shared experts; their gradients behind down's backward of these, and the rows once more behind
+ * that of the routed experts. A map is a third of a block, 2 operations a weight and token.
+ */
+static double find_hidden(const struct mt_cluster *cluster, const struct mt_model_count *count, double tokens,
+                          double journeys)
+{
+    double layers = (double)count->moe_layers;
+    double one = journeys / TRANSFERS / layers;
+    double shared = 2.0 / 3.0 * (double)count->active[MT_PART_SHARED] * tokens / layers / cluster->flops;
+    double routed = 2.0 / 3.0 * (double)count->active[MT_PART_EXPERTS] * tokens / layers / cluster->flops;
+    return layers * (fmin(one, 2.0 * shared) + 2.0 * fmin(one, shared) + fmin(one, routed));
 }
 
 void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_cluster *cluster,
@@ -100,11 +128,14 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     find_memory(config, layout, &count, &rows, scaling);
     struct operations operations = find_operations(config, layout, &count);
     scaling->flops = operations.all * tokens;
+    scaling->routed_flops = operations.routed * tokens;
     scaling->compute = scaling->flops / cluster->flops;
-    double routed_time = operations.routed * tokens / cluster->flops;
+    double routed_time = scaling->routed_flops / cluster->flops;
 
     scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
     scaling->experts = message_time(cluster, TRANSFERS * layers, sharing - 1.0, scaling->expert_bytes);
+    if (layout->expert_ranks > 1 && layers > 0.0)
+        scaling->hidden = find_hidden(cluster, &count, tokens, scaling->experts);
     scaling->statistics_bytes =
         others * sizeof(double) * layers * STATISTICS_NUMBERS * (double)config->experts;
     // Everybody's numbers go to everybody along a tree.
@@ -116,9 +147,13 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     double rest = scaling->gradients + scaling->statistics;
     double spread = routed_time + scaling->experts; // what waits for the fullest rank
     double owned = (double)config->experts / sharing;
-    scaling->balanced = scaling->compute + scaling->experts + rest;
-    scaling->hot_rank = scaling->balanced + layout->max_violation * spread;
-    scaling->hot_expert = scaling->balanced + layout->max_violation / owned * spread;
+    double violation = layout->max_violation;
+    scaling->hot_rank_bytes = rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation) / sharing));
+    scaling->hot_expert_bytes =
+        rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation / owned) / sharing));
+    scaling->balanced = scaling->compute + scaling->experts - scaling->hidden + rest;
+    scaling->hot_rank = scaling->balanced + violation * spread;
+    scaling->hot_expert = scaling->balanced + violation / owned * spread;
     if (layout->expert_ranks == 1) { // every rank has every expert: nobody waits
         scaling->hot_rank = scaling->balanced;
         scaling->hot_expert = scaling->balanced;

@@ -41,13 +41,17 @@ struct mt_scaling {
     double memory;
     // of one rank in one step
     double flops;
-    double gradient_bytes;   // sent
-    double expert_bytes;     // sent, balanced
+    double routed_flops;   // of these by routed experts
+    double gradient_bytes; // sent
+    double expert_bytes; // sent, balanced: the mean of ranks whose tokens choose alike, whatever they choose
+    double hot_expert_bytes; // sent by the fullest rank, as hot_expert
+    double hot_rank_bytes;   // likewise, as hot_rank
     double statistics_bytes; // sent
     // seconds of a step
     double compute;    // balanced
     double gradients;  // sums of gradients that backward does not hide
     double experts;    // rows there and back, balanced
+    double hidden;     // of these behind other work
     double statistics; // of the objective
     double balanced;   // all of them
     double hot_expert; // one expert has MaxVio, the others of its rank the mean

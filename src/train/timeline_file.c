@@ -27,7 +27,8 @@ static enum mt_status put_line(struct collector *collector, const char *line)
     return mt_file_writer_write(&collector->file, whole, (size_t)length);
 }
 
-/* A sum has two ends that may lie anywhere among the other spans; what is done in order, one line. */
+/* Sums and rows have two ends that may lie anywhere among the other spans; what is done in order, one line.
+ */
 static enum mt_status put_span(struct collector *collector, int rank, const struct mt_span *span)
 {
     char line[LINE_BYTES];
@@ -36,7 +37,7 @@ static enum mt_status put_span(struct collector *collector, int rank, const stru
     (void)snprintf(name, sizeof name, span->number >= 0 ? "%s %" PRId32 : "%s", text, span->number);
     double begin = span->begin * MICROSECONDS;
     double end = span->end * MICROSECONDS;
-    if (span->kind != MT_SPAN_SUM) {
+    if (span->kind != MT_SPAN_SUM && span->kind != MT_SPAN_ROWS) {
         (void)snprintf(line, sizeof line,
                        "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,"
                        "\"dur\":%.3f}",
@@ -108,6 +109,8 @@ enum mt_status mt_timeline_write(struct mt_comm *comm, const struct mt_timeline 
         struct mt_overlap overlap = mt_timeline_overlap(collector.spans, (size_t)counts.spans);
         summary->overlap.under_way += overlap.under_way;
         summary->overlap.waited += overlap.waited;
+        summary->overlap.rows_under_way += overlap.rows_under_way;
+        summary->overlap.rows_waited += overlap.rows_waited;
         summary->spans += counts.spans;
         summary->lost += counts.lost;
         status = put_rank(&collector, rank, (size_t)counts.spans);

@@ -182,6 +182,8 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         mt_device_create(trainer->ctx, settings->device, trainer->threads, &trainer->device);
     if (status != MT_OK) return status;
     options.activations = activations_of(trainer);
+    status = mt_trainer_find_transfer(trainer, &options.expert_direct);
+    if (status != MT_OK) return status;
     status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_adapter_apply(&trainer->adapter, mt_model_params(trainer->model));

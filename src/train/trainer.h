@@ -50,12 +50,11 @@ struct mt_run_outcome {
     uint64_t step;      // steps done
     uint64_t best_step; // 0: no evaluation
     double best_loss;
-    double under_way;    // seconds sums of gradients were, by the timeline of all ranks; 0 without one
-    double waited;       // of these with nothing else to do
-    uint64_t lost_spans; // for which the timeline had no room
-    uint64_t sent_bytes; // by this rank, since the run was opened; 0: alone
-    const char *result;  // folder of what was trained; lives with the trainer
-    const char *best;    // of the best checkpoint; NULL: none
+    struct mt_overlap overlap; // by the timeline of all ranks; zeros without one
+    uint64_t lost_spans;       // for which the timeline had no room
+    uint64_t sent_bytes;       // by this rank, since the run was opened; 0: alone
+    const char *result;        // folder of what was trained; lives with the trainer
+    const char *best;          // of the best checkpoint; NULL: none
 };
 
 /*

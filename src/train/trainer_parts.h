@@ -45,7 +45,7 @@ struct mt_trainer {
     struct mt_gradient_sum *gradient_sum; // NULL: alone
     struct mt_timeline *timeline;         // owned; NULL: nobody asked for one
     double backward_began;                // of the layer at hand, for the timeline
-    uint64_t sent_before;                 // bytes this rank had sent when the run was opened
+    uint64_t sent_before[MT_COMM_KINDS];  // bytes this rank had sent when the run was opened
     bool sends;                           // this backward is the step's last
 
     struct mt_run_numbers numbers;

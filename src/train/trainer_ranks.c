@@ -48,7 +48,8 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     trainer->losses = memory;
     status = split_experts(trainer, status);
     if (status != MT_OK) return status;
-    trainer->sent_before = mt_comm_sent_bytes(trainer->comm);
+    for (int kind = 0; kind < MT_COMM_KINDS; kind++)
+        trainer->sent_before[kind] = mt_comm_sent_of(trainer->comm, (enum mt_comm_kind)kind);
     trainer->threads = (int)trainer->settings->threads;
     int neighbours = mt_comm_host_ranks(trainer->comm);
     if (trainer->threads > 0 || neighbours == 1) return MT_OK;
@@ -149,17 +150,43 @@ void mt_trainer_close_ranks(struct mt_trainer *trainer)
     mt_comm_close(trainer->own_comm);
 }
 
+enum mt_status mt_trainer_find_transfer(struct mt_trainer *trainer, bool *direct)
+{
+    enum mt_row_transfer asked = trainer->settings->transfer;
+    *direct = false;
+    if (trainer->expert_comm == NULL || mt_device_on_host(trainer->device) || asked == MT_TRANSFER_STAGED)
+        return MT_OK;
+    *direct = mt_device_shares_addresses(trainer->device) && mt_comm_reads_devices(trainer->expert_comm);
+    if (*direct || asked == MT_TRANSFER_AUTO) return MT_OK;
+    return mt_fail(
+        trainer->ctx, MT_ERR_UNSUPPORTED,
+        "parallel.transfer is direct, but this MPI cannot read the memory of the device %s: use one "
+        "that is CUDA-aware, or parallel.transfer: auto",
+        mt_device_name(trainer->device));
+}
+
+uint64_t mt_trainer_sent(const struct mt_trainer *trainer)
+{
+    uint64_t before = 0;
+    for (int kind = 0; kind < MT_COMM_KINDS; kind++) before += trainer->sent_before[kind];
+    return mt_comm_sent_bytes(trainer->comm) - before;
+}
+
 enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
 {
-    char text[256];
+    char text[512];
     if (is_alone(trainer)) return MT_OK;
-    (void)snprintf(text, sizeof text,
-                   "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what learns, sent %" PRIu64
-                   " bytes and waited %.3f s for gradients",
-                   mt_comm_size(trainer->comm), trainer->settings->expert_ranks,
-                   trainer->tensors.params->masters.bytes,
-                   mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
-                   mt_gradient_sum_waited(trainer->gradient_sum));
+    uint64_t sent[MT_COMM_KINDS];
+    for (int kind = 0; kind < MT_COMM_KINDS; kind++)
+        sent[kind] = mt_comm_sent_of(trainer->comm, (enum mt_comm_kind)kind) - trainer->sent_before[kind];
+    (void)snprintf(
+        text, sizeof text,
+        "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what learns, sent %" PRIu64
+        " bytes (sums %" PRIu64 ", exchanges %" PRIu64 ", gatherings %" PRIu64 ", the rest %" PRIu64
+        ") and waited %.3f s for gradients",
+        mt_comm_size(trainer->comm), trainer->settings->expert_ranks, trainer->tensors.params->masters.bytes,
+        mt_trainer_sent(trainer), sent[MT_COMM_SUM], sent[MT_COMM_EXCHANGE], sent[MT_COMM_GATHER],
+        sent[MT_COMM_BROADCAST] + sent[MT_COMM_HAND_OVER], mt_gradient_sum_waited(trainer->gradient_sum));
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "ranks", text);
 }
 

@@ -34,6 +34,13 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer);
 enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer);
 void mt_trainer_close_ranks(struct mt_trainer *trainer);
 
+/* Whether rows of spread experts are sent from the device's own memory; refuses what was asked for and cannot
+ * be. */
+enum mt_status mt_trainer_find_transfer(struct mt_trainer *trainer, bool *direct);
+
+/* Bytes this rank has sent since the run was opened. */
+uint64_t mt_trainer_sent(const struct mt_trainer *trainer);
+
 /* True on the rank that writes files and talks. */
 bool mt_trainer_writes(const struct mt_trainer *trainer);
 

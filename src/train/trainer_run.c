@@ -189,10 +189,9 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .step = numbers->step,
                                        .best_step = numbers->best_step,
                                        .best_loss = numbers->best_loss,
-                                       .under_way = summary.overlap.under_way,
-                                       .waited = summary.overlap.waited,
+                                       .overlap = summary.overlap,
                                        .lost_spans = summary.lost,
-                                       .sent_bytes = mt_comm_sent_bytes(trainer->comm) - trainer->sent_before,
+                                       .sent_bytes = mt_trainer_sent(trainer),
                                        .result = trainer->folder.result,
                                        .best = has_best ? trainer->folder.best : NULL};
     return status == MT_OK ? MT_OK : fail(trainer, status);

@@ -26,6 +26,7 @@ struct numbers {
     size_t full_square; // [n]
     size_t row_squares; // [1]
     size_t rows;        // [1] unmasked tokens
+    size_t sent;        // [1] rows that went to another rank; made on the host
     size_t stride;
 };
 
@@ -60,6 +61,7 @@ struct mt_watch {
     size_t varied;                   // among them those looked at for variances
     double shares;                   // Σ of the step
     double unmasked;                 // tokens of the step
+    bool spread;                     // experts are: rows are sent
     size_t bytes;                    // of the block this struct begins
 };
 
@@ -75,7 +77,8 @@ static struct numbers place_numbers(int experts)
                             .full_square = 4 * n,
                             .row_squares = 5 * n,
                             .rows = 5 * n + 1,
-                            .stride = 5 * n + 2};
+                            .sent = 5 * n + 2,
+                            .stride = 5 * n + 3};
 }
 
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_watch_options *options)
@@ -368,8 +371,11 @@ enum mt_status mt_watch_records(struct mt_watch *watch, const struct mt_routing 
 enum mt_status mt_watch_model(struct mt_watch *watch, struct mt_model *model,
                               const struct mt_watch_look *look)
 {
+    const int64_t *sent = mt_model_rows_sent(model);
+    watch->spread = sent != NULL;
     for (size_t l = 0; l < watch->layers; l++) {
         watch->views[l] = mt_model_routing(model, watch->records[l].layer);
+        if (watch->spread) watch->step[l * watch->at.stride + watch->at.sent] += (double)sent[l];
     }
     return mt_watch_records(watch, watch->views, mt_model_objective(model), look);
 }
@@ -503,6 +509,7 @@ static void fill_layer(struct mt_watch *watch, size_t layer)
     record->max_violation = step.max_violation;
     record->load_entropy = step.entropy;
     record->max_violation_running = running.max_violation;
+    record->rows_sent = watch->spread ? watch->step[layer * watch->at.stride + watch->at.sent] : NAN;
     fill_variances(watch, layer, record);
     fill_terms(watch, layer, record);
 }

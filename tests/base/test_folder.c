@@ -1,4 +1,5 @@
-/* Folders that appear whole or not at all: new, replacing, exchanged, removed; and checksums of files. */
+/* Folders that appear whole or not at all: new, replacing, exchanged, removed, locked; and checksums of
+ * files. */
 #include "base/folder.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/folder_exchange.h"
+#include "base/folder_lock.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/workplace.h"
@@ -142,6 +144,27 @@ static void digests(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+static void one_at_a_time(void **state)
+{
+    const struct workplace *place = *state;
+    struct mt_context ctx;
+    char path[128];
+    int first = 0;
+    int second = 0;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_folder_lock(&ctx, place->directory, "painting", &first), MT_OK);
+    assert_int_equal(mt_folder_lock(&ctx, place->directory, "painting", &second), MT_ERR_USAGE);
+    assert_non_null(strstr(ctx.message, ": another process is painting there"));
+    assert_int_equal(second, MT_FOLDER_UNLOCKED);
+    assert_int_equal(workplace_entries(place), 0);
+    mt_folder_unlock(first);
+    assert_int_equal(mt_folder_lock(&ctx, place->directory, "painting", &second), MT_OK);
+    mt_folder_unlock(second);
+    mt_folder_unlock(MT_FOLDER_UNLOCKED);
+    (void)workplace_path(place, "nowhere", path, sizeof path);
+    assert_int_equal(mt_folder_lock(&ctx, path, "painting", &first), MT_ERR_IO);
+}
+
 static enum mt_status replace_once(struct mt_context *ctx, const void *self)
 {
     const struct workplace *place = self;
@@ -174,7 +197,7 @@ int main(void)
 #define AT_A_PLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)
     const struct CMUnitTest tests[] = {
         AT_A_PLACE(new_and_replaced), AT_A_PLACE(made_and_removed),          AT_A_PLACE(exchanged),
-        AT_A_PLACE(digests),          AT_A_PLACE(every_allocation_may_fail),
+        AT_A_PLACE(digests),          AT_A_PLACE(every_allocation_may_fail), AT_A_PLACE(one_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

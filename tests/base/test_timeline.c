@@ -64,11 +64,19 @@ static void overlap(void **state)
         {.begin = 6.0, .end = 7.5, .kind = MT_SPAN_WAIT},
         {.begin = 2.0, .end = 5.0, .kind = MT_SPAN_SUM, .number = 1},
         {.begin = 12.0, .end = 15.0, .kind = MT_SPAN_SUM, .number = 1},
+        // Rows from 20 to 24 and, in the other parcel, to 25; one second of each is waited for. Counts are
+        // not rows.
+        {.begin = 21.0, .end = 25.0, .kind = MT_SPAN_ROWS, .number = 1},
+        {.begin = 20.0, .end = 24.0, .kind = MT_SPAN_ROWS, .number = 0},
+        {.begin = 23.0, .end = 24.0, .kind = MT_SPAN_EXCHANGE, .number = 0},
+        {.begin = 24.0, .end = 25.0, .kind = MT_SPAN_EXCHANGE, .number = 1},
+        {.begin = 26.0, .end = 27.0, .kind = MT_SPAN_EXCHANGE, .number = -1},
     };
     size_t count = sizeof spans / sizeof spans[0];
     struct mt_overlap found = mt_timeline_overlap(spans, count);
     assert_true(found.under_way == 8.0);
     assert_true(found.waited == 1.0);
+    assert_true(found.rows_under_way == 5.0 && found.rows_waited == 2.0);
     for (size_t i = 1; i < count; i++) assert_true(spans[i - 1].begin <= spans[i].begin);
     found = mt_timeline_overlap(NULL, 0);
     assert_true(found.under_way == 0.0 && found.waited == 0.0);

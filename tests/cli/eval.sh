@@ -49,6 +49,15 @@ grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder
 "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |
     grep -q 0.6667 || fail "continuing"
 
+# A folder that somebody else is writing to: nothing is touched, and nothing of the lock is left.
+ls -a "$folder/out" >"$folder/before"
+flock "$folder/out" "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet \
+    >/dev/null 2>"$folder/err" && fail "two in one folder"
+grep -q 'out: another process is evaluating there' "$folder/err" || { cat "$folder/err"; fail "who is in the folder"; }
+"$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet >/dev/null ||
+    fail "after the other one has ended"
+ls -a "$folder/out" | cmp -s - "$folder/before" || fail "the lock left something behind"
+
 "$metier" eval gsm8l --data "$samples" --questions - 2>"$folder/err" && fail "an unknown task"
 grep -q "did you mean 'gsm8k'" "$folder/err" || fail "the nearest task"
 "$metier" eval gsm8k --data "$samples" 2>/dev/null && fail "neither answers nor questions"

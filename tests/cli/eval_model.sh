@@ -152,6 +152,9 @@ wait_for() {
 file=$place/stopped/samples_sums.jsonl
 begin eval "$place/sums.yaml" --data "$place/data" --model "$model" --out "$place/stopped" --threads 1 --slots 4 --quiet
 wait_for "$file" 1
+"$metier" eval "$place/sums.yaml" --data "$place/data" --model "$model" --out "$place/stopped" --quiet >"$place/second" 2>&1 &&
+    fail "two runs in one folder"
+grep -q 'another process is evaluating there' "$place/second" || { cat "$place/second"; fail "a second run is not told why"; }
 kill -INT $process
 wait $process
 got=$?

@@ -113,6 +113,52 @@ static void uneven_exchange(struct mt_comm *comm)
     expect(right, comm, "an exchange brought the wrong bytes");
 }
 
+/*
+ * Two parcels at once, waited for in the other order; rank a sends rank b 40,000·a·b bytes, more than a
+ * library sends unasked. What a rank has for itself is nobody's: its place is left as it was.
+ */
+static void parcels(struct mt_context *ctx, struct mt_comm *comm)
+{
+    enum { MOST = 1 << 20, UNTOUCHED = 251 };
+    static unsigned char send[2][MOST];
+    static unsigned char receive[2][MOST];
+    size_t bytes[8];
+    size_t total = 0;
+    struct mt_comm_parcel *parcel[2] = {0};
+    int ranks = mt_comm_size(comm);
+    int rank = mt_comm_rank(comm);
+    if (ranks > 4) return;
+    memset(receive, UNTOUCHED, sizeof receive);
+    for (int r = 0; r < ranks; r++) {
+        bytes[r] = 40000 * (size_t)rank * (size_t)r;
+        for (int k = 0; k < 2; k++) memset(send[k] + total, 100 * k + 16 * rank + r, bytes[r]);
+        total += bytes[r];
+    }
+    uint64_t before = mt_comm_sent_of(comm, MT_COMM_EXCHANGE);
+    for (int k = 0; k < 2; k++) {
+        if (mt_comm_parcel_create(comm, &parcel[k]) != MT_OK) expect(false, comm, ctx->message);
+        expect(mt_comm_parcel_progress(parcel[k]), comm, "a parcel was under way before it set out");
+        mt_comm_parcel_start(parcel[k], &(struct mt_comm_load){.send = send[k],
+                                                               .send_bytes = bytes,
+                                                               .receive = receive[k],
+                                                               .receive_bytes = bytes});
+    }
+    (void)mt_comm_parcel_progress(parcel[0]);
+    bool right = true;
+    for (int k = 2; k-- > 0;) {
+        mt_comm_parcel_wait(parcel[k]);
+        const unsigned char *next = receive[k];
+        for (int r = 0; r < ranks; r++) {
+            int expected = r == rank ? UNTOUCHED : 100 * k + 16 * r + rank;
+            for (size_t i = 0; i < bytes[r]; i++) right = right && *next++ == expected;
+        }
+        mt_comm_parcel_free(parcel[k]);
+    }
+    expect(right, comm, "a parcel brought the wrong bytes");
+    expect(mt_comm_sent_of(comm, MT_COMM_EXCHANGE) - before == 2 * (total - bytes[rank]), comm,
+           "parcels sent other bytes than they say");
+}
+
 /* Every rank's numbers, one after the other, to the first. */
 static void hand_over(struct mt_comm *comm)
 {
@@ -202,6 +248,7 @@ int main(int argc, char **argv)
         small_sums(comm);
         large_sums(&ctx, comm);
         uneven_exchange(comm);
+        parcels(&ctx, comm);
         hand_over(comm);
         groups(&ctx, comm);
     }

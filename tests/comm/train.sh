@@ -1,21 +1,29 @@
 #!/bin/bash
 # metier train on many ranks, from outside: the same result, every way to fail, going on elsewhere.
-# Usage: train.sh METIER RANK_RUNS METIER_FENCED
+# Usage: train.sh METIER RANK_RUNS RANK_BYTES METIER_FENCED
 set -u
 metier=$1
 runs=$2
-fenced=$3
+bytes=$3
+fenced=$4
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/comm/launch.sh"
 export METIER_GOLDEN=$here/formats/golden METIER_TEMPLATES=$here/../share/templates METIER_RANKS_LIMIT=200
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 
-for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory" "4 bytes"; do
+for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory"; do
     mkdir "$place/runs"
     # shellcheck disable=SC2086
     set -- $mode
     ranks "$1" "$runs" "$place/runs" "$2" ${3:+"$3"} || result 1 "rank_runs $mode"
+    rm -rf "$place/runs"
+done
+
+# What is sent is what the formulas say, to the byte.
+for count in 2 4; do
+    mkdir "$place/runs"
+    ranks $count "$bytes" "$place/runs" || result 1 "rank_bytes on $count ranks"
     rm -rf "$place/runs"
 done
 
@@ -62,9 +70,22 @@ result $? "the same ranks gave other bytes"
 [ "$(grep -c '"kind":"step"' "$place/whole/metrics.jsonl")" -eq 7 ]
 result $? "more than one rank wrote the log"
 
-# Memory the host cannot read: rows, gradients and shards go by way of the host, to the same bytes.
-for sharing in 1 2; do
-    words="parallel.experts=$sharing steps=6 checkpoint.every=3"
+# Memory the host cannot read: rows, gradients and shards go by way of the host, to the same bytes. Once with shared
+# experts, which compute while rows travel.
+cat >"$place/shared.json" <<'END'
+{"model_type": "deepseek_v3", "hidden_size": 24, "intermediate_size": 44, "moe_intermediate_size": 10, "kv_lora_rank": 14,
+ "q_lora_rank": null, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 12, "num_attention_heads": 3,
+ "num_key_value_heads": 3, "num_hidden_layers": 3, "first_k_dense_replace": 1, "n_routed_experts": 8, "n_shared_experts": 2,
+ "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
+ "norm_topk_prob": true, "routed_scaling_factor": 2.4, "vocab_size": 440, "max_position_embeddings": 64,
+ "rms_norm_eps": 1e-05, "rope_theta": 50000.0, "initializer_range": 0.3, "bos_token_id": 420, "eos_token_id": 421}
+END
+"$metier" init --config "$place/shared.json" --seed 1 --out "$place/shared" >/dev/null 2>&1 || exit 1
+cp "$place/model/tokenizer.json" "$place/shared/"
+for layout in "model 1" "model 2" "shared 4"; do
+    name=${layout% *}
+    sharing=${layout#* }
+    words="model=$place/$name parallel.experts=$sharing parallel.transfer=staged steps=6 checkpoint.every=3"
     # shellcheck disable=SC2086
     expect 0 "" 4 train "$config" out="$place/host$sharing" $words --quiet
     # shellcheck disable=SC2086
@@ -72,8 +93,13 @@ for sharing in 1 2; do
         cmp -s "$place/host$sharing/$weights" "$place/fenced$sharing/$weights" &&
         cmp -s "$place/host$sharing/checkpoints/step-00000006/state.safetensors" \
             "$place/fenced$sharing/checkpoints/step-00000006/state.safetensors"
-    result $? "a device with memory of its own, experts over $sharing: $(head -n 3 "$place/text")"
+    result $? "a device with memory of its own, $name, experts over $sharing: $(head -n 3 "$place/text")"
 done
+ranks 2 "$fenced" train "$config" out="$place/direct" parallel.experts=2 parallel.transfer=direct device=fenced --quiet \
+    >"$place/text" 2>&1
+got=$?
+[ $got -ne 0 ] && [ $got -ne 124 ] && grep -q "parallel.transfer is direct, but this MPI cannot read the memory" "$place/text"
+result $? "rows straight from memory MPI cannot read: exit status $got, $(head -n 3 "$place/text")"
 
 # What every rank did when: every kind of span is there, each sum has both its ends, and nobody's are lost.
 expect 0 "" 4 train "$config" out="$place/seen" parallel.experts=2 steps=4 --quiet --timeline "$place/line.json"
@@ -85,7 +111,7 @@ spans = json.load(open(sys.argv[1]))
 for rank in range(4):
     own = [span for span in spans if span["pid"] == rank]
     kinds = {span["cat"] for span in own if "cat" in span}
-    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum"}
+    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum", "rows"}
     assert kinds == wanted, kinds
     begins = [span for span in own if span["ph"] == "b"]
     ends = [span for span in own if span["ph"] == "e"]

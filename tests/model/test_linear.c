@@ -86,7 +86,7 @@ struct random_map {
     double weight[OUT * IN], bias[OUT], a[RANK * IN], b[OUT * RANK], x[TOKENS * IN];
     double dweight[OUT * IN], dbias[OUT], da[RANK * IN], db[OUT * RANK], dx[TOKENS * IN];
     double low[TOKENS * RANK], y[TOKENS * OUT], dy[TOKENS * OUT];
-    double low_work[2][TOKENS * RANK], drop_work[TOKENS * IN];
+    double low_work[MT_LORA_MAPS][TOKENS * RANK], drop_work[TOKENS * IN];
     uint32_t bits[TOKENS * WORDS];
     struct mt_linear linear;
     struct mt_pass pass;
@@ -125,9 +125,9 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
                                  .training = true,
                                  .seed = 8,
                                  .step = 2,
-                                 .low_work = {mt_tensor_1d(map->low_work[0], MT_F64, TOKENS * RANK),
-                                              mt_tensor_1d(map->low_work[1], MT_F64, TOKENS * RANK)},
                                  .drop_work = mt_tensor_1d(map->drop_work, MT_F64, TOKENS * IN)};
+    for (int i = 0; i < MT_LORA_MAPS; i++)
+        map->pass.low_work[i] = mt_tensor_1d(map->low_work[i], MT_F64, TOKENS * RANK);
 }
 
 static struct mt_lora_trace trace_of(struct random_map *map, int64_t rows)
@@ -187,39 +187,87 @@ static void test_gradients(void **state)
     mt_device_destroy(device);
 }
 
-/* Two maps of one x: dx is the sum of what each would give alone, and their own gradients are the same. */
-static void test_both_are_sums(void **state)
+/*
+ * Maps of one x taken together give what each gives alone, dx being their sum, when each draws what the first
+ * draws. One of them has no pair.
+ */
+static void test_together_as_alone(void **state)
 {
     (void)state;
     struct mt_context ctx;
     struct mt_device *device = new_device(&ctx, "ref");
-    struct random_map map[2];
-    struct mt_tensor x = {0};
-    struct mt_tensor dy[2];
-    struct mt_lora_trace trace[2];
+    struct random_map map[MT_LORA_MAPS];
+    struct mt_linear_output outputs[MT_LORA_MAPS];
+    struct mt_linear_gradient gradients[MT_LORA_MAPS];
+    struct mt_tensor dy[MT_LORA_MAPS];
+    struct mt_tensor y[MT_LORA_MAPS];
+    struct mt_lora_trace trace[MT_LORA_MAPS];
     double sum[TOKENS * IN] = {0};
-    double da[2][RANK * IN];
-    for (int i = 0; i < 2; i++) {
+    double alone_y[MT_LORA_MAPS][TOKENS * OUT];
+    double da[MT_LORA_MAPS][RANK * IN];
+    double db[MT_LORA_MAPS][OUT * RANK];
+    for (int i = 0; i < MT_LORA_MAPS; i++) {
         make_map(&map[i], device, 0.4f);
         fill(map[i].a, RANK * IN, 20 + (uint64_t)i);
-        map[i].linear.stream = 7 + (uint64_t)i;
-        x = mt_tensor_2d(map[0].x, MT_F64, TOKENS, IN);
+        if (i == 1)
+            map[i].linear.a = map[i].linear.b = map[i].linear.da = map[i].linear.db = (struct mt_tensor){0};
+        struct mt_tensor x = mt_tensor_2d(map[i].x, MT_F64, TOKENS, IN);
+        struct mt_tensor dx = mt_tensor_2d(map[i].dx, MT_F64, TOKENS, IN);
+        y[i] = mt_tensor_2d(map[i].y, MT_F64, TOKENS, OUT);
         dy[i] = mt_tensor_2d(map[i].dy, MT_F64, TOKENS, OUT);
         trace[i] = trace_of(&map[i], TOKENS);
-        struct mt_tensor dx = mt_tensor_2d(map[i].dx, MT_F64, TOKENS, IN);
         (void)loss_of(&map[i]);
         assert_int_equal(mt_linear_backward(&map[i].pass, &map[i].linear, &dy[i], &x, &trace[i], false, &dx),
                          MT_OK);
         for (int j = 0; j < TOKENS * IN; j++) sum[j] += map[i].dx[j];
+        memcpy(alone_y[i], map[i].y, sizeof alone_y[i]);
         memcpy(da[i], map[i].da, sizeof da[i]);
+        memcpy(db[i], map[i].db, sizeof db[i]);
+        memset(map[i].y, 0, sizeof map[i].y);
         memset(map[i].da, 0, sizeof map[i].da);
+        memset(map[i].db, 0, sizeof map[i].db);
+        map[i].linear.stream += (uint64_t)i; // the first one's counts
+        trace[i].bits = trace[0].bits;
+        outputs[i] = (struct mt_linear_output){.linear = &map[i].linear, .trace = &trace[i], .y = &y[i]};
+        gradients[i] =
+            (struct mt_linear_gradient){.linear = &map[i].linear, .dy = &dy[i], .trace = &trace[i]};
     }
-    const struct mt_linear_gradient both[2] = {{.linear = &map[0].linear, .dy = &dy[0], .trace = &trace[0]},
-                                               {.linear = &map[1].linear, .dy = &dy[1], .trace = &trace[1]}};
+    struct mt_tensor x = mt_tensor_2d(map[0].x, MT_F64, TOKENS, IN);
     struct mt_tensor dx = mt_tensor_2d(map[0].dx, MT_F64, TOKENS, IN);
-    assert_int_equal(mt_linear_backward_both(&map[0].pass, both, &x, false, &dx), MT_OK);
+    memset(map[0].bits, 0, sizeof map[0].bits);
+    assert_int_equal(mt_linear_forward_together(&map[0].pass, outputs, MT_LORA_MAPS, &x), MT_OK);
+    assert_int_equal(mt_linear_backward_together(&map[0].pass, gradients, MT_LORA_MAPS, &x, false, &dx),
+                     MT_OK);
     for (int j = 0; j < TOKENS * IN; j++) assert_true(fabs(map[0].dx[j] - sum[j]) < 1e-12);
-    for (int i = 0; i < 2; i++) assert_memory_equal(map[i].da, da[i], sizeof da[i]);
+    for (int i = 0; i < MT_LORA_MAPS; i++) {
+        assert_memory_equal(map[i].y, alone_y[i], sizeof alone_y[i]);
+        assert_memory_equal(map[i].da, da[i], sizeof da[i]);
+        assert_memory_equal(map[i].db, db[i], sizeof db[i]);
+    }
+    mt_device_destroy(device);
+}
+
+/* What is dropped of an x is kept once for all its maps. */
+static void test_bits_are_planned_once(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_device *device = new_device(&ctx, "ref");
+    struct random_map map;
+    make_map(&map, device, 0.4f);
+    static _Alignas(64) char memory[4096];
+    struct mt_planner planner = {.base = memory};
+    struct mt_tensor bits = {0};
+    struct mt_linear plain = map.linear;
+    plain.a.rank = 0;
+    struct mt_lora_trace none = mt_linear_plan_lora(&planner, &map.pass, &plain, &bits);
+    assert_false(mt_tensor_present(&none.low) || mt_tensor_present(&none.bits) || mt_tensor_present(&bits));
+    struct mt_lora_trace first = mt_linear_plan_lora(&planner, &map.pass, &map.linear, &bits);
+    struct mt_lora_trace second = mt_linear_plan_lora(&planner, &map.pass, &map.linear, &bits);
+    struct mt_lora_trace apart = mt_linear_plan_lora(&planner, &map.pass, &map.linear, NULL);
+    assert_ptr_equal(first.bits.data, second.bits.data);
+    assert_ptr_not_equal(first.low.data, second.low.data);
+    assert_ptr_not_equal(first.bits.data, apart.bits.data);
     mt_device_destroy(device);
 }
 
@@ -293,8 +341,8 @@ static void test_experts_are_maps(void **state)
     struct mt_lora_trace trace = trace_of(&rows, TOKENS);
     struct mt_tensor dy = mt_tensor_2d(rows.dy, MT_F64, TOKENS, OUT);
     struct mt_tensor dx = mt_tensor_2d(rows.dx, MT_F64, TOKENS, IN);
-    assert_int_equal(mt_expert_linear_forward(&rows.pass, &experts, &offset_tensor, &x, &trace, false, &y),
-                     MT_OK);
+    struct mt_map_output output = {.linear = &experts, .trace = &trace, .y = &y};
+    assert_int_equal(mt_expert_linear_forward(&rows.pass, &output, 1, &offset_tensor, &x, false), MT_OK);
     struct mt_map_gradient gradient = {.linear = &experts, .dy = &dy, .trace = &trace};
     assert_int_equal(mt_expert_linear_backward(&rows.pass, &gradient, 1, &offset_tensor, &x, false, &dx),
                      MT_OK);
@@ -335,7 +383,8 @@ int main(void)
         cmocka_unit_test_prestate(test_by_hand, ref_name),
         cmocka_unit_test_prestate(test_by_hand, cpu_name),
         cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_both_are_sums),
+        cmocka_unit_test(test_together_as_alone),
+        cmocka_unit_test(test_bits_are_planned_once),
         cmocka_unit_test(test_dropout_follows_the_step),
         cmocka_unit_test(test_experts_are_maps),
     };

@@ -5,13 +5,16 @@
  * The scalar differentiated is <dy,y> + <dgram,gram> with a symmetric dgram, so the coupling that belongs
  * to it is 2·dgram.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/rng.h"
 #include "ops/case_files.h"
 #include "ops/route_fill.h"
 #include "tensor/dtype.h"
 
 enum { ROWS, ROW_OF_SLOT, WEIGHT, BASE, Y, GRAM, DGRAM, COUPLING, DY, DROWS, DWEIGHT };
-enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE };
+enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE, ACCUMULATE };
 
 struct shape {
     int64_t tokens, width, experts, slots;
@@ -50,6 +53,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         .rows = t[ROWS], .row_of_slot = t[ROW_OF_SLOT], .weight = t[WEIGHT], .y = t[Y]};
     if (c->param[WITH_BASE]) args.base = c->param[IN_PLACE] ? t[Y] : t[BASE];
     if (c->param[WITH_GRAM]) args.gram = t[GRAM];
+    args.accumulate = c->param[ACCUMULATE] != 0;
     return mt_combine_forward(device, &args);
 }
 
@@ -111,6 +115,17 @@ static struct op_case *add(struct case_list *list, struct shape shape, bool base
     return c;
 }
 
+/* y is added to, as where shared experts have been there. */
+static struct op_case *add_accumulating(struct case_list *list, struct shape shape, bool base, bool gram)
+{
+    struct op_case *c = add(list, shape, base, gram, ROUTE_DROPPED, false);
+    c->param[ACCUMULATE] = 1;
+    c->slot[Y].role = SLOT_UPDATED;
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " accumulate");
+    return c;
+}
+
 /* States the least traffic: each row, base, y, dy, drows and matrix once. */
 static void time_case(struct op_case *c, struct shape shape, bool base, bool gram)
 {
@@ -146,6 +161,9 @@ void cases_combine(struct case_list *list)
         add(list, shape, slots % 2 == 1, false, ROUTE_DROPPED, false);
         add(list, shape, true, true, ROUTE_DROPPED, true);
     }
+    for (int64_t slots = 2; slots <= 9; slots++) // of each turn the CPU takes, and past the last kernel
+        add_accumulating(list, (struct shape){6, 37, 16, slots}, slots % 2 == 0, slots % 4 > 1);
+    add_accumulating(list, (struct shape){9, 520, 64, 6}, true, true);
     add(list, (struct shape){0, 32, 8, 2}, true, true, ROUTE_SPREAD, false)->no_gradient = true; // no element
     add(list, (struct shape){1, 1, 1, 1}, false, true, ROUTE_SPREAD, false);
     add(list, (struct shape){3, 3, 8, 6}, false, true, ROUTE_SPREAD, false);   // narrower than a vector

@@ -13,10 +13,9 @@
 #define WORD_BYTES 2048
 
 /* The small model's config with the tokenizer's vocabulary, and its special tokens. */
-static int write_model(const struct workplace *place, enum mt_hf_model model)
+static int write_model(const struct workplace *place, const char *config)
 {
     static const char key[] = "\"vocab_size\": 53";
-    const char *config = small_model_config(model);
     const char *found = strstr(config, key);
     char text[4096];
     if (found == NULL) return -1;
@@ -40,7 +39,7 @@ static int copy_tokenizer(const struct workplace *place)
     return workplace_write(place, "tokenizer.json", text, bytes);
 }
 
-int training_bench_make(const struct workplace *place, enum mt_hf_model model)
+int training_bench_make_of(const struct workplace *place, const char *config)
 {
     char text[8192];
     int at = 0;
@@ -51,8 +50,13 @@ int training_bench_make(const struct workplace *place, enum mt_hf_model model)
                        i % 3 == 0 ? " ok" : "");
     }
     if (workplace_write(place, "data.jsonl", text, (size_t)at) != 0) return -1;
-    if (write_model(place, model) != 0) return -1;
+    if (write_model(place, config) != 0) return -1;
     return copy_tokenizer(place);
+}
+
+int training_bench_make(const struct workplace *place, enum mt_hf_model model)
+{
+    return training_bench_make_of(place, small_model_config(model));
 }
 
 /* Cuts "a=1 b=2" at its spaces. */

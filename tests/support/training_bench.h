@@ -13,6 +13,9 @@
 /* Makes the workplace a model folder with tokenizer.json and data.jsonl; returns 0 on success. */
 int training_bench_make(const struct workplace *place, enum mt_hf_model model);
 
+/* Likewise, of a config like those of the small models: one with "vocab_size": 53. */
+int training_bench_make_of(const struct workplace *place, const char *config);
+
 /* Zeroed at first; used for one run after the other. */
 struct training_run {
     struct mt_context ctx;

@@ -6,9 +6,9 @@
  *     rank_runs FOLDER every [E] every method with every architecture
  *     rank_runs FOLDER resume    begun on all ranks, gone on with by half of them, then by one
  *     rank_runs FOLDER shards    experts spread over ranks: every rank holds its own part of what learns and
- * no more, every kind of result is whole, runs go on in other layouts rank_runs FOLDER bytes     what a rank
- * sends is what docs/scaling.md says rank_runs FOLDER room      more rows than there is room for: the job is
- * ended rank_runs FOLDER memory    one rank runs out of memory, here and there: all fail, none hangs
+ *                                no more, every kind of result is whole, runs go on in other layouts
+ *     rank_runs FOLDER room      more rows than there is room for: the job is ended
+ *     rank_runs FOLDER memory    one rank runs out of memory, here and there: all fail, none hangs
  */
 #include <math.h>
 #include <stdio.h>
@@ -414,30 +414,6 @@ static void memory(struct bench *bench, const char *words)
     if (failures == 0) complain(bench, "memory", "nothing ever failed");
 }
 
-/* Bytes a rank sends: 2·(P-1)/P of the gradients a step, and little else where no objective is. */
-static void bytes(struct bench *bench)
-{
-    static const char words[] = COMMON " method=none batch.examples=8 batch.tokens=24";
-    struct training_run run = {.options = {.comm = bench->comm}};
-    uint64_t ranks = (uint64_t)mt_comm_size(bench->comm);
-    make(bench, MT_HF_QWEN3_MOE);
-    enum mt_status status = training_run_open(&run, &bench->place, "bytes", words);
-    if (status == MT_OK) {
-        uint64_t gradients = mt_model_params(mt_trainer_model(run.trainer))->gradients.bytes;
-        status = mt_trainer_run(run.trainer, &run.outcome);
-        uint64_t sent = run.outcome.sent_bytes;
-        uint64_t formula = 3 * 2 * (ranks - 1) * gradients / ranks;
-        uint64_t around = 3 * (ranks - 1) * 4096;
-        char text[128];
-        (void)snprintf(text, sizeof text, "%llu bytes, expected %llu and at most %llu around them",
-                       (unsigned long long)sent, (unsigned long long)formula, (unsigned long long)around);
-        if (sent < formula - formula / 1000 || sent > formula + around) complain(bench, "bytes", text);
-        if (first(bench)) printf("%s\n", text);
-    }
-    if (status != MT_OK) complain(bench, "bytes", run.ctx.message);
-    training_run_close(&run);
-}
-
 /* Room for fewer rows than come: the ranks leave with the key that gives more. The job ends here. */
 static void room(struct bench *bench)
 {
@@ -466,7 +442,6 @@ int main(int argc, char **argv)
         memory(&bench, COMMON " method=aux");
         memory(&bench, COMMON " method=aux parallel.experts=4");
     }
-    if (strcmp(argv[2], "bytes") == 0) bytes(&bench);
     if (strcmp(argv[2], "room") == 0) room(&bench);
     if (first(&bench))
         printf("%d ranks, %s, experts over %d: worst %g\n", mt_comm_size(bench.comm), argv[2], sharing,

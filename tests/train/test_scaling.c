@@ -91,6 +91,13 @@ static void imbalance_costs(void **state)
     assert_true(dp.hot_rank == dp.balanced);
     assert_true(ep.balanced == even.balanced && even.hot_rank == even.balanced);
     assert_true(ep.hot_expert > ep.balanced && ep.hot_rank > ep.hot_expert);
+    assert_true(even.hot_rank_bytes == even.expert_bytes && even.hot_expert_bytes == even.expert_bytes);
+    // Of two ranks one has three quarters of the rows: what it sends less, the other sends more.
+    assert_true(ep.hot_rank_bytes == (3.0 * 0.25 + 2.0 * 0.75) / 2.5 * even.expert_bytes);
+    // Of four it has 3/8, and what comes back of the other three's rows is more than its own need.
+    struct mt_scaling four = predict(&config, 4, 4, 0.5);
+    assert_true(four.hot_rank_bytes == (3.0 * 0.625 + 2.0 * 3.0 * 0.375) / 3.75 * four.expert_bytes);
+    assert_true(dp.hot_rank_bytes == 0.0 && dp.hot_expert_bytes == 0.0);
     mt_hf_config_free(&config);
 }
 
@@ -117,6 +124,38 @@ static void arithmetic_is_counted(void **state)
     int64_t two = mt_model_activation_bytes(&config, 64, 2);
     int64_t four = mt_model_activation_bytes(&config, 64, 4);
     assert_true(one.activations == (double)four && 2 * two - four == INT64_C(1024) * 4 * config.vocab_size);
+    mt_hf_config_free(&config);
+}
+
+/* A wire that is fast enough hides all journeys but the last, where there are shared experts; without these
+ * one. */
+static void rows_hide(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config = small(&ctx);
+    struct mt_cluster fast = cluster;
+    struct mt_layout layout = {.ranks = 2,
+                               .expert_ranks = 2,
+                               .tokens = 64,
+                               .length = 32,
+                               .lora_rank = 4,
+                               .weight_bytes = 2,
+                               .row_bytes = 4};
+    struct mt_scaling found;
+    fast.wire = (struct mt_wire){.bandwidth = 1e15, .latency = 0.0};
+    mt_scaling_predict(&config, &fast, &layout, &found);
+    assert_true(found.experts > 0.0 && found.hidden > 0.7999 * found.experts &&
+                found.hidden < 0.8001 * found.experts);
+    config.shared_experts = 0;
+    mt_scaling_predict(&config, &fast, &layout, &found);
+    assert_true(found.hidden > 0.1999 * found.experts && found.hidden < 0.2001 * found.experts);
+    assert_true(found.balanced ==
+                found.compute + found.experts - found.hidden + found.gradients + found.statistics);
+    // A slow one hides no more than the work there is.
+    fast.wire.bandwidth = 1.0;
+    mt_scaling_predict(&config, &fast, &layout, &found);
+    assert_true(found.hidden > 0.0 && found.hidden < found.compute);
     mt_hf_config_free(&config);
 }
 
@@ -160,6 +199,7 @@ int main(void)
         cmocka_unit_test(imbalance_costs),
         cmocka_unit_test(arithmetic_is_counted),
         cmocka_unit_test(machines_have_their_own_wire),
+        cmocka_unit_test(rows_hide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

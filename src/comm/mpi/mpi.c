@@ -7,6 +7,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#if defined(OPEN_MPI)
+#include <mpi-ext.h> // MPIX_Query_cuda_support
+#endif
+
 #include "comm/transport.h"
 
 #define MOST     (1 << 30)
@@ -97,6 +101,16 @@ static int host_ranks(const void *group)
     return ((const struct group *)group)->host_ranks;
 }
 
+/* Open MPI says so where it was built to; a library that says nothing does not. */
+static bool reads_devices(void)
+{
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+}
+
 /* The next message of `left` bytes. */
 static int message(size_t left)
 {
@@ -178,6 +192,7 @@ const struct mt_transport mt_transport_mpi = {
     .rank = rank_of,
     .size = size_of,
     .host_ranks = host_ranks,
+    .reads_devices = reads_devices,
     .start = start,
     .test = test,
     .wait = wait,

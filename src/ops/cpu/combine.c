@@ -33,6 +33,7 @@
 /* What a token combines: its slots that have a row, in order. */
 struct token {
     int present;
+    bool accumulate; // y is added to
     int slot[MT_MAX_SLOTS];
     const float *row[MT_MAX_SLOTS];
     float weight[MT_MAX_SLOTS];
@@ -82,6 +83,7 @@ VECTOR_INLINE void forward_step(int k, int from, int to, const struct token *tok
 {
     vector_f32 x[FAST_SLOTS];
     vector_f32 sum = base != NULL ? load_columns(base + j, count) : (vector_f32){0};
+    if (y != NULL && token->accumulate) sum += load_columns(y + j, count);
     int rows = y != NULL ? k : to;
 #pragma GCC unroll 8
     for (int s = 0; s < rows; s++) {
@@ -218,6 +220,7 @@ enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *arg
     for (int64_t i = 0; i < tokens; i++) {
         struct token token;
         gather_token(&token, &a->rows, &a->row_of_slot, &a->weight, i);
+        token.accumulate = a->accumulate;
         const float *base = has_base ? cpu_row(&a->base, i) : NULL;
         float *y = cpu_row(&a->y, i);
         if (!has_gram) {

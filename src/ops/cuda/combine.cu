@@ -1,5 +1,5 @@
 /*
- * combine, for a token with expert rows x_s: y = base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
+ * combine, for a token with expert rows x_s: y = (y +) base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
  * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C the coupling. Columns are independent of each
  * other, one thread each; inner products take a warp each. Few slots and wide rows: combine_wide.cu.
  */
@@ -12,6 +12,7 @@ __global__ static void forward_kernel(struct mt_combine_forward_args a)
     if (column >= a.y.dim[1]) return;
     for (int64_t i = blockIdx.y; i < a.y.dim[0]; i += gridDim.y) {
         double sum = cuda_present(a.base) ? cuda_get2(a.base, i, column) : 0.0;
+        if (a.accumulate) sum += cuda_get2(a.y, i, column);
         for (int64_t s = 0; s < a.row_of_slot.dim[1]; s++) {
             int32_t row = cuda_int2(a.row_of_slot, i, s);
             if (row >= 0) sum += cuda_get2(a.weight, i, s) * cuda_get2(a.rows, row, column);

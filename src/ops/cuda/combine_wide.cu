@@ -2,7 +2,7 @@
  * combine for up to eight slots, one warp per token, eight columns a lane: the token's rows are read once,
  * and all that is made of them is made on the way. Warps do not wait for each other, and rows of 16 bits
  * stay packed in registers, so that enough loads are under way to keep memory busy.
- *   forward   y = base + Σ_s w_s x_s; gram[s,m] = <x_s, x_m>, summed over the warp at the end
+ *   forward   y = (y +) base + Σ_s w_s x_s; gram[s,m] = <x_s, x_m>, summed over the warp at the end
  *   backward  dx_s = w_s dy + Σ_m C[s,m] x_m; dw_s = <dy, x_s>
  * SLOTS is the next even number from the slots on; slots beyond count as slots without a row: zeros. HALF:
  * the rows are bf16, else f32; backward's gradients are what the rows are, or f32.
@@ -152,6 +152,16 @@ __device__ static inline void store_gram(const struct mt_tensor &gram, int64_t t
     }
 }
 
+/* sum += eight columns of a token. */
+__device__ static inline void add_eight(const struct mt_tensor &from, int64_t token, int64_t column,
+                                        float (&sum)[CUDA_WIDE])
+{
+    float value[CUDA_WIDE];
+    wide_load2(from, {token, column}, value);
+#pragma unroll
+    for (int i = 0; i < CUDA_WIDE; i++) sum[i] += value[i];
+}
+
 template <int SLOTS, bool HALF, bool GRAM>
 __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
     forward_kernel(struct mt_combine_forward_args a)
@@ -167,6 +177,7 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
         float y[CUDA_WIDE] = {};
         load_rows<SLOTS, HALF>(a.rows, place, j, x);
         if (cuda_present(a.base)) wide_load2(a.base, {token, j}, y);
+        if (a.accumulate) add_eight(a.y, token, j, y);
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
             float2 column[SLOTS];

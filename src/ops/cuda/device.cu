@@ -28,6 +28,31 @@ static enum mt_status buffer_create(struct mt_device *device, size_t bytes, stru
     return MT_OK;
 }
 
+static void release_pinned_memory(struct mt_buffer *buffer)
+{
+    (void)cudaFreeHost(buffer->data);
+}
+
+static enum mt_status staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    memset(buffer, 0, sizeof *buffer);
+    void *data = NULL;
+    cudaError_t error = cudaMallocHost(&data, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError(); // it would be the next call's
+        return mt_fail(device->ctx, MT_ERR_MEMORY, "%zu bytes of pinned host memory are more than there are",
+                       bytes);
+    }
+    if (error != cudaSuccess) return cuda_status(device, error, "allocating pinned host memory");
+    buffer->data = data;
+    buffer->bytes = bytes;
+    buffer->kind = MT_MEMORY_PINNED;
+    buffer->owned = true;
+    buffer->owner = device;
+    buffer->release = release_pinned_memory;
+    return MT_OK;
+}
+
 static enum mt_status synchronise(struct mt_device *device)
 {
     if (cuda_state_of(device)->recording)
@@ -74,6 +99,9 @@ static const struct {
     {MT_OP_grouped_gemm, {mt_cuda_grouped_gemm, mt_cuda_grouped_gemm_scratch}},
     {MT_OP_grouped_gemm_dw, {mt_cuda_grouped_gemm_dw, mt_cuda_grouped_gemm_dw_scratch}},
     {MT_OP_grouped_sum, {mt_cuda_grouped_sum, mt_cuda_grouped_sum_scratch}},
+    {MT_OP_lora_low, {mt_cuda_lora_low, mt_cuda_lora_low_scratch}},
+    {MT_OP_lora_dlow, {mt_cuda_lora_dlow, mt_cuda_lora_dlow_scratch}},
+    {MT_OP_lora_da, {mt_cuda_lora_da, mt_cuda_lora_da_scratch}},
     {MT_OP_embedding_forward, {mt_cuda_embedding_forward, NULL}},
     {MT_OP_embedding_backward, {mt_cuda_embedding_backward, NULL}},
     {MT_OP_rmsnorm_forward, {mt_cuda_rmsnorm_forward, NULL}},
@@ -151,9 +179,11 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->shared_bytes = properties.sharedMemPerBlockOptin;
     state->hopper = properties.major == 9 && properties.minor == 0;
     device->memory = MT_MEMORY_DEVICE;
+    device->shares_addresses = true;
     device->threads = 1;
     device->activations = bf16 ? MT_BF16 : MT_F32;
     device->buffer_create = buffer_create;
+    device->staging_create = staging_create;
     device->upload = upload;
     device->download = download;
     device->synchronise = synchronise;

@@ -57,11 +57,11 @@ static enum mt_status refuse_absence(const struct mt_device *device)
                    device->name);
 }
 
-static enum mt_status count_gpus(const struct mt_device *device)
+static enum mt_status count_gpus(const struct mt_device *device, int *count)
 {
-    int count = 0;
-    cudaError_t error = cudaGetDeviceCount(&count);
-    if (error == cudaSuccess && count > 0) return MT_OK;
+    *count = 0;
+    cudaError_t error = cudaGetDeviceCount(count);
+    if (error == cudaSuccess && *count > 0) return MT_OK;
     (void)cudaGetLastError(); // it would be taken for the next call's
     if (error == cudaErrorInsufficientDriver) return refuse_driver(device);
     if (error == cudaSuccess || error == cudaErrorNoDevice) return refuse_absence(device);
@@ -103,11 +103,28 @@ static enum mt_status check_kernels(const struct mt_device *device, const cudaDe
                    properties->major, properties->minor);
 }
 
+/* Ranks of one machine take its GPUs in turns: which of them this process is, launchers say. */
+static int choose_gpu(int count)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    for (const char *name : names) {
+        const char *text = getenv(name);
+        char *end = NULL;
+        long rank = text != NULL ? strtol(text, &end, 10) : -1;
+        if (rank >= 0 && end != text && *end == '\0') return (int)(rank % count);
+    }
+    return 0;
+}
+
 enum mt_status cuda_find_gpu(const struct mt_device *device, cudaDeviceProp *properties)
 {
-    enum mt_status status = count_gpus(device);
+    int count = 0;
+    enum mt_status status = count_gpus(device, &count);
     if (status != MT_OK) return status;
-    status = cuda_status(device, cudaGetDeviceProperties(properties, 0), "reading the GPU's properties");
+    int chosen = choose_gpu(count);
+    status = cuda_status(device, cudaSetDevice(chosen), "choosing a GPU");
+    if (status != MT_OK) return status;
+    status = cuda_status(device, cudaGetDeviceProperties(properties, chosen), "reading the GPU's properties");
     return status == MT_OK ? check_kernels(device, properties) : status;
 }
 

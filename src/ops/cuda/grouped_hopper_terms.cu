@@ -96,7 +96,7 @@ bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_groupe
         const struct mt_product_term *term = &a->terms[t];
         bool with_first = is_long(term, a->experts) && term->alpha == first->alpha;
         if (!with_first && !is_thin(term, a->experts)) return false;
-        if (!x_fits(&term->x) || mt_tensor_present(&term->mask_x)) return false;
+        if (!x_fits(&term->x)) return false;
         if (term->transpose_weight != first->transpose_weight) return false;
         if (is_masked(term) && term->transpose_weight) return false; // gradients alone have masks
         longs += with_first ? 1 : 0;

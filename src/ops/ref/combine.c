@@ -1,5 +1,5 @@
 /*
- * combine, for a token with expert rows x_s: y = base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
+ * combine, for a token with expert rows x_s: y = (y +) base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
  * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C the coupling.
  */
 #include "ops/ref/ref.h"
@@ -27,6 +27,7 @@ enum mt_status mt_ref_combine_forward(struct mt_device *device, const void *args
     for (int64_t i = 0; i < a->y.dim[0]; i++) {
         for (int64_t j = 0; j < a->y.dim[1]; j++) {
             double sum = mt_tensor_present(&a->base) ? ref_get2(&a->base, i, j) : 0.0;
+            if (a->accumulate) sum += ref_get2(&a->y, i, j);
             for (int64_t s = 0; s < a->row_of_slot.dim[1]; s++) {
                 int32_t row = ref_int2(&a->row_of_slot, i, s);
                 if (row >= 0) sum += ref_get2(&a->weight, i, s) * ref_get2(&a->rows, row, j);

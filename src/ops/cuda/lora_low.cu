@@ -1,0 +1,72 @@
+/*
+ * lora_low: a thin product per map, which takes the mask as it reads x (grouped_tiles.cu) where it can. Else
+ * what the mask keeps of x is made once, in scratch, for all maps that need it.
+ */
+#include "ops/cuda/grouped.cuh"
+#include "ops/cuda/mask.cuh"
+
+/* Map i as a product, its mask left out but for the scale. */
+static struct mt_grouped_gemm_args product_of(const struct mt_lora_low_args *l, int i)
+{
+    struct mt_grouped_gemm_args product = {};
+    product.x = l->x;
+    product.weight = l->a[i];
+    product.experts = l->experts;
+    product.offsets = l->offsets;
+    product.y = l->low[i];
+    product.transpose_weight = true;
+    product.alpha = mt_tensor_present(&l->mask) ? l->alpha * l->mask_scale : l->alpha;
+    return product;
+}
+
+/* Scratch: what the products need themselves, then what the mask keeps of x. */
+struct pieces {
+    size_t product, x; // bytes
+};
+
+static struct pieces pieces_of(const struct mt_device *device, const struct mt_lora_low_args *l)
+{
+    struct pieces pieces = {};
+    for (int i = 0; i < l->maps; i++) {
+        struct mt_grouped_gemm_args product = product_of(l, i);
+        size_t bytes = 0;
+        if (cuda_thin_fits(device, &product, &l->mask)) {
+            bytes = cuda_grouped_tiles_bytes(&product);
+        } else {
+            if (mt_tensor_present(&l->mask)) {
+                pieces.x = cuda_masked_bytes(&l->x);
+                product.x = mt_tensor_2d(NULL, l->x.dtype, l->x.dim[0], l->x.dim[1]);
+            }
+            bytes = cuda_product_bytes(device, &product);
+        }
+        if (bytes > pieces.product) pieces.product = bytes;
+    }
+    pieces.product = (pieces.product + 255) / 256 * 256;
+    return pieces;
+}
+
+size_t mt_cuda_lora_low_scratch(const struct mt_device *device, const void *args)
+{
+    struct pieces pieces = pieces_of(device, static_cast<const struct mt_lora_low_args *>(args));
+    return pieces.product + pieces.x;
+}
+
+enum mt_status mt_cuda_lora_low(struct mt_device *device, const void *args)
+{
+    const struct mt_lora_low_args *l = static_cast<const struct mt_lora_low_args *>(args);
+    struct pieces pieces = pieces_of(device, l);
+    char *scratch = static_cast<char *>(device->scratch.data);
+    struct mt_tensor kept = l->x;
+    enum mt_status status = MT_OK;
+    if (pieces.x > 0) status = cuda_mask(device, &l->x, &l->mask, scratch + pieces.product, &kept);
+    for (int i = 0; i < l->maps && status == MT_OK; i++) {
+        struct mt_grouped_gemm_args product = product_of(l, i);
+        if (cuda_thin_fits(device, &product, &l->mask)) {
+            status = cuda_grouped_tiles(device, &product, &l->mask, scratch);
+        } else {
+            product.x = kept;
+            status = cuda_product(device, &product);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,431 @@
+/*
+ * Cases of the ops of LoRA pairs: one to three maps of unequal ranks and widths, with a mask and without,
+ * loads of all kinds, experts without a pair, one row, none, odd sizes, no offsets, rows in bf16. Two check
+ * gradients: lora_da is that of A in lora_low, lora_dlow that of both factors of the pair's second product.
+ */
+#include "ops/case_files.h"
+#include "ops/expert_loads.h"
+
+// lora_low and lora_da: MIDDLE is low or dlow, MATRIX is A or dA; lora_da is a backward where GRADIENT is set
+enum { X, MASK, OFFSETS, MATRIX, MIDDLE = MATRIX + MT_LORA_MAPS, D_MIDDLE = MIDDLE + MT_LORA_MAPS };
+enum { D_MATRIX = D_MIDDLE + MT_LORA_MAPS };
+// lora_dlow: its masks are never there
+enum { DY = MATRIX, B = DY + MT_LORA_MAPS, LOW = B + MT_LORA_MAPS, DLOW = LOW + MT_LORA_MAPS };
+enum { DB = DLOW + MT_LORA_MAPS };
+enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED };
+enum { FACTOR };
+
+static const float scales[MT_LORA_MAPS] = {0.5f, 2.0f, -1.5f};
+
+struct lora_case {
+    int64_t rows, k;
+    int maps;
+    int64_t rank[MT_LORA_MAPS];
+    int64_t n[MT_LORA_MAPS]; // widths of the maps, for lora_dlow
+    int experts;             // 0: dense
+    enum load load;
+    enum absent absent;
+    bool masked;
+    float alpha;   // of lora_low; 0: 1
+    int unlearned; // of lora_dlow: maps from here on have no gradient of B; 0: all have
+    int64_t padding;
+    enum mt_dtype row_type;
+};
+
+static void fill(const struct op_case *c, struct mt_tensor *t)
+{
+    fill_offsets((enum load)c->param[LOAD], (int)t[OFFSETS].dim[0] - 1, t[X].dim[0], t[OFFSETS].data);
+    fill_mask(&t[MASK]);
+}
+
+static int experts_of(const struct op_case *c)
+{
+    return c->param[EXPERTS] > 0 ? (int)c->param[EXPERTS] : 1;
+}
+
+static struct mt_tensor offsets_of(const struct op_case *c, const struct mt_tensor *t)
+{
+    return c->param[EXPERTS] > 0 ? t[OFFSETS] : (struct mt_tensor){0};
+}
+
+static struct mt_tensor mask_of(const struct op_case *c, const struct mt_tensor *t)
+{
+    return c->param[MASKED] ? t[MASK] : (struct mt_tensor){0};
+}
+
+static enum mt_status low(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor a[MT_LORA_MAPS][MOST_EXPERTS];
+    struct mt_lora_low_args args = {.x = t[X],
+                                    .mask = mask_of(c, t),
+                                    .mask_scale = 1.25f,
+                                    .maps = (int)c->param[MAPS],
+                                    .alpha = c->real[FACTOR],
+                                    .experts = experts_of(c),
+                                    .offsets = offsets_of(c, t)};
+    for (int i = 0; i < args.maps; i++) {
+        expert_views((enum absent)c->param[ABSENT], &t[MATRIX + i], a[i]);
+        args.a[i] = a[i];
+        args.low[i] = t[MIDDLE + i];
+    }
+    return mt_lora_low(device, &args);
+}
+
+/* dA at `matrix`, from dlow at `middle`. */
+static enum mt_status add_da(struct mt_device *device, const struct op_case *c, struct mt_tensor *t,
+                             int middle, int matrix)
+{
+    struct mt_tensor da[MT_LORA_MAPS][MOST_EXPERTS];
+    struct mt_lora_da_args args = {.x = t[X],
+                                   .mask = mask_of(c, t),
+                                   .mask_scale = 1.25f,
+                                   .maps = (int)c->param[MAPS],
+                                   .experts = experts_of(c),
+                                   .offsets = offsets_of(c, t)};
+    for (int i = 0; i < args.maps; i++) {
+        expert_views((enum absent)c->param[ABSENT], &t[matrix + i], da[i]);
+        args.da[i] = da[i];
+        args.dlow[i] = t[middle + i];
+    }
+    return mt_lora_da(device, &args);
+}
+
+static enum mt_status da(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    return add_da(device, c, t, MIDDLE, MATRIX);
+}
+
+static enum mt_status low_backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    return add_da(device, c, t, D_MIDDLE, D_MATRIX);
+}
+
+static enum mt_status dlow(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor b[MT_LORA_MAPS][MOST_EXPERTS];
+    struct mt_tensor db[MT_LORA_MAPS][MOST_EXPERTS];
+    struct mt_lora_dlow_args args = {
+        .maps = (int)c->param[MAPS], .experts = experts_of(c), .offsets = offsets_of(c, t)};
+    for (int i = 0; i < args.maps; i++) {
+        expert_views((enum absent)c->param[ABSENT], &t[B + i], b[i]);
+        expert_views((enum absent)c->param[ABSENT], &t[DB + i], db[i]);
+        args.map[i] = (struct mt_lora_pair_gradient){
+            .dy = t[DY + i], .b = b[i], .scale = scales[i], .dlow = t[DLOW + i]};
+        if (c->param[UNLEARNED] > 0 && i >= (int)c->param[UNLEARNED]) continue;
+        args.map[i].low = t[LOW + i];
+        args.map[i].db = db[i];
+    }
+    return mt_lora_dlow(device, &args);
+}
+
+/* What lora_dlow is the gradient of: y = s · low · Bᵀ, y standing where dy does in the other cases. */
+static enum mt_status second_products(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    struct mt_tensor b[MOST_EXPERTS];
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < (int)c->param[MAPS] && status == MT_OK; i++) {
+        expert_views((enum absent)c->param[ABSENT], &t[B + i], b);
+        struct mt_product_term term = {
+            .x = t[LOW + i], .weight = b, .transpose_weight = true, .alpha = scales[i]};
+        status = mt_grouped_sum(device, &(struct mt_grouped_sum_args){.terms = &term,
+                                                                      .count = 1,
+                                                                      .experts = experts_of(c),
+                                                                      .offsets = offsets_of(c, t),
+                                                                      .y = t[DB + MT_LORA_MAPS + i]});
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ building
+
+/* The case with its first slots. */
+static struct op_case *begin(struct case_list *list, enum mt_op op, const struct lora_case *s)
+{
+    struct op_case *c =
+        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s", (int)s->rows,
+                 (int)s->k, (int)s->n[0], (int)s->n[1], (int)s->n[2], (int)s->rank[0], (int)s->rank[1],
+                 (int)s->rank[2], s->experts, s->experts > 0 ? load_names[s->load] : "dense",
+                 s->masked ? " masked" : "", s->row_type == MT_BF16 ? " bf16 rows" : "",
+                 absent_names[s->absent], s->padding != 0 ? " padded" : "");
+    c->param[MAPS] = s->maps;
+    c->param[EXPERTS] = s->experts;
+    c->param[LOAD] = s->load;
+    c->param[ABSENT] = s->absent;
+    c->param[MASKED] = s->masked;
+    c->param[UNLEARNED] = s->unlearned;
+    c->real[FACTOR] = s->alpha != 0.0f ? s->alpha : 1.0f;
+    c->fill = fill;
+    c->no_gradient = true;
+    case_slot(c, "x", SLOT_INPUT, s->row_type, 2, (int64_t[]){s->rows, s->k});
+    case_index(c, "mask", 2, (int64_t[]){s->masked ? s->rows : 0, (s->k + 31) / 32});
+    case_index(c, "offsets", 1, (int64_t[]){(s->experts > 0 ? s->experts : 1) + 1});
+    return c;
+}
+
+/* A tensor of each map: rows [R,width], or matrices [n,rows,columns] of f32. */
+static void add_rows(struct op_case *c, const struct lora_case *s, const char *name, enum slot_role role,
+                     const int64_t width[MT_LORA_MAPS])
+{
+    for (int i = 0; i < MT_LORA_MAPS; i++)
+        case_slot(c, name, role, s->row_type, 2, (int64_t[]){i < s->maps ? s->rows : 0, width[i]});
+}
+
+static void add_matrices(struct op_case *c, const struct lora_case *s, const char *name, enum slot_role role,
+                         const int64_t rows[MT_LORA_MAPS], const int64_t columns[MT_LORA_MAPS])
+{
+    for (int i = 0; i < MT_LORA_MAPS; i++) {
+        int64_t dims[] = {i < s->maps ? (s->experts > 0 ? s->experts : 1) : 0, rows[i], columns[i]};
+        int slot = case_slot(c, name, role, MT_F32, 3, dims);
+        c->slot[slot].scale = 0.1;
+        c->slot[slot].fill = FILL_REPEATED;
+    }
+}
+
+static void pad(struct op_case *c, const struct lora_case *s)
+{
+    for (int i = 0; i < c->slots; i++) {
+        if (i != OFFSETS) c->slot[i].row_padding = s->padding;
+    }
+}
+
+static struct op_case *add_low(struct case_list *list, struct lora_case s)
+{
+    const int64_t k[MT_LORA_MAPS] = {s.k, s.k, s.k};
+    struct op_case *c = begin(list, MT_OP_lora_low, &s);
+    add_matrices(c, &s, "a", SLOT_INPUT, s.rank, k);
+    add_rows(c, &s, "low", SLOT_UPDATED, s.rank);
+    c->forward = low;
+    pad(c, &s);
+    return c;
+}
+
+static struct op_case *add_da_case(struct case_list *list, struct lora_case s)
+{
+    const int64_t k[MT_LORA_MAPS] = {s.k, s.k, s.k};
+    struct op_case *c = begin(list, MT_OP_lora_da, &s);
+    add_matrices(c, &s, "da", SLOT_UPDATED, s.rank, k);
+    add_rows(c, &s, "dlow", SLOT_INPUT, s.rank);
+    c->forward = da;
+    pad(c, &s);
+    return c;
+}
+
+static struct op_case *add_dlow(struct case_list *list, struct lora_case s)
+{
+    s.k = 0;
+    s.masked = false;
+    struct op_case *c = begin(list, MT_OP_lora_dlow, &s);
+    add_rows(c, &s, "dy", SLOT_INPUT, s.n);
+    add_matrices(c, &s, "b", SLOT_INPUT, s.n, s.rank);
+    add_rows(c, &s, "low", SLOT_INPUT, s.rank);
+    add_rows(c, &s, "dlow", SLOT_UPDATED, s.rank);
+    add_matrices(c, &s, "db", SLOT_UPDATED, s.n, s.rank);
+    c->forward = dlow;
+    pad(c, &s);
+    return c;
+}
+
+static void add_all(struct case_list *list, struct lora_case s)
+{
+    add_low(list, s);
+    add_dlow(list, s);
+    add_da_case(list, s);
+}
+
+static void add_gradients(struct case_list *list)
+{
+    struct lora_case s = {.rows = 12,
+                          .k = 37,
+                          .maps = 2,
+                          .rank = {4, 3},
+                          .n = {5, 9},
+                          .experts = 3,
+                          .load = LOAD_UNEVEN,
+                          .absent = ABSENT_SOME,
+                          .masked = true};
+    struct op_case *c = add_low(list, s);
+    c->backward = low_backward;
+    c->backward_op = MT_OP_lora_da;
+    c->no_gradient = false;
+    for (int i = 0; i < MT_LORA_MAPS; i++) c->slot[MIDDLE + i].role = SLOT_OUTPUT;
+    for (int i = 0; i < MT_LORA_MAPS; i++) case_grad_in(c, "dlow", MIDDLE + i);
+    for (int i = 0; i < MT_LORA_MAPS; i++) c->slot[case_grad_out(c, "da", MATRIX + i)].role = SLOT_GRAD_SUM;
+    c = add_dlow(list, s);
+    c->op = MT_OP_grouped_sum;
+    c->backward_op = MT_OP_lora_dlow;
+    c->forward = second_products;
+    c->backward = dlow;
+    c->no_gradient = false;
+    add_rows(c, &s, "y", SLOT_OUTPUT, s.n);
+    for (int i = 0; i < MT_LORA_MAPS; i++) {
+        c->slot[DY + i].role = SLOT_GRAD_IN;
+        c->slot[DY + i].of = DB + MT_LORA_MAPS + i;
+        c->slot[DLOW + i].role = SLOT_GRAD_OUT;
+        c->slot[DLOW + i].of = LOW + i;
+        c->slot[DB + i].role = SLOT_GRAD_SUM;
+        c->slot[DB + i].of = B + i;
+    }
+}
+
+static void add_odd(struct case_list *list)
+{
+    struct lora_case s = {.rows = 1, .k = 5, .maps = 1, .rank = {4}, .n = {3}, .masked = true};
+    add_all(list, s);
+    s.rows = 0;
+    add_all(list, s);
+    s = (struct lora_case){.rows = 40,
+                           .k = 35,
+                           .maps = 3,
+                           .rank = {4, 7, 1},
+                           .n = {33, 6, 65},
+                           .experts = 8,
+                           .load = LOAD_UNEVEN,
+                           .masked = true,
+                           .alpha = -0.5f,
+                           .padding = 3};
+    add_all(list, s);
+    s.unlearned = 1;
+    s.absent = ABSENT_SOME;
+    s.row_type = MT_BF16;
+    add_all(list, s);
+    s.absent = ABSENT_ALL;
+    s.row_type = MT_F32;
+    add_all(list, s);
+    s.absent = ABSENT_NONE;
+    s.load = LOAD_NONE;
+    add_all(list, s);
+    s.load = LOAD_ONE;
+    s.masked = false;
+    s.padding = 0;
+    add_all(list, s);
+    s.experts = 0;
+    s.masked = true;
+    add_all(list, s);
+}
+
+/* More rows, and more columns, than are masked at a time. */
+static void add_parts(struct case_list *list)
+{
+    struct lora_case s = {.rows = 700,
+                          .k = 1100,
+                          .maps = 2,
+                          .rank = {9, 2},
+                          .n = {5, 3},
+                          .experts = 3,
+                          .load = LOAD_UNEVEN,
+                          .masked = true};
+    add_low(list, s);
+    s.rows = 4500;
+    s.k = 580;
+    s.rank[0] = 3;
+    add_da_case(list, s);
+    s.experts = 0;
+    s.maps = 1;
+    add_da_case(list, s);
+}
+
+/* As large models have them, smaller: ranks of a tile and a little more, tiles that hang over. */
+static void add_usual(struct case_list *list, enum mt_dtype row_type)
+{
+    struct lora_case s = {.rows = 150,
+                          .k = 264,
+                          .maps = 2,
+                          .rank = {32, 32},
+                          .n = {200, 200},
+                          .experts = 5,
+                          .load = LOAD_UNEVEN,
+                          .masked = true,
+                          .row_type = row_type};
+    add_all(list, s);
+    s.absent = ABSENT_SOME;
+    s.masked = false;
+    add_all(list, s);
+    s.rank[0] = 40;
+    s.n[1] = 72;
+    s.masked = true;
+    add_all(list, s);
+    s.absent = ABSENT_NONE;
+    s.rows = 300;
+    s.experts = 128;
+    s.maps = 1;
+    add_all(list, s);
+    s.rows = 210; // more than a tile of 128 and one of 64
+    s.experts = 0;
+    s.maps = 3;
+    s.rank[2] = 16;
+    s.n[2] = 264;
+    add_all(list, s);
+    s.rank[0] = 32;
+    s.masked = false;
+    add_all(list, s);
+}
+
+// ------------------------------------------------------------------ speed
+
+/* Bytes of rows that must be read and written once, whatever the maps: x or dy, bits, middles. */
+static double bytes_of(const struct lora_case *s, int64_t wide, int middles)
+{
+    double element = s->row_type == MT_BF16 ? 2.0 : 4.0;
+    int64_t thin = 0;
+    for (int i = 0; i < s->maps; i++) thin += middles * s->rank[i];
+    return (double)s->rows * (element * (double)(wide + thin) + (s->masked ? (double)s->k / 8.0 : 0.0));
+}
+
+static void timed(struct op_case *c, double bytes, bool device)
+{
+    c->only_speed = true;
+    c->only_device = device;
+    c->bytes = bytes;
+    for (int i = 0; i < c->slots; i++) {
+        if (i != OFFSETS && i != MASK) c->slot[i].fill = FILL_REPEATED;
+    }
+}
+
+static void add_speed(struct case_list *list, struct lora_case s, bool device)
+{
+    s.masked = true;
+    timed(add_low(list, s), bytes_of(&s, s.k, 1), device);
+    timed(add_da_case(list, s), bytes_of(&s, s.k, 1), device);
+    s.masked = false;
+    timed(add_dlow(list, s), bytes_of(&s, s.n[0] + s.n[1] + s.n[2], 2), device);
+}
+
+/* A layer of DeepSeek-V2-Lite, 16,384 tokens: routed experts, then dense maps. */
+static void add_device_speed(struct case_list *list)
+{
+    static const struct lora_case maps[] = {
+        {.k = 2048, .maps = 2, .rank = {32, 32}, .n = {1408, 1408}, .experts = 64}, // gate, up
+        {.k = 1408, .maps = 1, .rank = {32}, .n = {2048}, .experts = 64},           // down
+        {.k = 2048, .maps = 2, .rank = {32, 32}, .n = {3072, 576}},                 // q, kv_a
+        {.k = 2048, .maps = 2, .rank = {32, 32}, .n = {2816, 2816}},                // shared gate, up
+        {.k = 2816, .maps = 1, .rank = {32}, .n = {2048}},                          // shared down
+        {.k = 2048, .maps = 1, .rank = {32}, .n = {2048}},                          // o
+        {.k = 512, .maps = 1, .rank = {32}, .n = {4096}},                           // kv_b
+    };
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+        struct lora_case s = maps[i];
+        s.rows = s.experts > 0 ? 98304 : 16384;
+        s.load = LOAD_NEARLY_EVEN;
+        s.row_type = MT_BF16;
+        add_speed(list, s, true);
+    }
+}
+
+void cases_lora(struct case_list *list)
+{
+    add_odd(list);
+    add_parts(list);
+    add_usual(list, MT_F32);
+    add_usual(list, MT_BF16);
+    add_gradients(list);
+    add_speed(list,
+              (struct lora_case){.rows = 3072,
+                                 .k = 512,
+                                 .maps = 2,
+                                 .rank = {32, 32},
+                                 .n = {352, 352},
+                                 .experts = 16,
+                                 .load = LOAD_NEARLY_EVEN},
+              false);
+    add_device_speed(list);
+}
