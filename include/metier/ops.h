@@ -64,8 +64,7 @@ struct mt_grouped_gemm_args {
 
 /*
  * Weight gradient per expert: dW_e = alpha · dy_eᵀ · x_e + beta · dW_e; without rows only beta acts. An
- * absent dW_e is not wanted. With a mask, dropped elements of x count as 0 and kept ones are multiplied by
- * mask_scale.
+ * absent dW_e is not wanted.
  */
 struct mt_grouped_gemm_dw_args {
     struct mt_tensor dy;             // [R,N]
@@ -73,8 +72,6 @@ struct mt_grouped_gemm_dw_args {
     const struct mt_tensor *dweight; // n views, borrowed: each f32 [N,K], or absent
     int experts;                     // n
     struct mt_tensor offsets;        // i32 [n+1]; absent: one expert, all rows
-    struct mt_tensor mask;           // bits of dropout_bits, i32 [R,ceil(K/32)], optional
-    float mask_scale;                // 0 is refused where there is a mask
     float alpha;                     // 0 is refused
     float beta;
 };
@@ -91,14 +88,13 @@ struct mt_product_term {
                                     // float type; or absent, which counts as zeros
     bool transpose_weight;
     float alpha;             // 0 is refused
-    struct mt_tensor mask_x; // i32 [R,ceil(K/32)], optional: on x
     struct mt_tensor mask_y; // i32 [R,ceil(N/32)], optional: on the term's product
     float mask_scale;        // 0 is refused where there is a mask
 };
 
 /*
  * Rows sorted by expert, several products into one sum: y[r] = beta · y[r] + Σ_t alpha_t ·
- * mask_y(mask_x(x_t[r]) · op(W_t,e)) for offsets[e] <= r < offsets[e+1]. What a LoRA pair adds to its map is
+ * mask_y(x_t[r] · op(W_t,e)) for offsets[e] <= r < offsets[e+1]. What a LoRA pair adds to its map is
  * one of the terms.
  */
 struct mt_grouped_sum_args {
@@ -327,8 +323,8 @@ enum mt_random_kind {
 
 /*
  * y = x · m, m drawn for element i = row·d + column: for jitter from u = mt_rng_unit(mt_rng_u32(seed, stream,
- * i)), for dropout as in dropout_bits. The same call on dy is the backward, nothing is saved. m is an f32,
- * rounded once, the same on every device.
+ * i)), for dropout as in dropout_bits of a [T,d] tensor. The same call on dy is the backward, nothing is
+ * saved. m is an f32, rounded once, the same on every device.
  */
 struct mt_random_multiply_args {
     struct mt_tensor x; // [T,d]
@@ -342,10 +338,10 @@ struct mt_random_multiply_args {
 
 /*
  * Which elements of a [R,K] tensor dropout keeps: bit j of word w of a row is 1 when column 32w+j is kept;
- * bits beyond K are 0. Element i = row·K + column draws h = mt_rng_half(seed, stream, i), 16 bits, and is
- * kept when h
- * >= ceil(amount·2^16): the probability has a grid of 2^-16, upwards, so that an amount above 0 drops
- * something.
+ * bits beyond K are 0. Word i = row·ceil(K/32) + w has the 16 random words of blocks 4i … 4i+3
+ * (mt_rng_words7), and bit b of the 16-bit number of its element j is bit j of the b-th of them. An element
+ * is kept when its number is not below ceil(amount·2^16): the probability has a grid of 2^-16, upwards, so
+ * that an amount above 0 drops something.
  */
 struct mt_dropout_bits_args {
     struct mt_tensor bits; // i32 [R,ceil(K/32)]

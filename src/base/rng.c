@@ -9,12 +9,6 @@ uint32_t mt_rng_u32(uint64_t seed, uint64_t stream, uint64_t index)
     return mt_rng_words(seed, stream, index / 4).word[index % 4];
 }
 
-uint32_t mt_rng_half(uint64_t seed, uint64_t stream, uint64_t index)
-{
-    uint32_t word = mt_rng_words(seed, stream, index / 8).word[index / 2 % 4];
-    return index % 2 == 0 ? word & 0xFFFFu : word >> 16;
-}
-
 float mt_rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
 {
     return mt_rng_unit(mt_rng_u32(seed, stream, index));

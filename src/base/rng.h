@@ -1,6 +1,6 @@
 /*
- * Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). A number is a pure function of
- * (seed, stream, index), so any thread, rank or device that asks for the same place gets the same
+ * Counter-based random numbers: Philox4x32 of ten rounds (Salmon et al., SC 2011). A number is a pure
+ * function of (seed, stream, index), so any thread, rank or device that asks for the same place gets the same
  * value, and a resumed run needs no generator state.
  *
  * `stream` separates uses (a layer's dropout, the shuffling of an epoch); `index` is the element.
@@ -14,10 +14,11 @@ struct mt_rng_block {
     uint32_t word[4];
 };
 
-/* The bare block function: ten rounds of Philox4x32 on a 128-bit counter and a 64-bit key. */
-static inline struct mt_rng_block mt_rng_philox(struct mt_rng_block counter, uint32_t key0, uint32_t key1)
+/* The bare block function: Philox4x32 on a 128-bit counter and a 64-bit key. */
+static inline struct mt_rng_block mt_rng_philox(struct mt_rng_block counter, uint32_t key0, uint32_t key1,
+                                                int rounds)
 {
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < rounds; round++) {
         uint64_t low = (uint64_t)0xD2511F53u * counter.word[0];
         uint64_t high = (uint64_t)0xCD9E8D57u * counter.word[2];
         counter = (struct mt_rng_block){{
@@ -32,16 +33,30 @@ static inline struct mt_rng_block mt_rng_philox(struct mt_rng_block counter, uin
     return counter;
 }
 
-/* Four random words for elements 4·block … 4·block+3 of a stream. */
-static inline struct mt_rng_block mt_rng_words(uint64_t seed, uint64_t stream, uint64_t block)
+/* The counter of a block of a stream. */
+static inline struct mt_rng_block mt_rng_place(uint64_t stream, uint64_t block)
 {
-    struct mt_rng_block counter = {{
+    return (struct mt_rng_block){{
         (uint32_t)block,
         (uint32_t)(block >> 32),
         (uint32_t)stream,
         (uint32_t)(stream >> 32),
     }};
-    return mt_rng_philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32));
+}
+
+/* Four random words for elements 4·block … 4·block+3 of a stream. */
+static inline struct mt_rng_block mt_rng_words(uint64_t seed, uint64_t stream, uint64_t block)
+{
+    return mt_rng_philox(mt_rng_place(stream, block), (uint32_t)seed, (uint32_t)(seed >> 32), 10);
+}
+
+/*
+ * The same from seven rounds, the fewest that pass BigCrush (Salmon et al., table 2): for draws so many that
+ * their cost shows. Other words than mt_rng_words'.
+ */
+static inline struct mt_rng_block mt_rng_words7(uint64_t seed, uint64_t stream, uint64_t block)
+{
+    return mt_rng_philox(mt_rng_place(stream, block), (uint32_t)seed, (uint32_t)(seed >> 32), 7);
 }
 
 /* 24 random bits as a float in [0, 1). */
@@ -61,10 +76,6 @@ static inline float mt_rng_unit_open(uint32_t word)
 
 /* Element `index` of a stream: 32 random bits. */
 uint32_t mt_rng_u32(uint64_t seed, uint64_t stream, uint64_t index);
-
-/* Element `index` of a stream whose blocks give eight numbers: 16 random bits, each word's lower half first.
- */
-uint32_t mt_rng_half(uint64_t seed, uint64_t stream, uint64_t index);
 
 /* Element `index` of a stream: uniform in [0, 1). */
 float mt_rng_uniform(uint64_t seed, uint64_t stream, uint64_t index);

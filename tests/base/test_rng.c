@@ -6,23 +6,30 @@
 
 #define DRAWS 200000
 
-static void known_answer(struct mt_rng_block counter, uint32_t key0, uint32_t key1,
+static void known_answer(struct mt_rng_block counter, uint32_t key0, uint32_t key1, int rounds,
                          const uint32_t expected[4])
 {
-    struct mt_rng_block got = mt_rng_philox(counter, key0, key1);
+    struct mt_rng_block got = mt_rng_philox(counter, key0, key1, rounds);
     for (int i = 0; i < 4; i++) assert_int_equal(got.word[i], expected[i]);
 }
 
-/* From the paper's own test vectors (philox4x32, 10 rounds). */
+/* From Random123's own test vectors (philox4x32, 10 and 7 rounds). */
 static void known_answers(void **state)
 {
     (void)state;
-    known_answer((struct mt_rng_block){{0, 0, 0, 0}}, 0, 0,
-                 (const uint32_t[]){0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-    known_answer((struct mt_rng_block){{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}}, 0xffffffff,
-                 0xffffffff, (const uint32_t[]){0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-    known_answer((struct mt_rng_block){{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822,
-                 0x299f31d0, (const uint32_t[]){0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+    const struct mt_rng_block zeros = {{0, 0, 0, 0}};
+    const struct mt_rng_block ones = {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}};
+    const struct mt_rng_block pi = {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}};
+    known_answer(zeros, 0, 0, 10, (const uint32_t[]){0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+    known_answer(ones, 0xffffffff, 0xffffffff, 10,
+                 (const uint32_t[]){0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+    known_answer(pi, 0xa4093822, 0x299f31d0, 10,
+                 (const uint32_t[]){0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+    known_answer(zeros, 0, 0, 7, (const uint32_t[]){0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48});
+    known_answer(ones, 0xffffffff, 0xffffffff, 7,
+                 (const uint32_t[]){0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662});
+    known_answer(pi, 0xa4093822, 0x299f31d0, 7,
+                 (const uint32_t[]){0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a});
 }
 
 static void elements_are_words_of_blocks(void **state)
@@ -34,6 +41,7 @@ static void elements_are_words_of_blocks(void **state)
     static const uint32_t expected[] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
     struct mt_rng_block words = mt_rng_words(seed, stream, block);
     for (int i = 0; i < 4; i++) assert_int_equal(words.word[i], expected[i]);
+    assert_int_equal(mt_rng_words7(seed, stream, block).word[3], 0xb6b5242a);
     for (uint64_t i = 0; i < 12; i++) {
         assert_int_equal(mt_rng_u32(5, 6, i), mt_rng_words(5, 6, i / 4).word[i % 4]);
     }

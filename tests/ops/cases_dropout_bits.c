@@ -1,6 +1,6 @@
 /*
- * Cases of dropout_bits: rows that begin inside a block of eight random numbers, words that are not full,
- * padded rows, amounts on and off the grid. Every bit must equal ref's.
+ * Cases of dropout_bits: words that are not full, padded rows, stretches that end inside a row, amounts that
+ * need some, all or none of their random words. Every bit must equal ref's.
  */
 #include "ops/case_files.h"
 
@@ -32,23 +32,35 @@ static struct op_case *add(struct case_list *list, int64_t rows, int64_t columns
     return c;
 }
 
+// The upper half of a word's random words comes from two blocks of seven rounds of two multiplications each.
+#define LEAST_MULTIPLICATIONS (2.0 * 7.0 * 2.0)
+
+static void time_case(struct op_case *c)
+{
+    double words = (double)c->slot[BITS].dim[0] * (double)c->slot[BITS].dim[1];
+    c->only_speed = true;
+    c->bytes = words * 4;
+    c->multiplications = words * LEAST_MULTIPLICATIONS;
+}
+
 void cases_dropout_bits(struct case_list *list)
 {
     add(list, 0, 8, 0.5f, 0);
     add(list, 1, 1, 0.5f, 0);
     add(list, 3, 8, 0.0f, 0);
-    add(list, 9, 35, 0.3f, 2); // rows begin at every number of a block
+    add(list, 9, 35, 0.3f, 2);
     add(list, 5, 32, 0.1f, 0);
     add(list, 17, 264, 0.1f, 1);
     add(list, 17, 40, 0.99999f, 0); // nothing is left
+    add(list, 5, 300, 0.5f, 0);     // the highest bit decides
+    add(list, 5, 300, 0.0625f, 0);  // the highest part
+    add(list, 5, 300, 0.125f + 0x1p-7f, 3);
+    add(list, 5, 300, 0.125f + 0x1p-11f, 0);
     add(list, 6, 1000, 0.05f, 0);
     add(list, 77, 1030, 0.75f, 0);
     add(list, 150, 2048, 0.1f, 0);
-    struct op_case *speed = add(list, 4096, 2048, 0.1f, 0);
-    speed->only_speed = true;
-    speed->bytes = 4096.0 * 2048.0 / 8;
+    time_case(add(list, 4096, 2048, 0.1f, 0));
     struct op_case *device = add(list, 98304, 2048, 0.1f, 0);
-    device->only_speed = true;
+    time_case(device);
     device->only_device = true;
-    device->bytes = 98304.0 * 2048.0 / 8;
 }

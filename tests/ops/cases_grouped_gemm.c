@@ -9,14 +9,13 @@
 #include "ops/case_files.h"
 #include "ops/expert_loads.h"
 
-enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT, MASK };
+enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
 enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT, DENSE };
 enum { ALPHA, BETA };
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
     fill_offsets((enum load)c->param[LOAD], (int)c->param[EXPERTS], t[X].dim[0], t[OFFSETS].data);
-    if (c->slots > MASK) fill_mask(&t[MASK]);
 }
 
 static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
@@ -54,10 +53,6 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
                                            .alpha = c->real[ALPHA],
                                            .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM};
     if (c->param[DENSE]) args.offsets.rank = 0;
-    if (c->slots > MASK) {
-        args.mask = t[MASK];
-        args.mask_scale = 1.25f;
-    }
     return mt_grouped_gemm_dw(device, &args);
 }
 
@@ -133,47 +128,30 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     return c;
 }
 
-/* The gradient alone, of an x with a mask; dense: without offsets. */
-static struct op_case *add_masked(struct case_list *list, struct grouped_case g, bool dense)
+/* The gradient alone, without offsets. */
+static struct op_case *add_dense(struct case_list *list, struct grouped_case g)
 {
     g.transpose = true;
     struct op_case *c = add(list, g);
     size_t used = strlen(c->label);
-    (void)snprintf(c->label + used, sizeof c->label - used, " masked%s", dense ? " dense" : "");
-    c->param[DENSE] = dense;
+    (void)snprintf(c->label + used, sizeof c->label - used, " dense");
+    c->param[DENSE] = 1;
     c->backward = weight_gradient;
     c->slot[DX].role = SLOT_GRAD_IN; // not written
-    c->no_gradient = true;           // of a product with another x
-    case_index(c, "mask", 2, (int64_t[]){g.rows, (g.k + 31) / 32});
+    c->no_gradient = true;           // dx is not made
     return c;
 }
 
-static void add_masks(struct case_list *list)
+static void add_all_dense(struct case_list *list)
 {
-    struct grouped_case g = {.rows = 70, .n = 33, .k = 65, .experts = 5, .load = LOAD_UNEVEN};
-    add_masked(list, g, false);
-    g.padding = 3;
-    g.absent = ABSENT_SOME;
-    add_masked(list, g, false);
-    g = (struct grouped_case){.rows = 300,
-                              .n = 32,
-                              .k = 264,
-                              .experts = 3,
-                              .load = LOAD_UNEVEN,
-                              .row_type = MT_BF16,
-                              .alpha = 0.5f};
-    add_masked(list, g, false);
-    g.experts = 1;
-    add_masked(list, g, true);
+    struct grouped_case g = {
+        .rows = 300, .n = 32, .k = 264, .experts = 1, .row_type = MT_BF16, .alpha = 0.5f};
+    add_dense(list, g);
     g.row_type = MT_F32;
     g.rows = 1;
-    add_masked(list, g, true);
-    g.rows = 4500; // more columns than are masked at a time
-    g.n = 5;
-    g.k = 580;
-    add_masked(list, g, true);
+    add_dense(list, g);
     g.rows = 0;
-    add_masked(list, g, true);
+    add_dense(list, g);
 }
 
 /* 64 experts of a small MoE model, uneven: the measure. */
@@ -251,13 +229,13 @@ static void add_device_speed(struct case_list *list)
     for (int i = 0; i < 2; i++) {
         struct grouped_case g = {
             .rows = 16384, .n = pairs[i][0], .k = pairs[i][1], .experts = 1, .row_type = MT_BF16};
-        struct op_case *c = add_masked(list, g, true);
+        struct op_case *c = add_dense(list, g);
         c->only_speed = true;
         c->only_device = true;
         for (int slot = 0; slot < c->slots; slot++) {
-            if (slot != OFFSETS && slot != MASK) c->slot[slot].fill = FILL_REPEATED;
+            if (slot != OFFSETS) c->slot[slot].fill = FILL_REPEATED;
         }
-        c->backward_bytes = 16384.0 * 2.0 * (double)(g.n + g.k) + 16384.0 * (double)g.k / 8;
+        c->backward_bytes = 16384.0 * 2.0 * (double)(g.n + g.k);
     }
 }
 
@@ -407,7 +385,7 @@ void cases_grouped_gemm(struct case_list *list)
     add_decoding(list);
     add_bf16_rows(list, true);
     add_bf16_rows(list, false);
-    add_masks(list);
+    add_all_dense(list);
     for (int transpose = 1; transpose >= 0; transpose--) {
         for (int type = 0; type < 2; type++) {
             struct grouped_case g = {.rows = 12288, .n = 1408, .k = 2048, .load = LOAD_UNEVEN};

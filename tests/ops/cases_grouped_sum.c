@@ -1,5 +1,5 @@
 /*
- * Cases of grouped_sum: one to four terms, each way round, with masks on either side; loads of all kinds,
+ * Cases of grouped_sum: one to four terms, each way round, with masks on some; loads of all kinds,
  * experts without a matrix, one row, none, odd sizes, no offsets.
  */
 #include <stdio.h>
@@ -8,18 +8,9 @@
 #include "ops/case_files.h"
 #include "ops/expert_loads.h"
 
-enum { X, WEIGHT = X + MT_MAX_TERMS, MASK_X = WEIGHT + MT_MAX_TERMS, MASK_Y = MASK_X + MT_MAX_TERMS };
+enum { X, WEIGHT = X + MT_MAX_TERMS, MASK_Y = WEIGHT + MT_MAX_TERMS };
 enum { OFFSETS = MASK_Y + MT_MAX_TERMS, Y };
-enum {
-    TERMS,
-    EXPERTS,
-    LOAD,
-    ABSENT,
-    DENSE,
-    TRANSPOSED,
-    MASKED_X,
-    MASKED_Y
-}; // the last three: a bit per term
+enum { TERMS, EXPERTS, LOAD, ABSENT, DENSE, TRANSPOSED, MASKED_Y }; // the last two: a bit per term
 enum { BETA };
 
 struct sum_case {
@@ -29,7 +20,7 @@ struct sum_case {
     enum load load;
     enum absent absent;
     bool dense;
-    int transposed, masked_x, masked_y;
+    int transposed, masked_y;
     float beta;
     int64_t padding;
     enum mt_dtype weight_type; // of every other term, beginning with the first; the others' are f32
@@ -39,10 +30,7 @@ struct sum_case {
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
     fill_offsets((enum load)c->param[LOAD], (int)c->param[EXPERTS], t[Y].dim[0], t[OFFSETS].data);
-    for (int i = 0; i < MT_MAX_TERMS; i++) {
-        fill_mask(&t[MASK_X + i]);
-        fill_mask(&t[MASK_Y + i]);
-    }
+    for (int i = 0; i < MT_MAX_TERMS; i++) fill_mask(&t[MASK_Y + i]);
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -56,11 +44,9 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
                                             .weight = weight[i],
                                             .transpose_weight = (c->param[TRANSPOSED] >> i & 1) != 0,
                                             .alpha = alphas[i]};
-        bool masked_x = (c->param[MASKED_X] >> i & 1) != 0;
-        bool masked_y = (c->param[MASKED_Y] >> i & 1) != 0;
-        if (masked_x) terms[i].mask_x = t[MASK_X + i];
-        if (masked_y) terms[i].mask_y = t[MASK_Y + i];
-        if (masked_x || masked_y) terms[i].mask_scale = 1.25f;
+        if ((c->param[MASKED_Y] >> i & 1) == 0) continue;
+        terms[i].mask_y = t[MASK_Y + i];
+        terms[i].mask_scale = 1.25f;
     }
     struct mt_grouped_sum_args args = {.terms = terms,
                                        .count = (int)c->param[TERMS],
@@ -84,8 +70,6 @@ static void add_slots(struct op_case *c, const struct sum_case *s)
         c->slot[case_slot(c, "weight", SLOT_INPUT, type, 3, dims)].fill = FILL_REPEATED;
     }
     for (int i = 0; i < MT_MAX_TERMS; i++)
-        case_index(c, "mask_x", 2, (int64_t[]){s->rows, (s->k[i] + 31) / 32});
-    for (int i = 0; i < MT_MAX_TERMS; i++)
         case_index(c, "mask_y", 2, (int64_t[]){s->rows, (s->masked_y >> i & 1) != 0 ? (s->n + 31) / 32 : 0});
     case_index(c, "offsets", 1, (int64_t[]){s->experts + 1});
     case_slot(c, "y", SLOT_UPDATED, s->row_type, 2, (int64_t[]){s->rows, s->n});
@@ -98,19 +82,18 @@ static struct op_case *add(struct case_list *list, struct sum_case s)
 {
     int terms = 0;
     while (terms < MT_MAX_TERMS && s.k[terms] > 0) terms++;
-    struct op_case *c = case_new(
-        list, MT_OP_grouped_sum, "R=%d N=%d K=%d,%d,%d,%d n=%d load %s%s%s T%x mx%x my%x beta %g%s%s",
-        (int)s.rows, (int)s.n, (int)s.k[0], (int)s.k[1], (int)s.k[2], (int)s.k[3], s.experts,
-        s.dense ? "dense" : load_names[s.load], s.row_type == MT_BF16 ? " bf16" : "",
-        s.padding != 0 ? " padded" : "", (unsigned)s.transposed, (unsigned)s.masked_x, (unsigned)s.masked_y,
-        (double)s.beta, absent_names[s.absent], s.weight_type == MT_BF16 ? " bf16 weights" : "");
+    struct op_case *c =
+        case_new(list, MT_OP_grouped_sum, "R=%d N=%d K=%d,%d,%d,%d n=%d load %s%s%s T%x my%x beta %g%s%s",
+                 (int)s.rows, (int)s.n, (int)s.k[0], (int)s.k[1], (int)s.k[2], (int)s.k[3], s.experts,
+                 s.dense ? "dense" : load_names[s.load], s.row_type == MT_BF16 ? " bf16" : "",
+                 s.padding != 0 ? " padded" : "", (unsigned)s.transposed, (unsigned)s.masked_y,
+                 (double)s.beta, absent_names[s.absent], s.weight_type == MT_BF16 ? " bf16 weights" : "");
     c->param[TERMS] = terms;
     c->param[EXPERTS] = s.experts;
     c->param[LOAD] = s.load;
     c->param[ABSENT] = s.absent;
     c->param[DENSE] = s.dense;
     c->param[TRANSPOSED] = s.transposed;
-    c->param[MASKED_X] = s.masked_x;
     c->param[MASKED_Y] = s.masked_y;
     c->real[BETA] = s.beta;
     c->fill = fill;
@@ -139,15 +122,6 @@ static void add_lora(struct case_list *list, struct sum_case s)
     s.k[3] = 8;
     s.masked_y = 10;
     add(list, s);
-    s.n = 8; // x masked on its way to the middle
-    s.k[1] = 0;
-    s.k[2] = 0;
-    s.k[3] = 0;
-    s.transposed = 1;
-    s.masked_x = 1;
-    s.masked_y = 0;
-    s.beta = 0.0f;
-    add(list, s);
 }
 
 static void add_odd(struct case_list *list)
@@ -155,7 +129,6 @@ static void add_odd(struct case_list *list)
     struct sum_case s = {.rows = 1, .n = 5, .k = {3}, .experts = 1};
     add(list, s);
     s.dense = true;
-    s.masked_x = 1;
     s.masked_y = 1;
     add(list, s);
     s = (struct sum_case){.rows = 40,
@@ -164,7 +137,6 @@ static void add_odd(struct case_list *list)
                           .experts = 8,
                           .load = LOAD_UNEVEN,
                           .transposed = 5,
-                          .masked_x = 6,
                           .masked_y = 12,
                           .beta = 0.5f,
                           .padding = 3};
@@ -188,26 +160,6 @@ static void add_odd(struct case_list *list)
     add(list, s);
 }
 
-/* The first product of LoRA pairs of DeepSeek-V2-Lite, dropped x: a layer's experts, and a dense map. */
-static void add_device_speed(struct case_list *list)
-{
-    for (int dense = 0; dense < 2; dense++) {
-        struct op_case *c = add(list, (struct sum_case){.rows = dense ? 16384 : 98304,
-                                                        .n = 32,
-                                                        .k = {2048},
-                                                        .experts = dense ? 1 : 64,
-                                                        .load = LOAD_NEARLY_EVEN,
-                                                        .dense = dense != 0,
-                                                        .transposed = 1,
-                                                        .masked_x = 1,
-                                                        .row_type = MT_BF16});
-        c->only_speed = true;
-        c->only_device = true;
-        c->slot[X].fill = FILL_REPEATED;
-        c->bytes = (double)c->slot[X].dim[0] * (2048.0 * 2 + 32.0 * 2 + 2048.0 / 8);
-    }
-}
-
 void cases_grouped_sum(struct case_list *list)
 {
     add_odd(list);
@@ -224,13 +176,8 @@ void cases_grouped_sum(struct case_list *list)
         add_lora(list, s);
     }
     // More rows than are masked at a time; a weight large enough for a device's own instructions.
-    add(list, (struct sum_case){.rows = 700,
-                                .n = 9,
-                                .k = {1100},
-                                .experts = 3,
-                                .load = LOAD_UNEVEN,
-                                .transposed = 1,
-                                .masked_x = 1});
+    add(list, (struct sum_case){
+                  .rows = 700, .n = 1100, .k = {9}, .experts = 3, .load = LOAD_UNEVEN, .masked_y = 1});
     struct sum_case large = {.rows = 150,
                              .n = 264,
                              .k = {320, 32},
@@ -244,5 +191,4 @@ void cases_grouped_sum(struct case_list *list)
     large.masked_y = 0;
     large.absent = ABSENT_SOME;
     add(list, large);
-    add_device_speed(list);
 }

@@ -303,6 +303,27 @@ static void add_odd(struct case_list *list)
     add_all(list, s);
 }
 
+/* More rows, and more columns, than are masked at a time. */
+static void add_parts(struct case_list *list)
+{
+    struct lora_case s = {.rows = 700,
+                          .k = 1100,
+                          .maps = 2,
+                          .rank = {9, 2},
+                          .n = {5, 3},
+                          .experts = 3,
+                          .load = LOAD_UNEVEN,
+                          .masked = true};
+    add_low(list, s);
+    s.rows = 4500;
+    s.k = 580;
+    s.rank[0] = 3;
+    add_da_case(list, s);
+    s.experts = 0;
+    s.maps = 1;
+    add_da_case(list, s);
+}
+
 /* As large models have them, smaller: ranks of a tile and a little more, tiles that hang over. */
 static void add_usual(struct case_list *list, enum mt_dtype row_type)
 {
@@ -393,6 +414,7 @@ static void add_device_speed(struct case_list *list)
 void cases_lora(struct case_list *list)
 {
     add_odd(list);
+    add_parts(list);
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);
     add_gradients(list);

@@ -14,9 +14,16 @@ enum kind {
     FORWARD,  // y = x · Wᵀ + s · low · Bᵀ
     BACKWARD, // dx = dy · W + mask(dlow · A)
     SHARED,   // the same of two maps, in one sum
+    ONE_MASK, // and under one mask
 };
 
-static const char *const kind_names[] = {"forward", "backward", "shared"};
+static const char *const kind_names[] = {"forward", "backward", "shared", "one mask"};
+
+/* Maps of a case. */
+static int maps_of(enum kind kind)
+{
+    return kind == SHARED || kind == ONE_MASK ? 2 : 1;
+}
 
 struct lora_case {
     enum kind kind;
@@ -41,7 +48,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     struct mt_tensor thin[2][MOST_EXPERTS];
     struct mt_product_term terms[MT_MAX_TERMS] = {0};
     enum kind kind = (enum kind)c->param[KIND];
-    int maps = kind == SHARED ? 2 : 1;
+    int maps = maps_of(kind);
     for (int i = 0; i < maps; i++) {
         expert_views(ABSENT_NONE, &t[WEIGHT + i], weight[i]);
         expert_views((enum absent)c->param[ABSENT], &t[THIN + i], thin[i]);
@@ -50,7 +57,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         terms[2 * i + 1] = (struct mt_product_term){
             .x = t[LOW + i], .weight = thin[i], .transpose_weight = kind == FORWARD, .alpha = 2.0f};
         if (kind == FORWARD) continue;
-        terms[2 * i + 1].mask_y = t[MASK + i];
+        terms[2 * i + 1].mask_y = t[kind == ONE_MASK ? MASK : MASK + i];
         terms[2 * i + 1].mask_scale = 1.25f;
     }
     struct mt_grouped_sum_args args = {
@@ -78,7 +85,7 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
     c->fill = fill;
     c->forward = forward;
     c->no_gradient = true; // as for the other cases of grouped_sum
-    int64_t rows[2] = {s.rows, s.kind == SHARED ? s.rows : 0};
+    int64_t rows[2] = {s.rows, maps_of(s.kind) == 2 ? s.rows : 0};
     for (int i = 0; i < 2; i++) case_slot(c, "x", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.k});
     for (int i = 0; i < 2; i++) case_slot(c, "low", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.rank});
     for (int i = 0; i < 2; i++) {
@@ -101,7 +108,7 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
 }
 
 /* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense maps. */
-static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts)
+static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta)
 {
     struct op_case *c = add(list, (struct lora_case){.kind = kind,
                                                      .rows = experts > 0 ? 98304 : 16384,
@@ -110,25 +117,29 @@ static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t
                                                      .rank = 32,
                                                      .experts = experts,
                                                      .load = LOAD_NEARLY_EVEN,
+                                                     .beta = beta,
                                                      .row_type = MT_BF16});
     c->only_speed = true;
     c->only_device = true;
     c->slot[Y].fill = FILL_REPEATED;
-    c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (kind == SHARED ? 2.0 : 1.0);
+    c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (double)maps_of(kind);
 }
 
 static void add_all_speed(struct case_list *list)
 {
     static const int64_t dense[][2] = {{3072, 2048}, {576, 2048},  {4096, 512},  {2048, 2048},
                                        {2816, 2048}, {2048, 2816}, {10944, 2048}};
-    add_speed(list, FORWARD, 1408, 2048, 64);
-    add_speed(list, FORWARD, 2048, 1408, 64);
-    add_speed(list, BACKWARD, 1408, 2048, 64);
-    add_speed(list, SHARED, 2048, 1408, 64);
+    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f);
+    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f);
+    add_speed(list, BACKWARD, 1408, 2048, 64, 0.0f);
+    add_speed(list, SHARED, 2048, 1408, 64, 0.0f);
+    add_speed(list, ONE_MASK, 2048, 1408, 64, 0.0f);
     for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
-        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0);
-        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0);
+        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0, 0.0f);
+        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0, 0.0f);
     }
+    add_speed(list, FORWARD, 2048, 2816, 0, 1.0f);
+    add_speed(list, BACKWARD, 2048, 2816, 0, 1.0f);
 }
 
 static void add_small(struct case_list *list, enum kind kind)
@@ -142,6 +153,8 @@ static void add_small(struct case_list *list, enum kind kind)
                           .load = LOAD_UNEVEN,
                           .row_type = MT_BF16};
     add(list, s);
+    s.beta = 1.0f;
+    add(list, s)->only_device = true; // hosts add to y in the next case
     s.rows = 20;
     s.n = 256; // one tile of four blocks
     s.k = 264; // fewer stages
@@ -155,9 +168,24 @@ static void add_small(struct case_list *list, enum kind kind)
     add(list, s);
 }
 
+/* More tiles than a device has multiprocessors: some make two, and store the first beside the second. */
+static void add_many(struct case_list *list, enum kind kind, float beta)
+{
+    struct op_case *c = add(list, (struct lora_case){.kind = kind,
+                                                     .rows = 80,
+                                                     .n = 264,
+                                                     .k = 456,
+                                                     .rank = 24,
+                                                     .experts = 70,
+                                                     .load = LOAD_NEARLY_EVEN,
+                                                     .beta = beta,
+                                                     .row_type = MT_BF16});
+    c->only_device = true;
+}
+
 void cases_lora_sums(struct case_list *list)
 {
-    for (int kind = FORWARD; kind <= SHARED; kind++) add_small(list, (enum kind)kind);
+    for (int kind = FORWARD; kind <= ONE_MASK; kind++) add_small(list, (enum kind)kind);
     add(list, (struct lora_case){.kind = SHARED,
                                  .rows = 140, // two tiles, one above the other
                                  .n = 256,
@@ -167,5 +195,9 @@ void cases_lora_sums(struct case_list *list)
                                  .load = LOAD_ONE,
                                  .absent = ABSENT_SOME,
                                  .row_type = MT_BF16});
+    for (int beta = 0; beta < 2; beta++) {
+        add_many(list, FORWARD, (float)beta);
+        add_many(list, ONE_MASK, (float)beta);
+    }
     add_all_speed(list);
 }

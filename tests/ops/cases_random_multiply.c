@@ -1,6 +1,7 @@
 /*
- * Cases of random_multiply: both kinds, rows that begin inside a block of four random words, padded rows,
- * in place. Which elements are dropped and what the others become must equal ref bit for bit.
+ * Cases of random_multiply: both kinds, rows that begin inside a block of four random words or end inside a
+ * mask word, padded rows, in place. Which elements are dropped and what the others become must equal ref bit
+ * for bit.
  */
 #include <stdio.h>
 #include <string.h>

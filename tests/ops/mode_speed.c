@@ -1,6 +1,7 @@
 /*
  * speed: every timed case, held against a yardstick run in turns with it, so that a noisy machine slows
- * both: sgemm for cases that state flops, a threaded memcpy of the same traffic for the others. The rate
+ * both: sgemm for cases that state flops, multiplications for those that state them, a threaded memcpy of the
+ * same traffic for the others. The rate
  * printed is that of the best round; the share is the median over the rounds, each against the yardstick's
  * run just before it. A device with memory of its own is held against what it does best itself, measured
  * once: its product of two bf16 matrices of SQUARE², and its copy.
@@ -24,6 +25,13 @@ typedef enum mt_status (*case_call)(struct mt_device *device, const struct op_ca
 /* What a device with memory of its own reaches at best; 0 for a host's. */
 struct device_best {
     double flops; // a second
+    double bytes;
+};
+
+/* What a call does, at the least; 0 where the yardstick is another. */
+struct speed_work {
+    double flops;
+    double multiplications;
     double bytes;
 };
 
@@ -140,9 +148,9 @@ static bool find_best(const struct mode_options *options, struct device_best *be
 
 /* As `measure`, against the device's own best. */
 static bool measure_device(struct speed_state *s, const struct mode_options *options, enum mt_op op,
-                           case_call call, double flops, double bytes)
+                           case_call call, struct speed_work work)
 {
-    bool by_flops = flops > 0;
+    bool by_flops = work.flops > 0;
     double best = 1e30;
     bool ok = time_op(s, call) > 0; // warm-up: scratch, libraries
     for (int round = 0; round < ROUNDS && ok; round++) {
@@ -154,7 +162,7 @@ static bool measure_device(struct speed_state *s, const struct mode_options *opt
         printf("FAIL %s %s: %s\n", mt_op_name(op), s->c->label, s->ctx.message);
         return false;
     }
-    double rate = (by_flops ? flops : bytes) / best;
+    double rate = (by_flops ? work.flops : work.bytes) / best;
     print_row(op, s->c->label, options, rate * (by_flops ? 1e-12 : 1e-9), by_flops ? "TFLOP/s" : "GB/s",
               100.0 * rate / (by_flops ? s->best.flops : s->best.bytes));
     return true;
@@ -162,37 +170,47 @@ static bool measure_device(struct speed_state *s, const struct mode_options *opt
 
 // ------------------------------------------------------------------ the mode
 
+/* The yardstick of a case, and how much it does in a run; NULL on no memory, or without sgemm. */
+static struct yardstick *new_yardstick(const struct op_case *c, struct speed_work work, double *amount)
+{
+    int threads = omp_get_num_procs();
+    if (work.flops > 0) {
+        int64_t m = c->sgemm[0] != 0 ? c->sgemm[0] : 1024;
+        int64_t n = c->sgemm[1] != 0 ? c->sgemm[1] : 1024;
+        int64_t k = c->sgemm[2] != 0 ? c->sgemm[2] : 1024;
+        *amount = 2.0 * (double)m * (double)n * (double)k;
+        return yardstick_new_sgemm(m, n, k, threads);
+    }
+    if (work.multiplications > 0) {
+        *amount = work.multiplications;
+        return yardstick_new_multiplications(work.multiplications, threads);
+    }
+    *amount = work.bytes;
+    return yardstick_new_copy((size_t)work.bytes, threads);
+}
+
 /* Times one direction and prints its row; returns false on failure. */
 static bool measure(struct speed_state *s, const struct mode_options *options, enum mt_op op, case_call call,
-                    double flops, double bytes)
+                    struct speed_work work)
 {
-    if (s->best.flops > 0.0) return measure_device(s, options, op, call, flops, bytes);
-    int threads = omp_get_num_procs();
-    const int64_t *sgemm = s->c->sgemm;
-    bool by_flops = flops > 0;
-    double yard_work = bytes;
-    struct yardstick *y = NULL;
-    if (by_flops) {
-        int64_t m = sgemm[0] != 0 ? sgemm[0] : 1024;
-        int64_t n = sgemm[1] != 0 ? sgemm[1] : 1024;
-        int64_t k = sgemm[2] != 0 ? sgemm[2] : 1024;
-        y = yardstick_new_sgemm(m, n, k, threads);
-        yard_work = 2.0 * (double)m * (double)n * (double)k;
-    } else {
-        y = yardstick_new_copy((size_t)bytes, threads);
-    }
-    bool alone = by_flops && !yardstick_has_sgemm();
+    if (s->best.flops > 0.0) return measure_device(s, options, op, call, work);
+    double yard_amount = 0.0;
+    struct yardstick *y = new_yardstick(s->c, work, &yard_amount);
+    bool alone = work.flops > 0 && !yardstick_has_sgemm();
     if (y == NULL && !alone) return false;
+    const char *unit = work.flops > 0 ? "GFLOP/s" : work.multiplications > 0 ? "Gmul/s" : "GB/s";
+    double amount = work.flops > 0             ? work.flops
+                    : work.multiplications > 0 ? work.multiplications
+                                               : work.bytes;
     double best_op = 1e30;
     double shares[ROUNDS];
-    double work = by_flops ? flops : bytes;
     bool ok = time_op(s, call) > 0; // warm-up: page faults, scratch
     for (int round = 0; round < ROUNDS && ok; round++) {
         double yard = alone ? (double)INFINITY : time_yardstick(y); // nothing to share with: infinite
         double op_seconds = time_op(s, call);
         ok = op_seconds > 0;
         if (op_seconds < best_op) best_op = op_seconds;
-        shares[round] = (work / op_seconds) / (yard_work / yard);
+        shares[round] = (amount / op_seconds) / (yard_amount / yard);
     }
     yardstick_free(y);
     if (!ok) {
@@ -200,8 +218,7 @@ static bool measure(struct speed_state *s, const struct mode_options *options, e
         return false;
     }
     qsort(shares, ROUNDS, sizeof shares[0], compare_doubles);
-    print_row(op, s->c->label, options, work / best_op * 1e-9, by_flops ? "GFLOP/s" : "GB/s",
-              100.0 * shares[ROUNDS / 2]);
+    print_row(op, s->c->label, options, amount / best_op * 1e-9, unit, 100.0 * shares[ROUNDS / 2]);
     return true;
 }
 
@@ -220,10 +237,11 @@ static bool speed_case(struct speed_state *s, const struct mode_options *options
         return false;
     }
     bool ok = true;
-    if (c->flops > 0 || c->bytes > 0) ok = measure(s, options, c->op, c->forward, c->flops, c->bytes);
-    if (ok && (c->backward_flops > 0 || c->backward_bytes > 0)) {
-        ok = measure(s, options, c->backward_op, c->backward, c->backward_flops, c->backward_bytes);
-    }
+    struct speed_work forward = {c->flops, c->multiplications, c->bytes};
+    struct speed_work backward = {c->backward_flops, 0.0, c->backward_bytes};
+    if (c->flops > 0 || c->bytes > 0) ok = measure(s, options, c->op, c->forward, forward);
+    if (ok && (c->backward_flops > 0 || c->backward_bytes > 0))
+        ok = measure(s, options, c->backward_op, c->backward, backward);
     return ok;
 }
 
@@ -247,8 +265,8 @@ int mode_speed(const struct case_list *list, const struct mode_options *options)
     if (options->markdown) {
         printf("| op | case | reached | of the yardstick |\n|---|---|---|---|\n");
     } else if (!apart) {
-        printf("yardsticks: OpenBLAS sgemm (%s kernels), memcpy; %d threads\n", yardstick_openblas_name(),
-               omp_get_num_procs());
+        printf("yardsticks: OpenBLAS sgemm (%s kernels), memcpy, multiplications; %d threads\n",
+               yardstick_openblas_name(), omp_get_num_procs());
     }
     for (size_t i = 0; i < list->count; i++) {
         const struct op_case *c = &list->items[i];

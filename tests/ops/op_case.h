@@ -3,7 +3,7 @@
  *
  *   compare   the device against ref, tolerance per case; and the same bits for 1, 2 and 4 threads
  *   gradient  ref's backward against finite differences of ref's forward, all in double
- *   speed     GFLOP/s and GB/s, as a share of what sgemm and memcpy reach in the same run
+ *   speed     GFLOP/s and GB/s, as a share of what sgemm, memcpy, multiplications reach in the same run
  *   memory    every allocation failing in turn: a clean error, nothing leaked
  *   support   which device has which op -> docs/ops.md
  *
@@ -64,9 +64,12 @@ struct op_case {
     bool only_speed;  // too large for the other modes
     bool only_device; // for devices with memory of their own alone: too large for a host
     bool no_gradient; // nothing to differentiate
-    // For speed. A case with flops is held against sgemm, one with bytes alone against memcpy.
+    // For speed. A case with flops is held against sgemm, one with multiplications against those, on a host;
+    // one with bytes alone against memcpy.
     double flops; // of forward
-    double bytes; // read and written by forward at the least
+    double
+        multiplications; // of 32-bit words, both halves of the product used, that forward needs at the least
+    double bytes;        // read and written by forward at the least
     double backward_flops;
     double backward_bytes;
     int64_t sgemm[3]; // M, N, K of the sgemm to compare with; 0: 1024 each

@@ -23,7 +23,7 @@ static void usage(FILE *stream)
         "\n"
         "  compare   device against ref, and the same bits for 1, 2 and 4 threads\n"
         "  gradient  backward of ref against finite differences, in double\n"
-        "  speed     share of what sgemm and memcpy reach in the same run\n"
+        "  speed     share of what sgemm, memcpy or multiplications reach in the same run\n"
         "  memory    every allocation failing in turn\n"
         "  support   which device has which op\n"
         "\n"

@@ -1,4 +1,7 @@
-/* random_multiply: refusals, the stated rule element by element, frequencies and ranges. */
+/*
+ * random_multiply and dropout_bits: refusals, the stated rules element by element, frequencies and ranges,
+ * and that neighbours are independent.
+ */
 #include <math.h>
 
 #include "base/rng.h"
@@ -7,6 +10,7 @@
 #define ROWS  101
 #define WIDTH 103 // odd: rows begin at every word of a block
 #define COUNT (ROWS * WIDTH)
+#define WORDS ((WIDTH + 31) / 32) // of a mask's row
 
 static struct mt_random_multiply_args ones_args(float *x, float *y, enum mt_random_kind kind, float amount)
 {
@@ -19,6 +23,18 @@ static struct mt_random_multiply_args ones_args(float *x, float *y, enum mt_rand
                                             .stream = 0xFFFFFFFF00000001u};
 }
 
+/* An element's 16 bits: bit b is a bit of the b-th random word of its mask word. */
+static uint32_t number_of(uint64_t seed, uint64_t stream, int element)
+{
+    uint64_t word = (uint64_t)(element / WIDTH * WORDS + element % WIDTH / 32);
+    uint32_t number = 0;
+    for (uint32_t b = 0; b < 16; b++) {
+        uint32_t drawn = mt_rng_words7(seed, stream, 4 * word + b / 4).word[b % 4];
+        number |= (drawn >> element % WIDTH % 32 & 1u) << b;
+    }
+    return number;
+}
+
 static void test_dropout_rule(void **state)
 {
     (void)state;
@@ -27,34 +43,34 @@ static void test_dropout_rule(void **state)
     for (int i = 0; i < OP_TEST_DEVICES; i++) {
         struct op_test test;
         op_test_open(&test, op_test_devices[i]);
-        struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.25f);
+        struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.3f);
         assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
         int dropped = 0;
         for (int e = 0; e < COUNT; e++) {
-            bool drop = mt_rng_half(args.seed, args.stream, (uint64_t)e) < 0x4000u;
-            float expected = drop ? 0.0f : 1.0f / 0.75f;
+            bool drop = number_of(args.seed, args.stream, e) < 0x4ccdu; // ceil(0.3·2^16)
+            float expected = drop ? 0.0f : 1.0f / (1.0f - 0.3f);
             assert_float_equal(y[e], expected, 0.0f);
             dropped += drop;
         }
-        // 2600 expected; five standard deviations are 221.
-        assert_in_range(dropped, COUNT / 4 - 221, COUNT / 4 + 221);
+        // 3121 expected; five standard deviations are 234.
+        assert_in_range(dropped, 3121 - 234, 3121 + 234);
         op_test_close(&test);
     }
 }
 
-/* The same elements are dropped whichever op draws them, rows that begin inside a block included. */
+/* The same elements are dropped whichever op draws them, rows that end inside a word included. */
 static void test_bits_agree(void **state)
 {
     (void)state;
     static float x[COUNT];
     static float y[COUNT];
-    static uint32_t bits[ROWS][(WIDTH + 31) / 32];
+    static uint32_t bits[ROWS][WORDS];
     for (int i = 0; i < OP_TEST_DEVICES; i++) {
         struct op_test test;
         op_test_open(&test, op_test_devices[i]);
         struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.1f);
         assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
-        struct mt_dropout_bits_args draw = {.bits = mt_tensor_2d(bits, MT_I32, ROWS, (WIDTH + 31) / 32),
+        struct mt_dropout_bits_args draw = {.bits = mt_tensor_2d(bits, MT_I32, ROWS, WORDS),
                                             .columns = WIDTH,
                                             .amount = 0.1f,
                                             .seed = args.seed,
@@ -68,6 +84,76 @@ static void test_bits_agree(void **state)
             assert_int_equal(bits[row][WIDTH / 32] >> WIDTH % 32, 0);
         }
         op_test_close(&test);
+    }
+}
+
+#define MANY 65536 // mask words
+
+static int ones_of(uint32_t word)
+{
+    return __builtin_popcount(word);
+}
+
+/* Draws MANY words, of rows of four, for an amount. */
+static void draw_many(const char *device, float amount, uint64_t stream, uint32_t *bits)
+{
+    struct op_test test;
+    op_test_open(&test, device);
+    struct mt_dropout_bits_args draw = {.bits = mt_tensor_2d(bits, MT_I32, MANY / 4, 4),
+                                        .columns = 128,
+                                        .amount = amount,
+                                        .seed = 77,
+                                        .stream = stream};
+    assert_int_equal(mt_dropout_bits(test.device, &draw), MT_OK);
+    op_test_close(&test);
+}
+
+/* How often an element is dropped: within four standard deviations, whatever parts the amount needs. */
+static void test_frequencies(void **state)
+{
+    (void)state;
+    static uint32_t bits[MANY];
+    const double count = 32.0 * MANY;
+    const float amounts[] = {0.0f, 0x1p-16f, 0.001f, 0.05f, 0.1f, 0.25f, 0.33f, 0.5f, 0.9f, 0.999f};
+    for (size_t i = 0; i < sizeof amounts / sizeof amounts[0]; i++) {
+        draw_many("cpu", amounts[i], i, bits);
+        double dropped = 0.0;
+        for (int w = 0; w < MANY; w++) dropped += 32 - ones_of(bits[w]);
+        double rate = (double)ceilf(amounts[i] * 0x1p16f) * 0x1p-16;
+        double allowed = 4.0 * sqrt(rate * (1.0 - rate) / count);
+        assert_true(fabs(dropped / count - rate) <= allowed);
+    }
+}
+
+/* How far the dropped ones of two masks, one turned and shifted against the other, fall together too often.
+ */
+static double excess(const uint32_t *a, const uint32_t *b, int turn, int shift, double rate)
+{
+    double both = 0.0;
+    for (int w = 0; w + shift < MANY; w++) {
+        uint32_t turned = turn == 0 ? b[w + shift] : b[w + shift] << turn | b[w + shift] >> (32 - turn);
+        both += ones_of(~a[w] & ~turned);
+    }
+    double count = 32.0 * (MANY - shift);
+    double chance = rate * rate;
+    return fabs(both / count - chance) / sqrt(chance * (1.0 - chance) / count); // standard deviations
+}
+
+/* Whether two elements are dropped has nothing to do with each other: of a word, of words, rows, streams. */
+static void test_independence(void **state)
+{
+    (void)state;
+    static uint32_t bits[MANY];
+    static uint32_t other[MANY];
+    const float amount = 0.3f;
+    const double rate = ceil((double)amount * 65536.0) / 65536.0;
+    draw_many("cpu", amount, 5, bits);
+    draw_many("cpu", amount, 6, other);
+    for (int turn = 0; turn < 32; turn++) {
+        // A turn by 16 meets every pair twice, so its deviations are larger by the square root of 2.
+        if (turn != 0) assert_true(excess(bits, bits, turn, 0, rate) < (turn == 16 ? 6.4 : 4.5));
+        for (int shift = 1; shift <= 4; shift++) assert_true(excess(bits, bits, turn, shift, rate) < 4.5);
+        assert_true(excess(bits, other, turn, 0, rate) < 4.5);
     }
 }
 
@@ -122,7 +208,9 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dropout_rule), cmocka_unit_test(test_bits_agree),
-                                       cmocka_unit_test(test_jitter_rule), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dropout_rule), cmocka_unit_test(test_bits_agree),
+        cmocka_unit_test(test_frequencies),  cmocka_unit_test(test_independence),
+        cmocka_unit_test(test_jitter_rule),  cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

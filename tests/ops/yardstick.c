@@ -1,4 +1,5 @@
-/* The yardsticks: OpenBLAS's sgemm on its own threads, and memcpy cut into one piece per thread. */
+/* The yardsticks: OpenBLAS's sgemm on its own threads; memcpy and multiplications, a piece for each thread.
+ */
 #include "ops/yardstick.h"
 
 #ifdef METIER_OPENBLAS
@@ -11,8 +12,9 @@
 #include <unistd.h>
 
 struct yardstick {
-    int64_t m, n, k; // 0 for a copy
-    size_t bytes;    // to copy
+    int64_t m, n, k;         // 0 if no sgemm
+    size_t bytes;            // to copy
+    int64_t multiplications; // 0 for a copy
     int threads;
     float *a;
     float *b;
@@ -94,6 +96,14 @@ struct yardstick *yardstick_new_copy(size_t bytes, int threads)
     return finish(y);
 }
 
+struct yardstick *yardstick_new_multiplications(double count, int threads)
+{
+    struct yardstick *y = calloc(1, sizeof *y);
+    if (y == NULL) return NULL;
+    *y = (struct yardstick){.multiplications = (int64_t)count, .threads = threads};
+    return y;
+}
+
 void yardstick_free(struct yardstick *y)
 {
     if (y == NULL) return;
@@ -114,8 +124,34 @@ static void run_copy(const struct yardstick *y)
     }
 }
 
+static uint64_t multiply(int64_t count)
+{
+#if defined(__x86_64__)
+    const char *level = getenv("METIER_CPU_LEVEL");
+    bool v1 = level != NULL && strcmp(level, "v1") == 0;
+    bool v3 = level != NULL && strcmp(level, "v3") == 0;
+    if (v1 || !__builtin_cpu_supports("avx2")) return yardstick_multiply_v1(count);
+    if (v3 || !__builtin_cpu_supports("avx512f")) return yardstick_multiply_v3(count);
+    return yardstick_multiply_v4(count);
+#else
+    return yardstick_multiply_base(count);
+#endif
+}
+
+static void run_multiplications(const struct yardstick *y)
+{
+    uint64_t sum = 0;
+#pragma omp parallel for num_threads(y->threads) schedule(static) reduction(+ : sum)
+    for (int i = 0; i < y->threads; i++) sum += multiply(y->multiplications / y->threads);
+    __asm__ volatile("" : : "r"(sum)); // somebody wants to know
+}
+
 void yardstick_run(struct yardstick *y)
 {
+    if (y->multiplications != 0) {
+        run_multiplications(y);
+        return;
+    }
     if (y->k == 0) {
         run_copy(y);
         return;

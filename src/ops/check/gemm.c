@@ -47,7 +47,5 @@ enum mt_status mt_check_grouped_gemm_dw(const struct mt_device *device,
     if (status != MT_OK) return status;
     status = mt_check_some_offsets(device, &args->offsets, args->experts, rows);
     if (status != MT_OK) return status;
-    status = mt_check_mask(device, "mask", &args->mask, args->mask_scale, rows, args->x.dim[1]);
-    if (status != MT_OK) return status;
     return mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }

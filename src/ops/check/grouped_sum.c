@@ -13,8 +13,6 @@ static enum mt_status check_term(const struct mt_device *device, const struct mt
         mt_check_experts(device, "weight", term->weight, experts, MT_CHECK_FLOAT,
                          term->transpose_weight ? columns : inner, term->transpose_weight ? inner : columns);
     if (status != MT_OK) return status;
-    status = mt_check_mask(device, "mask_x", &term->mask_x, term->mask_scale, rows, inner);
-    if (status != MT_OK) return status;
     status = mt_check_mask(device, "mask_y", &term->mask_y, term->mask_scale, rows, columns);
     if (status != MT_OK) return status;
     return mt_check_value(device, term->alpha != 0.0f, "alpha", (double)term->alpha, "a factor other than 0");

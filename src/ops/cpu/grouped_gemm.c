@@ -3,10 +3,6 @@
  * all tiles of all experts are shared out together, so that uneven loads keep every thread busy.
  */
 #include "ops/cpu/gemm_tiles.h"
-#include "ops/cpu/mask.h"
-
-#define MASKED_BYTES ((int64_t)8 << 20) // of a masked x in scratch
-#define DW_GRAIN     64                 // columns: of a tile, and whole words of a mask
 
 static const int32_t *offsets_of(const struct mt_tensor *offsets)
 {
@@ -92,34 +88,10 @@ static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
     return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype);
 }
 
-/* Columns of a masked x made at a time, in scratch; all of an x that has no mask. */
-static int64_t dw_columns(const struct mt_grouped_gemm_dw_args *g)
-{
-    int64_t columns = g->x.dim[1];
-    if (!mt_tensor_present(&g->mask) || g->x.dim[0] == 0) return columns;
-    int64_t fitting = MASKED_BYTES / (g->x.dim[0] * (int64_t)sizeof(float)) / DW_GRAIN * DW_GRAIN;
-    return cpu_min(columns, fitting > DW_GRAIN ? fitting : DW_GRAIN);
-}
-
-static size_t workspace_bytes(const struct mt_device *device)
-{
-    return (gemm_scratch_bytes(device) + 63) / 64 * 64;
-}
-
 size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
 {
-    const struct mt_grouped_gemm_dw_args *g = args;
-    if (!dw_is_fast(g)) return 0;
-    size_t masked = mt_tensor_present(&g->mask) ? (size_t)(g->x.dim[0] * dw_columns(g)) * sizeof(float) : 0;
-    return workspace_bytes(device) + masked;
+    return dw_is_fast(args) ? gemm_scratch_bytes(device) : 0;
 }
-
-/* Columns of x, masked where it has a mask, and of every dW_e. */
-struct dw_part {
-    struct mt_tensor x; // [R,columns]
-    int64_t column;     // of dW_e, where they begin
-    float alpha;
-};
 
 /* The rows of expert e. */
 static struct mt_tensor rows_of(const struct mt_grouped_gemm_dw_args *g, const struct mt_tensor *x, int64_t e)
@@ -130,50 +102,32 @@ static struct mt_tensor rows_of(const struct mt_grouped_gemm_dw_args *g, const s
 }
 
 /* Every dW_e has the same size, and one cut serves all: what differs is the number of steps (rows). */
-static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct dw_part *part,
-                    const struct gemm_tiles *tiles, int64_t tile, void *workspace)
+static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct gemm_tiles *tiles, int64_t tile,
+                    void *workspace)
 {
     int64_t per_expert = tiles->row_tiles * tiles->column_tiles;
     int64_t e = tile / per_expert;
     if (!mt_tensor_present(&g->dweight[e])) return;
     const struct mt_tensor *dweight = &g->dweight[e];
     struct mt_tensor dy = rows_of(g, &g->dy, e);
-    struct mt_tensor x = rows_of(g, &part->x, e);
-    gemm_tile(tiles, tile % per_expert, dweight->dim[0], x.dim[1], x.dim[0], part->alpha,
-              gemm_operand_of(&dy, true), gemm_operand_of(&x, false), g->beta,
-              (float *)dweight->data + part->column, dweight->stride[0], workspace);
-}
-
-static void dw_columns_of(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
-                          const struct dw_part *part)
-{
-    int64_t rows = mt_tensor_present(&g->offsets) ? offsets_of(&g->offsets)[g->experts] : g->x.dim[0];
-    int64_t columns = part->x.dim[1];
-    struct gemm_tiles tiles =
-        gemm_cut(g->dy.dim[1], columns, rows / g->experts + 1, enough_tiles(g->experts));
-    int64_t count = g->experts * tiles.row_tiles * tiles.column_tiles;
-    // dW is written even where there are no rows: count at least one step per element.
-    double work = (double)(rows + g->experts) * (double)columns * (double)g->dy.dim[1];
-#pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
-    for (int64_t tile = 0; tile < count; tile++) dw_tile(g, part, &tiles, tile, gemm_own_workspace(device));
+    struct mt_tensor x = rows_of(g, &g->x, e);
+    gemm_tile(tiles, tile % per_expert, dweight->dim[0], x.dim[1], x.dim[0], g->alpha,
+              gemm_operand_of(&dy, true), gemm_operand_of(&x, false), g->beta, dweight->data,
+              dweight->stride[0], workspace);
 }
 
 enum mt_status MT_CPU(grouped_gemm_dw)(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = args;
     if (!dw_is_fast(g)) return mt_ref_grouped_gemm_dw(device, args);
-    struct dw_part part = {.x = g->x, .alpha = g->alpha};
-    if (!mt_tensor_present(&g->mask)) {
-        dw_columns_of(device, g, &part);
-        return MT_OK;
-    }
-    void *memory = (char *)device->scratch.data + workspace_bytes(device);
-    int64_t step = dw_columns(g);
-    part.alpha *= g->mask_scale;
-    for (; part.column < g->x.dim[1]; part.column += step) {
-        int64_t columns = cpu_min(step, g->x.dim[1] - part.column);
-        part.x = mask_part(device, &g->x, &g->mask, 0, g->x.dim[0], part.column, columns, memory);
-        dw_columns_of(device, g, &part);
-    }
+    int64_t rows = mt_tensor_present(&g->offsets) ? offsets_of(&g->offsets)[g->experts] : g->x.dim[0];
+    int64_t columns = g->x.dim[1];
+    struct gemm_tiles tiles =
+        gemm_cut(g->dy.dim[1], columns, rows / g->experts + 1, enough_tiles(g->experts));
+    int64_t count = g->experts * tiles.row_tiles * tiles.column_tiles;
+    // dW is written even where there are no rows: count at least one step per element.
+    double work = (double)(rows + g->experts) * (double)columns * (double)g->dy.dim[1];
+#pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
+    for (int64_t tile = 0; tile < count; tile++) dw_tile(g, &tiles, tile, gemm_own_workspace(device));
     return MT_OK;
 }

@@ -1,7 +1,6 @@
 /*
- * grouped_sum: term after term on grouped_gemm, later ones added to y. A term with masks is made some rows at
- * a time: what its mask keeps of x, and its product before the mask, pass through scratch that stays in the
- * cache.
+ * grouped_sum: term after term on grouped_gemm, later ones added to y. A term with a mask is made some rows
+ * at a time: its product before the mask passes through scratch that stays in the cache.
  */
 #include "ops/cpu/gemm_tiles.h"
 #include "ops/cpu/mask.h"
@@ -21,48 +20,27 @@ static bool is_fast(const struct mt_grouped_sum_args *a)
 
 // ------------------------------------------------------------------ scratch
 
-static bool is_masked(const struct mt_product_term *term)
-{
-    return mt_tensor_present(&term->mask_x) || mt_tensor_present(&term->mask_y);
-}
-
-/* Rows of a masked term made at a time. */
-static int64_t term_rows(const struct mt_grouped_sum_args *a, const struct mt_product_term *term)
-{
-    int64_t columns = 0;
-    if (mt_tensor_present(&term->mask_x)) columns = term->x.dim[1];
-    if (mt_tensor_present(&term->mask_y) && a->y.dim[1] > columns) columns = a->y.dim[1];
-    return chunk_rows(a->y.dim[0], columns);
-}
-
 /* Scratch, after what products need themselves. */
 struct pieces {
     int32_t *offsets; // [experts + 1], of a chunk
-    void *x;          // rows of x
     float *y;         // rows of a product
     size_t bytes;
 };
 
 static struct pieces pieces_of(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
-    size_t x_bytes = 0;
-    size_t y_bytes = 0;
+    int64_t elements = 0;
     for (int t = 0; t < a->count; t++) {
-        const struct mt_product_term *term = &a->terms[t];
-        int64_t rows = term_rows(a, term);
-        size_t x = chunk_bytes(rows * term->x.dim[1], sizeof(float));
-        size_t y = chunk_bytes(rows * a->y.dim[1], sizeof(float));
-        if (mt_tensor_present(&term->mask_x) && x > x_bytes) x_bytes = x;
-        if (mt_tensor_present(&term->mask_y) && y > y_bytes) y_bytes = y;
+        if (mt_tensor_present(&a->terms[t].mask_y))
+            elements = chunk_rows(a->y.dim[0], a->y.dim[1]) * a->y.dim[1];
     }
     size_t offsets = (gemm_scratch_bytes(device) + 63) / 64 * 64;
-    size_t x = offsets + chunk_bytes(a->experts + 1, sizeof(int32_t));
+    size_t y = offsets + chunk_bytes(a->experts + 1, sizeof(int32_t));
     char *base = device->scratch.data;
-    struct pieces pieces = {.bytes = x + x_bytes + y_bytes};
+    struct pieces pieces = {.bytes = y + chunk_bytes(elements, sizeof(float))};
     if (base == NULL) return pieces;
     pieces.offsets = (int32_t *)(void *)(base + offsets);
-    pieces.x = base + x;
-    pieces.y = (float *)(void *)(base + x + x_bytes);
+    pieces.y = (float *)(void *)(base + y);
     return pieces;
 }
 
@@ -104,10 +82,6 @@ static enum mt_status add_rows(struct mt_device *device, const struct mt_grouped
         .alpha = term->alpha,
         .beta = beta,
     };
-    if (mt_tensor_present(&term->mask_x)) {
-        product.x = mask_part(device, &term->x, &term->mask_x, row, rows, 0, term->x.dim[1], pieces->x);
-        product.alpha *= term->mask_scale;
-    }
     bool through = mt_tensor_present(&term->mask_y);
     if (through) {
         product.y = mt_tensor_2d(pieces->y, MT_F32, rows, a->y.dim[1]);
@@ -127,7 +101,7 @@ enum mt_status MT_CPU(grouped_sum)(struct mt_device *device, const void *args)
     int64_t rows = chunk_all_rows(&a->offsets, a->experts, a->y.dim[0]);
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
-        int64_t step = is_masked(term) ? term_rows(a, term) : rows;
+        int64_t step = mt_tensor_present(&term->mask_y) ? chunk_rows(a->y.dim[0], a->y.dim[1]) : rows;
         for (int64_t row = 0; row < rows; row += step) {
             enum mt_status status =
                 add_rows(device, a, term, &pieces, row, cpu_min(step, rows - row), t == 0 ? a->beta : 1.0f);

@@ -1,10 +1,10 @@
 /*
- * Many Philox blocks side by side, one per SIMD lane: the same words as mt_rng_words one at a time.
+ * Many Philox blocks side by side, one per SIMD lane: the same words as mt_rng_words and mt_rng_words7 give
+ * one at a time.
  *
  * A round is two products of 32-bit halves. On x86 that is one instruction for a register of them, which
  * clang finds in a 64-bit multiplication and gcc has to be told: it would multiply all 64 bits, three times
- * as slowly. multiply_halves names it; where that is not needed the compiler
- * vectorises mt_rng_words itself.
+ * as slowly. There a lane has 64 bits, the lower half of which is the word; elsewhere it has 32.
  */
 #ifndef MT_OPS_CPU_PHILOX_H
 #define MT_OPS_CPU_PHILOX_H
@@ -14,8 +14,6 @@
 #include "base/rng.h"
 #include "ops/cpu/vector.h"
 
-#if defined(__x86_64__)
-
 // Registers that hold one word of the blocks computed together: enough of them that a product is ready when
 // its turn comes, so few that the four words and the constants stay in registers.
 #if defined(__AVX512F__)
@@ -24,14 +22,22 @@
 #elif defined(__AVX2__)
 #define PHILOX_LANES     4
 #define PHILOX_REGISTERS 2
-#else
+#elif defined(__x86_64__)
 #define PHILOX_LANES     2
 #define PHILOX_REGISTERS 2
+#else
+#define PHILOX_LANES     4
+#define PHILOX_REGISTERS 4
 #endif
 #define PHILOX_BLOCKS (PHILOX_LANES * PHILOX_REGISTERS) // computed together
+#define PHILOX_WORDS  (4 * PHILOX_BLOCKS)               // what draw_words gives
 
-// 64-bit lanes whose lower halves are the words; the upper halves are left over and ignored.
-typedef uint64_t philox_vector __attribute__((vector_size(PHILOX_LANES * 8)));
+typedef uint32_t philox_words __attribute__((vector_size(PHILOX_LANES * 4)));
+typedef uint64_t philox_numbers __attribute__((vector_size(PHILOX_LANES * 8)));
+
+#if defined(__x86_64__)
+
+typedef philox_numbers philox_vector; // the upper halves are left over and ignored
 
 /* The 64-bit products of the lower halves. */
 static inline philox_vector multiply_halves(philox_vector a, philox_vector b)
@@ -51,12 +57,89 @@ static inline philox_vector multiply_halves(philox_vector a, philox_vector b)
 #endif
 }
 
-/* Words of the lanes, in lane order: 4·PHILOX_LANES of them. */
-static inline void store_words(philox_vector word0, philox_vector word1, philox_vector word2,
-                               philox_vector word3, uint32_t *words)
+/* Both halves of the products of words. */
+static inline void multiply_words(philox_vector a, philox_vector b, philox_vector *low, philox_vector *high)
 {
-    philox_vector front = (word0 & 0xFFFFFFFFu) | word1 << 32;
-    philox_vector back = (word2 & 0xFFFFFFFFu) | word3 << 32;
+    *low = multiply_halves(a, b);
+    *high = *low >> 32;
+}
+
+/* The lower words of 64-bit numbers. */
+static inline philox_vector low_words(philox_numbers numbers)
+{
+    return numbers;
+}
+
+#else
+
+typedef philox_words philox_vector;
+
+/* Both halves of the products of words. */
+static inline void multiply_words(philox_vector a, philox_vector b, philox_vector *low, philox_vector *high)
+{
+    uint32_t left[PHILOX_LANES];
+    uint32_t right[PHILOX_LANES];
+    uint32_t upper[PHILOX_LANES];
+    memcpy(left, &a, sizeof left);
+    memcpy(right, &b, sizeof right);
+#pragma omp simd
+    for (int i = 0; i < PHILOX_LANES; i++) upper[i] = (uint32_t)((uint64_t)left[i] * right[i] >> 32);
+    *low = a * b;
+    memcpy(high, upper, sizeof upper);
+}
+
+/* The lower words of 64-bit numbers. */
+static inline philox_vector low_words(philox_numbers numbers)
+{
+    return __builtin_convertvector(numbers, philox_vector);
+}
+
+#endif
+
+/* PHILOX_BLOCKS blocks: word w of block r·PHILOX_LANES + l is lane l of word[w][r]. */
+struct philox_state {
+    philox_vector word[4][PHILOX_REGISTERS];
+};
+
+/* Blocks `block` of a stream. `rounds` is a constant wherever this is inlined. */
+VECTOR_INLINE void philox_draw(uint64_t seed, uint64_t stream, const philox_numbers block[PHILOX_REGISTERS],
+                               int rounds, struct philox_state *s)
+{
+    UNROLL
+    for (int r = 0; r < PHILOX_REGISTERS; r++) {
+        s->word[0][r] = low_words(block[r]);
+        s->word[1][r] = low_words(block[r] >> 32);
+        s->word[2][r] = (philox_vector){0} + (uint32_t)stream;
+        s->word[3][r] = (philox_vector){0} + (uint32_t)(stream >> 32);
+    }
+    const philox_vector factor0 = (philox_vector){0} + 0xD2511F53u;
+    const philox_vector factor1 = (philox_vector){0} + 0xCD9E8D57u;
+    philox_vector key0 = (philox_vector){0} + (uint32_t)seed;
+    philox_vector key1 = (philox_vector){0} + (uint32_t)(seed >> 32);
+    UNROLL
+    for (int round = 0; round < rounds; round++) {
+        UNROLL
+        for (int r = 0; r < PHILOX_REGISTERS; r++) {
+            philox_vector low0, high0, low1, high1;
+            multiply_words(factor0, s->word[0][r], &low0, &high0);
+            multiply_words(factor1, s->word[2][r], &low1, &high1);
+            s->word[0][r] = high1 ^ s->word[1][r] ^ key0;
+            s->word[1][r] = low1;
+            s->word[2][r] = high0 ^ s->word[3][r] ^ key1;
+            s->word[3][r] = low0;
+        }
+        key0 += 0x9E3779B9u; // a carry stays in the ignored half
+        key1 += 0xBB67AE85u;
+    }
+}
+
+/* The words of a register's blocks, one block after the other. */
+#if defined(__x86_64__)
+
+static inline void store_words(const struct philox_state *s, int r, uint32_t *words)
+{
+    philox_vector front = (s->word[0][r] & 0xFFFFFFFFu) | s->word[1][r] << 32;
+    philox_vector back = (s->word[2][r] & 0xFFFFFFFFu) | s->word[3][r] << 32;
 #if PHILOX_LANES == 8
     philox_vector low = __builtin_shufflevector(front, back, 0, 8, 1, 9, 2, 10, 3, 11);
     philox_vector high = __builtin_shufflevector(front, back, 4, 12, 5, 13, 6, 14, 7, 15);
@@ -71,60 +154,29 @@ static inline void store_words(philox_vector word0, philox_vector word1, philox_
     memcpy(words + 2 * PHILOX_LANES, &high, sizeof high);
 }
 
-/* Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream. */
-static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *words)
-{
-    philox_vector lane = {0};
-    for (int i = 0; i < PHILOX_LANES; i++) lane[i] = (uint64_t)i;
-    philox_vector word[4][PHILOX_REGISTERS];
-    UNROLL
-    for (int r = 0; r < PHILOX_REGISTERS; r++) {
-        philox_vector block = lane + (first + (uint64_t)(r * PHILOX_LANES));
-        word[0][r] = block;
-        word[1][r] = block >> 32;
-        word[2][r] = (philox_vector){0} + (uint32_t)stream;
-        word[3][r] = (philox_vector){0} + (stream >> 32);
-    }
-    const philox_vector factor0 = (philox_vector){0} + 0xD2511F53u;
-    const philox_vector factor1 = (philox_vector){0} + 0xCD9E8D57u;
-    philox_vector key0 = (philox_vector){0} + (uint32_t)seed;
-    philox_vector key1 = (philox_vector){0} + (seed >> 32);
-    UNROLL
-    for (int round = 0; round < 10; round++) {
-        UNROLL
-        for (int r = 0; r < PHILOX_REGISTERS; r++) {
-            philox_vector low = multiply_halves(factor0, word[0][r]);
-            philox_vector high = multiply_halves(factor1, word[2][r]);
-            word[0][r] = high >> 32 ^ word[1][r] ^ key0;
-            word[1][r] = high;
-            word[2][r] = low >> 32 ^ word[3][r] ^ key1;
-            word[3][r] = low;
-        }
-        key0 += 0x9E3779B9u; // the carry stays in the ignored half
-        key1 += 0xBB67AE85u;
-    }
-    UNROLL
-    for (int r = 0; r < PHILOX_REGISTERS; r++) {
-        store_words(word[0][r], word[1][r], word[2][r], word[3][r], words + r * 4 * PHILOX_LANES);
-    }
-}
-
 #else
 
-#define PHILOX_BLOCKS 16 // computed together
-
-/* Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream. */
-static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *words)
+static inline void store_words(const struct philox_state *s, int r, uint32_t *words)
 {
-#pragma omp simd
-    for (int block = 0; block < PHILOX_BLOCKS; block++) {
-        struct mt_rng_block drawn = mt_rng_words(seed, stream, first + (uint64_t)block);
-        for (int i = 0; i < 4; i++) words[4 * block + i] = drawn.word[i];
+    for (int lane = 0; lane < PHILOX_LANES; lane++) {
+        for (int w = 0; w < 4; w++) words[4 * lane + w] = s->word[w][r][lane];
     }
 }
 
 #endif
 
-#define PHILOX_WORDS (4 * PHILOX_BLOCKS) // what draw_words gives
+/* Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream, as mt_rng_words has them. */
+static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *words)
+{
+    philox_numbers block[PHILOX_REGISTERS];
+    struct philox_state s;
+    philox_numbers lane = {0};
+    for (int i = 0; i < PHILOX_LANES; i++) lane[i] = (uint64_t)i;
+    UNROLL
+    for (int r = 0; r < PHILOX_REGISTERS; r++) block[r] = lane + (first + (uint64_t)(r * PHILOX_LANES));
+    philox_draw(seed, stream, block, 10, &s);
+    UNROLL
+    for (int r = 0; r < PHILOX_REGISTERS; r++) store_words(&s, r, words + r * 4 * PHILOX_LANES);
+}
 
 #endif

@@ -1,109 +1,110 @@
 /*
- * random_multiply on floats. Eight neighbouring elements of dropout, four of jitter, share one Philox block.
- * Few blocks are drawn at a time and used at once, with the memory of later ones on its way: drawing and
- * memory overlap.
+ * random_multiply on floats. Four neighbouring elements of jitter share one Philox block: few blocks are
+ * drawn at a time and used at once, with the memory of later ones on its way, so that drawing and memory
+ * overlap. Dropout's draws are fewer, and made for a whole piece.
  */
 #include <math.h>
 
-#include "ops/cpu/philox.h"
+#include "ops/cpu/mask_draw.h"
 #include "ops/cpu/pieces.h"
-#include "ops/dropout.h"
 
 #define LINE_FLOATS 16  // of a cache line
 #define AHEAD       512 // elements between what is fetched and what is worked on
 
-/* A call's own constants. */
-struct multiplier {
-    bool dropout;
-    uint32_t threshold; // dropout: numbers under it give 0
-    float kept;         // dropout: what the others give
-    float amount;       // jitter
-};
+_Static_assert(CPU_PIECE_ELEMENTS <= MASK_STRETCH * MT_MASK_BITS, "a piece's mask words are drawn together");
 
-/* Blocks drawn together, as words for jitter and as halves for dropout: low half first, as memory has it. */
-union draws {
-    uint32_t word[PHILOX_WORDS];
-    uint16_t half[2 * PHILOX_WORDS];
-};
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half of a word comes first");
-
-static struct multiplier multiplier_of(const struct mt_random_multiply_args *a)
+/* What lies ahead of x and y comes on its way, for the next `count` elements. */
+VECTOR_INLINE void fetch(const float *x, const float *y, int64_t count)
 {
-    return (struct multiplier){
-        .dropout = a->kind == MT_RANDOM_DROPOUT,
-        .threshold = mt_dropout_threshold(a->amount),
-        .kept = 1.0f / (1.0f - a->amount),
-        .amount = a->amount,
-    };
-}
-
-/* y may be x itself. `count` is a constant for all but the ends of a stretch. */
-VECTOR_INLINE void multiply_draws(struct multiplier m, const union draws *draws, int64_t skip, const float *x,
-                                  float *y, int64_t count)
-{
-    if (m.dropout) {
-#pragma omp simd
-        for (int64_t j = 0; j < count; j++)
-            y[j] = x[j] * ((uint32_t)draws->half[skip + j] < m.threshold ? 0.0f : m.kept);
-    } else {
-        // fmaf, so that levels without a fused multiply-add round the multiplier in the same way.
-#pragma omp simd
-        for (int64_t j = 0; j < count; j++) {
-            y[j] = x[j] * fmaf(m.amount, 2.0f * mt_rng_unit(draws->word[skip + j]) - 1.0f, 1.0f);
-        }
+    for (int64_t j = 0; j < count; j += LINE_FLOATS) {
+        __builtin_prefetch(x + AHEAD + j, 0);
+        __builtin_prefetch(y + AHEAD + j, 1);
     }
 }
 
-/* The same, added to y. */
-static void add_draws(struct multiplier m, const union draws *draws, int64_t skip, const float *x, float *y,
-                      int64_t count)
+/* y += product, which is rounded: not fused with the sum, as if it had gone through memory. */
+VECTOR_INLINE void add_products(const float *product, float *y, int64_t count)
 {
-    float product[2 * PHILOX_WORDS] = {0};
-    multiply_draws(m, draws, skip, x, product, count);
-    __asm__("" : "+m"(product)); // rounded: not fused with the sum, as if it had gone through memory
 #pragma omp simd
     for (int64_t j = 0; j < count; j++) y[j] += product[j];
 }
 
-/* A stretch of elements numbered from `first` on, which may begin and end inside a block. */
-VECTOR_INLINE void multiply_stretch(const struct mt_random_multiply_args *a, struct multiplier m,
-                                    int64_t per_block, uint64_t first, const float *x, float *y,
-                                    int64_t count)
+// ------------------------------------------------------------------ dropout
+
+/* The elements of one mask word. `count` is a constant for all but the last word of a row. */
+VECTOR_INLINE void multiply_word(uint32_t word, float kept, const float *x, float *y, int64_t count)
 {
-    const int64_t drawn = per_block * PHILOX_BLOCKS; // elements
-    union draws draws;
-    int64_t skip =
-        (int64_t)(first % (uint64_t)per_block); // of the first block, which belong to earlier elements
-    uint64_t block = first / (uint64_t)per_block;
-    int64_t done = 0;
-    while (done < count) {
-        int64_t now = cpu_min(drawn - skip, count - done);
-        draw_words(a->seed, a->stream, block, draws.word);
-        for (int64_t j = 0; j < drawn; j += LINE_FLOATS) {
-            __builtin_prefetch(x + done + AHEAD + j, 0);
-            __builtin_prefetch(y + done + AHEAD + j, 1);
-        }
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) y[j] = x[j] * ((word & 1u << j) != 0 ? kept : 0.0f);
+}
+
+static void add_word(uint32_t word, float kept, const float *x, float *y, int64_t count)
+{
+    float product[MT_MASK_BITS] = {0};
+    multiply_word(word, kept, x, product, count);
+    __asm__("" : "+m"(product));
+    add_products(product, y, count);
+}
+
+/* A piece that begins with mask word `first`. y may be x itself. */
+static void drop(const struct mt_random_multiply_args *a, const struct mask_draw *draw, uint64_t first,
+                 const float *x, float *y, int64_t count)
+{
+    uint32_t words[MASK_STRETCH];
+    float kept = 1.0f / (1.0f - a->amount);
+    draw_mask(draw, first, (int)mt_mask_words(count), words);
+    for (int64_t done = 0; done < count; done += MT_MASK_BITS) {
+        uint32_t word = words[done / MT_MASK_BITS];
+        int64_t now = cpu_min(MT_MASK_BITS, count - done);
+        fetch(x + done, y + done, MT_MASK_BITS);
         if (a->accumulate) {
-            add_draws(m, &draws, skip, x + done, y + done, now);
-        } else if (now == drawn) {
-            multiply_draws(m, &draws, 0, x + done, y + done, drawn);
+            add_word(word, kept, x + done, y + done, now);
+        } else if (now == MT_MASK_BITS) {
+            multiply_word(word, kept, x + done, y + done, MT_MASK_BITS);
         } else {
-            multiply_draws(m, &draws, skip, x + done, y + done, now);
+            multiply_word(word, kept, x + done, y + done, now);
         }
-        done += now;
-        block += PHILOX_BLOCKS;
-        skip = 0;
     }
 }
 
-static void multiply(const struct mt_random_multiply_args *a, struct multiplier m, uint64_t first,
-                     const float *x, float *y, int64_t count)
+// ------------------------------------------------------------------ jitter
+
+/* The elements of drawn words; fmaf, so that levels without a fused multiply-add round in the same way. */
+VECTOR_INLINE void multiply_draws(float amount, const uint32_t *drawn, const float *x, float *y,
+                                  int64_t count)
 {
-    if (m.dropout) {
-        multiply_stretch(a, m, 8, first, x, y, count);
-    } else {
-        multiply_stretch(a, m, 4, first, x, y, count);
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) y[j] = x[j] * fmaf(amount, 2.0f * mt_rng_unit(drawn[j]) - 1.0f, 1.0f);
+}
+
+static void add_draws(float amount, const uint32_t *drawn, const float *x, float *y, int64_t count)
+{
+    float product[PHILOX_WORDS] = {0};
+    multiply_draws(amount, drawn, x, product, count);
+    __asm__("" : "+m"(product));
+    add_products(product, y, count);
+}
+
+/* A piece of elements numbered from `first` on, which may begin and end inside a block. y may be x itself. */
+static void jitter(const struct mt_random_multiply_args *a, uint64_t first, const float *x, float *y,
+                   int64_t count)
+{
+    uint32_t drawn[PHILOX_WORDS];
+    int64_t skip = (int64_t)(first % 4); // words of the first block that belong to earlier elements
+    uint64_t block = first / 4;
+    for (int64_t done = 0; done < count; block += PHILOX_BLOCKS) {
+        int64_t now = cpu_min(PHILOX_WORDS - skip, count - done);
+        draw_words(a->seed, a->stream, block, drawn);
+        fetch(x + done, y + done, PHILOX_WORDS);
+        if (a->accumulate) {
+            add_draws(a->amount, drawn + skip, x + done, y + done, now);
+        } else if (now == PHILOX_WORDS) {
+            multiply_draws(a->amount, drawn, x + done, y + done, PHILOX_WORDS);
+        } else {
+            multiply_draws(a->amount, drawn + skip, x + done, y + done, now);
+        }
+        done += now;
+        skip = 0;
     }
 }
 
@@ -111,15 +112,23 @@ enum mt_status MT_CPU(random_multiply)(struct mt_device *device, const void *arg
 {
     const struct mt_random_multiply_args *a = args;
     if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_random_multiply(device, args);
-    struct multiplier m = multiplier_of(a);
+    bool dropout = a->kind == MT_RANDOM_DROPOUT;
+    struct mask_draw draw = mask_draw_of(a->amount, a->seed, a->stream);
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
+    if (dropout && a->x.dim[1] % MT_MASK_BITS != 0) flat = false; // a row begins with a word of its own
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
+    int64_t row_words = mt_mask_words(pieces.width);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {
         struct cpu_piece piece = cpu_piece_at(&pieces, i);
-        uint64_t first = (uint64_t)(piece.row * pieces.width + piece.start);
-        multiply(a, m, first, cpu_piece_f32(&pieces, &a->x, piece), cpu_piece_f32(&pieces, &a->y, piece),
-                 piece.count);
+        const float *x = cpu_piece_f32(&pieces, &a->x, piece);
+        float *y = cpu_piece_f32(&pieces, &a->y, piece);
+        if (dropout) {
+            uint64_t word = (uint64_t)(piece.row * row_words + piece.start / MT_MASK_BITS);
+            drop(a, &draw, word, x, y, piece.count);
+        } else {
+            jitter(a, (uint64_t)(piece.row * pieces.width + piece.start), x, y, piece.count);
+        }
     }
     return MT_OK;
 }

@@ -1,37 +1,22 @@
 /* Attention by Hopper's own instructions: what it takes, and maps for the copy engine. */
-#include <cudaTypedefs.h>
-
 #include "ops/cuda/attention_hopper.cuh"
+#include "ops/cuda/tensor_map.cuh"
 
 #define MOST_ITEMS (1 << 30) // tiles and heads: their number has 32 bits
-
-static enum mt_status find_encoder(const struct mt_device *device)
-{
-    struct cuda_state *state = cuda_state_of(device);
-    cudaDriverEntryPointQueryResult found;
-    if (state->encode_map != NULL) return MT_OK;
-    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_map, 12000,
-                                                         cudaEnableDefault, &found);
-    return cuda_status(device, error, "finding cuTensorMapEncodeTiled");
-}
 
 enum mt_status cuda_map_heads(const struct mt_device *device, const struct mt_tensor *t, int rows,
                               CUtensorMap *map)
 {
-    enum mt_status status = find_encoder(device);
-    if (status != MT_OK) return status;
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(cuda_state_of(device)->encode_map);
-    cuuint64_t sizes[3] = {(cuuint64_t)t->dim[2], (cuuint64_t)t->dim[1], (cuuint64_t)t->dim[0]};
-    cuuint64_t strides[2] = {(cuuint64_t)t->stride[1] * 2, (cuuint64_t)t->stride[0] * 2};
-    cuuint32_t box[3] = {WGMMA_LINE, 1, (cuuint32_t)rows};
-    cuuint32_t each[3] = {1, 1, 1};
-    CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, t->data, sizes, strides, box, each,
-                             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result == CUDA_SUCCESS) return MT_OK;
-    return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing heads to the copy engine: error %d",
-                   (int)result);
+    struct map_shape shape = {};
+    shape.data = t->data;
+    shape.dimensions = 3;
+    for (int i = 0; i < 3; i++) shape.size[i] = (uint64_t)t->dim[2 - i];
+    shape.stride[0] = (uint64_t)t->stride[1] * 2;
+    shape.stride[1] = (uint64_t)t->stride[0] * 2;
+    shape.box[0] = WGMMA_LINE;
+    shape.box[1] = 1;
+    shape.box[2] = (uint32_t)rows;
+    return cuda_make_map(device, &shape, map);
 }
 
 /* Whether the copy engine can read heads of this tensor. */

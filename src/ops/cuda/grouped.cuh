@@ -36,10 +36,14 @@ bool cuda_thin_fits(const struct mt_device *device, const struct mt_grouped_gemm
 size_t cuda_product_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_product(struct mt_device *device, const struct mt_grouped_gemm_args *g);
 
-/* grouped_gemm_dw likewise, masked or not; uniform f32 gradients; without offsets thin ones only. */
+/*
+ * grouped_gemm_dw likewise, where it fits: uniform f32 gradients; without offsets thin ones only. A mask is
+ * on x; its scale is in alpha.
+ */
+bool cuda_dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
 size_t cuda_grouped_dw_tiles_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
-                                     void *scratch);
+                                     const struct mt_tensor *mask, void *scratch);
 
 /* Whether a gradient is thin: one side of it is as short as a LoRA pair's middle. */
 bool cuda_thin_gradient(const struct mt_grouped_gemm_dw_args *g);

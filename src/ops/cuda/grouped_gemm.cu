@@ -5,7 +5,6 @@
  * alone does not fill the device.
  */
 #include "ops/cuda/few_rows.cuh"
-#include "ops/cuda/mask.cuh"
 
 #define AT_ONCE     CUDA_EXPERTS_AT_ONCE // experts whose offsets are on the stack at a time
 #define LEAST_LARGE 256                  // both dimensions of a weight that is worth cuBLAS
@@ -205,7 +204,7 @@ static struct mt_gemm_args gradient_of(const struct mt_grouped_gemm_dw_args *g, 
     return one;
 }
 
-static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
+bool cuda_dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
     if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&g->x) || !cuda_is_float_or_bf16(&g->dy))
         return false;
@@ -214,9 +213,10 @@ static bool dw_by_tiles(const struct mt_device *device, const struct mt_grouped_
     return mt_tensor_present(&g->offsets) || cuda_thin_gradient(g);
 }
 
-/* Bytes of the products; what a mask keeps of x comes after them. */
-static size_t gradient_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
+size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
 {
+    const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
+    if (cuda_dw_by_tiles(device, g)) return cuda_grouped_dw_tiles_bytes(device, g);
     size_t most = 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
@@ -224,27 +224,7 @@ static size_t gradient_bytes(const struct mt_device *device, const struct mt_gro
         size_t bytes = cuda_gemm_bytes(device, &one);
         if (bytes > most) most = bytes;
     }
-    return (most + 255) / 256 * 256;
-}
-
-/* g with its mask applied: x is the matrix it keeps, in memory that may still be asked for. */
-static struct mt_grouped_gemm_dw_args unmasked(const struct mt_grouped_gemm_dw_args *g)
-{
-    struct mt_grouped_gemm_dw_args plain = *g;
-    if (!mt_tensor_present(&g->mask)) return plain;
-    plain.x = mt_tensor_2d(NULL, g->x.dtype, g->x.dim[0], g->x.dim[1]);
-    plain.alpha = g->alpha * g->mask_scale;
-    plain.mask.rank = 0;
-    return plain;
-}
-
-size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
-{
-    const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
-    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles_bytes(device, g);
-    struct mt_grouped_gemm_dw_args plain = unmasked(g);
-    size_t masked = mt_tensor_present(&g->mask) ? cuda_masked_bytes(&g->x) : 0;
-    return gradient_bytes(device, &plain) + masked;
+    return most;
 }
 
 /* One product per expert. */
@@ -269,12 +249,6 @@ static enum mt_status each_gradient(struct mt_device *device, const struct mt_gr
 enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
-    if (dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g, device->scratch.data);
-    struct mt_grouped_gemm_dw_args plain = unmasked(g);
-    if (mt_tensor_present(&g->mask)) {
-        char *memory = static_cast<char *>(device->scratch.data) + gradient_bytes(device, &plain);
-        enum mt_status status = cuda_mask(device, &g->x, &g->mask, memory, &plain.x);
-        if (status != MT_OK) return status;
-    }
-    return each_gradient(device, &plain);
+    if (cuda_dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g, &no_mask, device->scratch.data);
+    return each_gradient(device, g);
 }

@@ -5,8 +5,14 @@
  * are whose is read on the device, so that nobody waits for the host. Tiles are handed out in order, so that
  * the blocks work side by side on few weights and rows, which stay in the cache, and end together.
  *
+ * Products under a mask come first in a tile: they are its first sums, and what the mask drops becomes zero
+ * before the others are added by the tensor cores.
+ *
  * A tile's sums are rounded to bf16 in registers and stored while the next tile's products run: the tensor
- * cores wait for the rounding alone. Where y is not bf16, not aligned, or added to, sums are stored at once.
+ * cores wait for the rounding alone. What y held, if it is added to, is read beside the tile's last products.
+ * Where y is not bf16 or not aligned, sums are stored at once.
+ *
+ * Loops whose length the compiler does not know stay loops: unrolled, they took registers sums need.
  */
 #include "ops/cuda/grouped_hopper.cuh"
 
@@ -17,11 +23,19 @@
 #define NARROW      24
 #define PIECES      16 // of a row's rounded sums, stored one after the other
 #define EARLY       8  // stages of a tile beside which the tile before is stored
+#define INSTEAD     3  // of them, those in whose place masked products stand
 #define PLACES      8  // tiles whose places are remembered
 #define ROW_GROUP   16 // tiles below each other before the next column
 #define X_BYTES     (HOPPER_ROWS * HOPPER_STEPS * 2)
 #define BLOCK_BYTES (HOPPER_BLOCK * HOPPER_STEPS * 2)
 #define STAGE_BYTES (X_BYTES + 4 * BLOCK_BYTES)
+
+/* How sums leave. */
+enum way_out {
+    AT_ONCE,
+    LATER,       // beside the next tile's products
+    LATER_ADDED, // the same, added to what y holds
+};
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -89,7 +103,20 @@ __device__ __forceinline__ static bool find_place(const struct hopper_call &call
     return true;
 }
 
-// ------------------------------------------------------------------ the thread that brings operands
+/* Columns of a tile that y has. */
+__device__ __forceinline__ static int tile_columns(const struct hopper_call &call, const struct place &place)
+{
+    int left = call.columns - place.block * HOPPER_BLOCK;
+    return left < place.blocks * HOPPER_BLOCK ? left : place.blocks * HOPPER_BLOCK;
+}
+
+/* The next tile's number, for the first lane. */
+__device__ __forceinline__ static int take_tile(const struct hopper_call &call)
+{
+    return cuda_lane() == 0 ? (int)atomicAdd(call.counter, 1u) : 0;
+}
+
+// ------------------------------------------------------------------ the warp that brings operands
 
 /* Addresses in shared memory. */
 struct pipeline {
@@ -113,7 +140,24 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
-/* Operands of every tile this block takes, as stages become free, and the tiles' places. */
+/*
+ * A tile's bits, and what is added to, on their way to the cache before anyone asks for them. A row's bits of
+ * a tile are 32 bytes at the most, which may lie on two lines.
+ */
+__device__ __forceinline__ static void expect_tile(const struct hopper_call &call, const struct place &place)
+{
+    int column = place.block * HOPPER_BLOCK;
+    expect_output<HOPPER_ROWS, WIDE * 8>(call.y, place.row, place.row_end, column, call.columns, cuda_lane(),
+                                         32);
+    if (call.mask == NULL) return;
+    for (int row = place.row + cuda_lane(); row < place.row + HOPPER_ROWS && row < place.row_end; row += 32) {
+        const int32_t *bits = call.mask + row * call.mask_stride + column / 32;
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(bits));
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(bits + (tile_columns(call, place) - 1) / 32));
+    }
+}
+
+/* Operands of every tile this block takes, as stages become free, and the tiles' places. By one warp. */
 template <bool N_INNER>
 __device__ __forceinline__ static void bring_operands(const struct hopper_call &call,
                                                       const struct tile_table *table,
@@ -123,23 +167,27 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
     int expert = 0;
     struct place place;
     unsigned tiles = 0;
-    int tile = (int)atomicAdd(call.counter, 1u);
-    while (find_place(call, table, tile, &expert, &place)) {
-        tile = (int)atomicAdd(call.counter, 1u); // it is there when it is needed
+    int tile = take_tile(call);
+    while (find_place(call, table, __shfl_sync(CUDA_EVERY, tile, 0), &expert, &place)) {
+        tile = take_tile(call); // it is there when it is needed
+        expect_tile(call, place);
         bool told = false;
         for (int t = 0; t < call.terms; t++) {
             const struct hopper_term &term = call.term[t];
             for (int stage = 0; stage < term.stages; stage++, turn++) {
                 unsigned at = turn % STAGES;
                 barrier_wait(p.empty + 8 * at, (turn / STAGES + 1) & 1);
-                if (!told) p.places[tiles++ % PLACES] = place;
+                if (cuda_lane() != 0) continue;
+                if (!told) p.places[tiles % PLACES] = place;
                 told = true;
                 bring_stage<N_INNER>(call, term, stage * term.steps, place, p.stages + at * STAGE_BYTES,
                                      p.full + 8 * at);
             }
         }
+        tiles++;
     }
     barrier_wait(p.empty + 8 * (turn % STAGES), (turn / STAGES + 1) & 1);
+    if (cuda_lane() != 0) return;
     p.places[tiles % PLACES].row = -1;
     barrier_arrive(p.full + 8 * (turn % STAGES));
 }
@@ -164,11 +212,13 @@ template <int PIECE> __device__ __forceinline__ static void store_piece(struct w
         *reinterpret_cast<uint4 *>(w.to + half * 8 * stride + 8 * j) = make_uint4(v[0], v[1], v[2], v[3]);
 }
 
-template <int PIECE> __device__ __forceinline__ static void store_from(struct waiting &w, int64_t stride)
+/* Pieces [PIECE, END). */
+template <int PIECE, int END = PIECES>
+__device__ __forceinline__ static void store_pieces(struct waiting &w, int64_t stride)
 {
-    if constexpr (PIECE < PIECES) {
+    if constexpr (PIECE < END) {
         store_piece<PIECE>(w, stride);
-        store_from<PIECE + 1>(w, stride);
+        store_pieces<PIECE + 1, END>(w, stride);
     }
 }
 
@@ -178,23 +228,10 @@ __device__ __forceinline__ static int own_row(int row)
     return row + (int)(threadIdx.x % GROUP) / 32 * 16 + cuda_lane() / 4;
 }
 
-/* Columns of a tile that y has. */
-__device__ __forceinline__ static int tile_columns(const struct hopper_call &call, const struct place &place)
+/* Where a tile's sums will go. */
+__device__ __forceinline__ static void aim(const struct hopper_call &call, const struct place &place, int row,
+                                           struct waiting &w)
 {
-    int left = call.columns - place.block * HOPPER_BLOCK;
-    return left < place.blocks * HOPPER_BLOCK ? left : place.blocks * HOPPER_BLOCK;
-}
-
-template <int FRAGMENTS>
-__device__ __forceinline__ static void keep_sums(const struct hopper_call &call, const struct place &place,
-                                                 int row, const float (&sum)[FRAGMENTS][4], struct waiting &w)
-{
-    float alpha = call.y.alpha;
-#pragma unroll
-    for (int j = 0; j < FRAGMENTS; j++) {
-        w.value[j][0] = pack_bf16(alpha * sum[j][0], alpha * sum[j][1]);
-        w.value[j][1] = pack_bf16(alpha * sum[j][2], alpha * sum[j][3]);
-    }
     int first = cuda_lane() % 4 * 8;
     int left = tile_columns(call, place) - first;
     int own = own_row(row);
@@ -202,6 +239,68 @@ __device__ __forceinline__ static void keep_sums(const struct hopper_call &call,
     w.left[1] = own + 8 < place.row_end ? left : 0;
     w.to =
         static_cast<__nv_bfloat16 *>(call.y.data) + own * call.y.stride + place.block * HOPPER_BLOCK + first;
+}
+
+/* What y holds there, as it lies: it may still be on its way. */
+template <int FRAGMENTS> __device__ __forceinline__ static void load_old(struct waiting &w, int64_t stride)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS; j += 4) {
+            uint4 old = make_uint4(0, 0, 0, 0);
+            if (8 * j < w.left[half])
+                old = *reinterpret_cast<const uint4 *>(w.to + half * 8 * stride + 8 * j);
+            w.value[j][half] = old.x;
+            w.value[j + 1][half] = old.y;
+            w.value[j + 2][half] = old.z;
+            w.value[j + 3][half] = old.w;
+        }
+    }
+}
+
+/* That in the order of sums. All lanes call it. */
+template <int FRAGMENTS> __device__ __forceinline__ static void turn_old(struct waiting &w)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS; j += 4) {
+            unsigned v[4] = {w.value[j][half], w.value[j + 1][half], w.value[j + 2][half],
+                             w.value[j + 3][half]};
+            transpose_four(v);
+#pragma unroll
+            for (int i = 0; i < 4; i++) w.value[j + i][half] = v[i];
+        }
+    }
+}
+
+template <int FRAGMENTS>
+__device__ __forceinline__ static void keep_sums(const struct tile_output &y,
+                                                 const float (&sum)[FRAGMENTS][4], struct waiting &w)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGMENTS; j++) {
+        w.value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
+        w.value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
+    }
+}
+
+/* The same, added to what was there. */
+template <int FRAGMENTS>
+__device__ __forceinline__ static void add_sums(const struct tile_output &y, const float (&sum)[FRAGMENTS][4],
+                                                struct waiting &w)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGMENTS; j++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float low = y.beta * low_bf16(w.value[j][half]);
+            float high = y.beta * high_bf16(w.value[j][half]);
+            w.value[j][half] =
+                pack_bf16(y.alpha * sum[j][2 * half] + low, y.alpha * sum[j][2 * half + 1] + high);
+        }
+    }
 }
 
 // ------------------------------------------------------------------ products
@@ -217,17 +316,20 @@ __device__ __forceinline__ static struct operands operands_of(const struct opera
     return {operand_after(first.x, bytes), operand_after(first.weight, bytes)};
 }
 
-/* COUNT times sixteen steps; by lines of steps they are 32 bytes further, by lines of columns, sixteen lines.
+/*
+ * COUNT times sixteen steps; by lines of steps they are 32 bytes further, by lines of columns, sixteen lines.
+ * With `add` 0 they are the first of the sums.
  */
-template <int FRAGMENTS, bool N_INNER, int COUNT, bool FIRST>
-__device__ __forceinline__ static void multiply_stage(float (&sum)[FRAGMENTS][4], const struct operands &o)
+template <int FRAGMENTS, bool N_INNER, int COUNT>
+__device__ __forceinline__ static void multiply_stage(float (&sum)[FRAGMENTS][4], const struct operands &o,
+                                                      int add)
 {
     group_pin(sum);
     group_begin();
 #pragma unroll
     for (unsigned k = 0; k < COUNT; k++) {
         uint64_t weight = operand_after(o.weight, k * (N_INNER ? 16 * WGMMA_LINE * 2 : 32));
-        multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, FIRST && k == 0 ? 0 : 1);
+        multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
     }
     group_commit();
 }
@@ -249,127 +351,162 @@ __device__ __forceinline__ static void add_stage(float (&sum)[FRAGMENTS][4], con
                                                  const struct operands &first, unsigned turn)
 {
     await(p, turn);
-    multiply_stage<FRAGMENTS, N_INNER, COUNT, false>(sum, operands_of(first, turn));
+    multiply_stage<FRAGMENTS, N_INNER, COUNT>(sum, operands_of(first, turn), 1);
     group_wait<1>();
     release(p, turn - 1);
 }
 
-/* A tile's first EARLY stages, from STAGE on; meanwhile the tile before is stored. */
-template <int STAGE, int FRAGMENTS, bool N_INNER, bool STORES>
+/*
+ * A tile's first EARLY stages, from STAGE on; meanwhile the tile before is stored. They begin with BEGIN: 0,
+ * or INSTEAD where masked products came before.
+ */
+template <int STAGE, int BEGIN, int FRAGMENTS, bool N_INNER, enum way_out WAY>
 __device__ __forceinline__ static void begin_tile(float (&sum)[FRAGMENTS][4], const struct pipeline &p,
-                                                  const struct operands &first, unsigned turn,
+                                                  const struct operands &first, unsigned *turn,
                                                   struct waiting &w, int64_t stride)
 {
     if constexpr (STAGE < EARLY) {
-        await(p, turn);
-        multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16, STAGE == 0>(sum, operands_of(first, turn));
-        if constexpr (STORES) {
-            store_piece<2 * STAGE>(w, stride);
-            store_piece<2 * STAGE + 1>(w, stride);
-        }
+        await(p, *turn);
+        multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, operands_of(first, *turn), STAGE > 0);
+        if constexpr (WAY != AT_ONCE) store_pieces<2 * STAGE, 2 * STAGE + 2>(w, stride);
         group_wait<1>();
-        if (STAGE > 0) release(p, turn - 1);
-        begin_tile<STAGE + 1, FRAGMENTS, N_INNER, STORES>(sum, p, first, turn + 1, w, stride);
+        if (STAGE > BEGIN) release(p, *turn - 1);
+        ++*turn;
+        begin_tile<STAGE + 1, BEGIN, FRAGMENTS, N_INNER, WAY>(sum, p, first, turn, w, stride);
     }
 }
 
 // ------------------------------------------------------------------ masks
 
-/* The bits of this lane's two rows, by words of 32 columns; its own columns' at 0, 1, 8, 9, ... */
-__device__ __forceinline__ static void load_bits(const struct hopper_call &call,
-                                                 const struct hopper_term &term, const struct place &place,
-                                                 int row, unsigned (&bits)[2][8])
+/* Four of the sixteen words that are the bits of a tile in two rows; four neighbouring lanes have them all.
+ */
+__device__ __forceinline__ static void load_bits(const struct hopper_call &call, const struct place &place,
+                                                 int row, unsigned (&word)[4])
 {
     int own = own_row(row);
     int columns = tile_columns(call, place);
+    int first = cuda_lane() % 4 * 2;
+    const int32_t *words = call.mask + own * call.mask_stride + place.block * HOPPER_BLOCK / 32 + first;
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int32_t *words =
-            term.mask + (own + 8 * half) * term.mask_stride + place.block * HOPPER_BLOCK / 32;
-        bool there = own + 8 * half < place.row_end;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            bits[half][i] = there && 32 * i < columns ? (unsigned)words[i] >> cuda_lane() % 4 * 2 : 0;
-        }
+    for (int k = 0; k < 4; k++) {
+        bool there = own + k / 2 * 8 < place.row_end && 32 * (first + k % 2) < columns;
+        word[k] = there ? (unsigned)words[k / 2 * 8 * call.mask_stride + k % 2] : 0;
     }
 }
 
-/* A stage's product is made and added by blocks of columns, from BLOCK on. */
-template <int BLOCK, int FRAGMENTS, bool N_INNER>
-__device__ __forceinline__ static void add_masked(float (&sum)[FRAGMENTS][4], float (&part)[8][4],
-                                                  const unsigned (&bits)[2][8], const struct operands &o)
+/* Each lane gets the bits of its own columns, two of eight, from all four lanes' words. */
+__device__ __forceinline__ static void share_bits(unsigned (&word)[4])
 {
-    if constexpr (BLOCK < FRAGMENTS / 8) {
-        struct operands own = {o.x, operand_after(o.weight, BLOCK * BLOCK_BYTES)};
-        multiply_stage<8, N_INNER, HOPPER_SHORT / 16, true>(part, own);
-        group_wait<0>();
-        group_pin(part);
+    unsigned bits[4] = {0, 0, 0, 0};
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
+    for (int lane = 0; lane < 4; lane++) {
 #pragma unroll
-            for (int n = 0; n < 4; n++) {
-                unsigned bit = 1u << (i % 4 * 8 + n % 2);
-                if ((bits[n / 2][2 * BLOCK + i / 4] & bit) != 0) sum[8 * BLOCK + i][n] += part[i][n];
-            }
-        }
-        add_masked<BLOCK + 1, FRAGMENTS, N_INNER>(sum, part, bits, o);
+        for (int k = 0; k < 4; k++) bits[lane] |= (word[k] >> 2 * lane & 0x03030303u) << 2 * k;
     }
+    transpose_four(bits);
+#pragma unroll
+    for (int lane = 0; lane < 4; lane++) word[lane] = bits[lane];
 }
 
+/* Whether sum n of fragment j is kept, after that. */
+__device__ __forceinline__ static bool is_kept(const unsigned (&bits)[4], int j, int n)
+{
+    return (bits[j / 8] >> (j % 4 * 8 + n / 2 * 4 + j / 4 % 2 * 2 + n % 2) & 1) != 0;
+}
+
+/* A stage of masked terms; with `add` 0 the tile's first. */
 template <int FRAGMENTS, bool N_INNER>
-__device__ __forceinline__ static void add_masked_terms(const struct hopper_call &call,
-                                                        const struct pipeline &p,
-                                                        const struct operands &first,
-                                                        const struct place &place, int row,
-                                                        float (&sum)[FRAGMENTS][4], unsigned *turn)
+__device__ __forceinline__ static void multiply_masked(float (&sum)[FRAGMENTS][4], const struct pipeline &p,
+                                                       const struct operands &first, unsigned turn, int steps,
+                                                       int add)
 {
-    unsigned bits[2][8];
-    float part[8][4] = {};                                           // the same registers throughout
-    load_bits(call, call.term[call.first_masked], place, row, bits); // while products are under way
+    await(p, turn);
+    const struct operands o = operands_of(first, turn);
+    multiply_stage<FRAGMENTS, N_INNER, HOPPER_SHORT / 16>(sum, o, add);
+    if (steps > HOPPER_SHORT) {
+        const struct operands rest = {operand_after(o.x, 64),
+                                      operand_after(o.weight, N_INNER ? HOPPER_SHORT * WGMMA_LINE * 2 : 64)};
+        multiply_stage<FRAGMENTS, N_INNER, HOPPER_SHORT / 16>(sum, rest, 1);
+    }
+}
+
+/* The masked terms' products become the tile's first sums; meanwhile a part of the tile before is stored. */
+template <int FRAGMENTS, bool N_INNER, enum way_out WAY>
+__device__ __forceinline__ static void begin_masked(const struct hopper_call &call, const struct pipeline &p,
+                                                    const struct operands &first, const struct place &place,
+                                                    int row, float (&sum)[FRAGMENTS][4], unsigned *turn,
+                                                    struct waiting &w)
+{
+    unsigned bits[4];
+    unsigned begin = *turn;
+    unsigned end = begin + (unsigned)call.masked_stages;
+    load_bits(call, place, row, bits);
+    multiply_masked<FRAGMENTS, N_INNER>(sum, p, first, begin, call.masked_steps, 0);
+#pragma unroll 1
+    for (++*turn; *turn < end; ++*turn)
+        multiply_masked<FRAGMENTS, N_INNER>(sum, p, first, *turn, call.masked_steps, 1);
+    if constexpr (WAY != AT_ONCE) store_pieces<0, 2 * INSTEAD>(w, call.y.stride);
+    share_bits(bits);
     group_wait<0>();
     group_pin(sum);
-    release(p, *turn - 1);
-    for (int t = call.first_masked; t < call.terms; t++) {
-        if (t > call.first_masked) load_bits(call, call.term[t], place, row, bits);
-        for (int stage = 0; stage < call.term[t].stages; stage++, ++*turn) {
-            await(p, *turn);
-            add_masked<0, FRAGMENTS, N_INNER>(sum, part, bits, operands_of(first, *turn));
-            release(p, *turn);
-        }
+#pragma unroll 1
+    for (unsigned done = begin; done < end; done++) release(p, done);
+#pragma unroll
+    for (int j = 0; j < FRAGMENTS; j++) {
+#pragma unroll
+        for (int n = 0; n < 4; n++) sum[j][n] = is_kept(bits, j, n) ? sum[j][n] : 0.0f;
     }
 }
 
 // ------------------------------------------------------------------ tiles of one group
 
+/* A tile's products up to the long ones; the last may not be over. The tile before is stored. */
+template <int FRAGMENTS, bool N_INNER, bool MASKED, enum way_out WAY>
+__device__ __forceinline__ static void add_long(const struct hopper_call &call, const struct pipeline &p,
+                                                const struct operands &first, const struct place &place,
+                                                int row, float (&sum)[FRAGMENTS][4], unsigned *turn,
+                                                struct waiting &w)
+{
+    unsigned end = *turn + (unsigned)(call.masked_stages + call.long_stages);
+    if (WAY != AT_ONCE && call.long_stages < EARLY) { // too few to store beside
+        store_pieces<0>(w, call.y.stride);
+        w.left[0] = 0;
+        w.left[1] = 0;
+    }
+    if constexpr (MASKED) begin_masked<FRAGMENTS, N_INNER, WAY>(call, p, first, place, row, sum, turn, w);
+    if (call.long_stages < EARLY) {
+        await(p, *turn);
+        multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, operands_of(first, *turn), MASKED);
+        ++*turn;
+    } else {
+        constexpr int begin = MASKED ? INSTEAD : 0;
+        begin_tile<begin, begin, FRAGMENTS, N_INNER, WAY>(sum, p, first, turn, w, call.y.stride);
+    }
+#pragma unroll 1
+    for (; *turn < end; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, p, first, *turn);
+}
+
 /* 64 rows of a tile from `row` on, by one group. */
-template <int FRAGMENTS, bool N_INNER, bool LATER>
+template <int FRAGMENTS, bool N_INNER, bool MASKED, enum way_out WAY>
 __device__ __forceinline__ static void make_tile(const struct hopper_call &call, const struct pipeline &p,
                                                  const struct operands &first, const struct place &place,
                                                  int row, unsigned *turn, struct waiting &w)
 {
     float sum[FRAGMENTS][4];
-    unsigned end = *turn + (unsigned)(call.long_stages + call.thin_stages);
-    unsigned thin = *turn + (unsigned)call.long_stages;
-    if (call.long_stages >= EARLY) {
-        begin_tile<0, FRAGMENTS, N_INNER, LATER>(sum, p, first, *turn, w, call.y.stride);
-        *turn += EARLY;
-    } else {
-        if (LATER) store_from<0>(w, call.y.stride);
-        await(p, *turn);
-        multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16, true>(sum, operands_of(first, *turn));
-        ++*turn;
-    }
-    for (; *turn < thin; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, p, first, *turn);
+    add_long<FRAGMENTS, N_INNER, MASKED, WAY>(call, p, first, place, row, sum, turn, w);
+    if constexpr (WAY != AT_ONCE) aim(call, place, row, w);
+    if constexpr (WAY == LATER_ADDED) load_old<FRAGMENTS>(w, call.y.stride);
+    unsigned end = *turn + (unsigned)call.thin_stages;
+#pragma unroll 1
     for (; *turn < end; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_SHORT / 16>(sum, p, first, *turn);
-    if (call.first_masked < call.terms) {
-        add_masked_terms<FRAGMENTS, N_INNER>(call, p, first, place, row, sum, turn);
-    } else {
-        group_wait<0>();
-        group_pin(sum);
-        release(p, *turn - 1);
-    }
-    if constexpr (LATER) {
-        keep_sums<FRAGMENTS>(call, place, row, sum, w);
+    if constexpr (WAY == LATER_ADDED) turn_old<FRAGMENTS>(w);
+    group_wait<0>();
+    group_pin(sum);
+    release(p, *turn - 1);
+    if constexpr (WAY == LATER_ADDED) {
+        add_sums<FRAGMENTS>(call.y, sum, w);
+    } else if constexpr (WAY == LATER) {
+        keep_sums<FRAGMENTS>(call.y, sum, w);
     } else {
         int column = place.block * HOPPER_BLOCK;
         store_sums<FRAGMENTS>(call.y, sum, row + (int)(threadIdx.x % GROUP) / 32 * 16, place.row_end, column,
@@ -381,15 +518,14 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
 __device__ __forceinline__ static void pass_tile(const struct hopper_call &call, const struct pipeline &p,
                                                  unsigned *turn)
 {
-    for (int t = 0; t < call.terms; t++) {
-        for (int stage = 0; stage < call.term[t].stages; stage++, ++*turn) {
-            await(p, *turn);
-            release(p, *turn);
-        }
+    unsigned end = *turn + (unsigned)(call.masked_stages + call.long_stages + call.thin_stages);
+    for (; *turn < end; ++*turn) {
+        await(p, *turn);
+        release(p, *turn);
     }
 }
 
-template <bool N_INNER, bool LATER>
+template <bool N_INNER, bool MASKED, enum way_out WAY>
 __device__ __forceinline__ static void make_tiles(const struct hopper_call &call, const struct pipeline &p,
                                                   int group)
 {
@@ -402,24 +538,24 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
                                    operand_at(p.stages + X_BYTES, N_INNER ? BLOCK_BYTES : 0)};
     for (unsigned tiles = 0;; tiles++) {
         await(p, turn); // with the first stage comes the place
-        const struct place place = p.places[tiles % PLACES];
+        const struct place &place = p.places[tiles % PLACES];
         int row = place.row + group * 64;
         if (place.row < 0) break;
         if (row >= place.row_end) {
             pass_tile(call, p, &turn);
-        } else if (!LATER || place.blocks == 4) {
-            make_tile<WIDE, N_INNER, LATER>(call, p, first, place, row, &turn, w);
+        } else if (WAY == AT_ONCE || place.blocks == 4) {
+            make_tile<WIDE, N_INNER, MASKED, WAY>(call, p, first, place, row, &turn, w);
         } else {
-            make_tile<NARROW, N_INNER, LATER>(call, p, first, place, row, &turn, w);
+            make_tile<NARROW, N_INNER, MASKED, WAY>(call, p, first, place, row, &turn, w);
         }
     }
-    if (LATER) store_from<0>(w, call.y.stride);
+    if (WAY != AT_ONCE) store_pieces<0>(w, call.y.stride);
 }
 
 #endif
 
-/* N_INNER: weights are [K,N]; else [N,K]. LATER: sums are stored beside the next tile's products. */
-template <bool N_INNER, bool LATER>
+/* N_INNER: weights are [K,N]; else [N,K]. */
+template <bool N_INNER, bool MASKED, enum way_out WAY>
 __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     hopper_kernel(const __grid_constant__ struct hopper_call call)
 {
@@ -443,32 +579,40 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     // Registers go to those who hold sums.
     if (threadIdx.x < GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == 0) bring_operands<N_INNER>(call, &table, p);
+        if (threadIdx.x < 32) bring_operands<N_INNER>(call, &table, p);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        make_tiles<N_INNER, LATER>(call, p, (int)threadIdx.x / GROUP - 1);
+        make_tiles<N_INNER, MASKED, WAY>(call, p, (int)threadIdx.x / GROUP - 1);
     }
 #endif
 }
 
 // ------------------------------------------------------------------ launch
 
-template <bool N_INNER, bool LATER>
+template <bool N_INNER, bool MASKED, enum way_out WAY>
 static enum mt_status launch(struct mt_device *device, const struct hopper_call *call)
 {
-    const void *kernel = reinterpret_cast<const void *>(hopper_kernel<N_INNER, LATER>);
+    const void *kernel = reinterpret_cast<const void *>(hopper_kernel<N_INNER, MASKED, WAY>);
     const size_t bytes = STAGES * STAGE_BYTES + WGMMA_PATTERN;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     enum mt_status status = cuda_status(device, error, "shared memory for the experts' products");
     if (status != MT_OK) return status;
     unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
-    hopper_kernel<N_INNER, LATER><<<blocks, (1 + GROUPS) * GROUP, bytes, cuda_stream(device)>>>(*call);
+    hopper_kernel<N_INNER, MASKED, WAY><<<blocks, (1 + GROUPS) * GROUP, bytes, cuda_stream(device)>>>(*call);
     return cuda_launched(device, "products over rows sorted by expert");
+}
+
+template <bool N_INNER, bool MASKED>
+static enum mt_status launch(struct mt_device *device, const struct hopper_call *call)
+{
+    bool later = call->y.bf16 && call->y.aligned && call->columns % 8 == 0;
+    if (!later) return launch<N_INNER, MASKED, AT_ONCE>(device, call);
+    return call->y.beta == 0.0f ? launch<N_INNER, MASKED, LATER>(device, call)
+                                : launch<N_INNER, MASKED, LATER_ADDED>(device, call);
 }
 
 enum mt_status cuda_hopper_launch(struct mt_device *device, bool n_inner, const struct hopper_call *call)
 {
-    bool later = call->y.bf16 && call->y.aligned && call->y.beta == 0.0f && call->columns % 8 == 0;
-    if (n_inner) return later ? launch<true, true>(device, call) : launch<true, false>(device, call);
-    return later ? launch<false, true>(device, call) : launch<false, false>(device, call);
+    if (call->masked_stages > 0) return launch<true, true>(device, call);
+    return n_inner ? launch<true, false>(device, call) : launch<false, false>(device, call);
 }

@@ -1,7 +1,8 @@
 /*
  * Between the two files of Hopper's products: what the kernel is told. A sum's terms stand in this order:
- * those with frozen weights, then those with thin prepared ones, then those whose product has a mask. All
- * rows of a tile go through all terms, a stage of operands at a time.
+ * those whose product has a mask, which is the same for all of them, then those in stages of HOPPER_STEPS,
+ * then those of up to HOPPER_SHORT steps. All rows of a tile go through all terms, a stage of operands at a
+ * time.
  */
 #ifndef MT_OPS_CUDA_GROUPED_HOPPER_CUH
 #define MT_OPS_CUDA_GROUPED_HOPPER_CUH
@@ -10,30 +11,32 @@
 #include "ops/cuda/wgmma.cuh"
 
 #define HOPPER_ROWS    128        // of a tile
-#define HOPPER_STEPS   WGMMA_LINE // steps of a long term that a stage holds
-#define HOPPER_SHORT   32         // and of a thin one, of those it uses
+#define HOPPER_STEPS   WGMMA_LINE // steps of a term that a stage holds
+#define HOPPER_SHORT   32         // and those it uses of a term that has no more
 #define HOPPER_BLOCK   64         // columns of a box of weights
 #define HOPPER_MAPS    64         // of weights, among the kernel's arguments
 #define HOPPER_EXPERTS 256        // of a launch
 
 /* y += x · op(W_e), by expert. */
 struct hopper_term {
-    CUtensorMap x;       // boxes [HOPPER_ROWS,HOPPER_STEPS]
-    int map;             // the first of its weights' maps, boxes [HOPPER_BLOCK,WGMMA_LINE]
-    bool apart;          // each expert has a map; else one is of all
-    int stages;          // of a tile
-    int steps;           // from one stage to the next: HOPPER_STEPS or HOPPER_SHORT
-    const int32_t *mask; // bits [R,ceil(N/32)] or NULL
-    int64_t mask_stride; // words between rows
+    CUtensorMap x; // boxes [HOPPER_ROWS,HOPPER_STEPS]
+    int map;       // the first of its weights' maps, boxes [HOPPER_BLOCK,WGMMA_LINE]
+    bool apart;    // each expert has a map; else one is of all
+    int stages;    // of a tile
+    int steps;     // from one stage to the next: HOPPER_STEPS or HOPPER_SHORT
 };
 
 struct hopper_call {
     struct hopper_term term[MT_MAX_TERMS];
     CUtensorMap weight[HOPPER_MAPS];
     int terms;
-    int long_stages, thin_stages; // of a tile, without masks
-    int first_masked;             // term
-    const int32_t *offsets;       // NULL: one expert has all rows
+    int masked_stages;      // of a tile
+    int masked_steps;       // of each of these: HOPPER_STEPS or HOPPER_SHORT
+    int long_stages;        // of HOPPER_STEPS, without a mask
+    int thin_stages;        // of HOPPER_SHORT
+    const int32_t *mask;    // bits [R,ceil(N/32)] or NULL
+    int64_t mask_stride;    // words between rows
+    const int32_t *offsets; // NULL: one expert has all rows
     int64_t rows;
     int experts;
     int columns;          // N

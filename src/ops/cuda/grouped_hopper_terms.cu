@@ -1,10 +1,10 @@
 /*
  * Which sums Hopper's kernel makes, and how its call is put together: maps for the copy engine, thin weights
- * rounded to bf16 beforehand with their factors in them, rows that are not bf16 rounded likewise.
+ * rounded to bf16 beforehand with their factors in them, rows that are not bf16 rounded likewise. A launch
+ * takes one mask: a sum with several is as many launches, each with a long term of its own.
  */
-#include <cudaTypedefs.h>
-
 #include "ops/cuda/grouped_hopper.cuh"
+#include "ops/cuda/tensor_map.cuh"
 
 #define LEAST_LARGE   256  // columns of y, and steps of a sum's first term
 #define MOST_THIN     128  // steps of a term whose weights are prepared
@@ -61,6 +61,27 @@ static bool is_masked(const struct mt_product_term *term)
     return mt_tensor_present(&term->mask_y);
 }
 
+static bool same_bits(const struct mt_tensor *one, const struct mt_tensor *other)
+{
+    return one->data == other->data && one->stride[0] == other->stride[0];
+}
+
+/* The sum's masks in the order of their first terms; NULL past the last. */
+static const struct mt_tensor *nth_mask(const struct mt_grouped_sum_args *a, int n)
+{
+    for (int t = 0; t < a->count; t++) {
+        if (!is_masked(&a->terms[t])) continue;
+        bool known = false;
+        for (int earlier = 0; earlier < t && !known; earlier++)
+            known =
+                is_masked(&a->terms[earlier]) && same_bits(&a->terms[earlier].mask_y, &a->terms[t].mask_y);
+        if (known) continue;
+        if (n == 0) return &a->terms[t].mask_y;
+        n--;
+    }
+    return NULL;
+}
+
 bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     const struct mt_product_term *first = &a->terms[0];
@@ -70,14 +91,17 @@ bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_groupe
     if (a->y.dim[1] < LEAST_LARGE || a->y.dim[1] > INT32_MAX || a->y.dim[0] > INT32_MAX) return false;
     if (!is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
     if (dense && a->y.dim[0] < LEAST_ROWS) return false;
+    int longs = 0;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         bool with_first = is_long(term, a->experts) && term->alpha == first->alpha;
         if (!with_first && !is_thin(term, a->experts)) return false;
-        if (!x_fits(&term->x) || mt_tensor_present(&term->mask_x)) return false;
+        if (!x_fits(&term->x)) return false;
         if (term->transpose_weight != first->transpose_weight) return false;
+        if (is_masked(term) && term->transpose_weight) return false; // gradients alone have masks
+        longs += with_first ? 1 : 0;
     }
-    return true;
+    return nth_mask(a, longs) == NULL;
 }
 
 // ------------------------------------------------------------------ scratch
@@ -176,34 +200,24 @@ static enum mt_status prepare(struct mt_device *device, const struct mt_product_
 
 // ------------------------------------------------------------------ maps
 
-static enum mt_status find_encoder(const struct mt_device *device)
-{
-    struct cuda_state *state = cuda_state_of(device);
-    cudaDriverEntryPointQueryResult found;
-    if (state->encode_map != NULL) return MT_OK;
-    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_map, 12000,
-                                                         cudaEnableDefault, &found);
-    return cuda_status(device, error, "finding cuTensorMapEncodeTiled");
-}
-
-/* Boxes [lines,WGMMA_LINE] of bf16 matrices of one shape, `gap` bytes apart; zeros beyond their ends. A
- * `count` of 0 is one matrix without a third dimension. */
+/* Boxes [lines,WGMMA_LINE] of bf16 matrices of one shape, `gap` bytes apart. A `count` of 0 is one matrix
+ * without a third dimension. */
 static enum mt_status make_map(const struct mt_device *device, const struct mt_tensor *matrix, int count,
                                int64_t gap, int lines, CUtensorMap *map)
 {
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(cuda_state_of(device)->encode_map);
     int64_t stride = matrix->dim[0] > 1 ? matrix->stride[0] : (matrix->dim[1] + 7) / 8 * 8;
-    cuuint64_t sizes[3] = {(cuuint64_t)matrix->dim[1], (cuuint64_t)matrix->dim[0], (cuuint64_t)count};
-    cuuint64_t strides[2] = {(cuuint64_t)stride * 2, (cuuint64_t)gap};
-    cuuint32_t box[3] = {WGMMA_LINE, (cuuint32_t)lines, 1};
-    cuuint32_t each[3] = {1, 1, 1};
-    CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, count > 0 ? 3 : 2, matrix->data, sizes,
-                             strides, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result == CUDA_SUCCESS) return MT_OK;
-    return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing a matrix to the copy engine: error %d",
-                   (int)result);
+    struct map_shape shape = {};
+    shape.data = matrix->data;
+    shape.dimensions = count > 0 ? 3 : 2;
+    shape.size[0] = (uint64_t)matrix->dim[1];
+    shape.size[1] = (uint64_t)matrix->dim[0];
+    shape.size[2] = (uint64_t)count;
+    shape.stride[0] = (uint64_t)stride * 2;
+    shape.stride[1] = (uint64_t)gap;
+    shape.box[0] = WGMMA_LINE;
+    shape.box[1] = (uint32_t)lines;
+    shape.box[2] = 1;
+    return cuda_make_map(device, &shape, map);
 }
 
 /* Bytes from each matrix to the next, if they are always the same, for a map of all; else 0. */
@@ -229,11 +243,13 @@ struct ready_term {
     int64_t gap;               // 0: weights anywhere
 };
 
-/* Long terms, thin ones, masked ones. */
-static int rank_of(const struct mt_product_term *term, int experts)
+/* Where terms stand in a call. */
+enum rank { RANK_MASKED, RANK_LONG, RANK_SHORT, RANKS };
+
+static enum rank rank_of(const struct mt_product_term *term)
 {
-    if (is_masked(term)) return 2;
-    return is_long(term, experts) ? 0 : 1;
+    if (is_masked(term)) return RANK_MASKED;
+    return term->x.dim[1] > HOPPER_SHORT ? RANK_LONG : RANK_SHORT;
 }
 
 /* Rounds what must be rounded, in scratch, behind the counter. */
@@ -244,10 +260,10 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
     scratch += COUNTER_BYTES;
     int count = 0;
     enum mt_status status = MT_OK;
-    for (int rank = 0; rank < 3; rank++) {
+    for (int rank = 0; rank < RANKS; rank++) {
         for (int t = 0; t < a->count && status == MT_OK; t++) {
             const struct mt_product_term *term = &a->terms[t];
-            if (rank_of(term, a->experts) != rank) continue;
+            if (rank_of(term) != rank) continue;
             struct ready_term *one = &ready[count++];
             *one = {};
             one->term = term;
@@ -258,9 +274,12 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
                 scratch += cuda_halves(mt_tensor_count(&term->x));
                 status = cuda_launched(device, "rounding rows");
             }
-            one->gap = rank == 0 ? gap_of(term->weight, a->experts) : 0;
-            if (rank == 0 || status != MT_OK) continue;
-            float factor = term->alpha / a->terms[0].alpha * (rank == 2 ? term->mask_scale : 1.0f);
+            if (is_long(term, a->experts)) {
+                one->gap = gap_of(term->weight, a->experts);
+                continue;
+            }
+            if (status != MT_OK) continue;
+            float factor = term->alpha / a->terms[0].alpha * (is_masked(term) ? term->mask_scale : 1.0f);
             status = prepare(device, term, a->experts, factor, counter, scratch, &one->prepared);
             one->gap = mt_tensor_count(&one->prepared) * 2;
             scratch += prepared_bytes(term, a->experts);
@@ -295,18 +314,23 @@ static enum mt_status fill_terms(struct mt_device *device, const struct mt_group
 {
     enum mt_status status = MT_OK;
     call->terms = a->count;
-    call->first_masked = a->count;
+    call->masked_steps = HOPPER_SHORT;
+    for (int t = 0; t < a->count; t++) {
+        if (is_masked(ready[t].term) && ready[t].x.dim[1] > HOPPER_SHORT) call->masked_steps = HOPPER_STEPS;
+    }
     for (int t = 0; t < a->count && status == MT_OK; t++) {
         struct hopper_term *term = &call->term[t];
-        int rank = rank_of(ready[t].term, a->experts);
-        term->steps = rank == 0 ? HOPPER_STEPS : HOPPER_SHORT;
+        enum rank rank = rank_of(ready[t].term);
+        term->steps = HOPPER_STEPS;
+        if (rank == RANK_SHORT) term->steps = HOPPER_SHORT;
+        if (rank == RANK_MASKED) term->steps = call->masked_steps;
         term->stages = (int)((ready[t].x.dim[1] + term->steps - 1) / term->steps);
-        if (rank == 0) call->long_stages += term->stages;
-        if (rank == 1) call->thin_stages += term->stages;
-        if (rank == 2) {
-            if (t < call->first_masked) call->first_masked = t;
-            term->mask = static_cast<const int32_t *>(ready[t].term->mask_y.data);
-            term->mask_stride = ready[t].term->mask_y.stride[0];
+        if (rank == RANK_MASKED) call->masked_stages += term->stages;
+        if (rank == RANK_LONG) call->long_stages += term->stages;
+        if (rank == RANK_SHORT) call->thin_stages += term->stages;
+        if (rank == RANK_MASKED) {
+            call->mask = static_cast<const int32_t *>(ready[t].term->mask_y.data);
+            call->mask_stride = ready[t].term->mask_y.stride[0];
         }
         status = make_map(device, &ready[t].x, 0, 0, HOPPER_ROWS, &term->x);
     }
@@ -322,13 +346,46 @@ static int experts_at_once(const struct mt_grouped_sum_args *a, const struct rea
     return (HOPPER_MAPS - (a->count - apart)) / apart;
 }
 
-enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
+/* Preparing thin weights also clears the counter. */
+static bool any_prepared(const struct ready_term *ready, int count)
+{
+    for (int t = 0; t < count; t++) {
+        if (mt_tensor_present(&ready[t].prepared)) return true;
+    }
+    return false;
+}
+
+/* The part of a sum that launch `launch` makes; `terms`, of MT_MAX_TERMS, is borrowed by what is returned. */
+static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, int launch,
+                                          struct mt_product_term *terms)
+{
+    const struct mt_tensor *mask = nth_mask(a, launch);
+    bool last = nth_mask(a, launch + 1) == NULL;
+    struct mt_grouped_sum_args part = *a;
+    part.terms = terms;
+    part.count = 0;
+    part.beta = launch == 0 ? a->beta : 1.0f;
+    int longs = 0;
+    for (int t = 0; t < a->count; t++) {
+        if (!is_long(&a->terms[t], a->experts)) continue;
+        if (longs == launch || (last && longs > launch)) terms[part.count++] = a->terms[t];
+        longs++;
+    }
+    for (int t = 0; t < a->count; t++) {
+        const struct mt_product_term *term = &a->terms[t];
+        if (is_long(term, a->experts)) continue;
+        bool here = is_masked(term) ? same_bits(&term->mask_y, mask) : last;
+        if (here) terms[part.count++] = *term;
+    }
+    return part;
+}
+
+/* A sum with one mask at the most. */
+static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
 {
     struct ready_term ready[MT_MAX_TERMS];
     struct hopper_call call = {};
-    if (mt_tensor_count(&a->y) == 0) return MT_OK;
-    enum mt_status status = find_encoder(device);
-    if (status == MT_OK) status = make_ready(device, a, static_cast<char *>(scratch), ready);
+    enum mt_status status = make_ready(device, a, static_cast<char *>(scratch), ready);
     if (status == MT_OK) status = fill_terms(device, a, ready, &call);
     int64_t blocks = (a->y.dim[1] + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
     call.columns = (int)a->y.dim[1];
@@ -344,12 +401,24 @@ enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped
             call.offsets = static_cast<const int32_t *>(a->offsets.data) + first;
         for (int t = 0; t < a->count && status == MT_OK; t++)
             status = add_maps(device, &ready[t], first, call.experts, &maps, &call.term[t], &call);
-        bool cleared = first == 0 && mt_tensor_present(&ready[a->count - 1].prepared);
+        bool cleared = first == 0 && any_prepared(ready, a->count);
         if (status == MT_OK && !cleared) {
             cudaError_t error = cudaMemsetAsync(scratch, 0, sizeof *call.counter, cuda_stream(device));
             status = cuda_status(device, error, "clearing the counter of tiles");
         }
         if (status == MT_OK) status = cuda_hopper_launch(device, !a->terms[0].transpose_weight, &call);
+    }
+    return status;
+}
+
+enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
+{
+    struct mt_product_term terms[MT_MAX_TERMS];
+    if (mt_tensor_count(&a->y) == 0) return MT_OK;
+    enum mt_status status = MT_OK;
+    for (int launch = 0; status == MT_OK && (launch == 0 || nth_mask(a, launch) != NULL); launch++) {
+        struct mt_grouped_sum_args part = part_of(a, launch, terms);
+        status = make_sum(device, &part, scratch);
     }
     return status;
 }

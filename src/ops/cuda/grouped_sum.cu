@@ -1,13 +1,11 @@
 /*
- * grouped_sum. A single thin product, the first of a LoRA pair, takes its mask as it reads x
- * (grouped_tiles.cu); others are one launch where Hopper's kernel fits (grouped_hopper.cu). Else they are
- * made term after term: a mask on x and one on the product are passes of their own, through scratch, and
- * later terms are added to y.
+ * grouped_sum: one launch where Hopper's kernel fits (grouped_hopper.cu). Else term after term: a mask on a
+ * product is a pass of its own, through scratch, and later terms are added to y.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
 
-/* A term as a product, its masks left out but for their scales. */
+/* A term as a product, its mask left out but for the scale. */
 static struct mt_grouped_gemm_args product_of(const struct mt_grouped_sum_args *a, int t)
 {
     const struct mt_product_term *term = &a->terms[t];
@@ -20,22 +18,13 @@ static struct mt_grouped_gemm_args product_of(const struct mt_grouped_sum_args *
     product.transpose_weight = term->transpose_weight;
     product.alpha = term->alpha;
     product.beta = t == 0 ? a->beta : 1.0f;
-    if (mt_tensor_present(&term->mask_x)) product.alpha *= term->mask_scale;
     if (mt_tensor_present(&term->mask_y)) product.alpha *= term->mask_scale;
     return product;
 }
 
-/* Whether the sum is one thin product of bf16 roundings, which takes its mask as it reads x. */
-static bool is_thin(const struct mt_device *device, const struct mt_grouped_sum_args *a)
-{
-    struct mt_grouped_gemm_args product = product_of(a, 0);
-    if (a->count != 1 || mt_tensor_present(&a->terms[0].mask_y)) return false;
-    return cuda_thin_fits(device, &product, &a->terms[0].mask_x);
-}
-
-/* Scratch: what the products need themselves, then the two masked matrices. */
+/* Scratch: what the products need themselves, then one that has a mask. */
 struct pieces {
-    size_t product, x, y; // bytes
+    size_t product, y; // bytes
 };
 
 static struct pieces pieces_of(const struct mt_device *device, const struct mt_grouped_sum_args *a)
@@ -44,11 +33,6 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         struct mt_grouped_gemm_args product = product_of(a, t);
-        if (mt_tensor_present(&term->mask_x)) {
-            size_t bytes = cuda_masked_bytes(&term->x);
-            if (bytes > pieces.x) pieces.x = bytes;
-            product.x = mt_tensor_2d(NULL, term->x.dtype, term->x.dim[0], term->x.dim[1]);
-        }
         if (mt_tensor_present(&term->mask_y)) {
             pieces.y = cuda_masked_bytes(&a->y);
             product.y = mt_tensor_2d(NULL, a->y.dtype, a->y.dim[0], a->y.dim[1]);
@@ -63,13 +47,9 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
 size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
-    if (is_thin(device, a)) {
-        struct mt_grouped_gemm_args product = product_of(a, 0);
-        return cuda_grouped_tiles_bytes(&product);
-    }
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
     struct pieces pieces = pieces_of(device, a);
-    return pieces.product + pieces.x + pieces.y;
+    return pieces.product + pieces.y;
 }
 
 static enum mt_status add_term(struct mt_device *device, const struct mt_grouped_sum_args *a, int t,
@@ -77,16 +57,11 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
 {
     const struct mt_product_term *term = &a->terms[t];
     struct mt_grouped_gemm_args product = product_of(a, t);
-    char *scratch = static_cast<char *>(device->scratch.data);
-    enum mt_status status = MT_OK;
-    if (mt_tensor_present(&term->mask_x))
-        status = cuda_mask(device, &term->x, &term->mask_x, scratch + pieces->product, &product.x);
-    if (status != MT_OK || !mt_tensor_present(&term->mask_y))
-        return status == MT_OK ? cuda_product(device, &product) : status;
-    void *memory = scratch + pieces->product + pieces->x;
+    if (!mt_tensor_present(&term->mask_y)) return cuda_product(device, &product);
+    void *memory = static_cast<char *>(device->scratch.data) + pieces->product;
     product.y = mt_tensor_2d(memory, a->y.dtype, a->y.dim[0], a->y.dim[1]);
     product.beta = 0.0f;
-    status = cuda_product(device, &product);
+    enum mt_status status = cuda_product(device, &product);
     if (status != MT_OK) return status;
     const int32_t *end = NULL;
     if (mt_tensor_present(&a->offsets)) end = static_cast<const int32_t *>(a->offsets.data) + a->experts;
@@ -96,10 +71,6 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
 enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
-    if (is_thin(device, a)) {
-        struct mt_grouped_gemm_args product = product_of(a, 0);
-        return cuda_grouped_tiles(device, &product, &a->terms[0].mask_x, device->scratch.data);
-    }
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
     struct pieces pieces = pieces_of(device, a);
     for (int t = 0; t < a->count; t++) {

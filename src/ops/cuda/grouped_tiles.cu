@@ -332,16 +332,15 @@ static enum mt_status single_gradient(struct mt_device *device, const struct mt_
 }
 
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
-                                     void *scratch)
+                                     const struct mt_tensor *mask, void *scratch)
 {
     const struct mt_tensor *dweight = cuda_uniform(g->dweight, g->experts);
     if (mt_tensor_count(dweight) == 0) return MT_OK;
     struct gradient_call call = {};
-    float scale = mt_tensor_present(&g->mask) ? g->mask_scale : 1.0f;
     call.dy = tile_operand_of(&g->dy);
     call.x = tile_operand_of(&g->x);
-    call.mask = tile_mask_of(&g->mask);
-    call.dweight = tile_output_of(dweight, g->alpha * scale, g->beta);
+    call.mask = tile_mask_of(mask);
+    call.dweight = tile_output_of(dweight, g->alpha, g->beta);
     call.out = g->dy.dim[1];
     call.in = g->x.dim[1];
     if (!mt_tensor_present(&g->offsets)) return single_gradient(device, g, call, scratch);

@@ -1,6 +1,11 @@
-/* lora_da: a thin gradient for every map, which takes the mask as it reads x where it can. */
+/*
+ * lora_da: a thin gradient for every map, which takes the mask as it reads x (grouped_tiles.cu) where it can.
+ * Else what the mask keeps of x is made once, in scratch, for all maps that need it.
+ */
 #include "ops/cuda/grouped.cuh"
+#include "ops/cuda/mask.cuh"
 
+/* Map i as a gradient, its mask left out but for the scale. */
 static struct mt_grouped_gemm_dw_args gradient_of(const struct mt_lora_da_args *l, int i)
 {
     struct mt_grouped_gemm_dw_args gradient = {};
@@ -9,32 +14,54 @@ static struct mt_grouped_gemm_dw_args gradient_of(const struct mt_lora_da_args *
     gradient.dweight = l->da[i];
     gradient.experts = l->experts;
     gradient.offsets = l->offsets;
-    gradient.mask = l->mask;
-    gradient.mask_scale = l->mask_scale;
-    gradient.alpha = 1.0f;
+    gradient.alpha = mt_tensor_present(&l->mask) ? l->mask_scale : 1.0f;
     gradient.beta = 1.0f;
     return gradient;
 }
 
-size_t mt_cuda_lora_da_scratch(const struct mt_device *device, const void *args)
+/* Scratch: what the gradients need themselves, then what the mask keeps of x. */
+struct pieces {
+    size_t gradient, x; // bytes
+};
+
+static struct pieces pieces_of(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
-    const struct mt_lora_da_args *l = static_cast<const struct mt_lora_da_args *>(args);
-    size_t most = 0;
+    struct pieces pieces = {};
     for (int i = 0; i < l->maps; i++) {
         struct mt_grouped_gemm_dw_args gradient = gradient_of(l, i);
+        if (mt_tensor_present(&l->mask) && !cuda_dw_by_tiles(device, &gradient)) {
+            pieces.x = cuda_masked_bytes(&l->x);
+            gradient.x = mt_tensor_2d(NULL, l->x.dtype, l->x.dim[0], l->x.dim[1]);
+        }
         size_t bytes = mt_cuda_grouped_gemm_dw_scratch(device, &gradient);
-        if (bytes > most) most = bytes;
+        if (bytes > pieces.gradient) pieces.gradient = bytes;
     }
-    return most;
+    pieces.gradient = (pieces.gradient + 255) / 256 * 256;
+    return pieces;
+}
+
+size_t mt_cuda_lora_da_scratch(const struct mt_device *device, const void *args)
+{
+    struct pieces pieces = pieces_of(device, static_cast<const struct mt_lora_da_args *>(args));
+    return pieces.gradient + pieces.x;
 }
 
 enum mt_status mt_cuda_lora_da(struct mt_device *device, const void *args)
 {
     const struct mt_lora_da_args *l = static_cast<const struct mt_lora_da_args *>(args);
+    struct pieces pieces = pieces_of(device, l);
+    char *scratch = static_cast<char *>(device->scratch.data);
+    struct mt_tensor kept = l->x;
     enum mt_status status = MT_OK;
+    if (pieces.x > 0) status = cuda_mask(device, &l->x, &l->mask, scratch + pieces.gradient, &kept);
     for (int i = 0; i < l->maps && status == MT_OK; i++) {
         struct mt_grouped_gemm_dw_args gradient = gradient_of(l, i);
-        status = mt_cuda_grouped_gemm_dw(device, &gradient);
+        if (cuda_dw_by_tiles(device, &gradient)) {
+            status = cuda_grouped_dw_tiles(device, &gradient, &l->mask, scratch);
+        } else {
+            gradient.x = kept;
+            status = mt_cuda_grouped_gemm_dw(device, &gradient);
+        }
     }
     return status;
 }

@@ -19,14 +19,17 @@ __host__ __device__ static inline struct random_keys random_keys_of(uint64_t see
     return keys;
 }
 
-/* mt_rng_words: the four words of elements 4·block … 4·block + 3 of a stream. */
+/*
+ * mt_rng_words: the four words of elements 4·block … 4·block + 3 of a stream; with 7 rounds mt_rng_words7.
+ */
+template <int ROUNDS = 10>
 __device__ static inline uint4 cuda_random_block(const struct random_keys &keys, uint64_t stream,
                                                  uint64_t block)
 {
     uint4 word =
         make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32));
 #pragma unroll
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         uint64_t low = (uint64_t)0xD2511F53u * word.x;
         uint64_t high = (uint64_t)0xCD9E8D57u * word.z;
         word = make_uint4((uint32_t)(high >> 32) ^ word.y ^ keys.key[2 * round], (uint32_t)high,
@@ -45,13 +48,6 @@ __device__ static inline uint32_t cuda_random_word(uint64_t seed, uint64_t strea
     case 2: return word.z;
     default: return word.w;
     }
-}
-
-/* mt_rng_half: element `index` of a stream of 16-bit numbers. */
-__device__ static inline uint32_t cuda_random_half(uint64_t seed, uint64_t stream, uint64_t index)
-{
-    uint32_t word = cuda_random_word(seed, stream, index / 2);
-    return index % 2 == 0 ? word & 0xffffu : word >> 16;
 }
 
 /* mt_rng_unit: 24 bits as a float in [0, 1). */

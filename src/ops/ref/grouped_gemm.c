@@ -1,10 +1,9 @@
 /*
  * grouped_gemm: with e the expert of row r, y_rj = alpha Σ_p x_rp op(W_e)_pj + beta y_rj.
  * An absent W_e leaves beta y_rj.
- * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri m_rj x_rj + beta dW_e,ij over the rows r of expert e; m is
- * mask_scale or 0 with a mask, else 1.
+ * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri x_rj + beta dW_e,ij over the rows r of expert e.
  */
-#include "ops/ref/mask.h"
+#include "ops/ref/ref.h"
 
 /* y = beta y. */
 static void scale(const struct mt_tensor *y, float beta)
@@ -40,17 +39,14 @@ enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
     return MT_OK;
 }
 
-/* dW_ij = alpha Σ_r dy_ri m_rj x_rj + beta dW_ij over rows [first, end). */
+/* dW_ij = alpha Σ_r dy_ri x_rj + beta dW_ij over rows [first, end). */
 static void add_gradient(const struct mt_grouped_gemm_dw_args *g, const struct mt_tensor *dweight,
                          int64_t first, int64_t end)
 {
     for (int64_t i = 0; i < dweight->dim[0]; i++) {
         for (int64_t j = 0; j < dweight->dim[1]; j++) {
             double sum = 0.0;
-            for (int64_t r = first; r < end; r++) {
-                double x = ref_masked(&g->mask, g->mask_scale, r, j) * ref_get2(&g->x, r, j);
-                sum += ref_get2(&g->dy, r, i) * x;
-            }
+            for (int64_t r = first; r < end; r++) sum += ref_get2(&g->dy, r, i) * ref_get2(&g->x, r, j);
             double value = (double)g->alpha * sum;
             if (g->beta != 0.0f) value += (double)g->beta * ref_get2(dweight, i, j);
             ref_set2(dweight, i, j, value);

@@ -1,17 +1,17 @@
 /*
- * grouped_sum: with e the expert of row r, y_rj = beta y_rj + Σ_t alpha_t m^y_trj Σ_p m^x_trp x_trp
+ * grouped_sum: with e the expert of row r, y_rj = beta y_rj + Σ_t alpha_t m_trj Σ_p x_trp
  * op(W_t,e)_pj, m being mask_scale or 0 where there is a mask, else 1. An absent W_t,e leaves its term out.
  */
 #include "ops/ref/mask.h"
 
-/* Σ_p m^x_rp x_rp op(W)_pj, times m^y_rj. */
+/* m_rj Σ_p x_rp op(W)_pj. */
 static double product_of(const struct mt_product_term *term, const struct mt_tensor *weight, int64_t r,
                          int64_t j)
 {
     double sum = 0.0;
     for (int64_t p = 0; p < term->x.dim[1]; p++) {
         double w = term->transpose_weight ? ref_get2(weight, j, p) : ref_get2(weight, p, j);
-        sum += ref_masked(&term->mask_x, term->mask_scale, r, p) * ref_get2(&term->x, r, p) * w;
+        sum += ref_get2(&term->x, r, p) * w;
     }
     return sum * ref_masked(&term->mask_y, term->mask_scale, r, j);
 }
