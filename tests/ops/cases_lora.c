@@ -360,6 +360,34 @@ static void add_usual(struct case_list *list, enum mt_dtype row_type)
     add_all(list, s);
 }
 
+/* What a GPU's tensor cores take without falling back: several tiles of rows and of columns, ends of each. */
+static void add_tiles(struct case_list *list)
+{
+    struct lora_case s = {.rows = 200,
+                          .k = 384,
+                          .maps = 2,
+                          .rank = {32, 24},
+                          .n = {1104, 1104},
+                          .experts = 4,
+                          .load = LOAD_UNEVEN,
+                          .absent = ABSENT_SOME,
+                          .masked = true,
+                          .row_type = MT_BF16};
+    add_all(list, s);
+    s = (struct lora_case){.rows = 330,
+                           .k = 264,
+                           .maps = 3,
+                           .rank = {32, 8, 16},
+                           .n = {72, 200, 136},
+                           .experts = 3,
+                           .load = LOAD_UNEVEN,
+                           .row_type = MT_BF16};
+    add_all(list, s);
+    s = (struct lora_case){
+        .rows = 1030, .k = 128, .maps = 1, .rank = {32}, .n = {136}, .masked = true, .row_type = MT_BF16};
+    add_all(list, s);
+}
+
 // ------------------------------------------------------------------ speed
 
 /* Bytes of rows that must be read and written once, whatever the maps: x or dy, bits, middles. */
@@ -417,6 +445,7 @@ void cases_lora(struct case_list *list)
     add_parts(list);
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);
+    add_tiles(list);
     add_gradients(list);
     add_speed(list,
               (struct lora_case){.rows = 3072,

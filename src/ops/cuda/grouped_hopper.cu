@@ -408,10 +408,20 @@ __device__ __forceinline__ static void share_bits(unsigned (&word)[4])
     for (int lane = 0; lane < 4; lane++) word[lane] = bits[lane];
 }
 
-/* Whether sum n of fragment j is kept, after that. */
-__device__ __forceinline__ static bool is_kept(const unsigned (&bits)[4], int j, int n)
+/* Sums that are dropped become 0: byte b of bits[q], after that, has those of fragments 8q + b and 8q + b
+ * + 4. */
+template <int FRAGMENTS>
+__device__ __forceinline__ static void keep_masked(float (&sum)[FRAGMENTS][4], const unsigned (&bits)[4])
 {
-    return (bits[j / 8] >> (j % 4 * 8 + n / 2 * 4 + j / 4 % 2 * 2 + n % 2) & 1) != 0;
+#pragma unroll
+    for (int byte = 0; byte < FRAGMENTS / 2; byte++) {
+        unsigned kept = bits[byte / 4] >> byte % 4 * 8;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float &one = sum[byte / 4 * 8 + byte % 4 + i / 2 % 2 * 4][i / 4 * 2 + i % 2];
+            one = (kept & 1u << i) != 0 ? one : 0.0f;
+        }
+    }
 }
 
 /* A stage of masked terms; with `add` 0 the tile's first. */
@@ -451,11 +461,7 @@ __device__ __forceinline__ static void begin_masked(const struct hopper_call &ca
     group_pin(sum);
 #pragma unroll 1
     for (unsigned done = begin; done < end; done++) release(p, done);
-#pragma unroll
-    for (int j = 0; j < FRAGMENTS; j++) {
-#pragma unroll
-        for (int n = 0; n < 4; n++) sum[j][n] = is_kept(bits, j, n) ? sum[j][n] : 0.0f;
-    }
+    keep_masked<FRAGMENTS>(sum, bits);
 }
 
 // ------------------------------------------------------------------ tiles of one group
@@ -576,6 +582,7 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
         barrier_publish();
     }
     __syncthreads();
+    asm volatile("griddepcontrol.wait;" ::: "memory"); // for prepared weights
     // Registers go to those who hold sums.
     if (threadIdx.x < GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -597,9 +604,18 @@ static enum mt_status launch(struct mt_device *device, const struct hopper_call 
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     enum mt_status status = cuda_status(device, error, "shared memory for the experts' products");
     if (status != MT_OK) return status;
-    unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
-    hopper_kernel<N_INNER, MASKED, WAY><<<blocks, (1 + GROUPS) * GROUP, bytes, cuda_stream(device)>>>(*call);
-    return cuda_launched(device, "products over rows sorted by expert");
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)cuda_state_of(device)->multiprocessors);
+    config.blockDim = dim3((1 + GROUPS) * GROUP);
+    config.dynamicSmemBytes = bytes;
+    config.stream = cuda_stream(device);
+    config.attrs = &early;
+    config.numAttrs = call->follows ? 1 : 0;
+    error = cudaLaunchKernelEx(&config, hopper_kernel<N_INNER, MASKED, WAY>, *call);
+    return cuda_status(device, error, "products over rows sorted by expert");
 }
 
 template <bool N_INNER, bool MASKED>

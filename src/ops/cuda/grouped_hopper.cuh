@@ -43,6 +43,7 @@ struct hopper_call {
     int across;           // tiles side by side, each of up to four blocks
     struct tile_output y; // alpha is common to all terms
     unsigned *counter;    // of tiles that were taken; 0 before
+    bool follows;         // what prepares weights was launched just before
 };
 
 /* One launch; boxes of weights are by lines of columns with n_inner, else by lines of steps. */

@@ -141,9 +141,12 @@ struct prepare_call {
     unsigned *counter; // of tiles, cleared for the kernel that comes next
 };
 
-/* Four numbers a thread. */
+/* Four numbers a thread. The products' kernel may start meanwhile; it waits before it reads. */
 __global__ static void prepare_kernel(const __grid_constant__ struct prepare_call call)
 {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
     const void *from = call.from[blockIdx.y];
     enum mt_dtype dtype = call.bf16 ? MT_BF16 : MT_F32;
     int64_t quarters = call.padded / 4;
@@ -401,8 +404,8 @@ static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped
             call.offsets = static_cast<const int32_t *>(a->offsets.data) + first;
         for (int t = 0; t < a->count && status == MT_OK; t++)
             status = add_maps(device, &ready[t], first, call.experts, &maps, &call.term[t], &call);
-        bool cleared = first == 0 && any_prepared(ready, a->count);
-        if (status == MT_OK && !cleared) {
+        call.follows = first == 0 && any_prepared(ready, a->count);
+        if (status == MT_OK && !call.follows) {
             cudaError_t error = cudaMemsetAsync(scratch, 0, sizeof *call.counter, cuda_stream(device));
             status = cuda_status(device, error, "clearing the counter of tiles");
         }
