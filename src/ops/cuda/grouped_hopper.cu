@@ -140,18 +140,12 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
-/*
- * A tile's bits, and what is added to, on their way to the cache before anyone asks for them. A row's bits of
- * a tile are 32 bytes at the most, which may lie on two lines.
- */
-__device__ __forceinline__ static void expect_tile(const struct hopper_call &call, const struct place &place)
+/* A tile's bits on their way to the cache; a row has 32 bytes of them at the most, maybe on two lines. */
+__device__ __forceinline__ static void expect_bits(const struct hopper_call &call, const struct place &place)
 {
-    int column = place.block * HOPPER_BLOCK;
-    expect_output<HOPPER_ROWS, WIDE * 8>(call.y, place.row, place.row_end, column, call.columns, cuda_lane(),
-                                         32);
     if (call.mask == NULL) return;
     for (int row = place.row + cuda_lane(); row < place.row + HOPPER_ROWS && row < place.row_end; row += 32) {
-        const int32_t *bits = call.mask + row * call.mask_stride + column / 32;
+        const int32_t *bits = call.mask + row * call.mask_stride + place.block * HOPPER_BLOCK / 32;
         asm volatile("prefetch.global.L2 [%0];" ::"l"(bits));
         asm volatile("prefetch.global.L2 [%0];" ::"l"(bits + (tile_columns(call, place) - 1) / 32));
     }
@@ -170,7 +164,7 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
     int tile = take_tile(call);
     while (find_place(call, table, __shfl_sync(CUDA_EVERY, tile, 0), &expert, &place)) {
         tile = take_tile(call); // it is there when it is needed
-        expect_tile(call, place);
+        expect_bits(call, place);
         bool told = false;
         for (int t = 0; t < call.terms; t++) {
             const struct hopper_term &term = call.term[t];
@@ -499,6 +493,11 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
                                                  int row, unsigned *turn, struct waiting &w)
 {
     float sum[FRAGMENTS][4];
+    if constexpr (WAY == LATER_ADDED) {
+        int column = place.block * HOPPER_BLOCK;
+        expect_output<64, WIDE * 8>(call.y, row, place.row_end, column, column + tile_columns(call, place),
+                                    (int)threadIdx.x % GROUP, GROUP);
+    }
     add_long<FRAGMENTS, N_INNER, MASKED, WAY>(call, p, first, place, row, sum, turn, w);
     if constexpr (WAY != AT_ONCE) aim(call, place, row, w);
     if constexpr (WAY == LATER_ADDED) load_old<FRAGMENTS>(w, call.y.stride);
