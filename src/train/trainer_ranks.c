@@ -179,14 +179,16 @@ enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
     uint64_t sent[MT_COMM_KINDS];
     for (int kind = 0; kind < MT_COMM_KINDS; kind++)
         sent[kind] = mt_comm_sent_of(trainer->comm, (enum mt_comm_kind)kind) - trainer->sent_before[kind];
-    (void)snprintf(
-        text, sizeof text,
-        "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what learns, sent %" PRIu64
-        " bytes (sums %" PRIu64 ", exchanges %" PRIu64 ", gatherings %" PRIu64 ", the rest %" PRIu64
-        ") and waited %.3f s for gradients",
-        mt_comm_size(trainer->comm), trainer->settings->expert_ranks, trainer->tensors.params->masters.bytes,
-        mt_trainer_sent(trainer), sent[MT_COMM_SUM], sent[MT_COMM_EXCHANGE], sent[MT_COMM_GATHER],
-        sent[MT_COMM_BROADCAST] + sent[MT_COMM_HAND_OVER], mt_gradient_sum_waited(trainer->gradient_sum));
+    uint64_t rest = sent[MT_COMM_BROADCAST] + sent[MT_COMM_HAND_OVER]; // saving, more than anything
+    int64_t steps = (int64_t)(sent[MT_COMM_SUM] + sent[MT_COMM_EXCHANGE] + sent[MT_COMM_GATHER]);
+    mt_comm_sum_i64(trainer->comm, &steps, 1);
+    (void)snprintf(text, sizeof text,
+                   "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what learns, sent sums of "
+                   "%" PRIu64 " bytes, exchanges of %" PRIu64 ", gatherings of %" PRIu64
+                   " (of all ranks %" PRId64 ") and %" PRIu64 " besides, and waited %.3f s for gradients",
+                   mt_comm_size(trainer->comm), trainer->settings->expert_ranks,
+                   trainer->tensors.params->masters.bytes, sent[MT_COMM_SUM], sent[MT_COMM_EXCHANGE],
+                   sent[MT_COMM_GATHER], steps, rest, mt_gradient_sum_waited(trainer->gradient_sum));
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "ranks", text);
 }
 

@@ -178,6 +178,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     if (status == MT_OK) status = mt_trainer_end_timeline(trainer, &summary);
     if (status == MT_OK && end == MT_RUN_INTERRUPTED) status = stop(trainer, signal);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);

@@ -228,6 +228,10 @@ static void add_larger(struct case_list *list)
     c = add(list, "huge logits", true, sharp);
     c->slot[HIDDEN].scale = 300.0;
 
+    // Rows so long that a device gives a block to each, and longer than its shared memory.
+    add(list, "long rows", true, (struct shape){5, 16, 8200, 0, WITH_PLAIN, 3, MT_BF16, LABELS_MIXED});
+    add(list, "longer rows", true, (struct shape){3, 8, 65544, 0, WITH_PLAIN, 0, MT_BF16, LABELS_MIXED});
+
     // Activations in bf16: ref's part.
     c = add(list, "bf16 activations", true, (struct shape){5, 70, 40, 3, WITH_ALL, 2, MT_BF16, LABELS_MIXED});
     c->slot[HIDDEN].dtype = MT_BF16;

@@ -1,11 +1,12 @@
 /*
  * Cases of gemm: all transpositions with their gradients (a linear layer and its dx and dW), sizes around
- * every tile edge, decode and LoRA shapes, alpha and beta, padded rows, 16-bit operands.
+ * every tile edge, decode and LoRA shapes, alpha and beta, padded rows, 16-bit operands, exact
+ * products.
  */
 #include "ops/case_files.h"
 
 enum { A, B, C, DC, DA, DB };
-enum { TRANSPOSE_A, TRANSPOSE_B };
+enum { TRANSPOSE_A, TRANSPOSE_B, EXACT };
 enum { ALPHA, BETA };
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -15,6 +16,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
                                                   .c = t[C],
                                                   .transpose_a = c->param[TRANSPOSE_A] != 0,
                                                   .transpose_b = c->param[TRANSPOSE_B] != 0,
+                                                  .exact = c->param[EXACT] != 0,
                                                   .alpha = c->real[ALPHA],
                                                   .beta = c->real[BETA]});
 }
@@ -40,6 +42,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
         db.transpose_a = true;
         db.transpose_b = transpose_a;
     }
+    da.exact = db.exact = c->param[EXACT] != 0;
     enum mt_status status = mt_gemm(device, &da);
     return status == MT_OK ? mt_gemm(device, &db) : status;
 }
@@ -52,15 +55,16 @@ struct gemm_case {
     int64_t padding;
     enum mt_dtype a_type;
     enum mt_dtype c_type;
+    bool exact;
 };
 
 static struct op_case *add(struct case_list *list, struct gemm_case g)
 {
     if (g.alpha == 0.0f) g.alpha = 1.0f;
-    struct op_case *c =
-        case_new(list, MT_OP_gemm, "%s M=%d N=%d K=%d a %s b %s alpha %g beta %g%s%s", g.form, (int)g.m,
-                 (int)g.n, (int)g.k, mt_dtype_name(g.a_type), mt_dtype_name(g.b_type), (double)g.alpha,
-                 (double)g.beta, g.padding != 0 ? " padded" : "", g.c_type == MT_BF16 ? " c bf16" : "");
+    struct op_case *c = case_new(
+        list, MT_OP_gemm, "%s M=%d N=%d K=%d a %s b %s alpha %g beta %g%s%s%s", g.form, (int)g.m, (int)g.n,
+        (int)g.k, mt_dtype_name(g.a_type), mt_dtype_name(g.b_type), (double)g.alpha, (double)g.beta,
+        g.padding != 0 ? " padded" : "", g.c_type == MT_BF16 ? " c bf16" : "", g.exact ? " exact" : "");
     bool transpose_a = g.form[0] == 'T';
     bool transpose_b = g.form[1] == 'T';
     int64_t a_dims[] = {transpose_a ? g.k : g.m, transpose_a ? g.m : g.k};
@@ -68,6 +72,7 @@ static struct op_case *add(struct case_list *list, struct gemm_case g)
     int64_t c_dims[] = {g.m, g.n};
     c->param[TRANSPOSE_A] = transpose_a;
     c->param[TRANSPOSE_B] = transpose_b;
+    c->param[EXACT] = g.exact;
     c->real[ALPHA] = g.alpha;
     c->real[BETA] = g.beta;
     c->forward = forward;
@@ -132,6 +137,17 @@ void cases_gemm(struct case_list *list)
                         .m = 40, .n = 72, .k = 136, .a_type = MT_BF16, .b_type = MT_BF16, .c_type = MT_BF16});
     add_forms(list, (struct gemm_case){
                         .m = 40, .n = 24, .k = 72, .a_type = MT_BF16, .beta = 1.0f, .c_type = MT_BF16});
+    // As a router's, with a weight that learns.
+    add_forms(list, (struct gemm_case){.m = 70, .n = 24, .k = 136, .a_type = MT_BF16, .exact = true});
+    add(list, (struct gemm_case){.form = "NT",
+                                 .m = 133,
+                                 .n = 6,
+                                 .k = 72,
+                                 .a_type = MT_BF16,
+                                 .alpha = -1.5f,
+                                 .beta = 2.0f,
+                                 .padding = 8,
+                                 .exact = true});
     // A token or a few, as in decoding.
     add(list, (struct gemm_case){.form = "NT", .m = 1, .n = 37, .k = 264, .b_type = MT_BF16});
     add(list,
@@ -181,6 +197,10 @@ void cases_gemm(struct case_list *list)
         c->only_device = true;
         for (int slot = 0; slot < c->slots; slot++) c->slot[slot].fill = FILL_REPEATED;
     }
+    struct gemm_case router = {
+        .m = 16384, .n = 32, .k = 2048, .form = "NT", .a_type = MT_BF16, .exact = true};
+    add_speed_bytes(list, router);
+    list->items[list->count - 1].only_device = true;
     // Decode: every weight is read once for a few rows.
     static const int64_t rows[] = {1, 4, 8, 16};
     for (int i = 0; i < 4; i++) {

@@ -309,7 +309,7 @@ static void add_parts(struct case_list *list)
     struct lora_case s = {.rows = 700,
                           .k = 1100,
                           .maps = 2,
-                          .rank = {9, 2},
+                          .rank = {3, 2},
                           .n = {5, 3},
                           .experts = 3,
                           .load = LOAD_UNEVEN,
@@ -317,7 +317,7 @@ static void add_parts(struct case_list *list)
     add_low(list, s);
     s.rows = 4500;
     s.k = 580;
-    s.rank[0] = 3;
+    s.rank[0] = 1;
     add_da_case(list, s);
     s.experts = 0;
     s.maps = 1;
@@ -357,6 +357,34 @@ static void add_usual(struct case_list *list, enum mt_dtype row_type)
     add_all(list, s);
     s.rank[0] = 32;
     s.masked = false;
+    add_all(list, s);
+}
+
+/* What a GPU's tensor cores take without falling back: several tiles of rows and of columns, ends of each. */
+static void add_tiles(struct case_list *list)
+{
+    struct lora_case s = {.rows = 200,
+                          .k = 384,
+                          .maps = 2,
+                          .rank = {32, 24},
+                          .n = {1104, 1104},
+                          .experts = 4,
+                          .load = LOAD_UNEVEN,
+                          .absent = ABSENT_SOME,
+                          .masked = true,
+                          .row_type = MT_BF16};
+    add_all(list, s);
+    s = (struct lora_case){.rows = 330,
+                           .k = 264,
+                           .maps = 3,
+                           .rank = {32, 8, 16},
+                           .n = {72, 200, 136},
+                           .experts = 3,
+                           .load = LOAD_UNEVEN,
+                           .row_type = MT_BF16};
+    add_all(list, s);
+    s = (struct lora_case){
+        .rows = 1030, .k = 128, .maps = 1, .rank = {32}, .n = {136}, .masked = true, .row_type = MT_BF16};
     add_all(list, s);
 }
 
@@ -417,6 +445,7 @@ void cases_lora(struct case_list *list)
     add_parts(list);
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);
+    add_tiles(list);
     add_gradients(list);
     add_speed(list,
               (struct lora_case){.rows = 3072,

@@ -94,6 +94,9 @@ void cases_rmsnorm(struct case_list *list)
     case_retype(add(list, 7, 65, true, true, MT_BF16, 3), MT_BF16, 6, activations);
     case_retype(add(list, 9, 72, true, false, MT_BF16, 8), MT_BF16, 6, activations);
     case_retype(add(list, 5, 2048, false, false, MT_BF16, 0), MT_BF16, 6, activations);
+    case_retype(add(list, 33, 512, true, true, MT_F32, 0), MT_BF16, 6, activations);
+    case_retype(add(list, 6, 1000, true, true, MT_BF16, 8), MT_BF16, 6, activations);
+    case_retype(add(list, 5, 2560, true, true, MT_BF16, 0), MT_BF16, 6, activations);
     add(list, 5, 2056, true, true, MT_BF16, 0); // more than a block of eights
     // The residual stream in f32, what leaves the norm in bf16.
     case_retype(add(list, 33, 512, true, true, MT_BF16, 0), MT_BF16, 2, (int[]){Y, DY});

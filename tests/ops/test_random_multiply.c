@@ -26,7 +26,7 @@ static struct mt_random_multiply_args ones_args(float *x, float *y, enum mt_rand
 /* An element's 16 bits: bit b is a bit of the b-th random word of its mask word. */
 static uint32_t number_of(uint64_t seed, uint64_t stream, int element)
 {
-    uint64_t word = (uint64_t)(element / WIDTH * WORDS + element % WIDTH / 32);
+    uint64_t word = (uint64_t)element / WIDTH * WORDS + (uint64_t)element % WIDTH / 32;
     uint32_t number = 0;
     for (uint32_t b = 0; b < 16; b++) {
         uint32_t drawn = mt_rng_words7(seed, stream, 4 * word + b / 4).word[b % 4];

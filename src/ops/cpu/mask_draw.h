@@ -18,7 +18,8 @@ _Static_assert(MASK_STRETCH % PHILOX_BLOCKS == 0, "a stretch is whole groups of 
 
 /* What a call draws. */
 struct mask_draw {
-    uint64_t seed, stream;
+    struct philox_keys keys;
+    uint64_t stream;
     uint32_t threshold;
     int last_part; // the lowest that is drawn
 };
@@ -27,7 +28,7 @@ static inline struct mask_draw mask_draw_of(float amount, uint64_t seed, uint64_
 {
     uint32_t threshold = mt_dropout_threshold(amount);
     return (struct mask_draw){
-        .seed = seed,
+        .keys = philox_keys_of(seed),
         .stream = stream,
         .threshold = threshold,
         .last_part = mt_dropout_last_part(threshold),
@@ -48,7 +49,7 @@ VECTOR_INLINE void compare_part(const struct mask_draw *draw, int part, struct m
     struct philox_state s;
     UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) block[r] = lanes->index[r] * MT_DROPOUT_PARTS + (uint64_t)part;
-    philox_draw(draw->seed, draw->stream, block, 7, &s);
+    philox_draw(&draw->keys, draw->stream, block, 7, &s);
     UNROLL
     for (int bit = 3; bit >= 0; bit--) {
         if ((draw->threshold >> (4 * part + bit) & 1u) != 0) {
@@ -74,9 +75,9 @@ VECTOR_INLINE void store_lanes(const philox_vector value[PHILOX_REGISTERS], uint
     }
 }
 
-/* The upper parts of PHILOX_BLOCKS words from `first` on. */
+/* The upper parts of PHILOX_BLOCKS words from `first` on; `kept` has what is not below the threshold. */
 static inline void compare_upper_parts(const struct mask_draw *draw, uint64_t first, uint32_t *open,
-                                       uint32_t *below)
+                                       uint32_t *kept)
 {
     struct mask_lanes lanes;
     philox_numbers lane = {0};
@@ -89,8 +90,10 @@ static inline void compare_upper_parts(const struct mask_draw *draw, uint64_t fi
     }
     for (int part = MT_DROPOUT_PARTS - 1; part >= MASK_ALL_PARTS && part >= draw->last_part; part--)
         compare_part(draw, part, &lanes);
+    UNROLL
+    for (int r = 0; r < PHILOX_REGISTERS; r++) lanes.below[r] = ~lanes.below[r];
     store_lanes(lanes.open, open);
-    store_lanes(lanes.below, below);
+    store_lanes(lanes.below, kept);
 }
 
 /*
@@ -98,7 +101,7 @@ static inline void compare_upper_parts(const struct mask_draw *draw, uint64_t fi
  * of those that stay open come to the front of `still`, which may be `place`; returns their number.
  */
 static inline int compare_lower_part(const struct mask_draw *draw, int part, uint64_t first,
-                                     const int16_t *place, int count, uint32_t *open, uint32_t *below,
+                                     const int16_t *place, int count, uint32_t *open, uint32_t *kept,
                                      int16_t *still)
 {
     uint64_t index[PHILOX_BLOCKS] = {0};
@@ -124,18 +127,21 @@ static inline int compare_lower_part(const struct mask_draw *draw, int part, uin
     for (int i = 0; i < count; i++) {
         int16_t at = place[i];
         open[at] = now_open[i];
-        below[at] |= now_below[i];
+        kept[at] &= ~now_below[i];
         still[found] = at;
         found += now_open[i] != 0;
     }
     return found;
 }
 
-/* What dropout keeps, of words `first` on: `count` of them, at most MASK_STRETCH. */
-static inline void draw_mask(const struct mask_draw *draw, uint64_t first, int count, uint32_t *kept)
+/*
+ * What dropout keeps, of words `first` on: `count` of them, at most MASK_STRETCH, for which `kept` has room
+ * in any case.
+ */
+static inline void draw_mask(const struct mask_draw *draw, uint64_t first, int count,
+                             uint32_t kept[MASK_STRETCH])
 {
     uint32_t open[MASK_STRETCH];
-    uint32_t below[MASK_STRETCH];
     int16_t place[MASK_STRETCH]; // of words with open elements
     int listed = 0;
     if (draw->last_part == MT_DROPOUT_PARTS) {
@@ -143,7 +149,7 @@ static inline void draw_mask(const struct mask_draw *draw, uint64_t first, int c
         return;
     }
     for (int i = 0; i < count; i += PHILOX_BLOCKS) {
-        compare_upper_parts(draw, first + (uint64_t)i, open + i, below + i);
+        compare_upper_parts(draw, first + (uint64_t)i, open + i, kept + i);
         for (int j = i; j < i + PHILOX_BLOCKS; j++) {
             place[listed] = (int16_t)j;
             listed += open[j] != 0;
@@ -153,11 +159,10 @@ static inline void draw_mask(const struct mask_draw *draw, uint64_t first, int c
         int found = 0;
         for (int i = 0; i < listed; i += PHILOX_BLOCKS) {
             int together = listed - i < PHILOX_BLOCKS ? listed - i : PHILOX_BLOCKS;
-            found += compare_lower_part(draw, part, first, place + i, together, open, below, place + found);
+            found += compare_lower_part(draw, part, first, place + i, together, open, kept, place + found);
         }
         listed = found;
     }
-    for (int i = 0; i < count; i++) kept[i] = ~below[i];
 }
 
 #endif

@@ -70,6 +70,13 @@ static inline philox_vector low_words(philox_numbers numbers)
     return numbers;
 }
 
+/* A word in every lane, in the ignored halves, too: as memory gives it. */
+static inline philox_vector philox_key(uint32_t key)
+{
+    typedef uint32_t all_words __attribute__((vector_size(PHILOX_LANES * 8)));
+    return (philox_vector)((all_words){0} + key);
+}
+
 #else
 
 typedef philox_words philox_vector;
@@ -94,6 +101,12 @@ static inline philox_vector low_words(philox_numbers numbers)
     return __builtin_convertvector(numbers, philox_vector);
 }
 
+/* A word in every lane. */
+static inline philox_vector philox_key(uint32_t key)
+{
+    return (philox_vector){0} + key;
+}
+
 #endif
 
 /* PHILOX_BLOCKS blocks: word w of block r·PHILOX_LANES + l is lane l of word[w][r]. */
@@ -101,9 +114,25 @@ struct philox_state {
     philox_vector word[4][PHILOX_REGISTERS];
 };
 
+/* The keys of the rounds: in memory, from where they are read into all lanes at no cost. */
+struct philox_keys {
+    uint32_t key[10][2];
+};
+
+static inline struct philox_keys philox_keys_of(uint64_t seed)
+{
+    struct philox_keys keys;
+    for (uint32_t round = 0; round < 10; round++) {
+        keys.key[round][0] = (uint32_t)seed + round * 0x9E3779B9u;
+        keys.key[round][1] = (uint32_t)(seed >> 32) + round * 0xBB67AE85u;
+    }
+    return keys;
+}
+
 /* Blocks `block` of a stream. `rounds` is a constant wherever this is inlined. */
-VECTOR_INLINE void philox_draw(uint64_t seed, uint64_t stream, const philox_numbers block[PHILOX_REGISTERS],
-                               int rounds, struct philox_state *s)
+VECTOR_INLINE void philox_draw(const struct philox_keys *keys, uint64_t stream,
+                               const philox_numbers block[PHILOX_REGISTERS], int rounds,
+                               struct philox_state *s)
 {
     UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) {
@@ -114,10 +143,10 @@ VECTOR_INLINE void philox_draw(uint64_t seed, uint64_t stream, const philox_numb
     }
     const philox_vector factor0 = (philox_vector){0} + 0xD2511F53u;
     const philox_vector factor1 = (philox_vector){0} + 0xCD9E8D57u;
-    philox_vector key0 = (philox_vector){0} + (uint32_t)seed;
-    philox_vector key1 = (philox_vector){0} + (uint32_t)(seed >> 32);
     UNROLL
     for (int round = 0; round < rounds; round++) {
+        philox_vector key0 = philox_key(keys->key[round][0]);
+        philox_vector key1 = philox_key(keys->key[round][1]);
         UNROLL
         for (int r = 0; r < PHILOX_REGISTERS; r++) {
             philox_vector low0, high0, low1, high1;
@@ -128,8 +157,6 @@ VECTOR_INLINE void philox_draw(uint64_t seed, uint64_t stream, const philox_numb
             s->word[2][r] = high0 ^ s->word[3][r] ^ key1;
             s->word[3][r] = low0;
         }
-        key0 += 0x9E3779B9u; // a carry stays in the ignored half
-        key1 += 0xBB67AE85u;
     }
 }
 
@@ -174,7 +201,8 @@ static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, ui
     for (int i = 0; i < PHILOX_LANES; i++) lane[i] = (uint64_t)i;
     UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) block[r] = lane + (first + (uint64_t)(r * PHILOX_LANES));
-    philox_draw(seed, stream, block, 10, &s);
+    struct philox_keys keys = philox_keys_of(seed);
+    philox_draw(&keys, stream, block, 10, &s);
     UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) store_words(&s, r, words + r * 4 * PHILOX_LANES);
 }

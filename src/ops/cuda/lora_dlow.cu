@@ -1,5 +1,9 @@
-/* lora_dlow: for every map a thin product (grouped_tiles.cu where it can be) and a thin gradient. */
+/*
+ * lora_dlow: both results from one reading of dy on Hopper (lora_dlow_hopper.cu). Else for every map a thin
+ * product (grouped_tiles.cu where it can be) and a thin gradient.
+ */
 #include "ops/cuda/grouped.cuh"
+#include "ops/cuda/lora.cuh"
 
 static const struct mt_tensor no_mask = {};
 
@@ -33,6 +37,7 @@ static struct mt_grouped_gemm_dw_args gradient_of(const struct mt_lora_dlow_args
 size_t mt_cuda_lora_dlow_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_lora_dlow_args *l = static_cast<const struct mt_lora_dlow_args *>(args);
+    if (cuda_lora_dlow_fits(device, l)) return cuda_lora_dlow_bytes(device, l);
     size_t most = 0;
     for (int i = 0; i < l->maps; i++) {
         struct mt_grouped_gemm_args product = product_of(l, &l->map[i]);
@@ -50,6 +55,7 @@ size_t mt_cuda_lora_dlow_scratch(const struct mt_device *device, const void *arg
 enum mt_status mt_cuda_lora_dlow(struct mt_device *device, const void *args)
 {
     const struct mt_lora_dlow_args *l = static_cast<const struct mt_lora_dlow_args *>(args);
+    if (cuda_lora_dlow_fits(device, l)) return cuda_lora_dlow_hopper(device, l, device->scratch.data);
     enum mt_status status = MT_OK;
     for (int i = 0; i < l->maps && status == MT_OK; i++) {
         struct mt_grouped_gemm_args product = product_of(l, &l->map[i]);

@@ -1,8 +1,10 @@
 /*
- * lora_low: a thin product per map, which takes the mask as it reads x (grouped_tiles.cu) where it can. Else
- * what the mask keeps of x is made once, in scratch, for all maps that need it.
+ * lora_low: one kernel for all maps on Hopper (lora_low_hopper.cu). Else a thin product per map, which takes
+ * the mask as it reads x (grouped_tiles.cu) where it can, or what the mask keeps of x is made once, in
+ * scratch, for all maps that need it.
  */
 #include "ops/cuda/grouped.cuh"
+#include "ops/cuda/lora.cuh"
 #include "ops/cuda/mask.cuh"
 
 /* Map i as a product, its mask left out but for the scale. */
@@ -47,13 +49,16 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_l
 
 size_t mt_cuda_lora_low_scratch(const struct mt_device *device, const void *args)
 {
-    struct pieces pieces = pieces_of(device, static_cast<const struct mt_lora_low_args *>(args));
+    const struct mt_lora_low_args *l = static_cast<const struct mt_lora_low_args *>(args);
+    if (cuda_lora_low_fits(device, l)) return cuda_lora_low_bytes(l);
+    struct pieces pieces = pieces_of(device, l);
     return pieces.product + pieces.x;
 }
 
 enum mt_status mt_cuda_lora_low(struct mt_device *device, const void *args)
 {
     const struct mt_lora_low_args *l = static_cast<const struct mt_lora_low_args *>(args);
+    if (cuda_lora_low_fits(device, l)) return cuda_lora_low_hopper(device, l, device->scratch.data);
     struct pieces pieces = pieces_of(device, l);
     char *scratch = static_cast<char *>(device->scratch.data);
     struct mt_tensor kept = l->x;

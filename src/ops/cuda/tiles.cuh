@@ -124,9 +124,9 @@ template <int LINES, int WORDS> struct mask_reader {
 };
 
 /*
- * What bits `at` of two words keep of two bf16 numbers in a register, the first word's of the lower one. BYTE
- * 1: bits `at` + 8. The words come rotated (turn_bit), so that the bit is the highest of its byte, which
- * spreads over bytes.
+ * What bits `at` of two words keep of two bf16 numbers in a register, the first word's of the lower one; with
+ * BYTE bits `at` + 8 BYTE. The words come rotated (turn_bit), so that the bit is the highest of its byte,
+ * which spreads over bytes.
  */
 __device__ static inline uint32_t turn_bit(uint32_t word, int at)
 {
@@ -136,7 +136,7 @@ __device__ static inline uint32_t turn_bit(uint32_t word, int at)
 template <int BYTE> __device__ static inline unsigned keep_pair(unsigned pair, uint32_t low, uint32_t high)
 {
     unsigned kept;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(kept) : "r"(low), "r"(high), "n"(BYTE == 0 ? 0xcc88 : 0xdd99));
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(kept) : "r"(low), "r"(high), "n"(0xcc88 + 0x1111 * BYTE));
     return pair & kept;
 }
 

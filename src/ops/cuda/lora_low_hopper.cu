@@ -1,0 +1,341 @@
+/*
+ * lora_low by Hopper's own instructions. A block per multiprocessor takes an even share of the rows, tiles of
+ * up to 256 below each other. One warp asks the copy engine for 64 steps of a tile, of the expert's weights
+ * (which another kernel has rounded, all maps' below each other) and of the mask; four groups of four warps
+ * multiply 64 rows each. What the mask drops becomes 0 on its way through registers.
+ */
+#include "ops/cuda/lora.cuh"
+#include "ops/cuda/lora_hopper.cuh"
+
+#define GROUPS     4
+#define THREADS    (GROUPS * 128 + 32)
+#define TILE       (GROUPS * LORA_ROWS)
+#define X_BYTES    (GROUPS * LORA_BOX)
+#define MASK_STEPS 8 // stages whose words of the mask come at once: 64 bytes of a row
+#define MASK_WORDS (2 * MASK_STEPS)
+#define MASK_LINE  (MASK_WORDS * 4) // bytes
+#define MASK_BYTES (TILE * MASK_LINE)
+#define MASKS      2 // in memory
+
+struct low_call {
+    struct lora_boxes x, mask;
+    CUtensorMap weight; // boxes [maps·LORA_RANK,64] of [experts·maps·LORA_RANK,K]
+    struct lora_rows rows;
+    int steps; // stages of a tile
+    int rank[MT_LORA_MAPS];
+    struct tile_output low[MT_LORA_MAPS];
+};
+
+/* A stage: rows, then weights; masks come after all stages. */
+template <int MAPS> struct low_memory {
+    static constexpr int STAGES = MAPS == 1 ? 5 : 4;
+    static constexpr unsigned STAGE = X_BYTES + MAPS * LORA_WEIGHT;
+    static constexpr unsigned MASK = STAGES * STAGE;
+    static constexpr size_t BYTES = MASK + MASKS * MASK_BYTES + WGMMA_PATTERN;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/* Addresses in shared memory. */
+struct low_pipeline {
+    unsigned stages, full, empty, mask_empty;
+};
+
+/* One thread brings the stages of all tiles of a share. */
+template <int MAPS, bool MASKED>
+__device__ static void bring_stages(const struct low_call &call, const struct lora_table *table,
+                                    const struct low_pipeline &p)
+{
+    using memory = low_memory<MAPS>;
+    struct lora_place stage = {0, 1};
+    struct lora_place mask = {0, 1};
+    struct lora_segment s;
+    const uint64_t policy = passing_through();
+    for (int index = table->begin; index < table->end; index = s.next) {
+        s = segment_at(table, call.rows.experts, index);
+        for (int row = s.row; row < s.row_end; row += TILE) {
+            int count = s.row_end - row < TILE ? s.row_end - row : TILE;
+            int lines = copied_lines(count);
+            for (int step = 0; step < call.steps; step++, stage.move(1, memory::STAGES)) {
+                bool brings_mask = MASKED && step % MASK_STEPS == 0;
+                unsigned target = p.stages + stage.at * memory::STAGE;
+                unsigned full = p.full + 8 * stage.at;
+                barrier_wait(p.empty + 8 * stage.at, stage.parity);
+                barrier_expect(full, (unsigned)(lines * WGMMA_LINE * 2 + MAPS * LORA_WEIGHT +
+                                                (brings_mask ? lines * MASK_LINE : 0)));
+                for (int i = 0; i < count; i += LORA_ROWS)
+                    copy_rows(target + (unsigned)(i * WGMMA_LINE * 2), call.x, step * WGMMA_LINE, row + i,
+                              count - i, WGMMA_LINE * 2, full, policy);
+                copy_box(target + X_BYTES, &call.weight, step * WGMMA_LINE, s.expert * MAPS * LORA_RANK,
+                         full);
+                if (!brings_mask) continue;
+                unsigned words = p.stages + memory::MASK + mask.at * MASK_BYTES;
+                barrier_wait(p.mask_empty + 8 * mask.at, mask.parity);
+                for (int i = 0; i < count; i += LORA_ROWS)
+                    copy_rows(words + (unsigned)(i * MASK_LINE), call.mask, step * 2, row + i, count - i,
+                              MASK_LINE, full, policy);
+                mask.move(1, MASKS);
+            }
+        }
+    }
+}
+
+/* What a mask's two words of a row keep: bits of even and odd columns, turned so that a byte's highest
+ * counts.
+ */
+struct turned_words {
+    unsigned even[2], odd[2];
+
+    __device__ __forceinline__ void load(unsigned address)
+    {
+        unsigned word[2];
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(word[0]), "=r"(word[1]) : "r"(address));
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            even[i] = turn_bit(word[i], cuda_lane() % 4 * 2);
+            odd[i] = turn_bit(word[i], cuda_lane() % 4 * 2 + 1);
+        }
+    }
+};
+
+/* Sixteen steps' fragment of x, the HALF-th of a word's 32 columns. */
+template <int HALF>
+__device__ __forceinline__ static void keep_fragment(unsigned (&x)[4], const struct turned_words (&rows)[2],
+                                                     int word)
+{
+    x[0] = keep_pair<2 * HALF>(x[0], rows[0].even[word], rows[0].odd[word]);
+    x[1] = keep_pair<2 * HALF>(x[1], rows[1].even[word], rows[1].odd[word]);
+    x[2] = keep_pair<2 * HALF + 1>(x[2], rows[0].even[word], rows[0].odd[word]);
+    x[3] = keep_pair<2 * HALF + 1>(x[3], rows[1].even[word], rows[1].odd[word]);
+}
+
+/* The group's rows of a stage, [64,64] as four fragments; `words`: the mask's of its first row. */
+template <bool MASKED>
+__device__ __forceinline__ static void load_rows(unsigned (&x)[4][4], unsigned box, unsigned words)
+{
+    int lane = cuda_lane();
+    int warp = (int)threadIdx.x % 128 / 32;
+    int line = warp * 16 + lane % 16;
+    unsigned place = box + (unsigned)line * WGMMA_LINE * 2;
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        load_fragment<false>(x[k], place + (unsigned)((2 * k + lane / 16) ^ (line % 8)) * 16);
+    if constexpr (MASKED) {
+        struct turned_words rows[2];
+        unsigned own = words + (unsigned)(warp * 16 + lane / 4) * MASK_LINE;
+        rows[0].load(own);
+        rows[1].load(own + 8 * MASK_LINE);
+        keep_fragment<0>(x[0], rows, 0);
+        keep_fragment<1>(x[1], rows, 0);
+        keep_fragment<0>(x[2], rows, 1);
+        keep_fragment<1>(x[3], rows, 1);
+    }
+}
+
+/* A stage's products of the group's rows. */
+template <int MAPS, bool MASKED>
+__device__ __forceinline__ static void add_stage(float (&sum)[MAPS][4][4], unsigned stage, int group,
+                                                 unsigned words)
+{
+    unsigned x[4][4];
+    load_rows<MASKED>(x, stage + (unsigned)group * LORA_BOX, words);
+    const uint64_t weight = operand_at(stage + X_BYTES, 0);
+#pragma unroll
+    for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
+    group_hold(x);
+    group_begin();
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+#pragma unroll
+        for (int i = 0; i < MAPS; i++)
+            multiply_box<false>(sum[i], x[k], operand_after(weight, (unsigned)(i * LORA_WEIGHT + k * 32)));
+    }
+    group_commit();
+    group_wait<0>();
+    group_hold(x);
+#pragma unroll
+    for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
+}
+
+/* 64 rows of every tile of a share, by one group. */
+template <int MAPS, bool MASKED>
+__device__ static void make_middles(const struct low_call &call, const struct lora_table *table,
+                                    const struct low_pipeline &p, int group)
+{
+    using memory = low_memory<MAPS>;
+    struct lora_place stage = {0, 0};
+    struct lora_place mask = {0, 0};
+    struct lora_segment s;
+    for (int index = table->begin; index < table->end; index = s.next) {
+        s = segment_at(table, call.rows.experts, index);
+        for (int first = s.row; first < s.row_end; first += TILE) {
+            int row = first + group * LORA_ROWS;
+            float sum[MAPS][4][4] = {};
+            for (int step = 0; step < call.steps; step++, stage.move(1, memory::STAGES)) {
+                unsigned words = p.stages + memory::MASK + mask.at * MASK_BYTES +
+                                 (unsigned)(group * LORA_ROWS * MASK_LINE + step % MASK_STEPS * 8);
+                barrier_wait(p.full + 8 * stage.at, stage.parity);
+                if (row < s.row_end)
+                    add_stage<MAPS, MASKED>(sum, p.stages + stage.at * memory::STAGE, group, words);
+                release_stage(p.empty + 8 * stage.at);
+                if (!MASKED || (step % MASK_STEPS != MASK_STEPS - 1 && step + 1 < call.steps)) continue;
+                release_stage(p.mask_empty + 8 * mask.at);
+                mask.move(1, MASKS);
+            }
+            if (row >= s.row_end) continue;
+#pragma unroll
+            for (int i = 0; i < MAPS; i++)
+                store_sums<4>(call.low[i], sum[i], row + (int)threadIdx.x % 128 / 32 * 16, s.row_end, 0,
+                              call.rank[i]);
+        }
+    }
+}
+
+#endif
+
+template <int MAPS, bool MASKED>
+__global__ static void __launch_bounds__(THREADS, 1) low_kernel(const __grid_constant__ struct low_call call)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ unsigned char memory[];
+    __shared__ uint64_t full[low_memory<MAPS>::STAGES];
+    __shared__ uint64_t empty[low_memory<MAPS>::STAGES];
+    __shared__ uint64_t mask_empty[MASKS];
+    __shared__ struct lora_table table;
+    unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
+    struct low_pipeline p = {aligned, shared_address(full), shared_address(empty),
+                             shared_address(mask_empty)};
+    make_table(call.rows, (int)blockIdx.x, &table);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < low_memory<MAPS>::STAGES; i++) {
+            barrier_init(&full[i], 1);
+            barrier_init(&empty[i], GROUPS * 4);
+        }
+        for (int i = 0; i < MASKS; i++) barrier_init(&mask_empty[i], GROUPS * 4);
+        barrier_publish();
+    }
+    __syncthreads();
+    if (threadIdx.x >= GROUPS * 128) {
+        if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
+    } else {
+        make_middles<MAPS, MASKED>(call, &table, p, (int)threadIdx.x / 128);
+    }
+#endif
+}
+
+// ------------------------------------------------------------------ weights, rounded
+
+struct round_call {
+    const float *from[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: absent, which counts as zeros
+    int64_t stride[MT_LORA_MAPS];
+    int rank[MT_LORA_MAPS];
+    int maps;
+    int64_t columns;
+    __nv_bfloat16 *to; // [experts,maps,LORA_RANK,columns]
+};
+
+/* Eight numbers a thread; a block's are of one expert and map. */
+__global__ static void round_kernel(const __grid_constant__ struct round_call call)
+{
+    int map = (int)blockIdx.y;
+    const float *from = call.from[map][blockIdx.z];
+    int64_t eighths = call.columns / 8;
+    int64_t i = cuda_thread();
+    if (i >= LORA_RANK * eighths) return;
+    int64_t line = i / eighths;
+    float4 low = {};
+    float4 high = {};
+    if (from != NULL && line < call.rank[map]) {
+        const float4 *eight =
+            reinterpret_cast<const float4 *>(from + line * call.stride[map]) + (i - line * eighths) * 2;
+        low = eight[0];
+        high = eight[1];
+    }
+    uint4 *to = reinterpret_cast<uint4 *>(call.to) + (blockIdx.z * call.maps + map) * LORA_RANK * eighths;
+    to[i] = make_uint4(pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y),
+                       pack_bf16(high.z, high.w));
+}
+
+static enum mt_status round_weights(struct mt_device *device, const struct mt_lora_low_args *l,
+                                    __nv_bfloat16 *to)
+{
+    struct round_call call = {};
+    call.maps = l->maps;
+    call.columns = l->x.dim[1];
+    call.to = to;
+    for (int i = 0; i < l->maps; i++) {
+        call.rank[i] = (int)l->low[i].dim[1];
+        for (int e = 0; e < l->experts; e++) {
+            if (!mt_tensor_present(&l->a[i][e])) continue;
+            call.from[i][e] = static_cast<const float *>(l->a[i][e].data);
+            call.stride[i] = l->a[i][e].stride[0];
+        }
+    }
+    int64_t threads = LORA_RANK * call.columns / 8;
+    dim3 grid((unsigned)((threads + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)l->maps,
+              (unsigned)l->experts);
+    round_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(call);
+    return cuda_launched(device, "rounding LoRA's weights");
+}
+
+// ------------------------------------------------------------------ launch
+
+bool cuda_lora_low_fits(const struct mt_device *device, const struct mt_lora_low_args *l)
+{
+    if (!cuda_lora_suits(device, l->x.dim[0], l->experts, &l->offsets)) return false;
+    if (!cuda_lora_reads(&l->x) || !cuda_lora_mask_fits(&l->mask)) return false;
+    for (int i = 0; i < l->maps; i++) {
+        bool fits = cuda_lora_matrices_fit(l->a[i], l->experts) && l->low[i].dim[1] <= LORA_RANK &&
+                    cuda_is_float_or_bf16(&l->low[i]);
+        if (!fits) return false;
+    }
+    return true;
+}
+
+size_t cuda_lora_low_bytes(const struct mt_lora_low_args *l)
+{
+    return cuda_halves(l->experts * l->maps * LORA_RANK * l->x.dim[1]);
+}
+
+template <int MAPS, bool MASKED>
+static enum mt_status launch(struct mt_device *device, const struct low_call *call)
+{
+    const void *kernel = reinterpret_cast<const void *>(low_kernel<MAPS, MASKED>);
+    enum mt_status status = cuda_lora_shared(device, kernel, low_memory<MAPS>::BYTES);
+    if (status != MT_OK) return status;
+    low_kernel<MAPS, MASKED>
+        <<<(unsigned)call->rows.shares, THREADS, low_memory<MAPS>::BYTES, cuda_stream(device)>>>(*call);
+    return cuda_launched(device, "lora_low");
+}
+
+template <bool MASKED>
+static enum mt_status pick(struct mt_device *device, int maps, const struct low_call *call)
+{
+    if (maps == 1) return launch<1, MASKED>(device, call);
+    return maps == 2 ? launch<2, MASKED>(device, call) : launch<3, MASKED>(device, call);
+}
+
+enum mt_status cuda_lora_low_hopper(struct mt_device *device, const struct mt_lora_low_args *l, void *scratch)
+{
+    bool masked = mt_tensor_present(&l->mask);
+    struct low_call call = {};
+    call.rows.experts = l->experts;
+    call.rows.rows = (int)l->x.dim[0];
+    call.rows.turns = 1;
+    call.rows.shares =
+        lora_least(cuda_state_of(device)->multiprocessors, (l->x.dim[0] + LORA_ROWS - 1) / LORA_ROWS);
+    if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);
+    call.steps = (int)((l->x.dim[1] + WGMMA_LINE - 1) / WGMMA_LINE);
+    for (int i = 0; i < l->maps; i++) {
+        call.rank[i] = (int)l->low[i].dim[1];
+        call.low[i] = tile_output_of(&l->low[i], masked ? l->alpha * l->mask_scale : l->alpha, 0.0f);
+    }
+    struct mt_tensor weight =
+        mt_tensor_2d(scratch, MT_BF16, (int64_t)l->experts * l->maps * LORA_RANK, l->x.dim[1]);
+    enum mt_status status = round_weights(device, l, static_cast<__nv_bfloat16 *>(scratch));
+    if (status == MT_OK) status = cuda_lora_boxes(device, &l->x, &call.x);
+    if (status == MT_OK) status = cuda_lora_weight_map(device, &weight, l->maps * LORA_RANK, &call.weight);
+    if (status == MT_OK && masked) status = cuda_lora_mask_boxes(device, &l->mask, MASK_WORDS, &call.mask);
+    if (status != MT_OK) return status;
+    return masked ? pick<true>(device, l->maps, &call) : pick<false>(device, l->maps, &call);
+}
