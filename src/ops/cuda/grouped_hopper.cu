@@ -12,7 +12,7 @@
  * cores wait for the rounding alone. What y held, if it is added to, is read beside the tile's last products.
  * Where y is not bf16 or not aligned, sums are stored at once.
  *
- * Loops whose length the compiler does not know stay loops: unrolled, they took registers sums need.
+ * Loops whose length the compiler does not know stay loops where unrolled ones took registers sums need.
  */
 #include "ops/cuda/grouped_hopper.cuh"
 
@@ -461,7 +461,7 @@ __device__ __forceinline__ static void add_long(const struct hopper_call &call, 
         constexpr int begin = MASKED ? INSTEAD : 0;
         begin_tile<begin, begin, FRAGMENTS, N_INNER, WAY>(sum, p, first, turn, w, call.y.stride);
     }
-#pragma unroll 1
+#pragma unroll(WAY == LATER && !MASKED ? 4 : 1)
     for (; *turn < end; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, p, first, *turn);
 }
 
