@@ -13,6 +13,7 @@
 
 #define THREADS     512
 #define MOST_BOXES  16 // of a slice
+#define FEW_BOXES   11 // of a slice, beyond which it is better to have more slices
 #define OWN_BOXES   (MOST_BOXES / 2)
 #define MOST_BLOCKS 4              // of a cluster
 #define MIDDLES     3              // tiles of middles in memory
@@ -544,7 +545,7 @@ static struct dlow_call sizes_of(const struct mt_device *device, const struct mt
     int64_t rows = l->map[first].dlow.dim[0];
     call.columns = (int)l->map[first].dy.dim[1];
     int boxes = (call.columns + WGMMA_LINE - 1) / WGMMA_LINE;
-    call.blocks = (boxes + MOST_BOXES - 1) / MOST_BOXES;
+    call.blocks = boxes <= FEW_BOXES ? 1 : boxes <= 2 * FEW_BOXES ? 2 : MOST_BLOCKS;
     call.boxes = (boxes + call.blocks - 1) / call.blocks;
     call.rows.experts = l->experts;
     call.rows.rows = (int)rows;
