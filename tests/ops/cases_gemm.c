@@ -124,6 +124,48 @@ static void add_speed_bytes(struct case_list *list, struct gemm_case g)
     c->bytes = a_bytes + b_bytes + c_bytes;
 }
 
+/* Of real size. */
+static void add_real(struct case_list *list)
+{
+    static const char *const forms[] = {"NT", "NN", "TN"};
+    for (int i = 0; i < 3; i++) {
+        struct gemm_case g = {.m = 4096, .n = 2048, .k = 2048, .form = forms[i]};
+        add_speed(list, g);
+        g.b_type = MT_BF16;
+        if (i < 2) add_speed(list, g);
+    }
+    // LoRA of rank 32: down, the two gradients, and up (added to the layer's output: as much moved as
+    // multiplied).
+    add_speed(list, (struct gemm_case){.m = 4096, .n = 32, .k = 2048, .form = "NT"});
+    add_speed(list, (struct gemm_case){.m = 2048, .n = 32, .k = 4096, .form = "TN"});
+    add_speed(list, (struct gemm_case){.m = 32, .n = 2048, .k = 4096, .form = "TN"});
+    add_speed(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
+    add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
+    // Shared experts and attention of DeepSeek-V2-Lite, 16,384 tokens, all in bf16: for devices.
+    static const int64_t dense[][2] = {{2816, 2048}, {2048, 2816}, {3072, 2048}, {576, 2048}, {4096, 512}};
+    for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
+        struct gemm_case g = {.m = 16384, .n = dense[i][0], .k = dense[i][1], .form = "NT"};
+        g.a_type = g.b_type = g.c_type = MT_BF16;
+        add_speed(list, g);
+        struct op_case *c = &list->items[list->count - 1];
+        c->only_device = true;
+        for (int slot = 0; slot < c->slots; slot++) c->slot[slot].fill = FILL_REPEATED;
+    }
+    struct gemm_case router = {
+        .m = 16384, .n = 32, .k = 2048, .form = "NT", .a_type = MT_BF16, .exact = true};
+    add_speed_bytes(list, router);
+    list->items[list->count - 1].only_device = true;
+    // Decode: every weight is read once for a few rows.
+    static const int64_t rows[] = {1, 4, 8, 16};
+    for (int i = 0; i < 4; i++) {
+        struct gemm_case g = {.m = rows[i], .n = 8192, .k = 4096, .form = "NT"};
+        add_speed_bytes(list, g);
+        g.b_type = MT_BF16;
+        add_speed_bytes(list, g);
+        if (rows[i] == 16) add_speed(list, g);
+    }
+}
+
 void cases_gemm(struct case_list *list)
 {
     add_forms(list, (struct gemm_case){.m = 1, .n = 1, .k = 1});
@@ -172,42 +214,5 @@ void cases_gemm(struct case_list *list)
     add_forms(list, (struct gemm_case){.m = 3, .n = 4, .k = 0});
     add_forms(list, (struct gemm_case){.m = 0, .n = 4, .k = 3});
     add_forms(list, (struct gemm_case){.m = 3, .n = 0, .k = 3});
-
-    static const char *const forms[] = {"NT", "NN", "TN"};
-    for (int i = 0; i < 3; i++) {
-        struct gemm_case g = {.m = 4096, .n = 2048, .k = 2048, .form = forms[i]};
-        add_speed(list, g);
-        g.b_type = MT_BF16;
-        if (i < 2) add_speed(list, g);
-    }
-    // LoRA of rank 32: down, the two gradients, and up (added to the layer's output: as much moved as
-    // multiplied).
-    add_speed(list, (struct gemm_case){.m = 4096, .n = 32, .k = 2048, .form = "NT"});
-    add_speed(list, (struct gemm_case){.m = 2048, .n = 32, .k = 4096, .form = "TN"});
-    add_speed(list, (struct gemm_case){.m = 32, .n = 2048, .k = 4096, .form = "TN"});
-    add_speed(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
-    add_speed_bytes(list, (struct gemm_case){.m = 4096, .n = 2048, .k = 32, .form = "NT", .beta = 1.0f});
-    // Shared experts and attention of DeepSeek-V2-Lite, 16,384 tokens, all in bf16: for devices.
-    static const int64_t dense[][2] = {{2816, 2048}, {2048, 2816}, {3072, 2048}, {576, 2048}, {4096, 512}};
-    for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
-        struct gemm_case g = {.m = 16384, .n = dense[i][0], .k = dense[i][1], .form = "NT"};
-        g.a_type = g.b_type = g.c_type = MT_BF16;
-        add_speed(list, g);
-        struct op_case *c = &list->items[list->count - 1];
-        c->only_device = true;
-        for (int slot = 0; slot < c->slots; slot++) c->slot[slot].fill = FILL_REPEATED;
-    }
-    struct gemm_case router = {
-        .m = 16384, .n = 32, .k = 2048, .form = "NT", .a_type = MT_BF16, .exact = true};
-    add_speed_bytes(list, router);
-    list->items[list->count - 1].only_device = true;
-    // Decode: every weight is read once for a few rows.
-    static const int64_t rows[] = {1, 4, 8, 16};
-    for (int i = 0; i < 4; i++) {
-        struct gemm_case g = {.m = rows[i], .n = 8192, .k = 4096, .form = "NT"};
-        add_speed_bytes(list, g);
-        g.b_type = MT_BF16;
-        add_speed_bytes(list, g);
-        if (rows[i] == 16) add_speed(list, g);
-    }
+    add_real(list);
 }

@@ -367,7 +367,7 @@ static void add_tiles(struct case_list *list)
                           .k = 384,
                           .maps = 2,
                           .rank = {32, 24},
-                          .n = {1104, 1104},
+                          .n = {1480, 1104},
                           .experts = 4,
                           .load = LOAD_UNEVEN,
                           .absent = ABSENT_SOME,

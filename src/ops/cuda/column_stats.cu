@@ -105,11 +105,8 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     struct token_range range = token_range_of(cut, slice_tokens);
     int64_t n = a.x.dim[1];
     for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
-        double *target = token_partials(cut, partials, b);
-        if (!token_range_counts(cut, range, b)) {
-            for (int64_t c = threadIdx.x; c < cut.columns; c += CUDA_THREADS) target[c] = 0.0;
-            continue;
-        }
+        double *target = token_partials(cut, range, b, partials);
+        if (target == NULL) continue;
         struct thread_sums own = {0.0, 0.0, 0.0, 0.0};
         for (int64_t strip = 0; strip == 0 || strip < n; strip += TOKEN_STRIP) {
             int64_t column = strip + threadIdx.x % TOKEN_STRIP;
@@ -150,15 +147,13 @@ enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void
     if (cut.segments == 0) return MT_OK;
     cudaStream_t stream = cuda_stream(device);
     double *partials = static_cast<double *>(device->scratch.data);
-    int64_t slice = token_slice(cut.tokens);
-    int64_t slices = (cut.tokens + slice - 1) / slice;
-    dim3 grid((unsigned)slices, (unsigned)(cut.segments < 8192 ? cut.segments : 8192));
-    if (slices > 0 && a->x.dtype == MT_F32) {
-        slices_kernel<true><<<grid, CUDA_THREADS, 0, stream>>>(*a, cut, slice, partials);
-    } else if (slices > 0) {
-        slices_kernel<false><<<grid, CUDA_THREADS, 0, stream>>>(*a, cut, slice, partials);
+    struct token_launch launch = token_launch_of(cut);
+    if (launch.slices > 0 && a->x.dtype == MT_F32) {
+        slices_kernel<true><<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
+    } else if (launch.slices > 0) {
+        slices_kernel<false><<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
     }
-    token_finish(stream, column_statistic{*a}, cut, partials, slices);
+    token_finish(stream, column_statistic{*a}, cut, partials, launch.slices);
     return cuda_launched(device, "column_stats forward");
 }
 

@@ -1,7 +1,9 @@
 /*
  * cross_entropy by chunks of rows: logits of a chunk by a product, then one block per row makes lse and loss;
- * with dloss the logits turn into their gradients in place and the products that use them follow. Chunks come
- * in order, so that accumulated gradients always have the same bits.
+ * with dloss the logits turn into their gradients, in place or as bf16, and the products that use them
+ * follow. Where rows are long the block that makes the loss makes the gradients, too, and keeps what it can
+ * of the row in shared memory; the rest it finds in the second-level cache. Chunks come in order, so that
+ * accumulated gradients always have the same bits.
  */
 #include "ops/cuda/column_sums.cuh"
 #include "ops/cuda/gemm.cuh"
@@ -11,6 +13,9 @@
 #define LOGITS_AT_ONCE ((int64_t)128 << 20) // elements of a chunk, where the device chooses
 #define ROWS_OF_TILES  512                  // so that the products' tiles are full, and fill the device
 #define MOST_PRODUCTS  4
+#define ROW_THREADS    1024 // of a block that makes loss and gradients of a row
+#define LEAST_LONG     8192 // logits of a row that occupies such a block
+#define ROW_BATCH      2    // eights of a thread whose loads are under way together
 
 // ------------------------------------------------------------------ kernels
 
@@ -20,17 +25,24 @@ struct exponentials {
     float sum;     // 0
 };
 
+/* FAST: in three instructions, within some 2^-22 for each unit of |x|, where results are rounded to bf16. */
+template <bool FAST> __device__ static inline float exponential(float x)
+{
+    return FAST ? __expf(x) : expf(x);
+}
+
 /* The largest of the logits so far may grow: the sum is then brought to the new one. */
+template <bool FAST>
 __device__ static inline void add_logits(struct exponentials *e, const float *z, int count)
 {
     float highest = e->highest;
     for (int i = 0; i < count; i++) highest = fmaxf(highest, z[i]);
     if (highest > e->highest) {
-        e->sum *= expf(e->highest - highest);
+        e->sum *= exponential<FAST>(e->highest - highest);
         e->highest = highest;
     }
     float reference = isinf(highest) && highest < 0.0f ? 0.0f : highest; // -inf gives 0 then, NaN stays NaN
-    for (int i = 0; i < count; i++) e->sum += expf(z[i] - reference);
+    for (int i = 0; i < count; i++) e->sum += exponential<FAST>(z[i] - reference);
 }
 
 /* One block per row; logits [rows,V] get the bias added. */
@@ -43,14 +55,14 @@ __global__ static void loss_kernel(struct mt_cross_entropy_args a, float *logits
     if (cuda_present(a.bias) || vocabulary % 4 != 0) {
         for (int64_t v = threadIdx.x; v < vocabulary; v += CUDA_THREADS) {
             if (cuda_present(a.bias)) z[v] = (float)((double)z[v] + cuda_get1(a.bias, v));
-            add_logits(&own, &z[v], 1);
+            add_logits<false>(&own, &z[v], 1);
         }
     } else {
         const float4 *fours = reinterpret_cast<const float4 *>(z);
         for (int64_t v = threadIdx.x; v < vocabulary / 4; v += CUDA_THREADS) {
             float4 four = fours[v];
             const float values[4] = {four.x, four.y, four.z, four.w};
-            add_logits(&own, values, 4);
+            add_logits<false>(&own, values, 4);
         }
     }
     double highest = block_max((double)own.highest);
@@ -96,6 +108,77 @@ __global__ static void gradient_kernel(struct mt_cross_entropy_args a, const flo
 #pragma unroll
         for (int i = 0; i < CUDA_WIDE; i++) z[i] = gradient_of(g, z[i], v + i);
         wide_store(gradients.data, gradients.dtype, row * vocabulary + v, z);
+    }
+}
+
+/* Over a block of ROW_THREADS, in every thread: of all logits. A fixed tree. All threads must call it. */
+__device__ static inline double block_lse(const struct exponentials &own)
+{
+    __shared__ double partial[ROW_THREADS / 32];
+    double highest = warp_max((double)own.highest);
+    if (cuda_lane() == 0) partial[threadIdx.x / 32] = highest;
+    __syncthreads();
+    highest = warp_max(partial[cuda_lane()]);
+    double reference = isinf(highest) && highest < 0.0 ? 0.0 : highest; // all of them -inf: lse is -inf
+    double sum = warp_sum(own.sum == 0.0f ? 0.0 : (double)own.sum * exp((double)own.highest - reference));
+    __syncthreads(); // every warp has read the maxima
+    if (cuda_lane() == 0) partial[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = warp_sum(partial[cuda_lane()]);
+    return sum == 0.0 ? -INFINITY : reference + log(sum);
+}
+
+/*
+ * A row's loss and gradients, which are not its logits' memory: without bias, V a multiple of eight. The
+ * first `held` eights stay in shared memory, their first halves before all the second ones.
+ */
+__global__ static void __launch_bounds__(ROW_THREADS)
+    long_row_kernel(struct mt_cross_entropy_args a, const float *logits, struct mt_tensor gradients, int held)
+{
+    extern __shared__ float4 kept[];
+    int64_t row = blockIdx.x;
+    int64_t vocabulary = a.weight.dim[0];
+    int eights = (int)(vocabulary / CUDA_WIDE);
+    const float4 *z = reinterpret_cast<const float4 *>(logits + row * vocabulary);
+    struct exponentials own = {-INFINITY, 0.0f};
+    for (int first = (int)threadIdx.x; first < eights; first += ROW_BATCH * ROW_THREADS) {
+        float4 four[ROW_BATCH][2];
+#pragma unroll
+        for (int i = 0; i < ROW_BATCH; i++) {
+            int eight = first + i * ROW_THREADS;
+            if (eight >= eights) break;
+            four[i][0] = z[2 * eight];
+            four[i][1] = z[2 * eight + 1];
+        }
+#pragma unroll
+        for (int i = 0; i < ROW_BATCH; i++) {
+            int eight = first + i * ROW_THREADS;
+            if (eight >= eights) break;
+            const float values[CUDA_WIDE] = {four[i][0].x, four[i][0].y, four[i][0].z, four[i][0].w,
+                                             four[i][1].x, four[i][1].y, four[i][1].z, four[i][1].w};
+            add_logits<true>(&own, values, CUDA_WIDE);
+            if (eight >= held) continue;
+            kept[eight] = four[i][0]; // for this thread itself
+            kept[held + eight] = four[i][1];
+        }
+    }
+    double lse = block_lse(own);
+    struct row_gradient g = {cuda_int1(a.labels, row), (float)lse, (float)cuda_get1(a.dloss, row)};
+    if (threadIdx.x == 0) {
+        if (cuda_present(a.lse)) cuda_put1(a.lse, row, lse);
+        cuda_put1(a.loss, row, g.label < 0 ? 0.0 : lse - (double)logits[row * vocabulary + g.label]);
+    }
+    for (int eight = (int)threadIdx.x; eight < eights; eight += ROW_THREADS) {
+        float4 low = eight < held ? kept[eight] : z[2 * eight];
+        float4 high = eight < held ? kept[held + eight] : z[2 * eight + 1];
+        float value[CUDA_WIDE] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+        for (int i = 0; i < CUDA_WIDE; i++) {
+            value[i] = exponential<true>(value[i] - g.lse);
+            if (eight * CUDA_WIDE + i == g.label) value[i] -= 1.0f;
+            value[i] = g.label < 0 ? 0.0f : value[i] * g.dloss;
+        }
+        wide_store(gradients.data, gradients.dtype, row * vocabulary + (int64_t)eight * CUDA_WIDE, value);
     }
 }
 
@@ -246,35 +329,72 @@ size_t mt_cuda_cross_entropy_scratch(const struct mt_device *device, const void 
 
 // ------------------------------------------------------------------ the op
 
-static enum mt_status run_chunk(struct mt_device *device, const struct mt_cross_entropy_args *chunk,
-                                const struct layout *layout)
+/* Whether loss and gradients of a chunk are made together. */
+static bool has_long_rows(const struct mt_cross_entropy_args *chunk, const struct layout *layout)
+{
+    int64_t vocabulary = chunk->weight.dim[0];
+    return layout->gradients != 0 && !mt_tensor_present(&chunk->bias) && vocabulary % CUDA_WIDE == 0 &&
+           vocabulary >= LEAST_LONG && vocabulary <= INT32_MAX;
+}
+
+static enum mt_status run_long_rows(struct mt_device *device, const struct mt_cross_entropy_args *chunk,
+                                    const float *logits, const struct mt_tensor &gradients)
+{
+    int64_t eights = chunk->weight.dim[0] / CUDA_WIDE;
+    size_t eight_bytes = CUDA_WIDE * sizeof(float);
+    int64_t room =
+        (int64_t)((cuda_state_of(device)->shared_bytes - 1024) / eight_bytes); // sums need some, too
+    int held = (int)(eights < room ? eights : room);
+    int bytes = (int)(held * eight_bytes);
+    cudaError_t error =
+        cudaFuncSetAttribute(long_row_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (error != cudaSuccess) return cuda_status(device, error, "cross_entropy's shared memory");
+    long_row_kernel<<<(unsigned)chunk->hidden.dim[0], ROW_THREADS, bytes, cuda_stream(device)>>>(
+        *chunk, logits, gradients, held);
+    return cuda_launched(device, "cross_entropy");
+}
+
+/* The loss of a chunk and, with dloss, its logits' gradients. */
+static enum mt_status run_rows(struct mt_device *device, const struct mt_cross_entropy_args *chunk,
+                               const struct layout *layout, float *logits, const struct mt_tensor &gradients)
 {
     cudaStream_t stream = cuda_stream(device);
     int64_t rows = chunk->hidden.dim[0];
     int64_t vocabulary = chunk->weight.dim[0];
+    double *lses = reinterpret_cast<double *>(static_cast<char *>(device->scratch.data) + layout->lses);
+    if (has_long_rows(chunk, layout)) return run_long_rows(device, chunk, logits, gradients);
+    loss_kernel<<<(unsigned)rows, CUDA_THREADS, 0, stream>>>(*chunk, logits, lses);
+    enum mt_status status = cuda_launched(device, "cross_entropy");
+    if (status != MT_OK || !mt_tensor_present(&chunk->dloss)) return status;
+    int64_t threads = vocabulary % CUDA_WIDE == 0 ? vocabulary / CUDA_WIDE : vocabulary;
+    gradient_kernel<<<cuda_grid(rows, threads), CUDA_THREADS, 0, stream>>>(*chunk, logits, lses, gradients);
+    return cuda_launched(device, "cross_entropy's gradient");
+}
+
+static enum mt_status run_chunk(struct mt_device *device, const struct mt_cross_entropy_args *chunk,
+                                const struct layout *layout)
+{
+    int64_t rows = chunk->hidden.dim[0];
+    int64_t vocabulary = chunk->weight.dim[0];
     char *scratch = static_cast<char *>(device->scratch.data);
     float *values = reinterpret_cast<float *>(scratch);
-    double *lses = reinterpret_cast<double *>(scratch + layout->lses);
     void *for_products = scratch + layout->products;
     struct mt_tensor logits = mt_tensor_2d(values, MT_F32, rows, vocabulary);
     struct mt_gemm_args list[MOST_PRODUCTS];
     int count = logit_products(chunk, logits, list);
     enum mt_status status = run_products(device, list, count, for_products);
     if (status != MT_OK) return status;
-    loss_kernel<<<(unsigned)rows, CUDA_THREADS, 0, stream>>>(*chunk, values, lses);
-    status = cuda_launched(device, "cross_entropy");
-    if (status != MT_OK || !mt_tensor_present(&chunk->dloss)) return status;
     struct mt_tensor gradients = logits;
     if (layout->gradients != 0)
         gradients = mt_tensor_2d(scratch + layout->gradients, MT_BF16, rows, vocabulary);
-    int64_t threads = vocabulary % CUDA_WIDE == 0 ? vocabulary / CUDA_WIDE : vocabulary;
-    gradient_kernel<<<cuda_grid(rows, threads), CUDA_THREADS, 0, stream>>>(*chunk, values, lses, gradients);
+    status = run_rows(device, chunk, layout, values, gradients);
+    if (status != MT_OK || !mt_tensor_present(&chunk->dloss)) return status;
     if (mt_tensor_present(&chunk->dbias)) {
-        column_sums(stream, logit_term{gradients}, rows, vocabulary, chunk->dbias,
+        column_sums(cuda_stream(device), logit_term{gradients}, rows, vocabulary, chunk->dbias,
                     reinterpret_cast<double *>(scratch + layout->partials));
+        status = cuda_launched(device, "cross_entropy's bias");
+        if (status != MT_OK) return status;
     }
-    status = cuda_launched(device, "cross_entropy's gradient");
-    if (status != MT_OK) return status;
     count = gradient_products(chunk, gradients, list);
     return run_products(device, list, count, for_products);
 }

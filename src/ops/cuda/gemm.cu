@@ -2,7 +2,7 @@
  * gemm through cuBLAS, f32 accumulation, never TF32. Operands of one 16-bit type go to the tensor cores as
  * they are. Otherwise what is not f32 is converted into scratch first: a as a whole, b and c by tiles of c's
  * columns, so that a large weight never exists a second time. On cuda-bf16 it is the other way round: what is
- * not bf16 is rounded to it, unless the caller asks for an exact product.
+ * not bf16 is rounded to it, unless the caller asks for an exact product (of which split_gemm.cu makes some).
  *
  * cuBLAS thinks in columns: a row-major matrix is its transpose there, and c = a·b is computed as cᵀ = bᵀ·aᵀ.
  */
@@ -249,6 +249,7 @@ static struct plan plan_of(const struct mt_device *device, const struct mt_gemm_
 
 size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args *g)
 {
+    if (cuda_split_fits(device, g)) return cuda_split_bytes(g);
     struct plan plan = plan_of(device, g);
     int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
     size_t bytes = 0;
@@ -359,6 +360,7 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
     }
     if (mt_tensor_count(&g->c) == 0) return MT_OK;
     if (mt_tensor_count(&g->a) == 0) return cuda_scale(device, &g->c, g->beta);
+    if (cuda_split_fits(device, g)) return cuda_split(device, g, scratch);
     struct plan plan = plan_of(device, g);
     struct mt_gemm_args ready = *g;
     char *pieces = static_cast<char *>(scratch);

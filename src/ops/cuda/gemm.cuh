@@ -31,6 +31,14 @@ struct cuda_batch {
 enum mt_status cuda_multiply_bf16(struct mt_device *device, int lane, const struct mt_gemm_args *g,
                                   const struct cuda_batch *batch);
 
+/*
+ * Exact products of bf16 rows with a small f32 weight, stored [N,K], on cuda-bf16: whether it is one, the
+ * bytes of scratch, and the product. No dimension is 0.
+ */
+bool cuda_split_fits(const struct mt_device *device, const struct mt_gemm_args *g);
+size_t cuda_split_bytes(const struct mt_gemm_args *g);
+enum mt_status cuda_split(struct mt_device *device, const struct mt_gemm_args *g, void *scratch);
+
 /* to := from rounded to bf16, [rows,columns] from any strided matrix to a contiguous one. */
 void cuda_round(struct mt_device *device, const struct mt_tensor *from, void *to);
 

@@ -12,7 +12,7 @@
  * cores wait for the rounding alone. What y held, if it is added to, is read beside the tile's last products.
  * Where y is not bf16 or not aligned, sums are stored at once.
  *
- * Loops whose length the compiler does not know stay loops: unrolled, they took registers sums need.
+ * Loops whose length the compiler does not know stay loops where unrolled ones took registers sums need.
  */
 #include "ops/cuda/grouped_hopper.cuh"
 
@@ -110,13 +110,7 @@ __device__ __forceinline__ static int tile_columns(const struct hopper_call &cal
     return left < place.blocks * HOPPER_BLOCK ? left : place.blocks * HOPPER_BLOCK;
 }
 
-/* The next tile's number, for the first lane. */
-__device__ __forceinline__ static int take_tile(const struct hopper_call &call)
-{
-    return cuda_lane() == 0 ? (int)atomicAdd(call.counter, 1u) : 0;
-}
-
-// ------------------------------------------------------------------ the warp that brings operands
+// ------------------------------------------------------------------ the thread that brings operands
 
 /* Addresses in shared memory. */
 struct pipeline {
@@ -140,24 +134,7 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
-/*
- * A tile's bits, and what is added to, on their way to the cache before anyone asks for them. A row's bits of
- * a tile are 32 bytes at the most, which may lie on two lines.
- */
-__device__ __forceinline__ static void expect_tile(const struct hopper_call &call, const struct place &place)
-{
-    int column = place.block * HOPPER_BLOCK;
-    expect_output<HOPPER_ROWS, WIDE * 8>(call.y, place.row, place.row_end, column, call.columns, cuda_lane(),
-                                         32);
-    if (call.mask == NULL) return;
-    for (int row = place.row + cuda_lane(); row < place.row + HOPPER_ROWS && row < place.row_end; row += 32) {
-        const int32_t *bits = call.mask + row * call.mask_stride + column / 32;
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(bits));
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(bits + (tile_columns(call, place) - 1) / 32));
-    }
-}
-
-/* Operands of every tile this block takes, as stages become free, and the tiles' places. By one warp. */
+/* Operands of every tile this block takes, as stages become free, and the tiles' places. */
 template <bool N_INNER>
 __device__ __forceinline__ static void bring_operands(const struct hopper_call &call,
                                                       const struct tile_table *table,
@@ -167,27 +144,23 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
     int expert = 0;
     struct place place;
     unsigned tiles = 0;
-    int tile = take_tile(call);
-    while (find_place(call, table, __shfl_sync(CUDA_EVERY, tile, 0), &expert, &place)) {
-        tile = take_tile(call); // it is there when it is needed
-        expect_tile(call, place);
+    int tile = (int)atomicAdd(call.counter, 1u);
+    while (find_place(call, table, tile, &expert, &place)) {
+        tile = (int)atomicAdd(call.counter, 1u); // it is there when it is needed
         bool told = false;
         for (int t = 0; t < call.terms; t++) {
             const struct hopper_term &term = call.term[t];
             for (int stage = 0; stage < term.stages; stage++, turn++) {
                 unsigned at = turn % STAGES;
                 barrier_wait(p.empty + 8 * at, (turn / STAGES + 1) & 1);
-                if (cuda_lane() != 0) continue;
-                if (!told) p.places[tiles % PLACES] = place;
+                if (!told) p.places[tiles++ % PLACES] = place;
                 told = true;
                 bring_stage<N_INNER>(call, term, stage * term.steps, place, p.stages + at * STAGE_BYTES,
                                      p.full + 8 * at);
             }
         }
-        tiles++;
     }
     barrier_wait(p.empty + 8 * (turn % STAGES), (turn / STAGES + 1) & 1);
-    if (cuda_lane() != 0) return;
     p.places[tiles % PLACES].row = -1;
     barrier_arrive(p.full + 8 * (turn % STAGES));
 }
@@ -488,7 +461,7 @@ __device__ __forceinline__ static void add_long(const struct hopper_call &call, 
         constexpr int begin = MASKED ? INSTEAD : 0;
         begin_tile<begin, begin, FRAGMENTS, N_INNER, WAY>(sum, p, first, turn, w, call.y.stride);
     }
-#pragma unroll 1
+#pragma unroll(WAY == LATER && !MASKED ? 4 : 1)
     for (; *turn < end; ++*turn) add_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, p, first, *turn);
 }
 
@@ -586,7 +559,7 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     // Registers go to those who hold sums.
     if (threadIdx.x < GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x < 32) bring_operands<N_INNER>(call, &table, p);
+        if (threadIdx.x == 0) bring_operands<N_INNER>(call, &table, p);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         make_tiles<N_INNER, MASKED, WAY>(call, p, (int)threadIdx.x / GROUP - 1);

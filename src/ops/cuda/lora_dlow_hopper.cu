@@ -13,6 +13,7 @@
 
 #define THREADS     512
 #define MOST_BOXES  16 // of a slice
+#define FEW_BOXES   11 // of a slice, beyond which it is better to have more slices
 #define OWN_BOXES   (MOST_BOXES / 2)
 #define MOST_BLOCKS 4              // of a cluster
 #define MIDDLES     3              // tiles of middles in memory
@@ -54,7 +55,7 @@ struct dlow_memory {
     unsigned weights, sums, middles, ring;
     unsigned full, empty;               // barriers of the ring
     unsigned middle_full, middle_empty; // and of the middles
-    unsigned ready, taken;              // and of the cluster's sums
+    unsigned ready, taken;              // and of the cluster's sums: of this block's turns, of everybody's
 };
 
 /* This block's boxes of columns. */
@@ -85,23 +86,20 @@ __device__ static inline void cluster_meet(void)
                      : "memory");
 }
 
-/* One warp's arrival at a barrier of another block, after what the warp has done. */
+/* One warp's arrival at a barrier of another block, whom it lets write what the warp has read. */
 __device__ static inline void arrive_in(unsigned barrier, unsigned rank)
 {
-    __syncwarp();
     if (cuda_lane() == 0)
-        asm volatile(
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address_in(barrier, rank))
-            : "memory");
+        asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(barrier, rank))
+                     : "memory");
 }
 
-__device__ static inline void wait_for_cluster(unsigned barrier, unsigned parity)
+/* Four numbers to a block of the cluster, whose barrier counts their bytes: no fence is waited for. */
+__device__ static inline void send_four(unsigned to, unsigned barrier, const float (&four)[4])
 {
-    asm volatile("{ .reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again; }" ::"r"(barrier),
-                 "r"(parity)
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], "
+                 "{%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "f"(four[0]), "f"(four[1]), "f"(four[2]), "f"(four[3]), "r"(barrier)
                  : "memory");
 }
 
@@ -193,44 +191,45 @@ struct pending {
     int turn, row, row_end;
 };
 
-/* This block's sums of a tile, for the block of the cluster whose turn it is. */
+/* This block's sums of a tile, sent to the block of the cluster whose turn it is. */
 __device__ static void hand_over(const struct dlow_call &call, const struct dlow_memory &m, unsigned tile,
                                  const float (&sum)[4][4])
 {
-    unsigned at = tile % (unsigned)call.blocks;
-    unsigned own = m.sums + at * SUM_BYTES + threadIdx.x % 128 * 16;
-    wait_for_cluster(m.taken + 8 * at, (tile / (unsigned)call.blocks & 1) ^ 1);
+    unsigned blocks = (unsigned)call.blocks;
+    unsigned to = tile % blocks;
+    unsigned place = m.sums + block_rank() * SUM_BYTES + threadIdx.x % 128 * 16;
+    unsigned there = address_in(place, to);
+    unsigned ready = address_in(m.ready, to);
+    if (to == block_rank() && threadIdx.x % 128 == 0) barrier_expect(m.ready, blocks * SUM_BYTES);
+    barrier_wait(m.taken + 8 * to, (tile / blocks & 1) ^ 1);
 #pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(own + i * 2048), "f"(sum[i][0]),
-                     "f"(sum[i][1]), "f"(sum[i][2]), "f"(sum[i][3])
-                     : "memory");
-    arrive_in(m.ready + 8 * at, at);
+    for (unsigned i = 0; i < 4; i++) send_four(there + i * 2048, ready, sum[i]);
 }
 
-/* The sum of what all blocks have handed over, in their order. */
+/* The sum of what all blocks have sent, in their order. */
 __device__ static void finish_tile(const struct dlow_call &call, const struct dlow_memory &m,
                                    struct pending *tile)
 {
     if (!tile->there) return;
     unsigned blocks = (unsigned)call.blocks;
-    unsigned at = tile->tile % blocks;
-    unsigned own = m.sums + at * SUM_BYTES + threadIdx.x % 128 * 16;
     float sum[4][4] = {};
-    wait_for_cluster(m.ready + 8 * at, tile->tile / blocks & 1);
+    barrier_wait(m.ready, tile->tile / blocks & 1);
     for (unsigned rank = 0; rank < blocks; rank++) {
-        unsigned there = address_in(own, rank);
-        float part[4][4];
+        unsigned place = m.sums + rank * SUM_BYTES + threadIdx.x % 128 * 16;
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++)
-            asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                         : "=f"(part[i][0]), "=f"(part[i][1]), "=f"(part[i][2]), "=f"(part[i][3])
-                         : "r"(there + i * 2048)
+        for (unsigned i = 0; i < 4; i++) {
+            float part[4];
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(part[0]), "=f"(part[1]), "=f"(part[2]), "=f"(part[3])
+                         : "r"(place + i * 2048)
                          : "memory");
 #pragma unroll
-        for (int i = 0; i < 16; i++) sum[i / 4][i % 4] += part[i / 4][i % 4];
+            for (int j = 0; j < 4; j++) sum[i][j] += part[j];
+        }
     }
-    for (unsigned rank = 0; rank < blocks; rank++) arrive_in(m.taken + 8 * at, rank);
+    group_pin(sum); // everything has been read
+    __syncwarp();
+    for (unsigned rank = 0; rank < blocks; rank++) arrive_in(m.taken + 8 * block_rank(), rank);
     store_sums<4>(call.dlow[tile->turn], sum, tile->row + (int)threadIdx.x % 128 / 32 * 16, tile->row_end, 0,
                   call.rank[tile->turn]);
     tile->there = false;
@@ -422,7 +421,7 @@ __global__ static void __launch_bounds__(THREADS, 1)
     extern __shared__ unsigned char memory[];
     __shared__ uint64_t full[MOST_RING], empty[MOST_RING];
     __shared__ uint64_t middle_full[MIDDLES], middle_empty[MIDDLES];
-    __shared__ uint64_t ready[MOST_BLOCKS], taken[MOST_BLOCKS];
+    __shared__ uint64_t ready, taken[MOST_BLOCKS];
     __shared__ struct lora_table table;
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
     struct dlow_memory m = {};
@@ -434,7 +433,7 @@ __global__ static void __launch_bounds__(THREADS, 1)
     m.empty = shared_address(empty);
     m.middle_full = shared_address(middle_full);
     m.middle_empty = shared_address(middle_empty);
-    m.ready = shared_address(ready);
+    m.ready = shared_address(&ready);
     m.taken = shared_address(taken);
     make_table(call.rows, (int)blockIdx.x / call.blocks, &table);
     if (threadIdx.x == 0) {
@@ -446,10 +445,8 @@ __global__ static void __launch_bounds__(THREADS, 1)
             barrier_init(&middle_full[i], 1);
             barrier_init(&middle_empty[i], 2 * 4);
         }
-        for (int i = 0; i < call.blocks; i++) {
-            barrier_init(&ready[i], call.blocks * 4);
-            barrier_init(&taken[i], 4);
-        }
+        barrier_init(&ready, 1);
+        for (int i = 0; i < call.blocks; i++) barrier_init(&taken[i], 4);
         barrier_publish();
     }
     __syncthreads();
@@ -548,7 +545,7 @@ static struct dlow_call sizes_of(const struct mt_device *device, const struct mt
     int64_t rows = l->map[first].dlow.dim[0];
     call.columns = (int)l->map[first].dy.dim[1];
     int boxes = (call.columns + WGMMA_LINE - 1) / WGMMA_LINE;
-    call.blocks = (boxes + MOST_BOXES - 1) / MOST_BOXES;
+    call.blocks = boxes <= FEW_BOXES ? 1 : boxes <= 2 * FEW_BOXES ? 2 : MOST_BLOCKS;
     call.boxes = (boxes + call.blocks - 1) / call.blocks;
     call.rows.experts = l->experts;
     call.rows.rows = (int)rows;

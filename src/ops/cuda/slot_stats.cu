@@ -57,6 +57,7 @@ struct slot_statistic {
         if (cuda_present(target)) cuda_put2(target, b, expert, sum);
     }
 };
+
 /* Pairs [start, start + CHUNK) of the range, those of segment b; returns how many fours there are. */
 __device__ static int load_chunk(const struct mt_slot_stats_forward_args &a, const struct token_cut &cut,
                                  const struct token_range &range, int64_t b, int64_t start,
@@ -133,11 +134,8 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     struct token_range range = token_range_of(cut, slice_tokens);
     int64_t n = a.count.dim[1];
     for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
-        double *target = token_partials(cut, partials, b);
-        if (!token_range_counts(cut, range, b)) {
-            for (int64_t c = threadIdx.x; c < cut.columns; c += CUDA_THREADS) target[c] = 0.0;
-            continue;
-        }
+        double *target = token_partials(cut, range, b, partials);
+        if (target == NULL) continue;
         for (int64_t strip = 0; strip < n; strip += TOKEN_STRIP) {
             int64_t expert = strip + threadIdx.x % TOKEN_STRIP;
             struct slot_sums own = add_range(a, cut, range, b, (int)expert, &chunk);
@@ -190,11 +188,10 @@ enum mt_status mt_cuda_slot_stats_forward(struct mt_device *device, const void *
     if (cut.segments == 0 || a->count.dim[1] == 0) return MT_OK;
     cudaStream_t stream = cuda_stream(device);
     double *partials = static_cast<double *>(device->scratch.data);
-    int64_t slice = token_slice(cut.tokens);
-    int64_t slices = (cut.tokens + slice - 1) / slice;
-    dim3 grid((unsigned)slices, (unsigned)(cut.segments < 8192 ? cut.segments : 8192));
-    if (slices > 0) slices_kernel<<<grid, CUDA_THREADS, 0, stream>>>(*a, cut, slice, partials);
-    token_finish(stream, slot_statistic{*a}, cut, partials, slices);
+    struct token_launch launch = token_launch_of(cut);
+    if (launch.slices > 0)
+        slices_kernel<<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
+    token_finish(stream, slot_statistic{*a}, cut, partials, launch.slices);
     return cuda_launched(device, "slot_stats forward");
 }
 

@@ -51,11 +51,19 @@ static inline size_t token_sums_bytes(int64_t segments, int64_t columns)
     return cuda_doubles(TOKEN_SLICES * segments * columns);
 }
 
-/* Tokens of a slice where a block takes one: at least as many as keep it busy. */
-static inline int64_t token_slice(int64_t tokens)
+/* How slices are launched where a block takes one: tokens of a slice, at least as many as keep it busy. */
+struct token_launch {
+    int64_t slice, slices;
+    dim3 grid;
+};
+
+static inline struct token_launch token_launch_of(const struct token_cut &cut)
 {
-    int64_t slice = (tokens + TOKEN_SLICES - 1) / TOKEN_SLICES;
-    return slice > 128 ? slice : 128;
+    int64_t slice = (cut.tokens + TOKEN_SLICES - 1) / TOKEN_SLICES;
+    if (slice < 128) slice = 128;
+    int64_t slices = (cut.tokens + slice - 1) / slice;
+    dim3 grid((unsigned)slices, (unsigned)(cut.segments < 8192 ? cut.segments : 8192));
+    return {slice, slices, grid};
 }
 
 /* This block's tokens, [start, end), of segment b. */
@@ -87,10 +95,17 @@ __device__ static inline bool token_range_counts(const struct token_cut &cut, co
     return __syncthreads_or(any) != 0;
 }
 
-/* Where a block leaves the sums of segment b. */
-__device__ static inline double *token_partials(const struct token_cut &cut, double *partials, int64_t b)
+/*
+ * Where a block leaves the sums of segment b of its range; NULL where no token counts, and zeros are left.
+ * All threads of the block must call it.
+ */
+__device__ static inline double *token_partials(const struct token_cut &cut, const struct token_range &range,
+                                                int64_t b, double *partials)
 {
-    return partials + ((int64_t)blockIdx.x * cut.segments + b) * cut.columns;
+    double *target = partials + ((int64_t)blockIdx.x * cut.segments + b) * cut.columns;
+    if (token_range_counts(cut, range, b)) return target;
+    for (int64_t c = threadIdx.x; c < cut.columns; c += blockDim.x) target[c] = 0.0;
+    return NULL;
 }
 
 /*
