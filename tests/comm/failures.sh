@@ -62,10 +62,10 @@ fi
 # A disk that is full when the first rank saves: what was saved before is whole, and the run ends as if nothing was.
 ranks 3 "$metier" train "$config" out="$place/calm" steps=9 checkpoint.every=3 --quiet >"$place/text" 2>&1
 result $? "an undisturbed run: $(head -n 3 "$place/text")"
-ranks 3 "$metier" train "$config" out="$place/full" steps=9 checkpoint.every=3 --quiet >"$place/text" 2>&1 &
+ranks 3 "$metier" train "$config" out="$place/full" steps=60 checkpoint.every=20 --quiet >"$place/text" 2>&1 &
 job=$!
 for _ in $(seq 1000); do
-    [ -d "$place/full/checkpoints/step-00000003" ] && break
+    [ -d "$place/full/checkpoints/step-00000020" ] && break
     sleep 0.02
 done
 for pid in $(pgrep -f "metier train $config out=$place/full"); do
@@ -74,10 +74,10 @@ done
 wait $job
 step=$(ls "$place/full/checkpoints" | grep -v tmp | tail -n 1)
 ends 0 '^metier train: rank 0: .*File too large' 'trap "" XFSZ; ulimit -f 40; exec "$0" "$@"' train "$config" out="$place/full" \
-    steps=9 checkpoint.every=3 --quiet
+    steps=60 checkpoint.every=20 --quiet
 [ "$(ls "$place/full/checkpoints" | grep -v tmp | tail -n 1)" = "$step" ]
 result $? "the last checkpoint is not $step: $(ls "$place/full/checkpoints")"
-ranks 2 "$metier" train "$config" out="$place/full" steps=9 checkpoint.every=3 --quiet >"$place/text" 2>&1
+ranks 2 "$metier" train "$config" out="$place/full" steps=60 checkpoint.every=20 --quiet >"$place/text" 2>&1
 result $? "going on after a full disk: $(head -n 3 "$place/text")"
 [ -s "$place/full/$weights" ]
 result $? "no adapter after a full disk"
