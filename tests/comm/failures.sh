@@ -65,7 +65,7 @@ result $? "an undisturbed run: $(head -n 3 "$place/text")"
 ranks 3 "$metier" train "$config" out="$place/full" steps=60 checkpoint.every=20 --quiet >"$place/text" 2>&1 &
 job=$!
 for _ in $(seq 1000); do
-    [ -d "$place/full/checkpoints/step-00000020" ] && break
+    ls "$place/full/checkpoints" 2>/dev/null | grep -qx "step-[0-9]*" && break
     sleep 0.02
 done
 for pid in $(pgrep -f "metier train $config out=$place/full"); do

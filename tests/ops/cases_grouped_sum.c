@@ -110,7 +110,7 @@ static struct op_case *add(struct case_list *list, struct sum_case s)
 static void add_lora(struct case_list *list, struct sum_case s)
 {
     s.n = 72;
-    s.k[0] = 96;
+    s.k[0] = 40;
     s.k[1] = 8;
     s.transposed = 3;
     add(list, s);
@@ -118,7 +118,7 @@ static void add_lora(struct case_list *list, struct sum_case s)
     s.masked_y = 2;
     add(list, s);
     s.beta = 1.0f;
-    s.k[2] = 96;
+    s.k[2] = 40;
     s.k[3] = 8;
     s.masked_y = 10;
     add(list, s);
