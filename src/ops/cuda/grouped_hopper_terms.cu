@@ -44,7 +44,7 @@ static bool all_present(const struct mt_tensor *list, int count)
 }
 
 /* A term whose weights are read as they are. */
-static bool is_long(const struct mt_product_term *term, int experts)
+bool cuda_hopper_is_long(const struct mt_product_term *term, int experts)
 {
     const struct mt_tensor *weight = cuda_uniform(term->weight, experts);
     return weight != NULL && weight->dtype == MT_BF16 && is_aligned(weight) && term->x.dim[1] > MOST_THIN &&
@@ -82,6 +82,23 @@ static const struct mt_tensor *nth_mask(const struct mt_grouped_sum_args *a, int
     return NULL;
 }
 
+int cuda_hopper_masks(const struct mt_grouped_sum_args *a)
+{
+    int masks = 0;
+    while (nth_mask(a, masks) != NULL) masks++;
+    return masks;
+}
+
+bool cuda_hopper_is_matrix(const struct mt_tensor *t)
+{
+    return t->dtype == MT_BF16 && is_aligned(t) && t->dim[1] % 8 == 0;
+}
+
+struct hopper_matrix cuda_hopper_matrix(const struct mt_tensor *t)
+{
+    return {static_cast<__nv_bfloat16 *>(t->data), t->stride[0]};
+}
+
 bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     const struct mt_product_term *first = &a->terms[0];
@@ -89,19 +106,19 @@ bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_groupe
     if (!cuda_state_of(device)->hopper || !cuda_state_of(device)->bf16 || !is_float_or_bf16(&a->y))
         return false;
     if (a->y.dim[1] < LEAST_LARGE || a->y.dim[1] > INT32_MAX || a->y.dim[0] > INT32_MAX) return false;
-    if (!is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
+    if (!cuda_hopper_is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
     if (dense && a->y.dim[0] < LEAST_ROWS) return false;
     int longs = 0;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
-        bool with_first = is_long(term, a->experts) && term->alpha == first->alpha;
+        bool with_first = cuda_hopper_is_long(term, a->experts) && term->alpha == first->alpha;
         if (!with_first && !is_thin(term, a->experts)) return false;
         if (!x_fits(&term->x)) return false;
         if (term->transpose_weight != first->transpose_weight) return false;
         if (is_masked(term) && term->transpose_weight) return false; // gradients alone have masks
         longs += with_first ? 1 : 0;
     }
-    return nth_mask(a, longs) == NULL;
+    return cuda_hopper_masks(a) <= longs;
 }
 
 // ------------------------------------------------------------------ scratch
@@ -124,7 +141,7 @@ size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a)
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         if (rounds_x(&term->x)) bytes += cuda_halves(mt_tensor_count(&term->x));
-        if (!is_long(term, a->experts)) bytes += prepared_bytes(term, a->experts);
+        if (!cuda_hopper_is_long(term, a->experts)) bytes += prepared_bytes(term, a->experts);
     }
     return bytes;
 }
@@ -277,7 +294,7 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
                 scratch += cuda_halves(mt_tensor_count(&term->x));
                 status = cuda_launched(device, "rounding rows");
             }
-            if (is_long(term, a->experts)) {
+            if (cuda_hopper_is_long(term, a->experts)) {
                 one->gap = gap_of(term->weight, a->experts);
                 continue;
             }
@@ -370,21 +387,21 @@ static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, i
     part.beta = launch == 0 ? a->beta : 1.0f;
     int longs = 0;
     for (int t = 0; t < a->count; t++) {
-        if (!is_long(&a->terms[t], a->experts)) continue;
+        if (!cuda_hopper_is_long(&a->terms[t], a->experts)) continue;
         if (longs == launch || (last && longs > launch)) terms[part.count++] = a->terms[t];
         longs++;
     }
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
-        if (is_long(term, a->experts)) continue;
+        if (cuda_hopper_is_long(term, a->experts)) continue;
         bool here = is_masked(term) ? same_bits(&term->mask_y, mask) : last;
         if (here) terms[part.count++] = *term;
     }
     return part;
 }
 
-/* A sum with one mask at the most. */
-static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
+enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                  const struct hopper_matrix *beside, hopper_launch launch, void *scratch)
 {
     struct ready_term ready[MT_MAX_TERMS];
     struct hopper_call call = {};
@@ -396,6 +413,7 @@ static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped
     call.rows = a->y.dim[0];
     call.y = tile_output_of(&a->y, a->terms[0].alpha, a->beta);
     call.counter = static_cast<unsigned *>(scratch);
+    for (int i = 0; beside != NULL && i < HOPPER_BESIDE; i++) call.beside[i] = beside[i];
     int most = status == MT_OK ? experts_at_once(a, ready) : 1;
     for (int first = 0; first < a->experts && status == MT_OK; first += most) {
         int maps = 0;
@@ -409,7 +427,7 @@ static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped
             cudaError_t error = cudaMemsetAsync(scratch, 0, sizeof *call.counter, cuda_stream(device));
             status = cuda_status(device, error, "clearing the counter of tiles");
         }
-        if (status == MT_OK) status = cuda_hopper_launch(device, !a->terms[0].transpose_weight, &call);
+        if (status == MT_OK) status = launch(device, !a->terms[0].transpose_weight, &call);
     }
     return status;
 }
@@ -421,7 +439,7 @@ enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped
     enum mt_status status = MT_OK;
     for (int launch = 0; status == MT_OK && (launch == 0 || nth_mask(a, launch) != NULL); launch++) {
         struct mt_grouped_sum_args part = part_of(a, launch, terms);
-        status = make_sum(device, &part, scratch);
+        status = cuda_hopper_sum_by(device, &part, NULL, cuda_hopper_launch, scratch);
     }
     return status;
 }
