@@ -14,6 +14,8 @@
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
 #define NARROW      24
+#define HALF        16 // fragments of a half, where a tile is of two sums
+#define HALF_BLOCKS 2
 #define PIECES      16 // of a row's rounded sums, stored one after the other
 #define EARLY       8  // stages of a tile beside which the tile before is stored
 #define INSTEAD     3  // of them, those in whose place masked products stand
@@ -111,11 +113,12 @@ struct pipeline {
     struct place *places;
 };
 
+/* A stage of term t, from step `step` on. */
 template <bool N_INNER>
-__device__ __forceinline__ static void bring_stage(const struct hopper_call &call,
-                                                   const struct hopper_term &term, int step,
+__device__ __forceinline__ static void bring_stage(const struct hopper_call &call, int t, int step,
                                                    const struct place &place, unsigned target, unsigned full)
 {
+    const struct hopper_term &term = call.term[t];
     const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
     int matrix = term.apart ? 0 : place.expert;
     barrier_expect(full, (unsigned)(X_BYTES + place.blocks * BLOCK_BYTES));
@@ -127,8 +130,32 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
+/* The boxes of one half's weights; past the last column they are zeros. */
+__device__ __forceinline__ static void bring_half(const struct hopper_call &call, int t, int step,
+                                                  const struct place &place, unsigned target, unsigned full)
+{
+    const struct hopper_term &term = call.term[t];
+    const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
+    int matrix = term.apart ? 0 : place.expert;
+    for (int i = 0; i < HALF_BLOCKS; i++) {
+        unsigned to = target + (unsigned)(i * BLOCK_BYTES);
+        copy_box(to, map, step, (place.block + i) * HOPPER_BLOCK, matrix, full);
+    }
+}
+
+/* The same of a tile of two halves, by lines of steps: term 1 comes with term 0, others for one half each. */
+__device__ __forceinline__ static void bring_paired(const struct hopper_call &call, int t, int step,
+                                                    const struct place &place, unsigned target, unsigned full)
+{
+    unsigned halves = t == 0 ? 2 : 1;
+    barrier_expect(full, X_BYTES + halves * HALF_BLOCKS * BLOCK_BYTES);
+    copy_box(target, &call.term[t].x, step, place.row, full);
+    bring_half(call, t, step, place, target + X_BYTES, full);
+    if (t == 0) bring_half(call, 1, step, place, target + X_BYTES + HALF_BLOCKS * BLOCK_BYTES, full);
+}
+
 /* Operands of every tile this block takes, as stages become free, and the tiles' places. */
-template <bool N_INNER>
+template <bool N_INNER, bool PAIRED = false>
 __device__ __forceinline__ static void bring_operands(const struct hopper_call &call,
                                                       const struct tile_table *table,
                                                       const struct pipeline &p)
@@ -148,8 +175,11 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
                 barrier_wait(p.empty + 8 * at, (turn / STAGES + 1) & 1);
                 if (!told) p.places[tiles++ % PLACES] = place;
                 told = true;
-                bring_stage<N_INNER>(call, term, stage * term.steps, place, p.stages + at * STAGE_BYTES,
-                                     p.full + 8 * at);
+                unsigned target = p.stages + at * STAGE_BYTES;
+                if constexpr (PAIRED)
+                    bring_paired(call, t, stage * term.steps, place, target, p.full + 8 * at);
+                else
+                    bring_stage<N_INNER>(call, t, stage * term.steps, place, target, p.full + 8 * at);
             }
         }
     }
@@ -260,12 +290,12 @@ template <int FRAGMENTS> __device__ __forceinline__ static void turn_old(struct 
 
 template <int FRAGMENTS>
 __device__ __forceinline__ static void keep_sums(const struct tile_output &y,
-                                                 const float (&sum)[FRAGMENTS][4], struct waiting &w)
+                                                 const float (&sum)[FRAGMENTS][4], unsigned (&value)[WIDE][2])
 {
 #pragma unroll
     for (int j = 0; j < FRAGMENTS; j++) {
-        w.value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
-        w.value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
+        value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
+        value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
     }
 }
 
