@@ -2,7 +2,8 @@
  * gate and up of a SwiGLU block and silu(gate) · up in one launch, by Hopper's own instructions. It works as
  * grouped_hopper.cu does, but a tile is 128 columns of gate and the same of up: of a stage's four boxes of
  * weights the first two are gate's, the last two up's, so that a product of 256 columns makes both of the
- * same rows. A thin term's product is added to one half of the sums.
+ * same rows. In a thin term's stage, which is for one of them, the other's weights are zeros: products of
+ * another shape on a part of the sums would have to wait for those before.
  *
  * Both are rounded to bf16 in registers as a tile ends. While the next tile's products run they are stored,
  * and with them silu(gate) · up, made there and then of what was rounded.
@@ -10,10 +11,11 @@
 #include "ops/cuda/grouped_hopper_tile.cuh"
 #include "ops/cuda/swiglu.cuh"
 
-// Terms of the call: both long ones, which go together, then thin ones, gate's and up's, if there are any.
+// Terms of the sum both are to Hopper's host code. The long ones go together; thin ones may be absent.
 #define GATE      0
 #define UP        1
 #define THIN_GATE 2
+#define THIN_UP   3
 
 // Matrices beside y, which is gate; all of one stride.
 #define BESIDE_UP      0
@@ -80,28 +82,7 @@ __device__ __forceinline__ static void aim(const struct hopper_call &call, const
 
 // ------------------------------------------------------------------ tiles of one group
 
-/* A thin term's stage, COUNT times sixteen steps, to the half of the sums that begins with fragment FIRST. */
-template <int FIRST, int COUNT>
-__device__ __forceinline__ static void add_thin(const struct pipeline &p, const struct operands &first,
-                                                float (&sum)[WIDE][4], unsigned turn)
-{
-    await(p, turn);
-    const struct operands o = operands_of(first, turn);
-    group_pin(sum);
-    group_begin();
-#pragma unroll
-    for (unsigned k = 0; k < COUNT; k++)
-        add_half<FIRST>(sum, operand_after(o.x, k * 32), operand_after(o.weight, k * 32));
-    group_commit();
-    group_wait<0>();
-    release(p, turn);
-}
-
-/*
- * 64 rows of a tile from `row` on, by one group. Products of another shape may use the same sums only when
- * those before are over; meanwhile the other group has the tensor cores.
- */
-template <int THIN>
+/* 64 rows of a tile from `row` on, by one group. */
 __device__ __forceinline__ static void make_tile(const struct hopper_call &call, const struct pipeline &p,
                                                  const struct operands &first, const struct place &place,
                                                  int row, unsigned *turn, struct waiting_pair &w)
@@ -109,18 +90,15 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
     float sum[WIDE][4];
     add_long<WIDE, false, false, LATER>(call, p, first, place, row, sum, turn, w);
     aim(call, place, row, w);
+    unsigned end = *turn + (unsigned)call.thin_stages;
+#pragma unroll 1
+    for (; *turn < end; ++*turn) add_stage<WIDE, false, HOPPER_SHORT / 16>(sum, p, first, *turn);
     group_wait<0>();
-    release(p, *turn - 1);
-    if constexpr (THIN > 0) {
-        add_thin<0, THIN>(p, first, sum, *turn);
-        add_thin<HALF, THIN>(p, first, sum, *turn + 1);
-        *turn += 2;
-    }
     group_pin(sum);
+    release(p, *turn - 1);
     keep_sums<WIDE>(call.y, sum, w.value);
 }
 
-template <int THIN>
 __device__ __forceinline__ static void make_tiles(const struct hopper_call &call, const struct pipeline &p,
                                                   int group)
 {
@@ -137,15 +115,13 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
         if (row >= place.row_end)
             pass_tile(call, p, &turn);
         else
-            make_tile<THIN>(call, p, first, place, row, &turn, w);
+            make_tile(call, p, first, place, row, &turn, w);
     }
     store_besides<0, EARLY>(call, w);
 }
 
 #endif
 
-/* THIN: times sixteen steps of a thin term, 0 where there is none. */
-template <int THIN>
 __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     swiglu_kernel(const __grid_constant__ struct hopper_call call)
 {
@@ -158,28 +134,27 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
         if (threadIdx.x == 0) bring_operands<false, true>(call, &state.table, p);
     } else {
         take_registers();
-        make_tiles<THIN>(call, p, (int)threadIdx.x / GROUP - 1);
+        make_tiles(call, p, (int)threadIdx.x / GROUP - 1);
     }
 #endif
 }
 
 // ------------------------------------------------------------------ launch
 
-/* To Hopper's host code gate and up are one sum; this makes a call of two halves out of its call. */
+/* To Hopper's host code gate and up are one sum; this makes a call of two sums out of its call. */
 static enum mt_status launch(struct mt_device *device, bool n_inner, const struct hopper_call *call)
 {
     (void)n_inner; // weights are [N,K]
     struct hopper_call pair = *call;
-    pair.long_stages = pair.term[GATE].stages;
-    pair.term[UP].stages = 0; // its weights come with gate's
-    pair.thin_stages = 0;
-    for (int t = THIN_GATE; t < pair.terms; t++) pair.thin_stages += pair.term[t].stages;
+    for (int t = 0; t < pair.terms; t++) {
+        if (pair.term[t].number == THIN_GATE) pair.term[t].sums = SUM_FIRST;
+        if (pair.term[t].number == THIN_UP) pair.term[t].sums = SUM_SECOND;
+    }
+    pair.long_stages -= pair.term[UP].stages; // its weights come with gate's
+    pair.term[UP].stages = 0;
     int blocks = (call->columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
     pair.across = (blocks + HALF_BLOCKS - 1) / HALF_BLOCKS;
-    if (pair.thin_stages == 0) return launch_tiles(device, swiglu_kernel<0>, &pair);
-    return pair.term[THIN_GATE].steps == HOPPER_SHORT
-               ? launch_tiles(device, swiglu_kernel<HOPPER_SHORT / 16>, &pair)
-               : launch_tiles(device, swiglu_kernel<HOPPER_STEPS / 16>, &pair);
+    return launch_tiles(device, swiglu_kernel, &pair);
 }
 
 /* gate and up as one sum; `terms`, of MT_MAX_TERMS, is borrowed by it. */
@@ -196,21 +171,13 @@ static struct mt_grouped_sum_args both_of(const struct mt_grouped_swiglu_args *a
     return both;
 }
 
-/* One of the two: a long term, and at most one of a single stage, without a mask. */
+/* One of the two: a long term, and at most one that is thin, without a mask. */
 static bool half_fits(const struct mt_grouped_sum_args *a, const struct mt_grouped_swiglu_args *whole)
 {
-    bool thin = a->count == 1 || (a->count == 2 && a->terms[1].x.dim[1] <= HOPPER_STEPS);
+    bool thin = a->count == 1 || (a->count == 2 && !cuda_hopper_is_long(&a->terms[1], a->experts));
     return thin && cuda_hopper_is_long(&a->terms[0], a->experts) && cuda_hopper_masks(a) == 0 &&
            cuda_hopper_is_matrix(&a->y) && a->y.stride[0] == whole->y.stride[0] && a->beta == 0.0f &&
            a->terms[0].transpose_weight;
-}
-
-/* The other half has the same stages. */
-static bool same_stages(const struct mt_grouped_sum_args *one, const struct mt_grouped_sum_args *other)
-{
-    if (one->count != other->count) return false;
-    bool one_short = one->terms[one->count - 1].x.dim[1] <= HOPPER_SHORT;
-    return one_short == (other->terms[other->count - 1].x.dim[1] <= HOPPER_SHORT);
 }
 
 static bool same_matrix(const struct mt_tensor *one, const struct mt_tensor *other)
@@ -221,13 +188,11 @@ static bool same_matrix(const struct mt_tensor *one, const struct mt_tensor *oth
 bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a)
 {
     struct mt_product_term terms[MT_MAX_TERMS];
-    if (!half_fits(&a->gate, a) || !half_fits(&a->up, a) || !same_stages(&a->gate, &a->up) ||
-        !cuda_hopper_is_matrix(&a->y))
-        return false;
+    if (!half_fits(&a->gate, a) || !half_fits(&a->up, a) || !cuda_hopper_is_matrix(&a->y)) return false;
     const struct mt_tensor *x = &a->gate.terms[0].x;
     if (!cuda_hopper_is_matrix(x) || !same_matrix(x, &a->up.terms[0].x)) return false;
     struct mt_grouped_sum_args both = both_of(a, terms);
-    return a->gate.terms[0].alpha == a->up.terms[0].alpha && cuda_hopper_sum_fits(device, &both);
+    return a->gate.count == a->up.count && cuda_hopper_sum_fits(device, &both);
 }
 
 size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a)

@@ -14,7 +14,7 @@
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
 #define NARROW      24
-#define HALF        16 // fragments of a half, where a tile is of two sums
+#define HALF        16 // fragments of each sum, where a tile is of two
 #define HALF_BLOCKS 2
 #define PIECES      16 // of a row's rounded sums, stored one after the other
 #define EARLY       8  // stages of a tile beside which the tile before is stored
@@ -130,28 +130,35 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
-/* The boxes of one half's weights; past the last column they are zeros. */
-__device__ __forceinline__ static void bring_half(const struct hopper_call &call, int t, int step,
-                                                  const struct place &place, unsigned target, unsigned full)
+/* Boxes of weights for one half of a tile, from block `block` on; past the last column they are zeros. */
+__device__ __forceinline__ static void bring_half(const struct hopper_call &call,
+                                                  const struct hopper_term &term, int step, int expert,
+                                                  int block, unsigned target, unsigned full)
 {
-    const struct hopper_term &term = call.term[t];
-    const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
-    int matrix = term.apart ? 0 : place.expert;
+    const CUtensorMap *map = &call.weight[term.map + (term.apart ? expert : 0)];
+    int matrix = term.apart ? 0 : expert;
     for (int i = 0; i < HALF_BLOCKS; i++) {
         unsigned to = target + (unsigned)(i * BLOCK_BYTES);
-        copy_box(to, map, step, (place.block + i) * HOPPER_BLOCK, matrix, full);
+        copy_box(to, map, step, (block + i) * HOPPER_BLOCK, matrix, full);
     }
 }
 
-/* The same of a tile of two halves, by lines of steps: term 1 comes with term 0, others for one half each. */
+/*
+ * A stage of a tile of two sums, by lines of steps. The second sum's weights of term 0 are term 1's; other
+ * terms are one sum's, and the other's weights are zeros.
+ */
 __device__ __forceinline__ static void bring_paired(const struct hopper_call &call, int t, int step,
                                                     const struct place &place, unsigned target, unsigned full)
 {
-    unsigned halves = t == 0 ? 2 : 1;
-    barrier_expect(full, X_BYTES + halves * HALF_BLOCKS * BLOCK_BYTES);
-    copy_box(target, &call.term[t].x, step, place.row, full);
-    bring_half(call, t, step, place, target + X_BYTES, full);
-    if (t == 0) bring_half(call, 1, step, place, target + X_BYTES + HALF_BLOCKS * BLOCK_BYTES, full);
+    const struct hopper_term &term = call.term[t];
+    int beyond = (call.columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
+    barrier_expect(full, STAGE_BYTES);
+    copy_box(target, &term.x, step, place.row, full);
+    target += X_BYTES;
+    bring_half(call, term, step, place.expert, term.sums == SUM_SECOND ? beyond : place.block, target, full);
+    target += HALF_BLOCKS * BLOCK_BYTES;
+    bring_half(call, t == 0 ? call.term[1] : term, step, place.expert,
+               term.sums == SUM_FIRST ? beyond : place.block, target, full);
 }
 
 /* Operands of every tile this block takes, as stages become free, and the tiles' places. */
