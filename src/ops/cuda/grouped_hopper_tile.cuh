@@ -16,6 +16,8 @@
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
 #define NARROW      24
+#define HALF        16 // fragments of each sum, where a tile is of two
+#define HALF_BLOCKS 2
 #define PIECES      16 // of a row's rounded sums, stored one after the other
 #define EARLY       8  // stages of a tile beside which the tile before is stored
 #define INSTEAD     3  // of them, those in whose place masked products stand
@@ -113,11 +115,12 @@ struct pipeline {
     struct place *places;
 };
 
+/* A stage of term t, from step `step` on. */
 template <bool N_INNER>
-__device__ __forceinline__ static void bring_stage(const struct hopper_call &call,
-                                                   const struct hopper_term &term, int step,
+__device__ __forceinline__ static void bring_stage(const struct hopper_call &call, int t, int step,
                                                    const struct place &place, unsigned target, unsigned full)
 {
+    const struct hopper_term &term = call.term[t];
     const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
     int matrix = term.apart ? 0 : place.expert;
     barrier_expect(full, (unsigned)(X_BYTES + place.blocks * BLOCK_BYTES));
@@ -129,8 +132,39 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
+/* Boxes of weights for one half of a tile, from block `block` on; past the last column they are zeros. */
+__device__ __forceinline__ static void bring_half(const struct hopper_call &call,
+                                                  const struct hopper_term &term, int step, int expert,
+                                                  int block, unsigned target, unsigned full)
+{
+    const CUtensorMap *map = &call.weight[term.map + (term.apart ? expert : 0)];
+    int matrix = term.apart ? 0 : expert;
+    for (int i = 0; i < HALF_BLOCKS; i++) {
+        unsigned to = target + (unsigned)(i * BLOCK_BYTES);
+        copy_box(to, map, step, (block + i) * HOPPER_BLOCK, matrix, full);
+    }
+}
+
+/*
+ * A stage of a tile of two sums, by lines of steps. The second sum's weights of term 0 are term 1's; other
+ * terms are one sum's, and the other's weights are zeros.
+ */
+__device__ __forceinline__ static void bring_paired(const struct hopper_call &call, int t, int step,
+                                                    const struct place &place, unsigned target, unsigned full)
+{
+    const struct hopper_term &term = call.term[t];
+    int beyond = (call.columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
+    barrier_expect(full, STAGE_BYTES);
+    copy_box(target, &term.x, step, place.row, full);
+    target += X_BYTES;
+    bring_half(call, term, step, place.expert, term.sums == SUM_SECOND ? beyond : place.block, target, full);
+    target += HALF_BLOCKS * BLOCK_BYTES;
+    bring_half(call, t == 0 ? call.term[1] : term, step, place.expert,
+               term.sums == SUM_FIRST ? beyond : place.block, target, full);
+}
+
 /* Operands of every tile this block takes, as stages become free, and the tiles' places. */
-template <bool N_INNER>
+template <bool N_INNER, bool PAIRED = false>
 __device__ __forceinline__ static void bring_operands(const struct hopper_call &call,
                                                       const struct tile_table *table,
                                                       const struct pipeline &p)
@@ -150,8 +184,11 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
                 barrier_wait(p.empty + 8 * at, (turn / STAGES + 1) & 1);
                 if (!told) p.places[tiles++ % PLACES] = place;
                 told = true;
-                bring_stage<N_INNER>(call, term, stage * term.steps, place, p.stages + at * STAGE_BYTES,
-                                     p.full + 8 * at);
+                unsigned target = p.stages + at * STAGE_BYTES;
+                if constexpr (PAIRED)
+                    bring_paired(call, t, stage * term.steps, place, target, p.full + 8 * at);
+                else
+                    bring_stage<N_INNER>(call, t, stage * term.steps, place, target, p.full + 8 * at);
             }
         }
     }
@@ -262,12 +299,12 @@ template <int FRAGMENTS> __device__ __forceinline__ static void turn_old(struct 
 
 template <int FRAGMENTS>
 __device__ __forceinline__ static void keep_sums(const struct tile_output &y,
-                                                 const float (&sum)[FRAGMENTS][4], struct waiting &w)
+                                                 const float (&sum)[FRAGMENTS][4], unsigned (&value)[WIDE][2])
 {
 #pragma unroll
     for (int j = 0; j < FRAGMENTS; j++) {
-        w.value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
-        w.value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
+        value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
+        value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
     }
 }
 
