@@ -77,6 +77,7 @@ struct mt_expert_linear {
     float lora_scale;
     float dropout;
     uint64_t stream;
+    bool exact; // as in mt_linear; a single map only
 };
 
 struct mt_norm_weight {
