@@ -263,6 +263,7 @@ static void test_bits_are_planned_once(void **state)
     assert_ptr_equal(first.bits.data, second.bits.data);
     assert_ptr_not_equal(first.low.data, second.low.data);
     assert_ptr_not_equal(first.bits.data, apart.bits.data);
+    assert_true(second.drawn && !first.drawn && !apart.drawn);
     mt_device_destroy(device);
 }
 

@@ -123,6 +123,10 @@ static void test_low_refusals(void **state)
     args.experts = 2;
     op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_USAGE, "experts is 2");
     args.experts = 1;
+    args.exact = true;
+    args.offsets = mt_tensor_1d(bits, MT_I32, 2);
+    op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_USAGE, "takes no offsets");
+    args.offsets.rank = 0;
     args.low[0].dim[1] = 1;
     op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_SHAPE, "map 0: a[0] is");
     op_test_close(&test);
@@ -163,6 +167,17 @@ static void test_gradient_refusals(void **state)
                                    .da = {&da},
                                    .experts = 1};
     assert_int_equal(mt_lora_da(test.device, &args), MT_OK);
+    int32_t slot[] = {7, 2, 0, 8};
+    args.slot_of_row = mt_tensor_1d(slot, MT_I32, 4);
+    op_test_refused(&test, mt_lora_da(test.device, &args), MT_ERR_USAGE, "slots is 0");
+    args.slots = 2;
+    op_test_refused(&test, mt_lora_da(test.device, &args), MT_ERR_USAGE, "slot_of_row holds 8 at element 3");
+    slot[3] = -1;
+    op_test_refused(&test, mt_lora_da(test.device, &args), MT_ERR_USAGE, "slot_of_row holds -1 at element 3");
+    int32_t offsets[] = {0, 3};
+    args.offsets = mt_tensor_1d(offsets, MT_I32, 2);
+    assert_int_equal(mt_lora_da(test.device, &args), MT_OK);
+    args.slot_of_row.rank = args.offsets.rank = 0;
     da.dtype = MT_BF16;
     op_test_refused(&test, mt_lora_da(test.device, &args), MT_ERR_DTYPE, "map 0: da[0] is");
     args.da[0] = NULL;
