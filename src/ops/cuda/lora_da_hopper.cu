@@ -5,8 +5,9 @@
  * mask. What the mask drops becomes 0 on its way through registers, where x is transposed: sums are [columns
  * of x, ranks], kept until the segment ends.
  *
- * Rows that are gathered come one by one, each lane of the copying warp asking for two of a stage; they lie
- * below each other, a little apart so that a fragment's lines meet different banks.
+ * Rows that are gathered are copied by all lanes of that warp, one row at a time; they lie below each other,
+ * a little apart so that a fragment's lines meet different banks. Asking the copy engine for single rows
+ * takes more than twice as long.
  */
 #include "ops/cuda/lora.cuh"
 #include "ops/cuda/lora_hopper.cuh"
@@ -92,25 +93,44 @@ __device__ static void bring_stages(const struct da_call &call, const struct lor
     }
 }
 
-/* The tokens of a lane's rows, LORA_ROWS from `row` on; rows from `end` on have none. */
-__device__ __forceinline__ static void find_tokens(const struct da_call &call, int row, int end,
-                                                   int (&token)[OWN_ROWS])
+/* The slots of a lane's rows, LORA_ROWS from `row` on; rows from `end` on have none. */
+__device__ __forceinline__ static void find_slots(const struct da_call &call, int row, int end,
+                                                  int (&slot)[OWN_ROWS])
 {
 #pragma unroll
     for (int i = 0; i < OWN_ROWS; i++) {
         int own = row + i * 32 + cuda_lane();
-        token[i] = own < end ? call.slot_of_row[own] / call.slots : 0;
+        slot[i] = own < end ? call.slot_of_row[own] : 0;
     }
 }
 
-/* `bytes` of a row to shared memory. */
-__device__ static inline void copy_line(unsigned target, const void *source, unsigned bytes, unsigned barrier)
+/* Sixteen bytes to shared memory, not before the caller arrives at a barrier as below. */
+__device__ static inline void copy_piece(unsigned target, const void *source)
 {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-            target),
-        "l"(source), "r"(bytes), "r"(barrier)
-        : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(source) : "memory");
+}
+
+/* Arrives as soon as what this thread copied is there. */
+__device__ static inline void arrive_copied(unsigned barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+/* A lane's piece of every row of a stage; lanes know the slots of their own rows. */
+__device__ __forceinline__ static void copy_tokens(const struct da_call &call, unsigned target,
+                                                   const __nv_bfloat16 *source, const int (&slot)[OWN_ROWS],
+                                                   int count)
+{
+#pragma unroll
+    for (int i = 0; i < OWN_ROWS; i++) {
+        int token = slot[i] / call.slots;
+#pragma unroll 8
+        for (int j = 0; j < 32; j++) {
+            int64_t at = __shfl_sync(CUDA_EVERY, token, j);
+            if (i * 32 + j < count && source != NULL)
+                copy_piece(target + (unsigned)(i * 32 + j) * PITCH, source + at * call.token_stride);
+        }
+    }
 }
 
 /* One warp brings the stages of all rows of a share, gathering x. */
@@ -124,10 +144,11 @@ __device__ static void gather_stages(const struct da_call &call, const struct lo
     const uint64_t policy = passing_through();
     const int lane = cuda_lane();
     const int column = (int)blockIdx.x * SLICE;
-    const int columns = call.columns - column < SLICE ? call.columns - column : SLICE;
+    const int own = column + lane * 8; // the lane's piece, if there are as many columns
+    const __nv_bfloat16 *source = own < call.columns ? call.tokens + own : NULL;
     const int last = table->first[0] + table->end; // rows of the share go on from segment to segment
-    int token[OWN_ROWS];
-    find_tokens(call, table->first[0] + table->begin, last, token);
+    int slot[OWN_ROWS];
+    find_slots(call, table->first[0] + table->begin, last, slot);
     for (int index = table->begin; index < table->end; index = s.next) {
         s = segment_at(table, call.rows.experts, index);
         for (int row = s.row; row < s.row_end; row += LORA_ROWS, stage.move(1, memory::STAGES)) {
@@ -136,11 +157,10 @@ __device__ static void gather_stages(const struct da_call &call, const struct lo
             unsigned target = p.stages + stage.at * memory::STAGE;
             unsigned full = p.full + 8 * stage.at;
             int later[OWN_ROWS];
-            find_tokens(call, row + count, last, later); // on their way while this stage is waited for
+            find_slots(call, row + count, last, later); // on their way until the next stage
             barrier_wait(p.empty + 8 * stage.at, stage.parity);
             if (lane == 0) {
-                barrier_expect(full, (unsigned)(count * columns * 2 +
-                                                lines * (MAPS * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
+                barrier_expect(full, (unsigned)(lines * (MAPS * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
                 for (int i = 0; i < MAPS; i++)
                     copy_rows(target + memory::DLOW + (unsigned)i * LORA_BOX, call.dlow[i], 0, row, count,
                               WGMMA_LINE * 2, full, policy);
@@ -148,18 +168,13 @@ __device__ static void gather_stages(const struct da_call &call, const struct lo
                     copy_rows(target + memory::MASK, call.mask, column / 32, row, count, MASK_LINE, full,
                               policy);
             }
-            __syncwarp();
+            copy_tokens(call, target + (unsigned)lane * 16, source, slot, count);
+            arrive_copied(full);
 #pragma unroll
-            for (int i = 0; i < OWN_ROWS; i++) {
-                int own = i * 32 + lane;
-                if (own < count)
-                    copy_line(target + (unsigned)own * PITCH,
-                              call.tokens + token[i] * call.token_stride + column, (unsigned)columns * 2,
-                              full);
-                token[i] = later[i];
-            }
+            for (int i = 0; i < OWN_ROWS; i++) slot[i] = later[i];
         }
     }
+    asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 /* The word of a row of the mask, turned to this lane's column; without one, everything is kept. */
@@ -326,7 +341,7 @@ __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_cons
     make_table(call.rows, (int)blockIdx.y, &table);
     if (threadIdx.x == 0) {
         for (int i = 0; i < da_memory<MAPS, GATHERED>::STAGES; i++) {
-            barrier_init(&full[i], 1);
+            barrier_init(&full[i], GATHERED ? 1 + 32 : 1);
             barrier_init(&empty[i], GROUPS * 4);
         }
         barrier_publish();
