@@ -36,6 +36,8 @@ struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
                                      .b = single(&linear->b),
                                      .da = single(&linear->da),
                                      .db = single(&linear->db),
+                                     .rounded_a = single(&linear->rounded_a),
+                                     .rounded_b = single(&linear->rounded_b),
                                      .out = linear->weight.dim[0],
                                      .in = linear->weight.dim[1],
                                      .rank = lora ? linear->a.dim[0] : 0,
@@ -65,6 +67,7 @@ static enum mt_status exact_lora_forward(const struct mt_pass *pass, const struc
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_lora_trace exact = *trace;
     bool rounds = trace->low.dtype != y->dtype;
+    bool factored = mt_tensor_present(&linear->rounded_a); // then the middle has the scale in it
     if (rounds) exact.low = mt_pass_view(&pass->exact_work, x->dim[0], one.rank);
     enum mt_status status = mt_expert_linear_make_low(pass, &one, NULL, x, 1.0f, &exact);
     if (status != MT_OK) return status;
@@ -73,7 +76,7 @@ static enum mt_status exact_lora_forward(const struct mt_pass *pass, const struc
                                                           .c = *y,
                                                           .transpose_b = true,
                                                           .exact = true,
-                                                          .alpha = linear->lora_scale,
+                                                          .alpha = factored ? 1.0f : linear->lora_scale,
                                                           .beta = 1.0f});
     if (status != MT_OK || !rounds) return status;
     return mt_copy(pass->device, &(struct mt_copy_args){.x = exact.low, .y = trace->low});

@@ -100,8 +100,10 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
-    return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
-                          &model->params);
+    status = mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
+                            &model->params);
+    bool rounded = model->options.activations == MT_BF16 && model->options.backward;
+    return status == MT_OK && rounded ? mt_params_read_rounded(&model->params) : status;
 }
 
 static int moe_layers(const struct mt_model *model)
@@ -729,7 +731,7 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
 {
     return (struct mt_model_bytes){
         .mapped = model->params.mapped,
-        .masters = model->params.masters.bytes,
+        .masters = model->params.masters.bytes + model->params.rounded.bytes,
         .gradients = model->params.gradients.bytes,
         .activations = model->kept.bytes + model->index.bytes,
         .work = model->shared.bytes + model->work.bytes + model->tables.bytes +

@@ -428,6 +428,7 @@ void mt_params_free(struct mt_params *params)
     mt_buffer_release(&params->masters);
     mt_buffer_release(&params->gradients);
     mt_buffer_release(&params->copies);
+    mt_buffer_release(&params->rounded);
     if (params->arena.ctx != NULL) mt_arena_free(&params->arena);
     *params = (struct mt_params){0};
 }
