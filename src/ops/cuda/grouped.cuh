@@ -65,6 +65,16 @@ bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_groupe
 size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a);
 enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch);
 
+/*
+ * gate and up of grouped_swiglu in one launch, and what comes of them: two sums that fit, of one long term
+ * and at most one that is thin and unmasked, over the same bf16 rows, with one alpha; aligned bf16 outputs of
+ * one stride.
+ */
+bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a);
+size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
+enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
+                                  void *scratch);
+
 /* The same for a single product. */
 bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
 size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g);

@@ -38,7 +38,7 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
     if constexpr (WAY == LATER_ADDED) {
         add_sums<FRAGMENTS>(call.y, sum, w);
     } else if constexpr (WAY == LATER) {
-        keep_sums<FRAGMENTS>(call.y, sum, w);
+        keep_sums<FRAGMENTS>(call.y, sum, w.value);
     } else {
         int column = place.block * HOPPER_BLOCK;
         store_sums<FRAGMENTS>(call.y, sum, row + (int)(threadIdx.x % GROUP) / 32 * 16, place.row_end, column,
@@ -68,7 +68,7 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
             make_tile<NARROW, N_INNER, MASKED, WAY>(call, p, first, place, row, &turn, w);
         }
     }
-    if (WAY != AT_ONCE) store_besides<0, EARLY>(call, w);
+    if (WAY != AT_ONCE) store_besides<0, waiting::early>(call, w);
 }
 
 #endif

@@ -24,6 +24,9 @@ struct hopper_matrix {
     int64_t stride;
 };
 
+/* Where a tile is of two sums, those a term is added to. */
+enum hopper_sums { SUM_BOTH, SUM_FIRST, SUM_SECOND };
+
 /* y += x · op(W_e), by expert. */
 struct hopper_term {
     CUtensorMap x; // boxes [HOPPER_ROWS,HOPPER_STEPS]
@@ -31,6 +34,8 @@ struct hopper_term {
     bool apart;    // each expert has a map; else one is of all
     int stages;    // of a tile
     int steps;     // from one stage to the next: HOPPER_STEPS or HOPPER_SHORT
+    int number;    // among the sum's terms
+    enum hopper_sums sums;
 };
 
 struct hopper_call {

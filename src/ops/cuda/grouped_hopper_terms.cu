@@ -360,6 +360,7 @@ static enum mt_status fill_terms(struct mt_device *device, const struct mt_group
     for (int t = 0; t < a->count && status == MT_OK; t++) {
         struct hopper_term *term = &call->term[t];
         enum rank rank = rank_of(ready[t].term);
+        term->number = (int)(ready[t].term - a->terms);
         term->steps = HOPPER_STEPS;
         if (rank == RANK_SHORT) term->steps = HOPPER_SHORT;
         if (rank == RANK_MASKED) term->steps = call->masked_steps;

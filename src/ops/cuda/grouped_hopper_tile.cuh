@@ -2,7 +2,7 @@
  * What Hopper's kernels of products over sorted rows have in common (grouped_hopper.cu tells how they work):
  * tiles, the thread that brings operands, products with and without masks, the way out, the launch. A kernel
  * that lets more than its sums wait for the next tile has a structure of its own in place of `waiting`, with
- * `left`, and a store_beside for it.
+ * `left` and `early`, and a store_beside for it.
  */
 #ifndef MT_OPS_CUDA_GROUPED_HOPPER_TILE_CUH
 #define MT_OPS_CUDA_GROUPED_HOPPER_TILE_CUH
@@ -14,8 +14,9 @@
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
 #define NARROW      24
+#define HALF        16 // fragments of each sum, where a tile is of two
+#define HALF_BLOCKS 2
 #define PIECES      16 // of a row's rounded sums, stored one after the other
-#define EARLY       8  // stages of a tile beside which the tile before is stored
 #define INSTEAD     3  // of them, those in whose place masked products stand
 #define PLACES      8  // tiles whose places are remembered
 #define ROW_GROUP   16 // tiles below each other before the next column
@@ -111,11 +112,12 @@ struct pipeline {
     struct place *places;
 };
 
+/* A stage of term t, from step `step` on. */
 template <bool N_INNER>
-__device__ __forceinline__ static void bring_stage(const struct hopper_call &call,
-                                                   const struct hopper_term &term, int step,
+__device__ __forceinline__ static void bring_stage(const struct hopper_call &call, int t, int step,
                                                    const struct place &place, unsigned target, unsigned full)
 {
+    const struct hopper_term &term = call.term[t];
     const CUtensorMap *map = &call.weight[term.map + (term.apart ? place.expert : 0)];
     int matrix = term.apart ? 0 : place.expert;
     barrier_expect(full, (unsigned)(X_BYTES + place.blocks * BLOCK_BYTES));
@@ -127,8 +129,39 @@ __device__ __forceinline__ static void bring_stage(const struct hopper_call &cal
     }
 }
 
+/* Boxes of weights for one half of a tile, from block `block` on; past the last column they are zeros. */
+__device__ __forceinline__ static void bring_half(const struct hopper_call &call,
+                                                  const struct hopper_term &term, int step, int expert,
+                                                  int block, unsigned target, unsigned full)
+{
+    const CUtensorMap *map = &call.weight[term.map + (term.apart ? expert : 0)];
+    int matrix = term.apart ? 0 : expert;
+    for (int i = 0; i < HALF_BLOCKS; i++) {
+        unsigned to = target + (unsigned)(i * BLOCK_BYTES);
+        copy_box(to, map, step, (block + i) * HOPPER_BLOCK, matrix, full);
+    }
+}
+
+/*
+ * A stage of a tile of two sums, by lines of steps. The second sum's weights of term 0 are term 1's; other
+ * terms are one sum's, and the other's weights are zeros.
+ */
+__device__ __forceinline__ static void bring_paired(const struct hopper_call &call, int t, int step,
+                                                    const struct place &place, unsigned target, unsigned full)
+{
+    const struct hopper_term &term = call.term[t];
+    int beyond = (call.columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
+    barrier_expect(full, STAGE_BYTES);
+    copy_box(target, &term.x, step, place.row, full);
+    target += X_BYTES;
+    bring_half(call, term, step, place.expert, term.sums == SUM_SECOND ? beyond : place.block, target, full);
+    target += HALF_BLOCKS * BLOCK_BYTES;
+    bring_half(call, t == 0 ? call.term[1] : term, step, place.expert,
+               term.sums == SUM_FIRST ? beyond : place.block, target, full);
+}
+
 /* Operands of every tile this block takes, as stages become free, and the tiles' places. */
-template <bool N_INNER>
+template <bool N_INNER, bool PAIRED = false>
 __device__ __forceinline__ static void bring_operands(const struct hopper_call &call,
                                                       const struct tile_table *table,
                                                       const struct pipeline &p)
@@ -148,8 +181,11 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
                 barrier_wait(p.empty + 8 * at, (turn / STAGES + 1) & 1);
                 if (!told) p.places[tiles++ % PLACES] = place;
                 told = true;
-                bring_stage<N_INNER>(call, term, stage * term.steps, place, p.stages + at * STAGE_BYTES,
-                                     p.full + 8 * at);
+                unsigned target = p.stages + at * STAGE_BYTES;
+                if constexpr (PAIRED)
+                    bring_paired(call, t, stage * term.steps, place, target, p.full + 8 * at);
+                else
+                    bring_stage<N_INNER>(call, t, stage * term.steps, place, target, p.full + 8 * at);
             }
         }
     }
@@ -162,6 +198,7 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
 
 /* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
 struct waiting {
+    static constexpr int early = 8; // stages of a tile beside which the tile before is stored
     unsigned value[WIDE][2];
     __nv_bfloat16 *to; // of the first row
     int left[2];       // columns from this lane's first on; 0 or less: none
@@ -188,11 +225,12 @@ __device__ __forceinline__ static void store_pieces(struct waiting &w, int64_t s
     }
 }
 
-/* What is stored beside stage STAGE of EARLY of the next tile. All lanes call it. */
+/* What is stored beside stage STAGE of the next tile. All lanes call it. */
 template <int STAGE>
 __device__ __forceinline__ static void store_beside(const struct hopper_call &call, struct waiting &w)
 {
-    store_pieces<PIECES / EARLY * STAGE, PIECES / EARLY *(STAGE + 1)>(w, call.y.stride);
+    constexpr int pieces = PIECES / waiting::early;
+    store_pieces<pieces * STAGE, pieces *(STAGE + 1)>(w, call.y.stride);
 }
 
 /* The same of stages [STAGE, END). */
@@ -260,12 +298,12 @@ template <int FRAGMENTS> __device__ __forceinline__ static void turn_old(struct 
 
 template <int FRAGMENTS>
 __device__ __forceinline__ static void keep_sums(const struct tile_output &y,
-                                                 const float (&sum)[FRAGMENTS][4], struct waiting &w)
+                                                 const float (&sum)[FRAGMENTS][4], unsigned (&value)[WIDE][2])
 {
 #pragma unroll
     for (int j = 0; j < FRAGMENTS; j++) {
-        w.value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
-        w.value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
+        value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);
+        value[j][1] = pack_bf16(y.alpha * sum[j][2], y.alpha * sum[j][3]);
     }
 }
 
@@ -340,7 +378,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[FRAGMENTS][4], con
 }
 
 /*
- * A tile's first EARLY stages, from STAGE on; meanwhile the tile before is stored. They begin with BEGIN: 0,
+ * A tile's first stages, from STAGE on; meanwhile the tile before is stored. They begin with BEGIN: 0,
  * or INSTEAD where masked products came before.
  */
 template <int STAGE, int BEGIN, int FRAGMENTS, bool N_INNER, enum way_out WAY, class WAITING>
@@ -348,7 +386,7 @@ __device__ __forceinline__ static void begin_tile(const struct hopper_call &call
                                                   const struct operands &first, float (&sum)[FRAGMENTS][4],
                                                   unsigned *turn, WAITING &w)
 {
-    if constexpr (STAGE < EARLY) {
+    if constexpr (STAGE < WAITING::early) {
         await(p, *turn);
         multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, operands_of(first, *turn), STAGE > 0);
         if constexpr (WAY != AT_ONCE) store_beside<STAGE>(call, w);
@@ -457,13 +495,13 @@ __device__ __forceinline__ static void add_long(const struct hopper_call &call, 
                                                 WAITING &w)
 {
     unsigned end = *turn + (unsigned)(call.masked_stages + call.long_stages);
-    if (WAY != AT_ONCE && call.long_stages < EARLY) { // too few to store beside
-        store_besides<0, EARLY>(call, w);
+    if (WAY != AT_ONCE && call.long_stages < WAITING::early) { // too few to store beside
+        store_besides<0, WAITING::early>(call, w);
         w.left[0] = 0;
         w.left[1] = 0;
     }
     if constexpr (MASKED) begin_masked<FRAGMENTS, N_INNER, WAY>(call, p, first, place, row, sum, turn, w);
-    if (call.long_stages < EARLY) {
+    if (call.long_stages < WAITING::early) {
         await(p, *turn);
         multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, operands_of(first, *turn), MASKED);
         ++*turn;

@@ -4,6 +4,7 @@
 size_t mt_cuda_grouped_swiglu_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_swiglu_args *a = static_cast<const struct mt_grouped_swiglu_args *>(args);
+    if (cuda_hopper_swiglu_fits(device, a)) return cuda_hopper_swiglu_bytes(a);
     size_t gate = mt_cuda_grouped_sum_scratch(device, &a->gate);
     size_t up = mt_cuda_grouped_sum_scratch(device, &a->up);
     return gate > up ? gate : up;
@@ -12,6 +13,7 @@ size_t mt_cuda_grouped_swiglu_scratch(const struct mt_device *device, const void
 enum mt_status mt_cuda_grouped_swiglu(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_swiglu_args *a = static_cast<const struct mt_grouped_swiglu_args *>(args);
+    if (cuda_hopper_swiglu_fits(device, a)) return cuda_hopper_swiglu(device, a, device->scratch.data);
     struct mt_swiglu_forward_args swiglu = {a->gate.y, a->up.y, a->y};
     enum mt_status status = mt_cuda_grouped_sum(device, &a->gate);
     if (status == MT_OK) status = mt_cuda_grouped_sum(device, &a->up);

@@ -7,11 +7,14 @@
 
 #include "ops/cuda/common.cuh"
 
-/* Within an ulp; a division that rounds correctly has branches, and takes registers that products need. */
+/* Within 2e-6 of its value for |g| up to 20; expf and a division that rounds take three times as long. */
 __device__ __forceinline__ static float swiglu_sigmoid(float g)
 {
+    const float log2_e = 1.44269504f;
+    float power;
     float sigmoid;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(sigmoid) : "f"(1.0f + expf(-g)));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(g * -log2_e));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(sigmoid) : "f"(1.0f + power));
     return sigmoid;
 }
 
