@@ -50,14 +50,9 @@ struct mt_lora_dlow_args {
     struct mt_tensor offsets; // i32 [n+1]; absent: one expert, all rows
 };
 
-/*
- * dA_i,e += dlow_i,eᵀ · drop(x_e), drop as in lora_low. With slot_of_row, as dispatch_plan makes it, rows are
- * gathered on the way: x is [T,K], and row r of what is said here is x[slot_of_row[r] / slots].
- */
+/* dA_i,e += dlow_i,eᵀ · drop(x_e), drop as in lora_low. */
 struct mt_lora_da_args {
-    struct mt_tensor x;                       // [R,K]; with slot_of_row [T,K]
-    struct mt_tensor slot_of_row;             // i32 [R], optional
-    int slots;                                // of a token, R = T · slots; with slot_of_row
+    struct mt_tensor x;                       // [R,K]
     struct mt_tensor mask;                    // as in lora_low
     float mask_scale;                         // as in lora_low
     int maps;                                 // 1 .. MT_LORA_MAPS

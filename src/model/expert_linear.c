@@ -228,16 +228,12 @@ static enum mt_status make_dlows(const struct mt_pass *pass, const struct mt_map
     return args.maps > 0 ? mt_lora_dlow(pass->device, &args) : MT_OK;
 }
 
-/* dA of those maps that have one, from dlow[i]; x is sorted, or with an order it is not. */
+/* dA of those maps that have one, from dlow[i]. */
 static enum mt_status add_das(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
                               const struct mt_tensor *offsets, const struct mt_tensor *x,
-                              const struct mt_row_order *order, const struct mt_tensor *dlow)
+                              const struct mt_tensor *dlow)
 {
     struct mt_lora_da_args args = {.x = *x, .experts = maps[0].linear->experts, .offsets = given(offsets)};
-    if (order != NULL) {
-        args.slot_of_row = *order->slot_of_row;
-        args.slots = order->slots;
-    }
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (linear->da == NULL) continue;
@@ -254,7 +250,7 @@ enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struc
                                          const struct mt_tensor *x, const struct mt_lora_trace *trace)
 {
     struct mt_map_gradient map = {.linear = linear, .trace = trace};
-    return add_das(pass, &map, 1, offsets, x, NULL, dlow);
+    return add_das(pass, &map, 1, offsets, x, dlow);
 }
 
 struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
@@ -313,22 +309,7 @@ static enum mt_status add_own(const struct mt_pass *pass, const struct mt_map_gr
         if (status != MT_OK) return status;
         if (maps[i].linear->da != NULL) dlow[i] = dlow_of(pass, maps, i);
     }
-    return add_das(pass, maps, count, offsets, x, NULL, dlow);
-}
-
-enum mt_status mt_expert_linear_backward_tokens(const struct mt_pass *pass,
-                                                const struct mt_map_gradient *maps, int count,
-                                                const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                                const struct mt_row_order *order, const struct mt_tensor *dx)
-{
-    struct mt_tensor dlow[MT_LORA_MAPS] = {{0}};
-    for (int i = 0; i < count; i++) {
-        if (maps[i].linear->da != NULL) dlow[i] = dlow_of(pass, maps, i);
-    }
-    enum mt_status status = make_dlows(pass, maps, count, offsets, dx != NULL);
-    if (status == MT_OK) status = add_das(pass, maps, count, offsets, x, order, dlow);
-    if (status != MT_OK || dx == NULL) return status;
-    return make_dx(pass, maps, count, offsets, false, dx);
+    return add_das(pass, maps, count, offsets, x, dlow);
 }
 
 enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_map_gradient *maps,

@@ -77,18 +77,6 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
                                          int count, const struct mt_tensor *offsets,
                                          const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
 
-/* Tokens as rows sorted by expert: row r is x[slot_of_row[r] / slots]. */
-struct mt_row_order {
-    const struct mt_tensor *slot_of_row; // i32 [R]
-    int slots;
-};
-
-/* The same where x [T,in] is not sorted, and of the parameters pairs alone learn. dx is overwritten. */
-enum mt_status mt_expert_linear_backward_tokens(const struct mt_pass *pass,
-                                                const struct mt_map_gradient *maps, int count,
-                                                const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                                const struct mt_row_order *order, const struct mt_tensor *dx);
-
 /* A SwiGLU block's inner tensors, [R,I] all. */
 struct mt_swiglu_inner {
     const struct mt_tensor *gate, *up; // gradients take their place in backward

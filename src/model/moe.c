@@ -105,11 +105,9 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         plan_ranks(moe, pass, planners);
     } else {
         // One is done with before the other is made in backward; forward has the first elsewhere.
-        struct mt_expert_maps maps = mt_moe_maps(pass, params);
-        bool sorts = mt_moe_sorts_again(pass, &maps);
-        int64_t wider = sorts && desc->width > desc->expert_width ? desc->width : desc->expert_width;
+        int64_t wider = desc->width > desc->expert_width ? desc->width : desc->expert_width;
         struct mt_tensor turns = mt_plan_1d(planners->work, pass->type, rows * wider);
-        if (sorts) moe->rows = mt_pass_view(&turns, rows, desc->width);
+        moe->rows = mt_pass_view(&turns, rows, desc->width);
         moe->inner = mt_pass_view(&turns, rows, desc->expert_width);
     }
     if (mt_moe_router_shakes(pass))
@@ -183,12 +181,6 @@ struct mt_expert_maps mt_moe_maps(const struct mt_pass *pass, const struct mt_la
     return (struct mt_expert_maps){.gate = some_of(&params->gate, first, count),
                                    .up = some_of(&params->up, first, count),
                                    .down = some_of(&params->down, first, count)};
-}
-
-/* Whether backward reads the experts' input sorted: where it came from other ranks, or for dW. */
-bool mt_moe_sorts_again(const struct mt_pass *pass, const struct mt_expert_maps *maps)
-{
-    return pass->ranks != NULL || maps->gate.dweight != NULL || maps->up.dweight != NULL;
 }
 
 /* The first rows of a tensor that may be absent. */

@@ -126,17 +126,14 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
     bool any = pass->ranks == NULL || pass->ranks->rows[moe->number] > 0;
     enum mt_status status = any ? down_backward(pass, &maps->down, seen, below) : MT_OK;
     if (status != MT_OK || !below) return status;
-    const struct mt_map_gradient both[] = {
-        {.linear = &maps->gate, .dy = &seen->gate, .trace = &seen->gate_lora},
-        {.linear = &maps->up, .dy = &seen->up, .trace = &seen->up_lora}};
-    const struct mt_tensor *drows = want_rows ? &seen->drows : NULL;
-    const struct mt_row_order order = {.slot_of_row = &moe->record.slot_of_row, .slots = moe->record.slots};
-    if (!mt_moe_sorts_again(pass, maps))
-        return mt_expert_linear_backward_tokens(pass, both, 2, offsets, x, &order, drows);
     // Ranks nobody has sent anything still send; alone, `rows` shares its memory with what came before.
     if (reads) status = pass->ranks != NULL ? receive_rows(pass, moe, seen) : gather_rows(pass, moe, x);
     if (status != MT_OK || !any) return status;
-    return mt_expert_linear_backward(pass, both, 2, offsets, &seen->rows, false, drows);
+    const struct mt_map_gradient both[] = {
+        {.linear = &maps->gate, .dy = &seen->gate, .trace = &seen->gate_lora},
+        {.linear = &maps->up, .dy = &seen->up, .trace = &seen->up_lora}};
+    return mt_expert_linear_backward(pass, both, 2, offsets, &seen->rows, false,
+                                     want_rows ? &seen->drows : NULL);
 }
 
 /* The same for the layer, in moe->drows, wherever its experts are; the shared experts' beginning meanwhile.

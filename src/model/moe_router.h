@@ -30,7 +30,6 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
                                       const struct mt_tensor *dx);
 
 // Of moe.c, for backward.
-bool mt_moe_sorts_again(const struct mt_pass *pass, const struct mt_expert_maps *maps);
 enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x);
 
 #endif

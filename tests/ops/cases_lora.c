@@ -7,12 +7,12 @@
 #include "ops/expert_loads.h"
 
 // lora_low and lora_da: MIDDLE is low or dlow, MATRIX is A or dA; lora_da is a backward where GRADIENT is set
-enum { X, MASK, OFFSETS, ORDER, MATRIX, MIDDLE = MATRIX + MT_LORA_MAPS, D_MIDDLE = MIDDLE + MT_LORA_MAPS };
+enum { X, MASK, OFFSETS, MATRIX, MIDDLE = MATRIX + MT_LORA_MAPS, D_MIDDLE = MIDDLE + MT_LORA_MAPS };
 enum { D_MATRIX = D_MIDDLE + MT_LORA_MAPS };
 // lora_dlow: its masks are never there
 enum { DY = MATRIX, B = DY + MT_LORA_MAPS, LOW = B + MT_LORA_MAPS, DLOW = LOW + MT_LORA_MAPS };
 enum { DB = DLOW + MT_LORA_MAPS };
-enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED, EXACT, SLOTS };
+enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED, EXACT };
 enum { FACTOR };
 
 static const float scales[MT_LORA_MAPS] = {0.5f, 2.0f, -1.5f};
@@ -29,7 +29,6 @@ struct lora_case {
     float alpha;   // of lora_low; 0: 1
     int unlearned; // of lora_dlow: maps from here on have no gradient of B; 0: all have
     bool exact;    // of lora_low, whose middles are f32 then
-    int slots;     // of lora_da: rows are gathered from tokens that have so many; 0: they are not
     int64_t padding;
     enum mt_dtype row_type;
     enum mt_dtype a_type; // of lora_low's weights
@@ -37,13 +36,8 @@ struct lora_case {
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
-    int experts = (int)t[OFFSETS].dim[0] - 1;
-    int64_t rows = c->param[SLOTS] > 0 ? t[ORDER].dim[0] : t[X].dim[0];
-    fill_offsets((enum load)c->param[LOAD], experts, rows, t[OFFSETS].data);
+    fill_offsets((enum load)c->param[LOAD], (int)t[OFFSETS].dim[0] - 1, t[X].dim[0], t[OFFSETS].data);
     fill_mask(&t[MASK]);
-    int64_t used = c->param[EXPERTS] > 0 ? ((const int32_t *)t[OFFSETS].data)[experts] : rows;
-    for (int64_t r = 0; r < t[ORDER].dim[0]; r++)
-        ((int32_t *)t[ORDER].data)[r] = r < used ? (int32_t)(r * 7919 % rows) : -1;
 }
 
 static int experts_of(const struct op_case *c)
@@ -91,10 +85,6 @@ static enum mt_status add_da(struct mt_device *device, const struct op_case *c, 
                                    .maps = (int)c->param[MAPS],
                                    .experts = experts_of(c),
                                    .offsets = offsets_of(c, t)};
-    if (c->param[SLOTS] > 0) {
-        args.slot_of_row = t[ORDER];
-        args.slots = (int)c->param[SLOTS];
-    }
     for (int i = 0; i < args.maps; i++) {
         expert_views((enum absent)c->param[ABSENT], &t[matrix + i], da[i]);
         args.da[i] = da[i];
@@ -156,12 +146,12 @@ static enum mt_status second_products(struct mt_device *device, const struct op_
 static struct op_case *begin(struct case_list *list, enum mt_op op, const struct lora_case *s)
 {
     struct op_case *c =
-        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s%s%s%s", (int)s->rows,
+        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s%s%s", (int)s->rows,
                  (int)s->k, (int)s->n[0], (int)s->n[1], (int)s->n[2], (int)s->rank[0], (int)s->rank[1],
                  (int)s->rank[2], s->experts, s->experts > 0 ? load_names[s->load] : "dense",
                  s->masked ? " masked" : "", s->row_type == MT_BF16 ? " bf16 rows" : "",
                  s->a_type == MT_BF16 && op == MT_OP_lora_low ? " bf16 A" : "", absent_names[s->absent],
-                 s->padding != 0 ? " padded" : "", s->exact ? " exact" : "", s->slots > 0 ? " gathered" : "");
+                 s->padding != 0 ? " padded" : "", s->exact ? " exact" : "");
     c->param[MAPS] = s->maps;
     c->param[EXPERTS] = s->experts;
     c->param[LOAD] = s->load;
@@ -169,15 +159,12 @@ static struct op_case *begin(struct case_list *list, enum mt_op op, const struct
     c->param[MASKED] = s->masked;
     c->param[UNLEARNED] = s->unlearned;
     c->param[EXACT] = s->exact;
-    c->param[SLOTS] = s->slots;
     c->real[FACTOR] = s->alpha != 0.0f ? s->alpha : 1.0f;
     c->fill = fill;
     c->no_gradient = true;
-    int64_t tokens = s->slots > 0 ? (s->rows + s->slots - 1) / s->slots : s->rows;
-    case_slot(c, "x", SLOT_INPUT, s->row_type, 2, (int64_t[]){tokens, s->k});
+    case_slot(c, "x", SLOT_INPUT, s->row_type, 2, (int64_t[]){s->rows, s->k});
     case_index(c, "mask", 2, (int64_t[]){s->masked ? s->rows : 0, (s->k + 31) / 32});
     case_index(c, "offsets", 1, (int64_t[]){(s->experts > 0 ? s->experts : 1) + 1});
-    case_index(c, "slot_of_row", 1, (int64_t[]){s->slots > 0 ? s->rows : 0});
     return c;
 }
 
@@ -203,7 +190,7 @@ static void add_matrices(struct op_case *c, const struct lora_case *s, const cha
 static void pad(struct op_case *c, const struct lora_case *s)
 {
     for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS && i != ORDER) c->slot[i].row_padding = s->padding;
+        if (i != OFFSETS) c->slot[i].row_padding = s->padding;
     }
 }
 
@@ -452,52 +439,6 @@ static void add_exact(struct case_list *list)
     add_low(list, s);
 }
 
-/* Rows gathered from tokens: odd sizes, some rows of no expert, what tensor cores take, columns in parts. */
-static void add_gathered(struct case_list *list)
-{
-    struct lora_case s = {.rows = 41,
-                          .k = 35,
-                          .maps = 3,
-                          .rank = {4, 7, 1},
-                          .experts = 8,
-                          .load = LOAD_UNEVEN,
-                          .absent = ABSENT_SOME,
-                          .masked = true,
-                          .slots = 3,
-                          .padding = 3};
-    add_da_case(list, s);
-    s.masked = false;
-    s.row_type = MT_BF16;
-    add_da_case(list, s);
-    s.rows = 0;
-    add_da_case(list, s);
-    s = (struct lora_case){.rows = 330,
-                           .k = 392,
-                           .maps = 2,
-                           .rank = {32, 24},
-                           .experts = 4,
-                           .load = LOAD_UNEVEN,
-                           .masked = true,
-                           .slots = 4,
-                           .row_type = MT_BF16};
-    add_da_case(list, s);
-    s.maps = 1;
-    s.masked = false;
-    add_da_case(list, s);
-    s.experts = 0;
-    s.rows = 1030;
-    s.masked = true;
-    add_da_case(list, s);
-    add_da_case(list, (struct lora_case){.rows = 4500,
-                                         .k = 580,
-                                         .maps = 1,
-                                         .rank = {2},
-                                         .experts = 3,
-                                         .load = LOAD_UNEVEN,
-                                         .masked = true,
-                                         .slots = 6});
-}
-
 // ------------------------------------------------------------------ speed
 
 /* Bytes of rows that must be read and written once, whatever the maps: x or dy, bits, middles. */
@@ -515,7 +456,7 @@ static void timed(struct op_case *c, double bytes, bool device)
     c->only_device = device;
     c->bytes = bytes;
     for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS && i != MASK && i != ORDER) c->slot[i].fill = FILL_REPEATED;
+        if (i != OFFSETS && i != MASK) c->slot[i].fill = FILL_REPEATED;
     }
 }
 
@@ -557,13 +498,6 @@ static void add_device_speed(struct case_list *list)
                                .row_type = MT_BF16,
                                .exact = true};
     timed(add_low(list, router), bytes_of(&router, router.k, 2), true);
-    struct lora_case rows = maps[0];
-    rows.rows = 98304;
-    rows.load = LOAD_NEARLY_EVEN;
-    rows.row_type = MT_BF16;
-    rows.masked = true;
-    rows.slots = 6;
-    timed(add_da_case(list, rows), bytes_of(&rows, rows.k, 1), true);
 }
 
 void cases_lora(struct case_list *list)
@@ -574,7 +508,6 @@ void cases_lora(struct case_list *list)
     add_usual(list, MT_BF16);
     add_tiles(list);
     add_exact(list);
-    add_gathered(list);
     add_gradients(list);
     add_speed(list,
               (struct lora_case){.rows = 3072,

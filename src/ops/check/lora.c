@@ -6,8 +6,8 @@ static enum mt_status check_maps(const struct mt_device *device, int maps)
     return mt_check_value(device, maps >= 1 && maps <= MT_LORA_MAPS, "maps", maps, "1 to 3");
 }
 
-/* An input and what is dropped of its rows, sorted by expert, for so many maps. */
-static enum mt_status check_input(const struct mt_device *device, const struct mt_tensor *x, int64_t rows,
+/* An input and what is dropped of it, sorted by expert, for so many maps. */
+static enum mt_status check_input(const struct mt_device *device, const struct mt_tensor *x,
                                   const struct mt_tensor *mask, float mask_scale, int maps, int experts,
                                   const struct mt_tensor *offsets)
 {
@@ -15,34 +15,34 @@ static enum mt_status check_input(const struct mt_device *device, const struct m
     if (status != MT_OK) return status;
     status = mt_check_2d(device, "x", x, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
     if (status != MT_OK) return status;
-    status = mt_check_mask(device, "mask", mask, mask_scale, rows, x->dim[1]);
+    status = mt_check_mask(device, "mask", mask, mask_scale, x->dim[0], x->dim[1]);
     if (status != MT_OK) return status;
-    return mt_check_some_offsets(device, offsets, experts, rows);
+    return mt_check_some_offsets(device, offsets, experts, x->dim[0]);
 }
 
 /* A map's middle and its A, or their gradients, beside x. */
-static enum mt_status check_map(const struct mt_device *device, const struct mt_tensor *x, int64_t rows,
+static enum mt_status check_map(const struct mt_device *device, const struct mt_tensor *x,
                                 const char *middle_name, const struct mt_tensor *middle,
                                 const char *matrix_name, const struct mt_tensor *matrix, int experts,
                                 enum mt_check_type type)
 {
-    enum mt_status status = mt_check_2d(device, middle_name, middle, MT_CHECK_FLOAT, rows, MT_ANY);
+    enum mt_status status = mt_check_2d(device, middle_name, middle, MT_CHECK_FLOAT, x->dim[0], MT_ANY);
     if (status != MT_OK) return status;
     return mt_check_experts(device, matrix_name, matrix, experts, type, middle->dim[1], x->dim[1]);
 }
 
 enum mt_status mt_check_lora_low(const struct mt_device *device, const struct mt_lora_low_args *args)
 {
-    enum mt_status status = check_input(device, &args->x, args->x.dim[0], &args->mask, args->mask_scale,
-                                        args->maps, args->experts, &args->offsets);
+    enum mt_status status = check_input(device, &args->x, &args->mask, args->mask_scale, args->maps,
+                                        args->experts, &args->offsets);
     if (status != MT_OK) return status;
     status =
         mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
     if (status == MT_OK && args->exact && mt_tensor_present(&args->offsets))
         return mt_fail(device->ctx, MT_ERR_USAGE, "an exact lora_low takes no offsets");
     for (int i = 0; i < args->maps && status == MT_OK; i++) {
-        status = check_map(device, &args->x, args->x.dim[0], "low", &args->low[i], "a", args->a[i],
-                           args->experts, MT_CHECK_FLOAT);
+        status =
+            check_map(device, &args->x, "low", &args->low[i], "a", args->a[i], args->experts, MT_CHECK_FLOAT);
         if (status != MT_OK) return mt_fail_within(device->ctx, status, "map %d", i);
     }
     return status;
@@ -84,32 +84,12 @@ enum mt_status mt_check_lora_dlow(const struct mt_device *device, const struct m
     return status;
 }
 
-/* Rows of experts are gathered from tokens that are there. */
-static enum mt_status check_gathered(const struct mt_device *device, const struct mt_lora_da_args *args)
-{
-    if (!mt_tensor_present(&args->slot_of_row)) return MT_OK;
-    struct mt_tensor used = args->slot_of_row;
-    if (mt_tensor_present(&args->offsets) && device->memory != MT_MEMORY_DEVICE)
-        used.dim[0] = ((const int32_t *)args->offsets.data)[args->experts];
-    return mt_check_range(device, "slot_of_row", &used, 0, args->x.dim[0] * args->slots);
-}
-
 enum mt_status mt_check_lora_da(const struct mt_device *device, const struct mt_lora_da_args *args)
 {
-    enum mt_status status = MT_OK;
-    int64_t rows = args->x.dim[0];
-    if (mt_tensor_present(&args->slot_of_row)) {
-        status = mt_check_1d(device, "slot_of_row", &args->slot_of_row, MT_CHECK_INDEX, MT_ANY);
-        if (status != MT_OK) return status;
-        status = mt_check_value(device, args->slots >= 1, "slots", args->slots, "1 or more");
-        if (status != MT_OK) return status;
-        rows = args->slot_of_row.dim[0];
-    }
-    status = check_input(device, &args->x, rows, &args->mask, args->mask_scale, args->maps, args->experts,
-                         &args->offsets);
-    if (status == MT_OK) status = check_gathered(device, args);
+    enum mt_status status = check_input(device, &args->x, &args->mask, args->mask_scale, args->maps,
+                                        args->experts, &args->offsets);
     for (int i = 0; i < args->maps && status == MT_OK; i++) {
-        status = check_map(device, &args->x, rows, "dlow", &args->dlow[i], "da", args->da[i], args->experts,
+        status = check_map(device, &args->x, "dlow", &args->dlow[i], "da", args->da[i], args->experts,
                            MT_CHECK_STAT);
         if (status != MT_OK) return mt_fail_within(device->ctx, status, "map %d", i);
     }

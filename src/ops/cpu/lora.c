@@ -1,10 +1,8 @@
 /*
  * The ops of LoRA pairs, on grouped_gemm and its gradient. What a mask keeps of x is made once for all maps,
  * in scratch: rows at a time for their middles, columns at a time for the gradients of A, which are sums over
- * all rows. Rows that have to be gathered are made there likewise.
+ * all rows.
  */
-#include <string.h>
-
 #include "ops/cpu/gemm_tiles.h"
 #include "ops/cpu/mask.h"
 #include "ops/cpu/row_chunks.h"
@@ -176,59 +174,19 @@ static bool da_is_fast(const struct mt_lora_da_args *l)
     return gemm_reads(l->x.dtype);
 }
 
-/* Whether x is read as it is. */
-static bool da_reads_x(const struct mt_lora_da_args *l)
-{
-    return !mt_tensor_present(&l->mask) && !mt_tensor_present(&l->slot_of_row);
-}
-
-/* Columns of x made at a time; all of an x that is read as it is. */
+/* Columns of x made at a time; all of an x that has no mask. */
 static int64_t da_columns(const struct mt_lora_da_args *l)
 {
     int64_t columns = l->x.dim[1];
-    int64_t rows = l->dlow[0].dim[0];
-    if (da_reads_x(l) || rows == 0) return columns;
-    int64_t fitting = MASKED_BYTES / (rows * (int64_t)sizeof(float)) / COLUMN_GRAIN * COLUMN_GRAIN;
+    if (!mt_tensor_present(&l->mask) || l->x.dim[0] == 0) return columns;
+    int64_t fitting = MASKED_BYTES / (l->x.dim[0] * (int64_t)sizeof(float)) / COLUMN_GRAIN * COLUMN_GRAIN;
     return cpu_min(columns, fitting > COLUMN_GRAIN ? fitting : COLUMN_GRAIN);
 }
 
 static struct pieces da_pieces(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
-    return pieces_of(device, l->experts, da_reads_x(l) ? 0 : l->dlow[0].dim[0] * da_columns(l));
-}
-
-/* Columns [column, column + columns) of the first rows, gathered, in `memory`; what the mask keeps of them.
- */
-static struct mt_tensor gather_part(const struct mt_device *device, const struct mt_lora_da_args *l,
-                                    int64_t rows, int64_t column, int64_t columns, void *memory)
-{
-    struct mt_tensor part = mt_tensor_2d(memory, l->x.dtype, rows, columns);
-    const int32_t *slot = l->slot_of_row.data;
     bool masked = mt_tensor_present(&l->mask);
-    size_t size = mt_dtype_bytes(l->x.dtype);
-#pragma omp parallel for num_threads(cpu_threads(device, rows *columns)) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t from = slot[r] / l->slots * l->x.stride[0] + column;
-        const uint32_t *words = masked ? mask_row(&l->mask, r) + column / MT_MASK_BITS : NULL;
-        if (!masked) {
-            memcpy((char *)memory + (size_t)(r * columns) * size,
-                   (const char *)l->x.data + (size_t)from * size, (size_t)columns * size);
-        } else if (l->x.dtype == MT_F32) {
-            mask_f32((const float *)l->x.data + from, words, (float *)memory + r * columns, columns);
-        } else {
-            mask_16((const uint16_t *)l->x.data + from, words, (uint16_t *)memory + r * columns, columns);
-        }
-    }
-    return part;
-}
-
-/* Columns of the first rows of what drop(x) is, scale apart: views of x, or made in `memory`. */
-static struct mt_tensor da_part(const struct mt_device *device, const struct mt_lora_da_args *l, int64_t rows,
-                                int64_t column, int64_t columns, void *memory)
-{
-    if (da_reads_x(l)) return mt_tensor_rows(&l->x, 0, rows);
-    if (mt_tensor_present(&l->slot_of_row)) return gather_part(device, l, rows, column, columns, memory);
-    return mask_part(device, &l->x, &l->mask, 0, rows, column, columns, memory);
+    return pieces_of(device, l->experts, masked ? l->x.dim[0] * da_columns(l) : 0);
 }
 
 size_t MT_CPU(lora_da_scratch)(const struct mt_device *device, const void *args)
@@ -252,15 +210,17 @@ enum mt_status MT_CPU(lora_da)(struct mt_device *device, const void *args)
     const struct mt_lora_da_args *l = args;
     if (!da_is_fast(l)) return mt_ref_lora_da(device, args);
     struct pieces pieces = da_pieces(device, l);
-    int64_t rows = chunk_all_rows(&l->offsets, l->experts, l->dlow[0].dim[0]);
+    int64_t rows = chunk_all_rows(&l->offsets, l->experts, l->x.dim[0]);
     int64_t step = da_columns(l);
-    struct mt_grouped_gemm_dw_args product = {.experts = l->experts,
-                                              .offsets = l->offsets,
-                                              .alpha = mt_tensor_present(&l->mask) ? l->mask_scale : 1.0f,
-                                              .beta = 1.0f};
+    struct mt_grouped_gemm_dw_args product = {
+        .experts = l->experts, .offsets = l->offsets, .alpha = 1.0f, .beta = 1.0f};
     for (int64_t column = 0; column < l->x.dim[1]; column += step) {
         int64_t columns = cpu_min(step, l->x.dim[1] - column);
-        product.x = da_part(device, l, rows, column, columns, pieces.x);
+        product.x = mt_tensor_rows(&l->x, 0, rows);
+        if (mt_tensor_present(&l->mask)) {
+            product.x = mask_part(device, &l->x, &l->mask, 0, rows, column, columns, pieces.x);
+            product.alpha = l->mask_scale;
+        }
         for (int i = 0; i < l->maps; i++) {
             product.dy = mt_tensor_rows(&l->dlow[i], 0, rows);
             product.dweight = columns_of(l->da[i], l->experts, column, columns, pieces.view);

@@ -1,7 +1,7 @@
 /*
  * lora_da: one kernel for all maps on Hopper (lora_da_hopper.cu). Else a thin gradient for every map, which
  * takes the mask as it reads x (grouped_tiles.cu) where it can, or what the mask keeps of x is made once, in
- * scratch, for all maps that need it. Rows to be gathered are made there first.
+ * scratch, for all maps that need it.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/lora.cuh"
@@ -21,32 +21,14 @@ static struct mt_grouped_gemm_dw_args gradient_of(const struct mt_lora_da_args *
     return gradient;
 }
 
-/* The rows' place, behind everything else in scratch; NULL while only sizes count. */
-static struct mt_tensor gathered_rows(const struct mt_lora_da_args *l, void *memory)
-{
-    return mt_tensor_2d(memory, l->x.dtype, l->slot_of_row.dim[0], l->x.dim[1]);
-}
-
-/* The call with its rows gathered, if it has to be. */
-static struct mt_lora_da_args sorted_call(const struct mt_lora_da_args *l, void *memory)
-{
-    struct mt_lora_da_args sorted = *l;
-    if (mt_tensor_present(&l->slot_of_row)) sorted.x = gathered_rows(l, memory);
-    sorted.slot_of_row.rank = 0;
-    return sorted;
-}
-
-/* Scratch: what the gradients need themselves, then what the mask keeps of x, then x gathered. */
+/* Scratch: what the gradients need themselves, then what the mask keeps of x. */
 struct pieces {
-    size_t gradient, x, rows; // bytes
+    size_t gradient, x; // bytes
 };
 
-static struct pieces pieces_of(const struct mt_device *device, const struct mt_lora_da_args *call)
+static struct pieces pieces_of(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
-    const struct mt_lora_da_args sorted = sorted_call(call, NULL);
-    const struct mt_lora_da_args *l = &sorted;
     struct pieces pieces = {};
-    if (mt_tensor_present(&call->slot_of_row)) pieces.rows = cuda_masked_bytes(&l->x);
     for (int i = 0; i < l->maps; i++) {
         struct mt_grouped_gemm_dw_args gradient = gradient_of(l, i);
         if (mt_tensor_present(&l->mask) && !cuda_dw_by_tiles(device, &gradient)) {
@@ -65,33 +47,18 @@ size_t mt_cuda_lora_da_scratch(const struct mt_device *device, const void *args)
     const struct mt_lora_da_args *l = static_cast<const struct mt_lora_da_args *>(args);
     if (cuda_lora_da_fits(device, l)) return cuda_lora_da_bytes(device, l);
     struct pieces pieces = pieces_of(device, l);
-    return pieces.gradient + pieces.x + pieces.rows;
-}
-
-static enum mt_status gather(struct mt_device *device, const struct mt_lora_da_args *l,
-                             const struct mt_tensor *rows)
-{
-    struct mt_dispatch_forward_args forward = {};
-    forward.x = l->x;
-    forward.slot_of_row = l->slot_of_row;
-    forward.rows = *rows;
-    forward.slots = l->slots;
-    return mt_cuda_dispatch_forward(device, &forward);
+    return pieces.gradient + pieces.x;
 }
 
 enum mt_status mt_cuda_lora_da(struct mt_device *device, const void *args)
 {
-    const struct mt_lora_da_args *call = static_cast<const struct mt_lora_da_args *>(args);
-    if (cuda_lora_da_fits(device, call)) return cuda_lora_da_hopper(device, call, device->scratch.data);
-    struct pieces pieces = pieces_of(device, call);
+    const struct mt_lora_da_args *l = static_cast<const struct mt_lora_da_args *>(args);
+    if (cuda_lora_da_fits(device, l)) return cuda_lora_da_hopper(device, l, device->scratch.data);
+    struct pieces pieces = pieces_of(device, l);
     char *scratch = static_cast<char *>(device->scratch.data);
-    const struct mt_lora_da_args sorted = sorted_call(call, scratch + pieces.gradient + pieces.x);
-    const struct mt_lora_da_args *l = &sorted;
     struct mt_tensor kept = l->x;
     enum mt_status status = MT_OK;
-    if (pieces.rows > 0) status = gather(device, call, &l->x);
-    if (status == MT_OK && pieces.x > 0)
-        status = cuda_mask(device, &l->x, &l->mask, scratch + pieces.gradient, &kept);
+    if (pieces.x > 0) status = cuda_mask(device, &l->x, &l->mask, scratch + pieces.gradient, &kept);
     for (int i = 0; i < l->maps && status == MT_OK; i++) {
         struct mt_grouped_gemm_dw_args gradient = gradient_of(l, i);
         if (cuda_dw_by_tiles(device, &gradient)) {

@@ -4,10 +4,6 @@
  * mask; two groups of four warps multiply, 128 columns each, a warp 32 of them: one word of a row of the
  * mask. What the mask drops becomes 0 on its way through registers, where x is transposed: sums are [columns
  * of x, ranks], kept until the segment ends.
- *
- * Rows that are gathered are copied by all lanes of that warp, one row at a time; they lie below each other,
- * a little apart so that a fragment's lines meet different banks. Asking the copy engine for single rows
- * takes more than twice as long.
  */
 #include "ops/cuda/lora.cuh"
 #include "ops/cuda/lora_hopper.cuh"
@@ -20,10 +16,7 @@
 #define MASK_WORDS  (SLICE / 32)
 #define MASK_LINE   (MASK_WORDS * 4) // bytes
 #define MASK_BYTES  (LORA_ROWS * MASK_LINE)
-#define LEAST_SHARE 384              // rows
-#define PITCH       (SLICE * 2 + 16) // bytes from row to row where they are gathered
-#define OWN_ROWS    (LORA_ROWS / 32) // of a lane that gathers
-#define MOST_GATHER 2                // maps of a call that gathers
+#define LEAST_SHARE 384 // rows
 
 struct da_call {
     struct lora_boxes x, mask;
@@ -35,17 +28,12 @@ struct da_call {
     float scale;
     int columns;
     float *part; // [shares,2,maps,LORA_RANK,columns]
-    // where rows are gathered
-    const __nv_bfloat16 *tokens; // x
-    int64_t token_stride;
-    const int32_t *slot_of_row;
-    int slots;
 };
 
-/* A stage: the slice's boxes or rows, dlow of every map, the mask's words. */
-template <int MAPS, bool GATHERED> struct da_memory {
+/* A stage: the slice's boxes, dlow of every map, the mask's words. */
+template <int MAPS> struct da_memory {
     static constexpr int STAGES = 6 - MAPS;
-    static constexpr unsigned DLOW = GATHERED ? LORA_ROWS * PITCH : X_BYTES;
+    static constexpr unsigned DLOW = X_BYTES;
     static constexpr unsigned MASK = DLOW + MAPS * LORA_BOX;
     static constexpr unsigned STAGE = MASK + MASK_BYTES;
     static constexpr size_t BYTES = STAGES * STAGE + WGMMA_PATTERN;
@@ -64,7 +52,7 @@ template <int MAPS, bool MASKED>
 __device__ static void bring_stages(const struct da_call &call, const struct lora_table *table,
                                     const struct da_pipeline &p)
 {
-    using memory = da_memory<MAPS, false>;
+    using memory = da_memory<MAPS>;
     struct lora_place stage = {0, 1};
     struct lora_segment s;
     const uint64_t policy = passing_through();
@@ -93,90 +81,6 @@ __device__ static void bring_stages(const struct da_call &call, const struct lor
     }
 }
 
-/* The slots of a lane's rows, LORA_ROWS from `row` on; rows from `end` on have none. */
-__device__ __forceinline__ static void find_slots(const struct da_call &call, int row, int end,
-                                                  int (&slot)[OWN_ROWS])
-{
-#pragma unroll
-    for (int i = 0; i < OWN_ROWS; i++) {
-        int own = row + i * 32 + cuda_lane();
-        slot[i] = own < end ? call.slot_of_row[own] : 0;
-    }
-}
-
-/* Sixteen bytes to shared memory, not before the caller arrives at a barrier as below. */
-__device__ static inline void copy_piece(unsigned target, const void *source)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(source) : "memory");
-}
-
-/* Arrives as soon as what this thread copied is there. */
-__device__ static inline void arrive_copied(unsigned barrier)
-{
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
-/* A lane's piece of every row of a stage; lanes know the slots of their own rows. */
-__device__ __forceinline__ static void copy_tokens(const struct da_call &call, unsigned target,
-                                                   const __nv_bfloat16 *source, const int (&slot)[OWN_ROWS],
-                                                   int count)
-{
-#pragma unroll
-    for (int i = 0; i < OWN_ROWS; i++) {
-        int token = slot[i] / call.slots;
-#pragma unroll 8
-        for (int j = 0; j < 32; j++) {
-            int64_t at = __shfl_sync(CUDA_EVERY, token, j);
-            if (i * 32 + j < count && source != NULL)
-                copy_piece(target + (unsigned)(i * 32 + j) * PITCH, source + at * call.token_stride);
-        }
-    }
-}
-
-/* One warp brings the stages of all rows of a share, gathering x. */
-template <int MAPS, bool MASKED>
-__device__ static void gather_stages(const struct da_call &call, const struct lora_table *table,
-                                     const struct da_pipeline &p)
-{
-    using memory = da_memory<MAPS, true>;
-    struct lora_place stage = {0, 1};
-    struct lora_segment s;
-    const uint64_t policy = passing_through();
-    const int lane = cuda_lane();
-    const int column = (int)blockIdx.x * SLICE;
-    const int own = column + lane * 8; // the lane's piece, if there are as many columns
-    const __nv_bfloat16 *source = own < call.columns ? call.tokens + own : NULL;
-    const int last = table->first[0] + table->end; // rows of the share go on from segment to segment
-    int slot[OWN_ROWS];
-    find_slots(call, table->first[0] + table->begin, last, slot);
-    for (int index = table->begin; index < table->end; index = s.next) {
-        s = segment_at(table, call.rows.experts, index);
-        for (int row = s.row; row < s.row_end; row += LORA_ROWS, stage.move(1, memory::STAGES)) {
-            int count = s.row_end - row < LORA_ROWS ? s.row_end - row : LORA_ROWS;
-            int lines = copied_lines(count);
-            unsigned target = p.stages + stage.at * memory::STAGE;
-            unsigned full = p.full + 8 * stage.at;
-            int later[OWN_ROWS];
-            find_slots(call, row + count, last, later); // on their way until the next stage
-            barrier_wait(p.empty + 8 * stage.at, stage.parity);
-            if (lane == 0) {
-                barrier_expect(full, (unsigned)(lines * (MAPS * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
-                for (int i = 0; i < MAPS; i++)
-                    copy_rows(target + memory::DLOW + (unsigned)i * LORA_BOX, call.dlow[i], 0, row, count,
-                              WGMMA_LINE * 2, full, policy);
-                if (MASKED)
-                    copy_rows(target + memory::MASK, call.mask, column / 32, row, count, MASK_LINE, full,
-                              policy);
-            }
-            copy_tokens(call, target + (unsigned)lane * 16, source, slot, count);
-            arrive_copied(full);
-#pragma unroll
-            for (int i = 0; i < OWN_ROWS; i++) slot[i] = later[i];
-        }
-    }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
 /* The word of a row of the mask, turned to this lane's column; without one, everything is kept. */
 template <bool MASKED>
 __device__ __forceinline__ static unsigned turned_word(unsigned words, int row, int rows)
@@ -203,28 +107,20 @@ __device__ __forceinline__ static void keep_rows(unsigned (&x)[2][4], unsigned w
     }
 }
 
-/* Where a lane finds its line of a fragment: 16 rows from 16·k on, 16 of this warp's columns from 16·j on. */
-template <bool GATHERED>
-__device__ __forceinline__ static unsigned fragment_place(unsigned x, unsigned warp, unsigned k, unsigned j)
-{
-    unsigned lane = (unsigned)cuda_lane();
-    unsigned line = 16 * k + lane % 8 + lane / 16 * 8;
-    unsigned piece = 2 * j + lane / 8 % 2; // of 16 bytes
-    if (GATHERED) return x + line * PITCH + warp * 64 + piece * 16;
-    return x + warp / 2 * LORA_BOX + line * WGMMA_LINE * 2 + ((warp % 2 * 4 + piece) ^ (line % 8)) * 16;
-}
-
-/* A stage's products: 64 rows of this warp's columns, the warp-th 32 of the slice. */
-template <int MAPS, bool MASKED, bool GATHERED>
-__device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], unsigned at, unsigned warp,
+/* A stage's products: 64 rows of this warp's columns, from `place` of a box on. */
+template <int MAPS, bool MASKED>
+__device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], unsigned box, unsigned chunk,
                                                  unsigned words, uint64_t dlow, int rows)
 {
     unsigned x[4][2][4];
+    int lane = cuda_lane();
+    unsigned line = (unsigned)(lane % 8 + lane / 16 * 8);
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
 #pragma unroll
         for (unsigned j = 0; j < 2; j++)
-            load_fragment<true>(x[k][j], fragment_place<GATHERED>(at, warp, k, j));
+            load_fragment<true>(x[k][j], box + (16 * k + line) * WGMMA_LINE * 2 +
+                                             ((chunk + 2 * j + lane / 8 % 2) ^ (line % 8)) * 16);
         if (MASKED || rows < LORA_ROWS) keep_rows<MASKED>(x[k], words, (int)(16 * k), rows);
     }
 #pragma unroll
@@ -297,15 +193,15 @@ __device__ __forceinline__ static void store_segment(const struct da_call &call,
 }
 
 /* 128 columns of the slice, by one group. */
-template <int MAPS, bool MASKED, bool GATHERED>
+template <int MAPS, bool MASKED>
 __device__ static void make_gradients(const struct da_call &call, const struct lora_table *table,
                                       const struct da_pipeline &p, int group)
 {
-    using memory = da_memory<MAPS, GATHERED>;
+    using memory = da_memory<MAPS>;
     struct lora_place stage = {0, 0};
     struct lora_segment s;
-    int warp = (int)threadIdx.x / 32;
-    int column = (int)blockIdx.x * SLICE + warp * 32;
+    int warp = (int)threadIdx.x % 128 / 32;
+    int column = (int)blockIdx.x * SLICE + group * 128 + warp * 32;
     for (int index = table->begin; index < table->end; index = s.next) {
         float sum[2][MAPS][4][4] = {};
         s = segment_at(table, call.rows.experts, index);
@@ -317,9 +213,10 @@ __device__ static void make_gradients(const struct da_call &call, const struct l
                 for (unsigned i = 0; i < MAPS; i++) clear_lines(target + memory::DLOW + i * LORA_BOX, rows);
                 group_meet(1 + group);
             }
-            add_stage<MAPS, MASKED, GATHERED>(sum, target, (unsigned)warp,
-                                              target + memory::MASK + (unsigned)warp * 4,
-                                              operand_at(target + memory::DLOW, 0), rows);
+            add_stage<MAPS, MASKED>(sum, target + (unsigned)(group * 2 + warp / 2) * LORA_BOX,
+                                    (unsigned)(warp % 2 * 4),
+                                    target + memory::MASK + (unsigned)(group * 4 + warp) * 4,
+                                    operand_at(target + memory::DLOW, 0), rows);
             release_stage(p.empty + 8 * stage.at);
         }
         store_segment<MAPS>(call, s, sum, column);
@@ -328,52 +225,38 @@ __device__ static void make_gradients(const struct da_call &call, const struct l
 
 #endif
 
-template <int MAPS, bool MASKED, bool GATHERED>
+template <int MAPS, bool MASKED>
 __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_constant__ struct da_call call)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
-    __shared__ uint64_t full[da_memory<MAPS, GATHERED>::STAGES];
-    __shared__ uint64_t empty[da_memory<MAPS, GATHERED>::STAGES];
+    __shared__ uint64_t full[da_memory<MAPS>::STAGES];
+    __shared__ uint64_t empty[da_memory<MAPS>::STAGES];
     __shared__ struct lora_table table;
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
     struct da_pipeline p = {aligned, shared_address(full), shared_address(empty)};
     make_table(call.rows, (int)blockIdx.y, &table);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < da_memory<MAPS, GATHERED>::STAGES; i++) {
-            barrier_init(&full[i], GATHERED ? 1 + 32 : 1);
+        for (int i = 0; i < da_memory<MAPS>::STAGES; i++) {
+            barrier_init(&full[i], 1);
             barrier_init(&empty[i], GROUPS * 4);
         }
         barrier_publish();
     }
     __syncthreads();
-    if (threadIdx.x < GROUPS * 128) {
-        make_gradients<MAPS, MASKED, GATHERED>(call, &table, p, (int)threadIdx.x / 128);
-    } else if constexpr (GATHERED) {
-        gather_stages<MAPS, MASKED>(call, &table, p);
-    } else if (threadIdx.x == GROUPS * 128) {
-        bring_stages<MAPS, MASKED>(call, &table, p);
+    if (threadIdx.x >= GROUPS * 128) {
+        if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
+    } else {
+        make_gradients<MAPS, MASKED>(call, &table, p, (int)threadIdx.x / 128);
     }
 #endif
 }
 
 // ------------------------------------------------------------------ launch
 
-static bool gathers(const struct mt_lora_da_args *l)
-{
-    return mt_tensor_present(&l->slot_of_row);
-}
-
-/* Rows of dlow; x may have fewer. */
-static int64_t rows_of(const struct mt_lora_da_args *l)
-{
-    return l->dlow[0].dim[0];
-}
-
 bool cuda_lora_da_fits(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
-    if (!cuda_lora_suits(device, rows_of(l), l->experts, &l->offsets)) return false;
-    if (gathers(l) && l->maps > MOST_GATHER) return false;
+    if (!cuda_lora_suits(device, l->x.dim[0], l->experts, &l->offsets)) return false;
     if (!cuda_lora_reads(&l->x) || !cuda_lora_mask_fits(&l->mask)) return false;
     for (int i = 0; i < l->maps; i++) {
         bool fits = cuda_lora_matrices_fit(l->da[i], l->experts) && l->dlow[i].dim[1] <= LORA_RANK &&
@@ -391,7 +274,7 @@ static int slices_of(const struct mt_lora_da_args *l)
 static int shares_of(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
     int even = cuda_state_of(device)->multiprocessors / slices_of(l);
-    int shares = lora_least(even, (rows_of(l) + LEAST_SHARE - 1) / LEAST_SHARE);
+    int shares = lora_least(even, (l->x.dim[0] + LEAST_SHARE - 1) / LEAST_SHARE);
     return shares > 1 ? shares : 1;
 }
 
@@ -406,27 +289,22 @@ size_t cuda_lora_da_bytes(const struct mt_device *device, const struct mt_lora_d
     return cuda_floats(shares_of(device, l) * 2 * part_of(l));
 }
 
-template <int MAPS, bool MASKED, bool GATHERED>
+template <int MAPS, bool MASKED>
 static enum mt_status launch(struct mt_device *device, int slices, const struct da_call *call)
 {
-    const void *kernel = reinterpret_cast<const void *>(da_kernel<MAPS, MASKED, GATHERED>);
-    size_t bytes = da_memory<MAPS, GATHERED>::BYTES;
-    enum mt_status status = cuda_lora_shared(device, kernel, bytes);
+    const void *kernel = reinterpret_cast<const void *>(da_kernel<MAPS, MASKED>);
+    enum mt_status status = cuda_lora_shared(device, kernel, da_memory<MAPS>::BYTES);
     if (status != MT_OK) return status;
     dim3 grid((unsigned)slices, (unsigned)call->rows.shares);
-    da_kernel<MAPS, MASKED, GATHERED><<<grid, THREADS, bytes, cuda_stream(device)>>>(*call);
+    da_kernel<MAPS, MASKED><<<grid, THREADS, da_memory<MAPS>::BYTES, cuda_stream(device)>>>(*call);
     return cuda_launched(device, "lora_da");
 }
 
 template <bool MASKED>
 static enum mt_status pick(struct mt_device *device, int maps, int slices, const struct da_call *call)
 {
-    bool gathered = call->slot_of_row != NULL;
-    if (gathered && maps == 1) return launch<1, MASKED, true>(device, slices, call);
-    if (gathered) return launch<MOST_GATHER, MASKED, true>(device, slices, call);
-    if (maps == 1) return launch<1, MASKED, false>(device, slices, call);
-    if (maps == 2) return launch<2, MASKED, false>(device, slices, call);
-    return launch<3, MASKED, false>(device, slices, call);
+    if (maps == 1) return launch<1, MASKED>(device, slices, call);
+    return maps == 2 ? launch<2, MASKED>(device, slices, call) : launch<3, MASKED>(device, slices, call);
 }
 
 /* Gradients of experts in several shares. */
@@ -454,22 +332,14 @@ enum mt_status cuda_lora_da_hopper(struct mt_device *device, const struct mt_lor
     bool masked = mt_tensor_present(&l->mask);
     struct da_call call = {};
     call.rows.experts = l->experts;
-    call.rows.rows = (int)rows_of(l);
+    call.rows.rows = (int)l->x.dim[0];
     call.rows.turns = 1;
     call.rows.shares = shares_of(device, l);
     if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);
     call.scale = masked ? l->mask_scale : 1.0f;
     call.columns = (int)l->x.dim[1];
     call.part = static_cast<float *>(scratch);
-    enum mt_status status = MT_OK;
-    if (gathers(l)) {
-        call.tokens = static_cast<const __nv_bfloat16 *>(l->x.data);
-        call.token_stride = l->x.stride[0];
-        call.slot_of_row = static_cast<const int32_t *>(l->slot_of_row.data);
-        call.slots = l->slots;
-    } else {
-        status = cuda_lora_boxes(device, &l->x, &call.x);
-    }
+    enum mt_status status = cuda_lora_boxes(device, &l->x, &call.x);
     if (status == MT_OK && masked) status = cuda_lora_mask_boxes(device, &l->mask, MASK_WORDS, &call.mask);
     for (int i = 0; i < l->maps && status == MT_OK; i++) {
         call.rank[i] = (int)l->dlow[i].dim[1];

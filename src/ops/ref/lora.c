@@ -3,7 +3,7 @@
  * 1, and an absent matrix counts as zeros:
  *   lora_low    low_rj = alpha Σ_p m_rp x_rp A_jp
  *   lora_dlow   dlow_rj = scale Σ_p dy_rp B_pj;  dB_ij += scale Σ_r dy_ri low_rj
- *   lora_da     dA_ij += Σ_r dlow_ri m_rj x_rj, or x of row r's token
+ *   lora_da     dA_ij += Σ_r dlow_ri m_rj x_rj
  */
 #include "ops/ref/mask.h"
 
@@ -85,12 +85,6 @@ enum mt_status mt_ref_lora_dlow(struct mt_device *device, const void *args)
     return MT_OK;
 }
 
-/* The row of x that is row r of the sorted ones. */
-static int64_t row_of_x(const struct mt_lora_da_args *l, int64_t r)
-{
-    return mt_tensor_present(&l->slot_of_row) ? ref_int1(&l->slot_of_row, r) / l->slots : r;
-}
-
 static void add_da(const struct mt_lora_da_args *l, int i, int e, struct row_range rows)
 {
     const struct mt_tensor *da = &l->da[i][e];
@@ -100,7 +94,7 @@ static void add_da(const struct mt_lora_da_args *l, int i, int e, struct row_ran
             double sum = 0.0;
             for (int64_t r = rows.first; r < rows.end; r++)
                 sum += ref_get2(&l->dlow[i], r, k) * ref_masked(&l->mask, l->mask_scale, r, j) *
-                       ref_get2(&l->x, row_of_x(l, r), j);
+                       ref_get2(&l->x, r, j);
             ref_set2(da, k, j, ref_get2(da, k, j) + sum);
         }
     }
@@ -111,7 +105,7 @@ enum mt_status mt_ref_lora_da(struct mt_device *device, const void *args)
     (void)device;
     const struct mt_lora_da_args *l = args;
     for (int e = 0; e < l->experts; e++) {
-        struct row_range rows = rows_of(&l->offsets, e, l->dlow[0].dim[0]);
+        struct row_range rows = rows_of(&l->offsets, e, l->x.dim[0]);
         for (int i = 0; i < l->maps; i++) add_da(l, i, e, rows);
     }
     return MT_OK;
