@@ -7,7 +7,7 @@
  * What drop keeps is drawn in forward, once for an x, and kept as bits. An expert without a LoRA pair has
  * absent views there, which count as zeros. A SwiGLU block's sums are made together with its swiglu.
  *
- * Where products read roundings of A and B (mt_params_read_rounded), these are multiplied as they lie: what
+ * Where products read roundings of A and B (mt_params_round), these are multiplied as they lie: what
  * they would be multiplied by is in the middles instead, s in l, s and drop's factor in dl.
  */
 #include "model/expert_linear.h"

@@ -100,10 +100,9 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
-    status = mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
-                            &model->params);
-    bool rounded = model->options.activations == MT_BF16 && model->options.backward;
-    return status == MT_OK && rounded ? mt_params_read_rounded(&model->params) : status;
+    model->options.selection.rounded = model->options.backward && model->options.activations == MT_BF16;
+    return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
+                          &model->params);
 }
 
 static int moe_layers(const struct mt_model *model)

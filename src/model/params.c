@@ -418,6 +418,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);
+    if (status == MT_OK && loader.selection->rounded) status = mt_params_read_rounded(params);
     free_items(&loader);
     if (status != MT_OK) mt_params_free(params);
     return status;

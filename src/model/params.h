@@ -5,7 +5,7 @@
  * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
  * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
  * gradients lie in one buffer, all masters in another, in the order of `trained`; where activations have 16
- * bits and something learns, products read bf16 roundings of the pairs (mt_params_read_rounded).
+ * bits and something learns, products read bf16 roundings of the pairs (mt_params_round).
  *
  * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
  * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own
@@ -34,6 +34,7 @@ struct mt_train_selection {
     const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
     uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
+    bool rounded;                 // products read bf16 roundings of the pairs: see mt_params_round
 };
 
 /* One thing the optimizer moves. */
@@ -136,16 +137,13 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
 void mt_params_free(struct mt_params *params); // a zeroed struct is allowed
 
 /*
- * Before anything reads the parameters: products that make 16-bit rows, which round the pairs' masters
- * anyway, will read them rounded once, here and after every change. Routers' pairs do so in backward alone,
- * the head's stay as they are.
+ * Products of 16-bit rows round the pairs' masters anyway: where the selection says so, they read them
+ * rounded once, when loaded and after every change. Routers' pairs are read so in backward alone, the head's
+ * as they are. All roundings, flat, for the optimizer to refresh; absent where there are none.
  */
-enum mt_status mt_params_read_rounded(struct mt_params *params);
-
-/* All roundings, flat, for the optimizer to refresh; absent where there are none. */
 struct mt_tensor mt_params_rounded(const struct mt_params *params);
 
-/* Refreshes the roundings after the masters were written. Nothing where there are none. */
+/* Refreshes the roundings after masters were written. Nothing where there are none. */
 enum mt_status mt_params_round(const struct mt_params *params);
 
 /* All gradients become 0. */
