@@ -40,6 +40,8 @@ struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
                                      .b = single(&linear->b),
                                      .da = single(&linear->da),
                                      .db = single(&linear->db),
+                                     .rounded_a = single(&linear->rounded_a),
+                                     .rounded_b = single(&linear->rounded_b),
                                      .out = linear->weight.dim[0],
                                      .in = linear->weight.dim[1],
                                      .rank = lora ? linear->a.dim[0] : 0,
@@ -241,6 +243,24 @@ enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_lin
     return exact_lora_forward(pass, linear, x, &trace->low, y);
 }
 
+enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_linear_output *gate,
+                                const struct mt_linear_output *up, const struct mt_tensor *x,
+                                const struct mt_tensor *inner)
+{
+    bool biased = mt_tensor_present(&gate->linear->bias) || mt_tensor_present(&up->linear->bias);
+    if (!biased && (mt_linear_has_lora(gate->linear) || mt_linear_has_lora(up->linear))) {
+        struct mt_expert_linear one[] = {mt_linear_as_expert(gate->linear), mt_linear_as_expert(up->linear)};
+        struct mt_map_output first = {.linear = &one[0], .trace = gate->trace, .y = gate->y};
+        struct mt_map_output second = {.linear = &one[1], .trace = up->trace, .y = up->y};
+        return mt_expert_linear_swiglu(pass, &first, &second, NULL, x, inner);
+    }
+    const struct mt_linear_output both[] = {*gate, *up};
+    enum mt_status status = mt_linear_forward_together(pass, both, 2, x);
+    if (status != MT_OK) return status;
+    return mt_swiglu_forward(pass->device,
+                             &(struct mt_swiglu_forward_args){.gate = *gate->y, .up = *up->y, .y = *inner});
+}
+
 static enum mt_status bias_backward(const struct mt_pass *pass, const struct mt_linear *linear,
                                     const struct mt_tensor *dy)
 {
@@ -260,13 +280,13 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
     return mt_expert_linear_backward(pass, &map, 1, NULL, x, add, dx);
 }
 
-enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
-                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
-                                        const struct mt_tensor *dx)
+enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear *down,
+                                         const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                         const struct mt_swiglu_inner *block)
 {
-    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    struct mt_expert_linear one = mt_linear_as_expert(down);
     struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward_input(pass, &map, NULL, dx);
+    return mt_expert_linear_swiglu_backward(pass, &map, NULL, block);
 }
 
 enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,

@@ -42,6 +42,11 @@ struct mt_linear_output {
 enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *maps,
                                           int count, const struct mt_tensor *x);
 
+/* gate and up of a SwiGLU block, both overwritten, and inner = silu(gate) · up. */
+enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_linear_output *gate,
+                                const struct mt_linear_output *up, const struct mt_tensor *x,
+                                const struct mt_tensor *inner);
+
 /*
  * Adds the gradients of the parameters that learn. dx (NULL: not wanted) is overwritten, with add added to;
  * when not adding it may be x itself. x may be absent when mt_linear_reads_input is false.
@@ -51,12 +56,12 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
                                   const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx);
 
 /*
- * The same in two parts for a map that is not exact, where x is made again from what dx leads to: first dx,
- * then the parameters' gradients, with no other map's backward in between.
+ * The same in two parts for a SwiGLU block's down, as in expert_linear.h: from dy to gate's and up's
+ * gradients, then the parameters' gradients, with no other map's backward in between.
  */
-enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
-                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
-                                        const struct mt_tensor *dx);
+enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear *down,
+                                         const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                         const struct mt_swiglu_inner *block);
 enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
                                       const struct mt_tensor *dy, const struct mt_tensor *x,
                                       const struct mt_lora_trace *trace);

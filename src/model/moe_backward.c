@@ -83,6 +83,13 @@ static enum mt_status receive_rows(const struct mt_pass *pass, const struct mt_m
     return mt_expert_ranks_send_finish(pass->ranks, moe->number, &there);
 }
 
+/* What down read, again. */
+static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_moe *moe)
+{
+    return mt_swiglu_forward(
+        pass->device, &(struct mt_swiglu_forward_args){.gate = moe->gate, .up = moe->up, .y = moe->inner});
+}
+
 /*
  * From the gradient of the outputs, in seen->drows, to gate's and up's, in their place, with `below`; and
  * down's own. What down read is made again in the pass over gate and up.
@@ -95,17 +102,13 @@ static enum mt_status down_backward(const struct mt_pass *pass, const struct mt_
     bool learns = mt_expert_linear_learns(linear);
     enum mt_status status = MT_OK;
     if (!below) {
-        if (learns) status = mt_moe_make_inner(pass, seen);
+        if (learns) status = make_inner(pass, seen);
         return status == MT_OK && learns
                    ? mt_expert_linear_backward(pass, &down, 1, offsets, &seen->inner, false, NULL)
                    : status;
     }
-    status = mt_expert_linear_backward_input(pass, &down, offsets, &seen->inner);
-    if (status != MT_OK) return status;
-    struct mt_swiglu_backward_args swiglu = {
-        .dy = seen->inner, .gate = seen->gate, .up = seen->up, .dgate = seen->gate, .dup = seen->up};
-    if (learns) swiglu.y = seen->inner; // its gradient has been used by then
-    status = mt_swiglu_backward(pass->device, &swiglu);
+    const struct mt_swiglu_inner block = {.gate = &seen->gate, .up = &seen->up, .inner = &seen->inner};
+    status = mt_expert_linear_swiglu_backward(pass, &down, offsets, &block);
     if (status != MT_OK || !learns) return status;
     return mt_expert_linear_backward_own(pass, &down, offsets, &seen->inner);
 }

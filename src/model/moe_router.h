@@ -26,6 +26,5 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
 
 // Of moe.c, for backward.
 enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x);
-enum mt_status mt_moe_make_inner(const struct mt_pass *pass, const struct mt_moe *moe);
 
 #endif
