@@ -193,6 +193,21 @@ static void add_stretches(struct case_list *list, const char *layout_name, struc
     c->backward = NULL;
 }
 
+/*
+ * f32 operands, forward alone, of which a device that multiplies in bf16 has to see 16 bits: 2^-17 is what
+ * that leaves of each.
+ */
+static void add_accurate(struct case_list *list, const char *layout_name, struct heads heads, int window,
+                         int64_t padding)
+{
+    struct op_case *c = add(list, layout_name, heads, window, padding, MT_F32);
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, " accurate");
+    c->no_gradient = true; // without a backward
+    c->backward = NULL;
+    c->tolerance = 1e-4;
+}
+
 /* Values that are the first columns of the keys, as latent attention remembers them. */
 static void add_latent(struct case_list *list, const char *layout_name, struct heads heads, int window,
                        enum mt_dtype dtype)
@@ -318,6 +333,10 @@ void cases_attention(struct case_list *list)
     add_for_devices(list, "long cache", (struct heads){4, 2, 128, 128}, 0, 0);
     add_for_devices(list, "long cache", (struct heads){1, 1, 192, 128}, 200, 0);
     add_for_devices(list, "long before the first key", (struct heads){2, 1, 64, 64}, 0, 0);
+    add_accurate(list, "past a tile", (struct heads){4, 2, 40, 64}, 0, 0);
+    add_accurate(list, "past a tile", (struct heads){2, 1, 128, 128}, 50, 8);
+    add_accurate(list, "long cache", (struct heads){2, 2, 192, 128}, 0, 0);
+    add_accurate(list, "past a tile before the first key", (struct heads){2, 2, 17, 33}, 0, 3);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);

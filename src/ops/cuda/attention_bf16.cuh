@@ -16,6 +16,11 @@ bool cuda_attention_fits(const struct mt_device *device, const struct mt_tensor 
 enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
                                            const struct mt_attention_forward_args *a);
 
+/* The same for f32 operands, of which 16 bits count: each is two bf16 numbers. */
+bool cuda_attention_split_fits(const struct mt_device *device, const struct mt_attention_forward_args *a);
+enum mt_status cuda_attention_forward_split(struct mt_device *device,
+                                            const struct mt_attention_forward_args *a);
+
 /* deltas as cuda_attention_deltas made them. */
 enum mt_status cuda_attention_backward_bf16(struct mt_device *device,
                                             const struct mt_attention_backward_args *a, const float *deltas);

@@ -4,6 +4,7 @@
  * and weights stay in registers: the sums of q kᵀ are laid out as the left operand of the product with v.
  */
 #include "ops/cuda/attention_hopper.cuh"
+#include "ops/cuda/attention_softmax.cuh"
 
 #define KEYS         64
 #define MOST_WIDTH   192
@@ -15,50 +16,6 @@ template <int D, int DV> struct forward_memory {
     __nv_bfloat16 k[2][KEYS * pitch_of(D)];
     __nv_bfloat16 v[2][KEYS * pitch_of(DV)];
 };
-
-/* Scores become weights relative to the highest so far; `factor` is what that makes of older ones. */
-__device__ static inline void update_softmax(float (&scores)[KEYS / 8][4], struct running *r,
-                                             float (&factor)[2])
-{
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float highest = r->highest[half];
-#pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) {
-            highest = fmaxf(highest, fmaxf(scores[j][2 * half], scores[j][2 * half + 1]));
-        }
-        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, 1));
-        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, 2));
-        float reference = highest == -INFINITY ? 0.0f : highest; // no key seen yet
-        factor[half] = exp2f(r->highest[half] - reference);
-        float sum = 0.0f;
-#pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) {
-#pragma unroll
-            for (int e = 2 * half; e < 2 * half + 2; e++) {
-                scores[j][e] = exp2f(scores[j][e] - reference);
-                sum += scores[j][e];
-            }
-        }
-        r->sum[half] = r->sum[half] * factor[half] + sum;
-        r->highest[half] = highest;
-    }
-}
-
-/* Scales scores to units of log 2; -inf where a query does not see the key. */
-__device__ static inline void mask_scores(float (&scores)[KEYS / 8][4], const struct sequence &s,
-                                          int64_t query, int64_t start, float scale, int window)
-{
-    bool all = all_see(s, query, 16, start, KEYS, window);
-#pragma unroll
-    for (int j = 0; j < KEYS / 8; j++) {
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            bool seen = all || sees(s, query + fragment_row(e), start + fragment_column(j, e), window);
-            scores[j][e] = seen ? scores[j][e] * scale : -INFINITY;
-        }
-    }
-}
 
 template <int D, int DV>
 __global__ static void __launch_bounds__(ATTENTION_THREADS, 2)
@@ -144,6 +101,7 @@ enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
+    if (cuda_attention_split_fits(device, a)) return cuda_attention_forward_split(device, a);
     if (cuda_attention_hopper_fits(device, a)) return cuda_attention_forward_hopper(device, a);
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
     return width <= 128 ? launch<128, 128>(device, a) : launch<MOST_WIDTH, MOST_VALUE>(device, a);

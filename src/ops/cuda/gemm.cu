@@ -247,9 +247,31 @@ static struct plan plan_of(const struct mt_device *device, const struct mt_gemm_
     return plan;
 }
 
+/*
+ * Whether a counts to 16 bits: f32 rows of a product that is kept in f32. Whoever keeps activations in f32
+ * has asked for accuracy, and the product of what rounding leaves of them costs a second one.
+ */
+static bool is_twofold(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    return rounds(device, g) && g->a.dtype == MT_F32 && !g->transpose_a && g->c.dtype == MT_F32;
+}
+
+/* The product of one of a's parts. */
+static struct mt_gemm_args part_of(const struct mt_gemm_args *g, const struct mt_tensor &part, float beta)
+{
+    struct mt_gemm_args one = *g;
+    one.a = part;
+    one.beta = beta;
+    return one;
+}
+
 size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args *g)
 {
     if (cuda_split_fits(device, g)) return cuda_split_bytes(g);
+    if (is_twofold(device, g)) {
+        struct mt_gemm_args one = part_of(g, mt_tensor_2d(NULL, MT_BF16, g->a.dim[0], g->a.dim[1]), g->beta);
+        return cuda_two_bytes(&g->a) + cuda_gemm_bytes(device, &one);
+    }
     struct plan plan = plan_of(device, g);
     int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
     size_t bytes = 0;
@@ -353,6 +375,18 @@ static enum mt_status multiply_rounded(struct mt_device *device, const struct mt
     return status != MT_OK ? status : multiply(device, &ready);
 }
 
+static enum mt_status multiply_twofold(struct mt_device *device, const struct mt_gemm_args *g, char *scratch)
+{
+    struct cuda_two two;
+    enum mt_status status = cuda_split_rows(device, &g->a, scratch, &two);
+    if (status != MT_OK) return status;
+    struct mt_gemm_args first = part_of(g, two.rounded, g->beta);
+    struct mt_gemm_args second = part_of(g, two.rest, 1.0f);
+    char *behind = scratch + cuda_two_bytes(&g->a);
+    status = cuda_gemm(device, &first, behind);
+    return status == MT_OK ? cuda_gemm(device, &second, behind) : status;
+}
+
 enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
 {
     if (g->a.dtype == MT_F64 || g->b.dtype == MT_F64 || g->c.dtype == MT_F64) {
@@ -361,6 +395,7 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
     if (mt_tensor_count(&g->c) == 0) return MT_OK;
     if (mt_tensor_count(&g->a) == 0) return cuda_scale(device, &g->c, g->beta);
     if (cuda_split_fits(device, g)) return cuda_split(device, g, scratch);
+    if (is_twofold(device, g)) return multiply_twofold(device, g, static_cast<char *>(scratch));
     struct plan plan = plan_of(device, g);
     struct mt_gemm_args ready = *g;
     char *pieces = static_cast<char *>(scratch);

@@ -39,6 +39,17 @@ bool cuda_split_fits(const struct mt_device *device, const struct mt_gemm_args *
 size_t cuda_split_bytes(const struct mt_gemm_args *g);
 enum mt_status cuda_split(struct mt_device *device, const struct mt_gemm_args *g, void *scratch);
 
+/*
+ * x [R,K] as the sum of two bf16 matrices, itself rounded and what that leaves: 16 bits of it. `memory` has
+ * cuda_two_bytes.
+ */
+struct cuda_two {
+    struct mt_tensor rounded, rest;
+};
+size_t cuda_two_bytes(const struct mt_tensor *x);
+enum mt_status cuda_split_rows(struct mt_device *device, const struct mt_tensor *x, void *memory,
+                               struct cuda_two *two);
+
 /* to := from rounded to bf16, [rows,columns] from any strided matrix to a contiguous one. */
 void cuda_round(struct mt_device *device, const struct mt_tensor *from, void *to);
 

@@ -1,6 +1,8 @@
 /*
  * grouped_sum: one launch where Hopper's kernel fits (grouped_hopper.cu). Else term after term: a mask on a
- * product is a pass of its own, through scratch, and later terms are added to y.
+ * product is a pass of its own, through scratch, and later terms are added to y. On cuda-bf16 f32 rows of a
+ * sum that is kept in f32 count to 16 bits: the sum is made of their roundings, and again of what those
+ * leave.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
@@ -44,9 +46,8 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
     return pieces;
 }
 
-size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
+static size_t once_bytes(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
-    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
     struct pieces pieces = pieces_of(device, a);
     return pieces.product + pieces.y;
@@ -68,9 +69,8 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
     return cuda_add_masked(device, &product.y, &term->mask_y, t == 0 ? a->beta : 1.0f, end, &a->y);
 }
 
-enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
+static enum mt_status run_once(struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
-    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
     struct pieces pieces = pieces_of(device, a);
     for (int t = 0; t < a->count; t++) {
@@ -78,4 +78,78 @@ enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
         if (status != MT_OK) return status;
     }
     return MT_OK;
+}
+
+// ------------------------------------------------------------------ f32 rows in two parts
+
+/* The same sum of the rows' roundings, and what is added to it. */
+struct twofold {
+    struct mt_product_term rounded[MT_MAX_TERMS], rest[MT_MAX_TERMS];
+    struct mt_grouped_sum_args first, second;
+    size_t parts; // bytes of the rows' parts
+};
+
+static bool is_twofold(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+{
+    bool rows = false;
+    for (int t = 0; t < a->count; t++) rows = rows || a->terms[t].x.dtype == MT_F32;
+    return rows && cuda_state_of(device)->bf16 && a->y.dtype == MT_F32;
+}
+
+/* Lays out the parts at `memory`, which may be NULL: then only sizes are right. */
+static void plan_twofold(const struct mt_grouped_sum_args *a, char *memory, struct twofold *two)
+{
+    *two = {};
+    two->first = *a;
+    two->second = *a;
+    two->first.terms = two->rounded;
+    two->second.terms = two->rest;
+    two->second.count = 0;
+    two->second.beta = 1.0f;
+    for (int t = 0; t < a->count; t++) {
+        const struct mt_tensor *x = &a->terms[t].x;
+        two->rounded[t] = a->terms[t];
+        if (x->dtype != MT_F32) continue;
+        char *behind = memory == NULL ? NULL : memory + two->parts + cuda_halves(mt_tensor_count(x));
+        struct mt_product_term *rest = &two->rest[two->second.count++];
+        *rest = a->terms[t];
+        rest->x = mt_tensor_2d(behind, MT_BF16, x->dim[0], x->dim[1]);
+        two->rounded[t].x =
+            mt_tensor_2d(memory == NULL ? NULL : memory + two->parts, MT_BF16, x->dim[0], x->dim[1]);
+        two->parts += cuda_two_bytes(x);
+    }
+}
+
+/* Bytes of the sums' own scratch, which lies before the parts. */
+static size_t sums_bytes(const struct mt_device *device, const struct twofold *two)
+{
+    size_t first = once_bytes(device, &two->first);
+    size_t second = once_bytes(device, &two->second);
+    return ((first > second ? first : second) + 255) / 256 * 256;
+}
+
+size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
+{
+    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (!is_twofold(device, a)) return once_bytes(device, a);
+    struct twofold two;
+    plan_twofold(a, NULL, &two);
+    return sums_bytes(device, &two) + two.parts;
+}
+
+enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
+{
+    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (!is_twofold(device, a)) return run_once(device, a);
+    struct twofold two;
+    plan_twofold(a, NULL, &two);
+    plan_twofold(a, static_cast<char *>(device->scratch.data) + sums_bytes(device, &two), &two);
+    enum mt_status status = MT_OK;
+    for (int t = 0; t < a->count && status == MT_OK; t++) {
+        struct cuda_two parts;
+        if (a->terms[t].x.dtype == MT_F32)
+            status = cuda_split_rows(device, &a->terms[t].x, two.rounded[t].x.data, &parts);
+    }
+    if (status == MT_OK) status = run_once(device, &two.first);
+    return status == MT_OK ? run_once(device, &two.second) : status;
 }

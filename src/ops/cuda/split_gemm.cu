@@ -5,6 +5,7 @@
  * a pass over three times its bytes, and a product without tensor cores.
  */
 #include "ops/cuda/gemm.cuh"
+#include "ops/cuda/rows.cuh"
 
 #define PARTS 3
 
@@ -74,4 +75,37 @@ enum mt_status cuda_split(struct mt_device *device, const struct mt_gemm_args *g
     join_kernel<<<cuda_blocks(rows * columns), CUDA_THREADS, 0, stream>>>(
         static_cast<const float *>(product.c.data), g->c, g->alpha, g->beta);
     return cuda_launched(device, "joining the parts of a product");
+}
+
+// ------------------------------------------------------------------ rows in two parts
+
+__global__ static void two_kernel(struct mt_tensor x, struct cuda_two two)
+{
+    int64_t column = cuda_thread();
+    if (column >= x.dim[1]) return;
+    for (int64_t row = blockIdx.y; row < x.dim[0]; row += gridDim.y) {
+        float value = static_cast<const float *>(x.data)[row * x.stride[0] + column];
+        int64_t at = row * x.dim[1] + column;
+        __nv_bfloat16 rounded = __float2bfloat16_rn(value);
+        float near = __bfloat162float(rounded);
+        static_cast<__nv_bfloat16 *>(two.rounded.data)[at] = rounded;
+        static_cast<__nv_bfloat16 *>(two.rest.data)[at] =
+            __float2bfloat16_rn(isfinite(near) ? value - near : 0.0f);
+    }
+}
+
+size_t cuda_two_bytes(const struct mt_tensor *x)
+{
+    return 2 * cuda_halves(mt_tensor_count(x));
+}
+
+enum mt_status cuda_split_rows(struct mt_device *device, const struct mt_tensor *x, void *memory,
+                               struct cuda_two *two)
+{
+    char *behind = static_cast<char *>(memory) + cuda_halves(mt_tensor_count(x));
+    two->rounded = mt_tensor_2d(memory, MT_BF16, x->dim[0], x->dim[1]);
+    two->rest = mt_tensor_2d(behind, MT_BF16, x->dim[0], x->dim[1]);
+    if (mt_tensor_count(x) == 0) return MT_OK;
+    two_kernel<<<cuda_grid(x->dim[0], x->dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*x, *two);
+    return cuda_launched(device, "splitting rows");
 }
