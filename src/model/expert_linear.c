@@ -6,6 +6,9 @@
  *
  * What drop keeps is drawn in forward, once for an x, and kept as bits. An expert without a LoRA pair has
  * absent views there, which count as zeros. A SwiGLU block's sums are made together with its swiglu.
+ *
+ * Where products read roundings of A and B (mt_params_round), these are multiplied as they lie: what
+ * they would be multiplied by is in the middles instead, s in l, s and drop's factor in dl.
  */
 #include "model/expert_linear.h"
 
@@ -60,6 +63,29 @@ static float kept_scale(const struct mt_expert_linear *linear)
     return 1.0f / (1.0f - linear->dropout);
 }
 
+/* True when the middles have the factors in them. */
+static bool is_rounded(const struct mt_expert_linear *linear)
+{
+    return linear->rounded_a != NULL;
+}
+
+/* A and B as products with middles read them. */
+static const struct mt_tensor *a_of(const struct mt_expert_linear *linear)
+{
+    return is_rounded(linear) ? linear->rounded_a : linear->a;
+}
+
+static const struct mt_tensor *b_of(const struct mt_expert_linear *linear)
+{
+    return is_rounded(linear) ? linear->rounded_b : linear->b;
+}
+
+/* What drop's mask on dl A, and on x beside dl, multiplies by. */
+static float mask_scale_of(const struct mt_expert_linear *linear)
+{
+    return is_rounded(linear) ? 1.0f : kept_scale(linear);
+}
+
 // ------------------------------------------------------------------ forward
 
 /* trace.bits is drawn, if anything is dropped. */
@@ -75,7 +101,7 @@ static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expe
                                                      .stream = mt_pass_stream_now(pass, linear->stream)});
 }
 
-/* The middles of those maps that have a pair, all from one x. */
+/* The middles of those maps that have a pair, all from one x. The pairs of a model have one scale. */
 static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_output *maps, int count,
                                 const struct mt_tensor *offsets, const struct mt_tensor *x, float scale)
 {
@@ -89,8 +115,9 @@ static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_
             if (status != MT_OK) return status;
             if (drops(pass, linear)) low.mask = maps[i].trace->bits;
             low.mask_scale = kept_scale(linear);
+            if (is_rounded(linear)) low.alpha *= linear->lora_scale;
         }
-        low.a[low.maps] = linear->a;
+        low.a[low.maps] = a_of(linear);
         low.low[low.maps++] = maps[i].trace->low;
     }
     return low.maps > 0 ? mt_lora_low(pass->device, &low) : MT_OK;
@@ -118,8 +145,11 @@ static struct mt_grouped_sum_args sum_of(const struct mt_map_output *map, const 
     terms[0] =
         (struct mt_product_term){.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f};
     if (mt_expert_linear_has_lora(linear))
-        terms[sum.count++] = (struct mt_product_term){
-            .x = map->trace->low, .weight = linear->b, .transpose_weight = true, .alpha = linear->lora_scale};
+        terms[sum.count++] =
+            (struct mt_product_term){.x = map->trace->low,
+                                     .weight = b_of(linear),
+                                     .transpose_weight = true,
+                                     .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale};
     return sum;
 }
 
@@ -180,11 +210,14 @@ static enum mt_status make_dlows(const struct mt_pass *pass, const struct mt_map
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (!mt_expert_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
+        bool rounded = is_rounded(linear);
+        float factor = rounded && drops(pass, linear) ? kept_scale(linear) : 1.0f;
         struct mt_lora_pair_gradient *pair = &args.map[args.maps++];
         *pair = (struct mt_lora_pair_gradient){.dy = *maps[i].dy,
                                                .b = linear->b,
                                                .db = linear->db,
-                                               .scale = linear->lora_scale,
+                                               .scale = linear->lora_scale * factor,
+                                               .db_scale = rounded ? 1.0f : linear->lora_scale,
                                                .dlow = dlow_of(pass, maps, i)};
         if (linear->db != NULL) pair->low = maps[i].trace->low;
     }
@@ -201,7 +234,7 @@ static enum mt_status add_das(const struct mt_pass *pass, const struct mt_map_gr
         const struct mt_expert_linear *linear = maps[i].linear;
         if (linear->da == NULL) continue;
         if (drops(pass, linear)) args.mask = maps[i].trace->bits;
-        args.mask_scale = kept_scale(linear);
+        args.mask_scale = mask_scale_of(linear);
         args.da[args.maps] = linear->da;
         args.dlow[args.maps++] = dlow[i];
     }
@@ -221,10 +254,10 @@ struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
                                                  const struct mt_tensor *dlow,
                                                  const struct mt_lora_trace *trace)
 {
-    struct mt_product_term term = {.x = *dlow, .weight = linear->a, .alpha = 1.0f};
+    struct mt_product_term term = {.x = *dlow, .weight = a_of(linear), .alpha = 1.0f};
     if (drops(pass, linear)) {
         term.mask_y = trace->bits;
-        term.mask_scale = kept_scale(linear);
+        term.mask_scale = mask_scale_of(linear);
     }
     return term;
 }

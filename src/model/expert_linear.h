@@ -14,7 +14,7 @@
  * together have the same tensor there, which the first of them that has a pair draws, from its stream.
  */
 struct mt_lora_trace {
-    struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ
+    struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ, times s where products read roundings of the pair
     struct mt_tensor bits; // i32 [R,ceil(in/32)]: what drop keeps of x; absent where nothing is ever dropped
 };
 

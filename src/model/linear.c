@@ -40,6 +40,8 @@ struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
                                      .b = single(&linear->b),
                                      .da = single(&linear->da),
                                      .db = single(&linear->db),
+                                     .rounded_a = single(&linear->rounded_a),
+                                     .rounded_b = single(&linear->rounded_b),
                                      .out = linear->weight.dim[0],
                                      .in = linear->weight.dim[1],
                                      .rank = lora ? linear->a.dim[0] : 0,

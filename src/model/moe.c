@@ -165,6 +165,8 @@ static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int f
     some.b = all->b + first;
     if (all->da != NULL) some.da = all->da + first;
     if (all->db != NULL) some.db = all->db + first;
+    if (all->rounded_a != NULL) some.rounded_a = all->rounded_a + first;
+    if (all->rounded_b != NULL) some.rounded_b = all->rounded_b + first;
     return some;
 }
 

@@ -30,6 +30,7 @@ struct lora_case {
     int unlearned; // of lora_dlow: maps from here on have no gradient of B; 0: all have
     int64_t padding;
     enum mt_dtype row_type;
+    enum mt_dtype a_type; // of lora_low's weights
 };
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
@@ -114,6 +115,7 @@ static enum mt_status dlow(struct mt_device *device, const struct op_case *c, st
         if (c->param[UNLEARNED] > 0 && i >= (int)c->param[UNLEARNED]) continue;
         args.map[i].low = t[LOW + i];
         args.map[i].db = db[i];
+        args.map[i].db_scale = c->no_gradient ? 0.75f : scales[i]; // of their own, unless it is one product's
     }
     return mt_lora_dlow(device, &args);
 }
@@ -142,11 +144,12 @@ static enum mt_status second_products(struct mt_device *device, const struct op_
 static struct op_case *begin(struct case_list *list, enum mt_op op, const struct lora_case *s)
 {
     struct op_case *c =
-        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s", (int)s->rows,
+        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s%s", (int)s->rows,
                  (int)s->k, (int)s->n[0], (int)s->n[1], (int)s->n[2], (int)s->rank[0], (int)s->rank[1],
                  (int)s->rank[2], s->experts, s->experts > 0 ? load_names[s->load] : "dense",
                  s->masked ? " masked" : "", s->row_type == MT_BF16 ? " bf16 rows" : "",
-                 absent_names[s->absent], s->padding != 0 ? " padded" : "");
+                 s->a_type == MT_BF16 && op == MT_OP_lora_low ? " bf16 A" : "", absent_names[s->absent],
+                 s->padding != 0 ? " padded" : "");
     c->param[MAPS] = s->maps;
     c->param[EXPERTS] = s->experts;
     c->param[LOAD] = s->load;
@@ -193,6 +196,7 @@ static struct op_case *add_low(struct case_list *list, struct lora_case s)
     const int64_t k[MT_LORA_MAPS] = {s.k, s.k, s.k};
     struct op_case *c = begin(list, MT_OP_lora_low, &s);
     add_matrices(c, &s, "a", SLOT_INPUT, s.rank, k);
+    for (int i = 0; i < MT_LORA_MAPS; i++) c->slot[MATRIX + i].dtype = s.a_type;
     add_rows(c, &s, "low", SLOT_UPDATED, s.rank);
     c->forward = low;
     pad(c, &s);
@@ -364,6 +368,13 @@ static void add_usual(struct case_list *list, enum mt_dtype row_type)
     add_all(list, s);
 }
 
+/* The same with weights that were rounded before. */
+static void add_low_rounded(struct case_list *list, struct lora_case s)
+{
+    s.a_type = MT_BF16;
+    add_low(list, s)->only_device = true;
+}
+
 /* What a GPU's tensor cores take without falling back: several tiles of rows and of columns, ends of each. */
 static void add_tiles(struct case_list *list)
 {
@@ -378,6 +389,7 @@ static void add_tiles(struct case_list *list)
                           .masked = true,
                           .row_type = MT_BF16};
     add_all(list, s);
+    add_low_rounded(list, s);
     s = (struct lora_case){.rows = 330,
                            .k = 264,
                            .maps = 3,
@@ -387,9 +399,11 @@ static void add_tiles(struct case_list *list)
                            .load = LOAD_UNEVEN,
                            .row_type = MT_BF16};
     add_all(list, s);
+    add_low_rounded(list, s);
     s = (struct lora_case){
         .rows = 1030, .k = 128, .maps = 1, .rank = {32}, .n = {136}, .masked = true, .row_type = MT_BF16};
     add_all(list, s);
+    add_low_rounded(list, s);
 }
 
 // ------------------------------------------------------------------ speed
@@ -439,6 +453,7 @@ static void add_device_speed(struct case_list *list)
         s.rows = s.experts > 0 ? 98304 : 16384;
         s.load = LOAD_NEARLY_EVEN;
         s.row_type = MT_BF16;
+        s.a_type = MT_BF16;
         add_speed(list, s, true);
     }
 }

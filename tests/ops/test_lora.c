@@ -74,6 +74,7 @@ static void test_pair_gradient(void **state)
                                                   .b = &weight,
                                                   .db = &gradient,
                                                   .scale = 2.0f,
+                                                  .db_scale = 3.0f,
                                                   .dlow = mt_tensor_2d(dlow, MT_F32, 2, 1)},
                                                  {.dy = mt_tensor_2d(dy, MT_F32, 2, 2),
                                                   .b = &weight,
@@ -83,7 +84,7 @@ static void test_pair_gradient(void **state)
         assert_int_equal(mt_lora_dlow(test.device, &args), MT_OK);
         assert_memory_equal(dlow, ((float[]){420, 860}), sizeof dlow);
         assert_memory_equal(unlearned, ((float[]){210, 430}), sizeof unlearned);
-        assert_memory_equal(db, ((float[]){1 + 2 * (5 + 18), 1 + 2 * (10 + 24)}), sizeof db);
+        assert_memory_equal(db, ((float[]){1 + 3 * (5 + 18), 1 + 3 * (10 + 24)}), sizeof db);
         op_test_close(&test);
     }
 }
@@ -144,6 +145,8 @@ static void test_gradient_refusals(void **state)
                                      .experts = 1};
     assert_int_equal(mt_lora_dlow(test.device, &dlow), MT_OK);
     dlow.map[0].db = &db;
+    op_test_refused(&test, mt_lora_dlow(test.device, &dlow), MT_ERR_USAGE, "map 0: db_scale is 0");
+    dlow.map[0].db_scale = 1.0f;
     op_test_refused(&test, mt_lora_dlow(test.device, &dlow), MT_ERR_USAGE, "map 0: low is missing");
     dlow.map[0].low = mt_tensor_2d(memory + 48, MT_F32, 4, 2);
     assert_int_equal(mt_lora_dlow(test.device, &dlow), MT_OK);

@@ -59,6 +59,9 @@ static enum mt_status check_pair(const struct mt_device *device, const struct mt
     if (status != MT_OK) return status;
     status = mt_check_value(device, map->scale != 0.0f, "scale", (double)map->scale, "a factor other than 0");
     if (status != MT_OK || map->db == NULL) return status;
+    status = mt_check_value(device, map->db_scale != 0.0f, "db_scale", (double)map->db_scale,
+                            "a factor other than 0");
+    if (status != MT_OK) return status;
     status = mt_check_2d(device, "low", &map->low, MT_CHECK_FLOAT, rows, rank);
     if (status != MT_OK) return status;
     return mt_check_experts(device, "db", map->db, experts, MT_CHECK_STAT, out, rank);

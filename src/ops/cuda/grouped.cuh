@@ -16,6 +16,12 @@ static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
+/*
+ * Bytes from each bf16 matrix to the next, if all are there and it is always the same, a multiple of 16, so
+ * that one map serves them all; else 0.
+ */
+int64_t cuda_gap(const struct mt_tensor *list, int count);
+
 /* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,

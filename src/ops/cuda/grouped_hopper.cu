@@ -68,7 +68,7 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
             make_tile<NARROW, N_INNER, MASKED, WAY>(call, p, first, place, row, &turn, w);
         }
     }
-    if (WAY != AT_ONCE) store_besides<0, EARLY>(call, w);
+    if (WAY != AT_ONCE) store_besides<0, waiting::early>(call, w);
 }
 
 #endif

@@ -27,9 +27,10 @@
 
 /* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
 struct waiting_pair {
-    unsigned value[WIDE][2]; // gate's, then up's
-    int64_t at;              // the first row's place in each of the matrices
-    int left[2];             // columns from this lane's first on; 0 or less: none
+    static constexpr int early = 16; // stages of a tile beside which the tile before is stored
+    unsigned value[WIDE][2];         // gate's, then up's
+    int64_t at;                      // the first row's place in each of the matrices
+    int left[2];                     // columns from this lane's first on; 0 or less: none
 };
 
 __device__ __forceinline__ static void store_eight(void *matrix, int64_t at, const unsigned (&v)[4])
@@ -38,33 +39,42 @@ __device__ __forceinline__ static void store_eight(void *matrix, int64_t at, con
         make_uint4(v[0], v[1], v[2], v[3]);
 }
 
-/* 32 columns of one of the rows, of all three matrices. All lanes call it. */
+/*
+ * Beside an even stage 32 columns of one of the rows of gate and up are stored, beside the next one what
+ * comes of them, so that neither makes the tensor cores wait. All lanes call it.
+ */
 template <int STAGE>
 __device__ __forceinline__ static void store_beside(const struct hopper_call &call, struct waiting_pair &w)
 {
-    static_assert(EARLY == 2 * HALF / 4, "every stage has its piece");
-    constexpr int half = STAGE % 2;
-    constexpr int j = STAGE / 2 * 4;
+    static_assert(waiting_pair::early == 2 * 2 * HALF / 4, "every piece has its stages");
+    constexpr int half = STAGE / 2 % 2;
+    constexpr int j = STAGE / 4 * 4;
+    int64_t at = w.at + half * 8 * call.y.stride + 8 * j;
+    bool there = 8 * j < w.left[half];
     unsigned gate[4];
     unsigned up[4];
-    unsigned product[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         gate[i] = w.value[j + i][half];
         up[i] = w.value[HALF + j + i][half];
     }
-    transpose_four(gate);
-    transpose_four(up);
+    if constexpr (STAGE % 2 == 0) {
+        transpose_four(gate);
+        transpose_four(up);
+        if (there) store_eight(call.y.data, at, gate);
+        if (there) store_eight(call.beside[BESIDE_UP].data, at, up);
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        product[i] = pack_bf16(swiglu(low_bf16(gate[i]), low_bf16(up[i])),
-                               swiglu(high_bf16(gate[i]), high_bf16(up[i])));
-    }
-    if (8 * j < w.left[half]) {
-        int64_t at = w.at + half * 8 * call.y.stride + 8 * j;
-        store_eight(call.y.data, at, gate);
-        store_eight(call.beside[BESIDE_UP].data, at, up);
-        store_eight(call.beside[BESIDE_PRODUCT].data, at, product);
+        for (int i = 0; i < 4; i++) {
+            w.value[j + i][half] = gate[i];
+            w.value[HALF + j + i][half] = up[i];
+        }
+    } else {
+        unsigned product[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            product[i] = pack_bf16(swiglu(low_bf16(gate[i]), low_bf16(up[i])),
+                                   swiglu(high_bf16(gate[i]), high_bf16(up[i])));
+        if (there) store_eight(call.beside[BESIDE_PRODUCT].data, at, product);
     }
 }
 
@@ -117,7 +127,7 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
         else
             make_tile(call, p, first, place, row, &turn, w);
     }
-    store_besides<0, EARLY>(call, w);
+    store_besides<0, waiting_pair::early>(call, w);
 }
 
 #endif

@@ -2,7 +2,7 @@
  * What Hopper's kernels of products over sorted rows have in common (grouped_hopper.cu tells how they work):
  * tiles, the thread that brings operands, products with and without masks, the way out, the launch. A kernel
  * that lets more than its sums wait for the next tile has a structure of its own in place of `waiting`, with
- * `left`, and a store_beside for it.
+ * `left` and `early`, and a store_beside for it.
  */
 #ifndef MT_OPS_CUDA_GROUPED_HOPPER_TILE_CUH
 #define MT_OPS_CUDA_GROUPED_HOPPER_TILE_CUH
@@ -19,7 +19,6 @@
 #define HALF        16 // fragments of each sum, where a tile is of two
 #define HALF_BLOCKS 2
 #define PIECES      16 // of a row's rounded sums, stored one after the other
-#define EARLY       8  // stages of a tile beside which the tile before is stored
 #define INSTEAD     3  // of them, those in whose place masked products stand
 #define PLACES      8  // tiles whose places are remembered
 #define ROW_GROUP   16 // tiles below each other before the next column
@@ -201,6 +200,7 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
 
 /* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
 struct waiting {
+    static constexpr int early = 8; // stages of a tile beside which the tile before is stored
     unsigned value[WIDE][2];
     __nv_bfloat16 *to; // of the first row
     int left[2];       // columns from this lane's first on; 0 or less: none
@@ -227,11 +227,12 @@ __device__ __forceinline__ static void store_pieces(struct waiting &w, int64_t s
     }
 }
 
-/* What is stored beside stage STAGE of EARLY of the next tile. All lanes call it. */
+/* What is stored beside stage STAGE of the next tile. All lanes call it. */
 template <int STAGE>
 __device__ __forceinline__ static void store_beside(const struct hopper_call &call, struct waiting &w)
 {
-    store_pieces<PIECES / EARLY * STAGE, PIECES / EARLY *(STAGE + 1)>(w, call.y.stride);
+    constexpr int pieces = PIECES / waiting::early;
+    store_pieces<pieces * STAGE, pieces *(STAGE + 1)>(w, call.y.stride);
 }
 
 /* The same of stages [STAGE, END). */
@@ -379,7 +380,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[FRAGMENTS][4], con
 }
 
 /*
- * A tile's first EARLY stages, from STAGE on; meanwhile the tile before is stored. They begin with BEGIN: 0,
+ * A tile's first stages, from STAGE on; meanwhile the tile before is stored. They begin with BEGIN: 0,
  * or INSTEAD where masked products came before.
  */
 template <int STAGE, int BEGIN, int FRAGMENTS, bool N_INNER, enum way_out WAY, class WAITING>
@@ -387,7 +388,7 @@ __device__ __forceinline__ static void begin_tile(const struct hopper_call &call
                                                   const struct operands &first, float (&sum)[FRAGMENTS][4],
                                                   unsigned *turn, WAITING &w)
 {
-    if constexpr (STAGE < EARLY) {
+    if constexpr (STAGE < WAITING::early) {
         await(p, *turn);
         multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, operands_of(first, *turn), STAGE > 0);
         if constexpr (WAY != AT_ONCE) store_beside<STAGE>(call, w);
@@ -496,13 +497,13 @@ __device__ __forceinline__ static void add_long(const struct hopper_call &call, 
                                                 WAITING &w)
 {
     unsigned end = *turn + (unsigned)(call.masked_stages + call.long_stages);
-    if (WAY != AT_ONCE && call.long_stages < EARLY) { // too few to store beside
-        store_besides<0, EARLY>(call, w);
+    if (WAY != AT_ONCE && call.long_stages < WAITING::early) { // too few to store beside
+        store_besides<0, WAITING::early>(call, w);
         w.left[0] = 0;
         w.left[1] = 0;
     }
     if constexpr (MASKED) begin_masked<FRAGMENTS, N_INNER, WAY>(call, p, first, place, row, sum, turn, w);
-    if (call.long_stages < EARLY) {
+    if (call.long_stages < WAITING::early) {
         await(p, *turn);
         multiply_stage<FRAGMENTS, N_INNER, HOPPER_STEPS / 16>(sum, operands_of(first, *turn), MASKED);
         ++*turn;

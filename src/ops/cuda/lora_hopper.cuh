@@ -49,10 +49,6 @@ enum mt_status cuda_lora_boxes(const struct mt_device *device, const struct mt_t
 enum mt_status cuda_lora_mask_boxes(const struct mt_device *device, const struct mt_tensor *mask, int words,
                                     struct lora_boxes *boxes);
 
-/* Boxes [lines,64] of a bf16 matrix. */
-enum mt_status cuda_lora_weight_map(const struct mt_device *device, const struct mt_tensor *matrix, int lines,
-                                    CUtensorMap *map);
-
 /* Shared memory of a kernel, beyond what it would get unasked. */
 enum mt_status cuda_lora_shared(const struct mt_device *device, const void *kernel, size_t bytes);
 
