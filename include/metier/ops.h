@@ -76,7 +76,7 @@ struct mt_grouped_gemm_dw_args {
     float beta;
 };
 
-#define MT_MAX_TERMS 4 // of grouped_sum
+#define MT_MAX_TERMS 6 // of grouped_sum
 
 /*
  * One product of grouped_sum. A mask is bits of dropout_bits: dropped elements count as 0, kept ones are

@@ -28,6 +28,7 @@ struct mt_lora_low_args {
     struct mt_tensor low[MT_LORA_MAPS];      // [R,r_i]
     int experts;                             // n
     struct mt_tensor offsets;                // i32 [n+1]; absent: one expert, all rows
+    bool exact;                              // as in gemm; without offsets only
 };
 
 /* A map's part in lora_dlow. */

@@ -24,7 +24,7 @@ bool mt_expert_linear_learns(const struct mt_expert_linear *linear)
 
 struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64_t rows)
 {
-    struct mt_lora_trace first = {0};
+    struct mt_lora_trace first = {.drawn = trace->drawn};
     if (mt_tensor_present(&trace->low)) first.low = mt_tensor_rows(&trace->low, 0, rows);
     if (mt_tensor_present(&trace->bits)) first.bits = mt_tensor_rows(&trace->bits, 0, rows);
     return first;
@@ -40,6 +40,7 @@ struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, cons
     if (linear->dropout <= 0.0f) return trace;
     if (shared_bits != NULL && mt_tensor_present(shared_bits)) {
         trace.bits = *shared_bits;
+        trace.drawn = true;
     } else {
         trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->in + 31) / 32);
     }
@@ -88,11 +89,11 @@ static float mask_scale_of(const struct mt_expert_linear *linear)
 
 // ------------------------------------------------------------------ forward
 
-/* trace.bits is drawn, if anything is dropped. */
+/* trace.bits is drawn, if anything is dropped and nobody has. */
 static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                 const struct mt_lora_trace *trace)
 {
-    if (!drops(pass, linear)) return MT_OK;
+    if (!drops(pass, linear) || trace->drawn) return MT_OK;
     return mt_dropout_bits(
         pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
                                                      .columns = linear->in,
@@ -105,8 +106,11 @@ static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expe
 static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_output *maps, int count,
                                 const struct mt_tensor *offsets, const struct mt_tensor *x, float scale)
 {
-    struct mt_lora_low_args low = {
-        .x = *x, .alpha = scale, .experts = maps[0].linear->experts, .offsets = given(offsets)};
+    struct mt_lora_low_args low = {.x = *x,
+                                   .alpha = scale,
+                                   .experts = maps[0].linear->experts,
+                                   .offsets = given(offsets),
+                                   .exact = maps[0].linear->exact};
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (!mt_expert_linear_has_lora(linear)) continue;
@@ -117,7 +121,7 @@ static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_
             low.mask_scale = kept_scale(linear);
             if (is_rounded(linear)) low.alpha *= linear->lora_scale;
         }
-        low.a[low.maps] = a_of(linear);
+        low.a[low.maps] = linear->exact ? linear->a : a_of(linear);
         low.low[low.maps++] = maps[i].trace->low;
     }
     return low.maps > 0 ? mt_lora_low(pass->device, &low) : MT_OK;

@@ -10,12 +10,13 @@
 #include "model/planner.h"
 
 /*
- * What a LoRA pair keeps from forward to backward; all absent without one. The bits belong to x: maps taken
- * together have the same tensor there, which the first of them that has a pair draws, from its stream.
+ * What a LoRA pair keeps from forward to backward; all absent without one. The bits belong to x: maps of one
+ * x have the same tensor there, which the first of them that has a pair draws, from its stream.
  */
 struct mt_lora_trace {
     struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ, times s where products read roundings of the pair
     struct mt_tensor bits; // i32 [R,ceil(in/32)]: what drop keeps of x; absent where nothing is ever dropped
+    bool drawn;            // another map of x has drawn them before
 };
 
 /* The first rows of a trace. */
@@ -25,7 +26,7 @@ bool mt_expert_linear_has_lora(const struct mt_expert_linear *linear);
 bool mt_expert_linear_learns(const struct mt_expert_linear *linear); // then backward reads x
 
 /*
- * The trace of so many rows. Maps that are taken together are planned with the same shared_bits, absent at
+ * The trace of so many rows. Maps of one x are planned in their order with the same shared_bits, absent at
  * first; NULL: a map by itself.
  */
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,

@@ -19,10 +19,7 @@ bool mt_linear_reads_input(const struct mt_linear *linear);
 /* The map without its bias as that of a single expert; it points into `linear`. */
 struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear);
 
-/*
- * What its pair keeps of T tokens from forward to backward; shared_bits as in mt_expert_linear_plan_lora, of
- * a map that is not exact.
- */
+/* What its pair keeps of T tokens from forward to backward; shared_bits as in mt_expert_linear_plan_lora. */
 struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
                                          const struct mt_linear *linear, struct mt_tensor *shared_bits);
 
@@ -68,7 +65,7 @@ enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct m
 
 /* A map and the gradient of what it made. */
 struct mt_linear_gradient {
-    const struct mt_linear *linear; // not exact
+    const struct mt_linear *linear; // at most one of those taken together is exact
     const struct mt_tensor *dy;
     const struct mt_lora_trace *trace;
 };

@@ -2,12 +2,12 @@
 #include "model/mlp.h"
 
 void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt_mlp_params *params,
-                 struct mt_planner *saved, struct mt_planner *work)
+                 const struct mt_tensor *drawn, struct mt_planner *saved, struct mt_planner *work)
 {
     int64_t width = params->gate.weight.dim[0];
     mlp->gate = mt_plan_2d(saved, pass->type, pass->tokens, width);
     mlp->up = mt_plan_2d(saved, pass->type, pass->tokens, width);
-    struct mt_tensor bits = {0}; // of x
+    struct mt_tensor bits = *drawn; // of x
     mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate, &bits);
     mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up, &bits);
     mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down, NULL);
@@ -71,14 +71,19 @@ enum mt_status mt_mlp_backward_down(const struct mt_pass *pass, const struct mt_
 }
 
 enum mt_status mt_mlp_backward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                                     const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
-                                     const struct mt_tensor *dx)
+                                     const struct mt_mlp *mlp, const struct mt_linear_gradient *beside,
+                                     const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
-    if (!goes_below(params, dx)) return MT_OK;
-    const struct mt_linear_gradient both[2] = {
-        {.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora},
-        {.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora}};
-    return mt_linear_backward_together(pass, both, 2, x, add, dx);
+    struct mt_linear_gradient maps[3];
+    int count = 0;
+    if (goes_below(params, dx)) {
+        maps[count++] =
+            (struct mt_linear_gradient){.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora};
+        maps[count++] =
+            (struct mt_linear_gradient){.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora};
+    }
+    if (beside != NULL) maps[count++] = *beside;
+    return count > 0 ? mt_linear_backward_together(pass, maps, count, x, add, dx) : MT_OK;
 }
 
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
@@ -86,5 +91,5 @@ enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_p
                                const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     enum mt_status status = mt_mlp_backward_down(pass, params, mlp, dy, dx);
-    return status == MT_OK ? mt_mlp_backward_inner(pass, params, mlp, x, add, dx) : status;
+    return status == MT_OK ? mt_mlp_backward_inner(pass, params, mlp, NULL, x, add, dx) : status;
 }

@@ -92,7 +92,6 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : own_rows;
     *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number};
     plan_record(&moe->record, pass, params, planners);
-    moe->router_lora = mt_linear_plan_lora(planners->routing, pass, &params->router, NULL);
     moe->record.rows = mt_plan_2d(planners->saved, pass->type, own_rows, desc->width);
     moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
@@ -115,8 +114,13 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
-    if (desc->shared_width > 0)
-        mt_mlp_plan(&moe->shared, pass, &params->shared, planners->shared, planners->work);
+    // The shared experts read what the router reads, unless that is shaken: one draw, the router's.
+    moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
+    if (desc->shared_width > 0) {
+        struct mt_tensor drawn = {0};
+        if (!mt_moe_router_shakes(pass)) drawn = moe->router_lora.bits;
+        mt_mlp_plan(&moe->shared, pass, &params->shared, &drawn, planners->shared, planners->work);
+    }
     if (backward) plan_backward(moe, pass, planners->work);
 }
 

@@ -3,7 +3,7 @@
  *   combine     d outputs_s = weight_s · dy + what L_o says; d weight_s = <dy, outputs_s>
  *   objective   adds to d weight, d probs, d logits (and d outputs, where outputs are grouped by expert)
  *   experts     d rows; gate and up are overwritten by their gradients, outputs by d outputs, then by d rows
- *   dispatch    dx = Σ_s d rows_s;  router and shared experts add to it
+ *   dispatch    dx = Σ_s d rows_s;  router and shared experts add to it, together where they read the same x
  */
 #include "model/moe_router.h"
 
@@ -37,11 +37,13 @@ static enum mt_status combine_backward(const struct mt_pass *pass, const struct 
                                              });
 }
 
-/* The shared experts' part, of which the first half may be done while rows travel. */
+/* The part of the shared experts, of which the first half may be done while rows travel, and of the router.
+ */
 struct shared {
     const struct mt_tensor *dy, *x, *dx;
     bool wanted;
-    bool begun; // the first half is done
+    bool begun;  // the first half is done
+    bool router; // the router's is wanted, too
 };
 
 static enum mt_status shared_begin(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -162,7 +164,7 @@ static enum mt_status experts_backward(const struct mt_pass *pass, const struct 
     return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, moe->number, &transfer) : status;
 }
 
-/* Routed experts and router: everything that goes through the record. */
+/* Routed experts, and down to dlogits: everything that goes through the record. */
 static enum mt_status routed_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                       struct mt_moe *moe, struct shared *shared)
 {
@@ -193,8 +195,24 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                                     });
         if (status != MT_OK) return status;
     }
-    if (dx == NULL && !mt_linear_learns(&params->router)) return MT_OK;
-    return mt_moe_router_backward(pass, params, moe, x, dx);
+    return shared->router ? mt_moe_router_scores_backward(pass, moe) : MT_OK;
+}
+
+/* The router and what is left of the shared experts; dx is added to. */
+static enum mt_status dense_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     const struct mt_moe *moe, struct shared *shared)
+{
+    bool together = shared->router && shared->wanted && mt_moe_router_reads_x(pass);
+    const struct mt_linear_gradient router = {
+        .linear = &params->router, .dy = &moe->dlogits, .trace = &moe->router_lora};
+    enum mt_status status = MT_OK;
+    if (shared->router && !together)
+        status = mt_moe_router_backward(pass, params, moe, shared->x, shared->dx);
+    if (status != MT_OK || !shared->wanted) return status;
+    status = shared_begin(pass, params, moe, shared);
+    if (status != MT_OK) return status;
+    return mt_mlp_backward_inner(pass, &params->shared, &moe->shared, together ? &router : NULL, shared->x,
+                                 true, shared->dx);
 }
 
 enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -205,14 +223,9 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
     bool routed = dx != NULL || experts_learn(params) || mt_linear_learns(&params->router);
     struct shared shared = {.dy = dy, .x = x, .dx = dx};
     shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_mlp_learns(&params->shared));
-    if (routed) {
-        status = routed_backward(pass, params, moe, &shared);
-        if (status != MT_OK) return status;
-    }
-    if (shared.wanted) {
-        status = shared_begin(pass, params, moe, &shared);
-        if (status == MT_OK) status = mt_mlp_backward_inner(pass, &params->shared, &moe->shared, x, true, dx);
-        if (status != MT_OK) return status;
-    }
+    shared.router = dx != NULL || mt_linear_learns(&params->router);
+    if (routed) status = routed_backward(pass, params, moe, &shared);
+    if (status == MT_OK) status = dense_backward(pass, params, moe, &shared);
+    if (status != MT_OK) return status;
     return dx != NULL ? mt_moe_jitter(pass, moe, dx) : MT_OK;
 }

@@ -81,6 +81,7 @@ struct mt_expert_linear {
     float lora_scale;
     float dropout;
     uint64_t stream;
+    bool exact; // as in mt_linear; a single map only
 };
 
 struct mt_norm_weight {
@@ -137,8 +138,8 @@ void mt_params_free(struct mt_params *params); // a zeroed struct is allowed
 
 /*
  * Products of 16-bit rows round the pairs' masters anyway: where the selection says so, they read them
- * rounded once, when loaded and after every change. Routers' and the head's pairs are read as they are. All
- * roundings, flat, for the optimizer to refresh; absent where there are none.
+ * rounded once, when loaded and after every change. Routers' pairs are read so in backward alone, the head's
+ * as they are. All roundings, flat, for the optimizer to refresh; absent where there are none.
  */
 struct mt_tensor mt_params_rounded(const struct mt_params *params);
 

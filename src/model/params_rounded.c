@@ -1,6 +1,6 @@
 /*
  * bf16 roundings of the masters, number by number in the same order: what products of 16-bit rows read of
- * LoRA pairs. Routers and the head, whose products are made otherwise, have none.
+ * LoRA pairs, of routers in backward alone. The head, whose products are made otherwise, has none.
  */
 #include "model/params_parts.h"
 
@@ -36,9 +36,9 @@ static enum mt_status point_list(struct mt_params *params, const struct mt_tenso
 static enum mt_status point_layer(struct mt_params *params, struct mt_layer_params *layer)
 {
     struct mt_linear *const linears[] = {
-        &layer->q,          &layer->k,         &layer->v,           &layer->o,          &layer->q_a,
-        &layer->q_b,        &layer->kv_a,      &layer->kv_b,        &layer->dense.gate, &layer->dense.up,
-        &layer->dense.down, &layer->shared.up, &layer->shared.gate, &layer->shared.down};
+        &layer->q,          &layer->k,         &layer->v,           &layer->o,           &layer->q_a,
+        &layer->q_b,        &layer->kv_a,      &layer->kv_b,        &layer->dense.gate,  &layer->dense.up,
+        &layer->dense.down, &layer->shared.up, &layer->shared.gate, &layer->shared.down, &layer->router};
     struct mt_expert_linear *const experts[] = {&layer->gate, &layer->up, &layer->down};
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < sizeof linears / sizeof linears[0]; i++) point_linear(params, linears[i]);

@@ -139,9 +139,11 @@ rank_of() {
     done | head -n 1
 }
 
-# written FOLDER: lines of samples that are there.
+# written FOLDER: samples that are there. Each counts once: a run that goes on brings the parts into the task's file
+# before it removes them, and whoever looks in between finds their lines in both.
 written() {
-    cat "$1"/samples_* "$1"/part_* 2>/dev/null | wc -l
+    (cd "$1" 2>/dev/null && grep -sHE '^\{"doc_id": [0-9]+, .*\}$' samples_* part_*) |
+        sed -E 's/^part_[0-9]+_/samples_/; s/^([^:]*:\{"doc_id": [0-9]+),.*/\1/' | sort -u | wc -l
 }
 
 # begin COUNT FOLDER MORE: a long task in the background; waits until ranks have written so many lines more.

@@ -329,20 +329,44 @@ static void add_tiles(struct case_list *list, int64_t n, int64_t k, int64_t rank
 }
 
 /* More tiles than a device has multiprocessors. */
-static void add_many(struct case_list *list, int64_t rank)
+static void add_many(struct case_list *list, int64_t n, int64_t k, int64_t rank, int experts)
 {
     add_both(list,
              (struct swiglu_case){.rows = 80,
-                                  .n = 264,
-                                  .k = 456,
+                                  .n = n,
+                                  .k = k,
                                   .rank = rank,
-                                  .experts = 70,
+                                  .experts = experts,
                                   .load = LOAD_NEARLY_EVEN,
                                   .masked = rank > 0,
                                   .in_place = true,
                                   .weight_type = MT_BF16,
                                   .row_type = MT_BF16},
              true);
+}
+
+/* More steps, in wide tiles and narrow ones; without offsets, rows enough for a device. */
+static void add_long(struct case_list *list, int64_t rank)
+{
+    struct swiglu_case s = {.rows = 150,
+                            .n = 456,
+                            .k = 1032,
+                            .rank = rank,
+                            .experts = 3,
+                            .load = LOAD_UNEVEN,
+                            .masked = rank > 0,
+                            .in_place = true,
+                            .weight_type = MT_BF16,
+                            .row_type = MT_BF16};
+    add_both(list, s, true);
+    s.in_place = false;
+    s.n = 328;
+    s.load = LOAD_ONE;
+    add_both(list, s, true);
+    s.experts = 0;
+    s.rows = 1100;
+    s.n = 264;
+    add_both(list, s, true);
 }
 
 /* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or a dense block. */
@@ -374,8 +398,11 @@ void cases_grouped_swiglu(struct case_list *list)
     add_tiles(list, 264, 520, 32);
     add_tiles(list, 256, 264, 40);
     add_tiles(list, 320, 328, 0);
-    add_many(list, 24);
-    add_many(list, 0);
+    add_many(list, 264, 456, 24, 70);
+    add_many(list, 264, 456, 0, 70);
+    add_many(list, 1000, 1032, 32, 40);
+    add_long(list, 32);
+    add_long(list, 0);
     for (int back = 0; back < 2; back++) {
         add_speed(list, 1408, 2048, 64, back != 0);
         add_speed(list, 2816, 2048, 0, back != 0);

@@ -12,7 +12,7 @@ enum { D_MATRIX = D_MIDDLE + MT_LORA_MAPS };
 // lora_dlow: its masks are never there
 enum { DY = MATRIX, B = DY + MT_LORA_MAPS, LOW = B + MT_LORA_MAPS, DLOW = LOW + MT_LORA_MAPS };
 enum { DB = DLOW + MT_LORA_MAPS };
-enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED };
+enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED, EXACT };
 enum { FACTOR };
 
 static const float scales[MT_LORA_MAPS] = {0.5f, 2.0f, -1.5f};
@@ -28,6 +28,7 @@ struct lora_case {
     bool masked;
     float alpha;   // of lora_low; 0: 1
     int unlearned; // of lora_dlow: maps from here on have no gradient of B; 0: all have
+    bool exact;    // of lora_low, whose middles are f32 then
     int64_t padding;
     enum mt_dtype row_type;
     enum mt_dtype a_type; // of lora_low's weights
@@ -63,7 +64,8 @@ static enum mt_status low(struct mt_device *device, const struct op_case *c, str
                                     .maps = (int)c->param[MAPS],
                                     .alpha = c->real[FACTOR],
                                     .experts = experts_of(c),
-                                    .offsets = offsets_of(c, t)};
+                                    .offsets = offsets_of(c, t),
+                                    .exact = c->param[EXACT] != 0};
     for (int i = 0; i < args.maps; i++) {
         expert_views((enum absent)c->param[ABSENT], &t[MATRIX + i], a[i]);
         args.a[i] = a[i];
@@ -144,18 +146,19 @@ static enum mt_status second_products(struct mt_device *device, const struct op_
 static struct op_case *begin(struct case_list *list, enum mt_op op, const struct lora_case *s)
 {
     struct op_case *c =
-        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s%s", (int)s->rows,
+        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s%s%s", (int)s->rows,
                  (int)s->k, (int)s->n[0], (int)s->n[1], (int)s->n[2], (int)s->rank[0], (int)s->rank[1],
                  (int)s->rank[2], s->experts, s->experts > 0 ? load_names[s->load] : "dense",
                  s->masked ? " masked" : "", s->row_type == MT_BF16 ? " bf16 rows" : "",
                  s->a_type == MT_BF16 && op == MT_OP_lora_low ? " bf16 A" : "", absent_names[s->absent],
-                 s->padding != 0 ? " padded" : "");
+                 s->padding != 0 ? " padded" : "", s->exact ? " exact" : "");
     c->param[MAPS] = s->maps;
     c->param[EXPERTS] = s->experts;
     c->param[LOAD] = s->load;
     c->param[ABSENT] = s->absent;
     c->param[MASKED] = s->masked;
     c->param[UNLEARNED] = s->unlearned;
+    c->param[EXACT] = s->exact;
     c->real[FACTOR] = s->alpha != 0.0f ? s->alpha : 1.0f;
     c->fill = fill;
     c->no_gradient = true;
@@ -197,6 +200,7 @@ static struct op_case *add_low(struct case_list *list, struct lora_case s)
     struct op_case *c = begin(list, MT_OP_lora_low, &s);
     add_matrices(c, &s, "a", SLOT_INPUT, s.rank, k);
     for (int i = 0; i < MT_LORA_MAPS; i++) c->slot[MATRIX + i].dtype = s.a_type;
+    if (s.exact) s.row_type = MT_F32;
     add_rows(c, &s, "low", SLOT_UPDATED, s.rank);
     c->forward = low;
     pad(c, &s);
@@ -406,6 +410,35 @@ static void add_tiles(struct case_list *list)
     add_low_rounded(list, s);
 }
 
+/* Middles in f32 of rows in bf16: one map as the router has it, what no device makes in a single pass. */
+static void add_exact(struct case_list *list)
+{
+    struct lora_case s = {.rows = 1030,
+                          .k = 264,
+                          .maps = 1,
+                          .rank = {24},
+                          .masked = true,
+                          .alpha = 0.5f,
+                          .row_type = MT_BF16,
+                          .exact = true};
+    add_low(list, s);
+    s.masked = false;
+    add_low(list, s);
+    s.rows = 70;
+    s.masked = true;
+    add_low(list, s);
+    s.k = 35;
+    s.maps = 2;
+    s.rank[1] = 3;
+    s.padding = 3;
+    add_low(list, s);
+    s.absent = ABSENT_ALL;
+    add_low(list, s);
+    s.rows = 3;
+    s.row_type = MT_F32;
+    add_low(list, s);
+}
+
 // ------------------------------------------------------------------ speed
 
 /* Bytes of rows that must be read and written once, whatever the maps: x or dy, bits, middles. */
@@ -436,6 +469,22 @@ static void add_speed(struct case_list *list, struct lora_case s, bool device)
     timed(add_dlow(list, s), bytes_of(&s, s.n[0] + s.n[1] + s.n[2], 2), device);
 }
 
+/* The same, held against what a host multiplies: of its two limits the nearer one. */
+static void add_flops_speed(struct case_list *list, struct lora_case s)
+{
+    double outer = 0.0; // of x and of dy, times the ranks
+    double inner = 0.0;
+    for (int i = 0; i < s.maps; i++) {
+        outer += (double)(s.n[i] * s.rank[i]);
+        inner += (double)(s.k * s.rank[i]);
+    }
+    size_t first = list->count;
+    add_speed(list, s, false);
+    list->items[first].flops = 2.0 * (double)s.rows * inner;
+    list->items[first + 1].flops = 2.0 * (double)s.rows * inner;
+    list->items[first + 2].flops = 4.0 * (double)s.rows * outer; // dlow, and dB
+}
+
 /* A layer of DeepSeek-V2-Lite, 16,384 tokens: routed experts, then dense maps. */
 static void add_device_speed(struct case_list *list)
 {
@@ -447,6 +496,7 @@ static void add_device_speed(struct case_list *list)
         {.k = 2816, .maps = 1, .rank = {32}, .n = {2048}},                          // shared down
         {.k = 2048, .maps = 1, .rank = {32}, .n = {2048}},                          // o
         {.k = 512, .maps = 1, .rank = {32}, .n = {4096}},                           // kv_b
+        {.k = 2048, .maps = 3, .rank = {32, 32, 32}, .n = {2816, 2816, 64}},        // gate, up, router
     };
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         struct lora_case s = maps[i];
@@ -456,6 +506,14 @@ static void add_device_speed(struct case_list *list)
         s.a_type = MT_BF16;
         add_speed(list, s, true);
     }
+    struct lora_case router = {.rows = 16384,
+                               .k = 2048,
+                               .maps = 1,
+                               .rank = {32},
+                               .masked = true,
+                               .row_type = MT_BF16,
+                               .exact = true};
+    timed(add_low(list, router), bytes_of(&router, router.k, 2), true);
 }
 
 void cases_lora(struct case_list *list)
@@ -465,15 +523,16 @@ void cases_lora(struct case_list *list)
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);
     add_tiles(list);
+    add_exact(list);
     add_gradients(list);
-    add_speed(list,
-              (struct lora_case){.rows = 3072,
-                                 .k = 512,
-                                 .maps = 2,
-                                 .rank = {32, 32},
-                                 .n = {352, 352},
-                                 .experts = 16,
-                                 .load = LOAD_NEARLY_EVEN},
-              false);
+    struct lora_case host = {.rows = 3072,
+                             .k = 512,
+                             .maps = 2,
+                             .rank = {32, 32},
+                             .n = {352, 352},
+                             .experts = 16,
+                             .load = LOAD_NEARLY_EVEN};
+    add_speed(list, host, false);
+    add_flops_speed(list, host);
     add_device_speed(list);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/op_test.h"
+#include "tensor/dtype.h"
 
 static void test_bias(void **state)
 {
@@ -92,6 +93,24 @@ static void test_copy_converts(void **state)
     }
 }
 
+/* Floats of every kind, subnormals, infinities and NaN included: all bits as the scalar function has them. */
+static void test_copy_to_f16_bits(void **state)
+{
+    (void)state;
+    enum { COUNT = 65537 }; // the last one past whole vectors
+    static float x[COUNT];
+    static uint16_t y[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = mt_float_from_bits(i * 65521u);
+    for (int i = 0; i < OP_TEST_DEVICES; i++) {
+        struct op_test test;
+        op_test_open(&test, op_test_devices[i]);
+        struct mt_copy_args args = {.x = mt_tensor_1d(x, MT_F32, COUNT), .y = mt_tensor_1d(y, MT_F16, COUNT)};
+        assert_int_equal(mt_copy(test.device, &args), MT_OK);
+        for (int j = 0; j < COUNT; j++) assert_int_equal(y[j], mt_float_to_f16(x[j]));
+        op_test_close(&test);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -145,8 +164,11 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bias),        cmocka_unit_test(test_axpby_overwrites_nan),
-        cmocka_unit_test(test_clamp_edges), cmocka_unit_test(test_copy_converts),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_axpby_overwrites_nan),
+        cmocka_unit_test(test_clamp_edges),
+        cmocka_unit_test(test_copy_converts),
+        cmocka_unit_test(test_copy_to_f16_bits),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

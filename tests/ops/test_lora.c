@@ -124,6 +124,10 @@ static void test_low_refusals(void **state)
     args.experts = 2;
     op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_USAGE, "experts is 2");
     args.experts = 1;
+    args.exact = true;
+    args.offsets = mt_tensor_1d(bits, MT_I32, 2);
+    op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_USAGE, "takes no offsets");
+    args.offsets.rank = 0;
     args.low[0].dim[1] = 1;
     op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_SHAPE, "map 0: a[0] is");
     op_test_close(&test);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "ops/cpu/mask_draw.h"
 #include "ops/op_test.h"
 
 #define ROWS  101
@@ -84,6 +85,30 @@ static void test_bits_agree(void **state)
             assert_int_equal(bits[row][WIDTH / 32] >> WIDTH % 32, 0);
         }
         op_test_close(&test);
+    }
+}
+
+/* Where the upper half of blocks' numbers changes on the way: no tensor of a test is so large. */
+static void test_upper_half(void **state)
+{
+    (void)state;
+    const uint64_t seed = 0xDEADBEEF12345678u;
+    const uint64_t stream = 0xFFFFFFFF00000001u;
+    const uint64_t changes = (uint64_t)3 << 32;
+    struct mask_draw draw = mask_draw_of(0.1f, seed, stream);
+    for (uint64_t before = 0; before <= 2 * MASK_STRETCH; before += before < 4 ? 1 : 255) {
+        uint32_t kept[MASK_STRETCH];
+        uint64_t word = changes / MT_DROPOUT_PARTS - before;
+        draw_mask(&draw, word, MASK_STRETCH, kept);
+        for (uint64_t i = 0; i < MASK_STRETCH; i++)
+            assert_int_equal(kept[i], ref_mask_word(seed, stream, draw.threshold, word + i));
+        uint32_t drawn[PHILOX_WORDS];
+        struct philox_keys keys = philox_keys_of(seed, stream, changes - before);
+        for (uint64_t block = changes - before; block <= changes; block += PHILOX_BLOCKS) {
+            draw_words(&keys, block, drawn);
+            for (uint64_t i = 0; i < PHILOX_WORDS; i++)
+                assert_int_equal(drawn[i], mt_rng_u32(seed, stream, 4 * block + i));
+        }
     }
 }
 
@@ -210,7 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dropout_rule), cmocka_unit_test(test_bits_agree),
-        cmocka_unit_test(test_frequencies),  cmocka_unit_test(test_independence),
-        cmocka_unit_test(test_jitter_rule),  cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_upper_half),   cmocka_unit_test(test_frequencies),
+        cmocka_unit_test(test_independence), cmocka_unit_test(test_jitter_rule),
+        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

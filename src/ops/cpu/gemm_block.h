@@ -34,6 +34,36 @@ size_t MT_CPU(gemm_block_workspace)(void);
 void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,
                         struct gemm_operand b, float beta, float *c, int64_t c_row, void *workspace);
 
+/* A product that shares one operand, and a mask of it, with others. */
+struct gemm_share {
+    int64_t size;              // of its own: columns where A is shared, rows where B is
+    struct gemm_operand other; // the operand of its own
+    float *c;
+    int64_t c_row;
+};
+
+/* Bits of a mask as dropout_bits makes them, `row` words from one row to the next; no words: all is kept. */
+struct gemm_mask {
+    const uint32_t *words;
+    int64_t row;
+};
+
+#define GEMM_SHARED_ROWS 64 // of one product, at most, where B is shared
+#define GEMM_SHARES      3  // products at most
+
+/*
+ * Each C = alpha · mask(A) · B + beta · C, as gemm_block with a masked copy of A would make it, which is
+ * packed once for all. Steps are neighbours in A, and bits of its mask's rows. At least one product.
+ */
+void MT_CPU(gemm_block_same_a)(int64_t m, int64_t k, float alpha, struct gemm_operand a,
+                               struct gemm_mask mask, const struct gemm_share *products, int count,
+                               float beta, void *workspace);
+
+/* Each C = alpha · A · mask(B) + beta · C. Columns are neighbours in B, and bits of its mask's rows. */
+void MT_CPU(gemm_block_same_b)(int64_t n, int64_t k, float alpha, struct gemm_operand b,
+                               struct gemm_mask mask, const struct gemm_share *products, int count,
+                               float beta, void *workspace);
+
 #if defined(MT_CPU_TILE_UNIT) // set for the level amx
 /*
  * True for the types the unit gains with. Two f32 operands would be six products of parts: with both threads

@@ -1,14 +1,12 @@
 /*
- * The ops of LoRA pairs, on grouped_gemm and its gradient. What a mask keeps of x is made once for all maps,
- * in scratch: rows at a time for their middles, columns at a time for the gradients of A, which are sums over
- * all rows.
+ * The ops of LoRA pairs. The maps of a pair's x share it: it is packed once for all of them, and masked on
+ * the way. lora_dlow's products go through grouped_gemm and its gradient.
  */
 #include "ops/cpu/gemm_tiles.h"
-#include "ops/cpu/mask.h"
 #include "ops/cpu/row_chunks.h"
+#include "ops/dropout.h"
 
-#define MASKED_BYTES ((int64_t)8 << 20) // of columns of x in scratch
-#define COLUMN_GRAIN 64                 // of a tile of a gradient, and whole words of a mask
+_Static_assert(MT_LORA_MAPS <= GEMM_SHARES, "the maps share a product's operand");
 
 /* Whether the products read these matrices, those that are there. */
 static bool reads_all(const struct mt_tensor *list, int experts)
@@ -28,26 +26,35 @@ static bool writes_all(const struct mt_tensor *list, int experts)
     return true;
 }
 
-/* Scratch: what products need themselves, then these. */
-struct pieces {
-    int32_t *offsets;       // [experts + 1]
-    struct mt_tensor *view; // [experts]
-    void *x;                // what a mask keeps
-    size_t bytes;
-};
-
-static struct pieces pieces_of(const struct mt_device *device, int experts, int64_t elements)
+/* Scratch: what products need themselves, then a number for each expert and one more. */
+static int32_t *own_offsets(const struct mt_device *device)
 {
-    size_t offsets = (gemm_scratch_bytes(device) + 63) / 64 * 64;
-    size_t view = offsets + chunk_bytes(experts + 1, sizeof(int32_t));
-    size_t x = view + chunk_bytes(experts, sizeof(struct mt_tensor));
     char *base = device->scratch.data;
-    struct pieces pieces = {.bytes = x + chunk_bytes(elements, sizeof(float))};
-    if (base == NULL) return pieces;
-    pieces.offsets = (int32_t *)(void *)(base + offsets);
-    pieces.view = (struct mt_tensor *)(void *)(base + view);
-    pieces.x = base + x;
-    return pieces;
+    return (int32_t *)(void *)(base + (gemm_scratch_bytes(device) + 63) / 64 * 64);
+}
+
+static size_t scratch_bytes(const struct mt_device *device, int experts)
+{
+    return (gemm_scratch_bytes(device) + 63) / 64 * 64 + chunk_bytes(experts + 1, sizeof(int32_t));
+}
+
+/* The first row of expert e; of all rows where there are no offsets. */
+static int64_t first_row(const struct mt_tensor *offsets, int e, int64_t rows)
+{
+    return mt_tensor_present(offsets) ? ((const int32_t *)offsets->data)[e] : e * rows;
+}
+
+/* The mask from a row and a word on. */
+static struct gemm_mask mask_at(const struct mt_tensor *mask, int64_t row, int64_t word)
+{
+    if (!mt_tensor_present(mask)) return (struct gemm_mask){0};
+    return (struct gemm_mask){(const uint32_t *)mask->data + row * mask->stride[0] + word, mask->stride[0]};
+}
+
+/* Tiles wanted of each expert. */
+static int64_t enough_tiles(int experts)
+{
+    return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
 // ------------------------------------------------------------------ lora_low
@@ -60,49 +67,64 @@ static bool low_is_fast(const struct mt_lora_low_args *l)
     return gemm_reads(l->x.dtype);
 }
 
-/* Rows of x made at a time; all of an x that has no mask. */
-static int64_t low_rows(const struct mt_lora_low_args *l)
-{
-    return mt_tensor_present(&l->mask) ? chunk_rows(l->x.dim[0], l->x.dim[1]) : l->x.dim[0];
-}
-
-static struct pieces low_pieces(const struct mt_device *device, const struct mt_lora_low_args *l)
-{
-    bool masked = mt_tensor_present(&l->mask);
-    return pieces_of(device, l->experts, masked ? low_rows(l) * l->x.dim[1] : 0);
-}
-
 size_t MT_CPU(lora_low_scratch)(const struct mt_device *device, const void *args)
 {
-    return low_is_fast(args) ? low_pieces(device, args).bytes : 0;
+    const struct mt_lora_low_args *l = args;
+    return low_is_fast(l) ? scratch_bytes(device, l->experts) : 0;
+}
+
+/* Tiles of the rows of an expert. */
+static struct gemm_tiles low_cut(const struct mt_lora_low_args *l, int64_t rank, int e)
+{
+    int64_t rows = first_row(&l->offsets, e + 1, l->x.dim[0]) - first_row(&l->offsets, e, l->x.dim[0]);
+    struct gemm_tiles tiles = gemm_cut(rows, rank, l->x.dim[1], enough_tiles(l->experts));
+    tiles.column_tiles = 1; // all columns of all maps
+    return tiles;
+}
+
+/* `count` rows of expert e, from `row` on. */
+static void low_tile(const struct mt_lora_low_args *l, int e, int64_t row, int64_t count, void *workspace)
+{
+    struct gemm_share products[MT_LORA_MAPS];
+    struct gemm_operand x = gemm_operand_at(gemm_operand_of(&l->x, false), row, 0);
+    int present = 0;
+    for (int i = 0; i < l->maps; i++) {
+        const struct mt_tensor *a = &l->a[i][e];
+        struct gemm_share product = {
+            .size = l->low[i].dim[1], .c = cpu_row(&l->low[i], row), .c_row = l->low[i].stride[0]};
+        if (mt_tensor_present(a)) {
+            product.other = gemm_operand_of(a, true);
+            products[present++] = product;
+        } else {
+            MT_CPU(gemm_block)(count, product.size, 0, 0.0f, x, x, 0.0f, product.c, product.c_row, workspace);
+        }
+    }
+    if (present == 0) return;
+    float alpha = mt_tensor_present(&l->mask) ? l->alpha * l->mask_scale : l->alpha;
+    MT_CPU(gemm_block_same_a)
+    (count, l->x.dim[1], alpha, x, mask_at(&l->mask, row, 0), products, present, 0.0f, workspace);
 }
 
 enum mt_status MT_CPU(lora_low)(struct mt_device *device, const void *args)
 {
     const struct mt_lora_low_args *l = args;
     if (!low_is_fast(l)) return mt_ref_lora_low(device, args);
-    struct pieces pieces = low_pieces(device, l);
-    int64_t rows = chunk_all_rows(&l->offsets, l->experts, l->x.dim[0]);
-    int64_t step = low_rows(l);
-    for (int64_t row = 0; row < rows; row += step) {
-        int64_t count = cpu_min(step, rows - row);
-        struct mt_grouped_gemm_args product = {
-            .x = mt_tensor_rows(&l->x, row, count),
-            .experts = l->experts,
-            .offsets = chunk_offsets(&l->offsets, l->experts, l->x.dim[0], row, count, pieces.offsets),
-            .transpose_weight = true,
-            .alpha = l->alpha,
-        };
-        if (mt_tensor_present(&l->mask)) {
-            product.x = mask_part(device, &l->x, &l->mask, row, count, 0, l->x.dim[1], pieces.x);
-            product.alpha *= l->mask_scale;
-        }
-        for (int i = 0; i < l->maps; i++) {
-            product.weight = l->a[i];
-            product.y = mt_tensor_rows(&l->low[i], row, count);
-            enum mt_status status = MT_CPU(grouped_gemm)(device, &product);
-            if (status != MT_OK) return status;
-        }
+    int64_t all = l->x.dim[0];
+    int64_t rank = 0;
+    for (int i = 0; i < l->maps; i++) rank += l->low[i].dim[1];
+    int32_t *first_tile = own_offsets(device);
+    first_tile[0] = 0;
+    for (int e = 0; e < l->experts; e++)
+        first_tile[e + 1] = first_tile[e] + (int32_t)low_cut(l, rank, e).row_tiles;
+    double work = (double)chunk_all_rows(&l->offsets, l->experts, all) * (double)(l->x.dim[1] * rank);
+#pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
+    for (int32_t tile = 0; tile < first_tile[l->experts]; tile++) {
+        int e = 0;
+        while (tile >= first_tile[e + 1]) e++;
+        struct gemm_tiles tiles = low_cut(l, rank, e);
+        int64_t row = first_row(&l->offsets, e, all) + (tile - first_tile[e]) * tiles.tile_rows;
+        int64_t count = cpu_min(tiles.tile_rows, first_row(&l->offsets, e + 1, all) - row);
+        low_tile(l, e, row, count, gemm_own_workspace(device));
     }
     return MT_OK;
 }
@@ -124,7 +146,7 @@ static bool dlow_is_fast(const struct mt_lora_dlow_args *l)
 size_t MT_CPU(lora_dlow_scratch)(const struct mt_device *device, const void *args)
 {
     const struct mt_lora_dlow_args *l = args;
-    return dlow_is_fast(l) ? pieces_of(device, l->experts, 0).bytes : 0;
+    return dlow_is_fast(l) ? scratch_bytes(device, l->experts) : 0;
 }
 
 static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lora_dlow_args *l,
@@ -154,9 +176,8 @@ enum mt_status MT_CPU(lora_dlow)(struct mt_device *device, const void *args)
 {
     const struct mt_lora_dlow_args *l = args;
     if (!dlow_is_fast(l)) return mt_ref_lora_dlow(device, args);
-    struct pieces pieces = pieces_of(device, l->experts, 0);
     int64_t rows = l->map[0].dlow.dim[0];
-    struct mt_tensor offsets = chunk_offsets(&l->offsets, l->experts, rows, 0, rows, pieces.offsets);
+    struct mt_tensor offsets = chunk_offsets(&l->offsets, l->experts, rows, 0, rows, own_offsets(device));
     for (int i = 0; i < l->maps; i++) {
         enum mt_status status = pair_gradient(device, l, &l->map[i], &offsets);
         if (status != MT_OK) return status;
@@ -174,59 +195,60 @@ static bool da_is_fast(const struct mt_lora_da_args *l)
     return gemm_reads(l->x.dtype);
 }
 
-/* Columns of x made at a time; all of an x that has no mask. */
-static int64_t da_columns(const struct mt_lora_da_args *l)
-{
-    int64_t columns = l->x.dim[1];
-    if (!mt_tensor_present(&l->mask) || l->x.dim[0] == 0) return columns;
-    int64_t fitting = MASKED_BYTES / (l->x.dim[0] * (int64_t)sizeof(float)) / COLUMN_GRAIN * COLUMN_GRAIN;
-    return cpu_min(columns, fitting > COLUMN_GRAIN ? fitting : COLUMN_GRAIN);
-}
-
-static struct pieces da_pieces(const struct mt_device *device, const struct mt_lora_da_args *l)
-{
-    bool masked = mt_tensor_present(&l->mask);
-    return pieces_of(device, l->experts, masked ? l->x.dim[0] * da_columns(l) : 0);
-}
-
 size_t MT_CPU(lora_da_scratch)(const struct mt_device *device, const void *args)
 {
-    return da_is_fast(args) ? da_pieces(device, args).bytes : 0;
+    return da_is_fast(args) ? gemm_scratch_bytes(device) : 0;
 }
 
-/* Columns [column, column + columns) of every matrix that is there. */
-static const struct mt_tensor *columns_of(const struct mt_tensor *list, int experts, int64_t column,
-                                          int64_t columns, struct mt_tensor *view)
+/* Columns of a tile: whole words of a mask. */
+static int64_t da_columns(const struct mt_lora_da_args *l)
 {
-    for (int e = 0; e < experts; e++) {
-        view[e] = list[e];
-        if (mt_tensor_present(&list[e])) view[e] = mt_tensor_columns(&list[e], column, columns);
+    int64_t most = cpu_min(GEMM_TILE_COLUMNS, l->x.dim[1] / enough_tiles(l->experts));
+    return gemm_even_piece(l->x.dim[1], most > 64 ? most : 64, 64);
+}
+
+/* Columns [column, column + columns) of the gradients of expert e. */
+static void da_tile(const struct mt_lora_da_args *l, int e, int64_t column, int64_t columns, void *workspace)
+{
+    int64_t first = first_row(&l->offsets, e, l->x.dim[0]);
+    int64_t rows = first_row(&l->offsets, e + 1, l->x.dim[0]) - first;
+    struct gemm_operand x = gemm_operand_at(gemm_operand_of(&l->x, false), first, column);
+    struct gemm_mask mask = mask_at(&l->mask, first, column / MT_MASK_BITS);
+    int64_t largest = 0;
+    for (int i = 0; i < l->maps; i++) largest = largest > l->dlow[i].dim[1] ? largest : l->dlow[i].dim[1];
+    for (int64_t row = 0; row < largest; row += GEMM_SHARED_ROWS) {
+        struct gemm_share products[MT_LORA_MAPS];
+        int count = 0;
+        for (int i = 0; i < l->maps; i++) {
+            const struct mt_tensor *da = &l->da[i][e];
+            if (!mt_tensor_present(da) || row >= da->dim[0]) continue;
+            products[count++] = (struct gemm_share){
+                .size = cpu_min(GEMM_SHARED_ROWS, da->dim[0] - row),
+                .other = gemm_operand_at(gemm_operand_of(&l->dlow[i], true), row, first),
+                .c = cpu_row(da, row) + column,
+                .c_row = da->stride[0],
+            };
+        }
+        float alpha = mt_tensor_present(&l->mask) ? l->mask_scale : 1.0f;
+        MT_CPU(gemm_block_same_b)(columns, rows, alpha, x, mask, products, count, 1.0f, workspace);
     }
-    return view;
 }
 
 enum mt_status MT_CPU(lora_da)(struct mt_device *device, const void *args)
 {
     const struct mt_lora_da_args *l = args;
     if (!da_is_fast(l)) return mt_ref_lora_da(device, args);
-    struct pieces pieces = da_pieces(device, l);
-    int64_t rows = chunk_all_rows(&l->offsets, l->experts, l->x.dim[0]);
-    int64_t step = da_columns(l);
-    struct mt_grouped_gemm_dw_args product = {
-        .experts = l->experts, .offsets = l->offsets, .alpha = 1.0f, .beta = 1.0f};
-    for (int64_t column = 0; column < l->x.dim[1]; column += step) {
-        int64_t columns = cpu_min(step, l->x.dim[1] - column);
-        product.x = mt_tensor_rows(&l->x, 0, rows);
-        if (mt_tensor_present(&l->mask)) {
-            product.x = mask_part(device, &l->x, &l->mask, 0, rows, column, columns, pieces.x);
-            product.alpha = l->mask_scale;
-        }
-        for (int i = 0; i < l->maps; i++) {
-            product.dy = mt_tensor_rows(&l->dlow[i], 0, rows);
-            product.dweight = columns_of(l->da[i], l->experts, column, columns, pieces.view);
-            enum mt_status status = MT_CPU(grouped_gemm_dw)(device, &product);
-            if (status != MT_OK) return status;
-        }
+    int64_t columns = l->x.dim[1];
+    int64_t rank = 0;
+    for (int i = 0; i < l->maps; i++) rank += l->dlow[i].dim[1];
+    int64_t piece = da_columns(l);
+    int64_t pieces = (columns + piece - 1) / piece;
+    double work = (double)chunk_all_rows(&l->offsets, l->experts, l->x.dim[0]) * (double)(columns * rank);
+#pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
+    for (int64_t tile = 0; tile < l->experts * pieces; tile++) {
+        int64_t column = tile % pieces * piece;
+        da_tile(l, (int)(tile / pieces), column, cpu_min(piece, columns - column),
+                gemm_own_workspace(device));
     }
     return MT_OK;
 }

@@ -43,6 +43,17 @@ static inline void mask_16(const uint16_t *x, const uint32_t *words, uint16_t *y
     if (left > 0) mask_word_16(x + whole * MT_MASK_BITS, words[whole], y + whole * MT_MASK_BITS, left);
 }
 
+/* The same for elements of any of these types: `count` of x from element `from` on. */
+static inline void mask_elements(enum mt_dtype dtype, const void *x, int64_t from, const uint32_t *words,
+                                 void *y, int64_t count)
+{
+    if (dtype == MT_F32) {
+        mask_f32((const float *)x + from, words, y, count);
+    } else {
+        mask_16((const uint16_t *)x + from, words, y, count);
+    }
+}
+
 /*
  * What a mask keeps of columns [column, column + columns) of rows [row, row + rows) of x, as a contiguous
  * matrix of x's type, f32 or of 16 bits, in `memory`. `column` is a multiple of MT_MASK_BITS.

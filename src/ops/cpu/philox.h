@@ -15,13 +15,14 @@
 #include "ops/cpu/vector.h"
 
 // Registers that hold one word of the blocks computed together: enough of them that a product is ready when
-// its turn comes, so few that the four words and the constants stay in registers.
+// its turn comes. Where there are 16 registers some words wait in memory: that costs less than waiting for
+// products.
 #if defined(__AVX512F__)
 #define PHILOX_LANES     8
 #define PHILOX_REGISTERS 4
 #elif defined(__AVX2__)
 #define PHILOX_LANES     4
-#define PHILOX_REGISTERS 2
+#define PHILOX_REGISTERS 4
 #elif defined(__x86_64__)
 #define PHILOX_LANES     2
 #define PHILOX_REGISTERS 2
@@ -64,12 +65,6 @@ static inline void multiply_words(philox_vector a, philox_vector b, philox_vecto
     *high = *low >> 32;
 }
 
-/* The lower words of 64-bit numbers. */
-static inline philox_vector low_words(philox_numbers numbers)
-{
-    return numbers;
-}
-
 /* A word in every lane, in the ignored halves, too: as memory gives it. */
 static inline philox_vector philox_key(uint32_t key)
 {
@@ -95,12 +90,6 @@ static inline void multiply_words(philox_vector a, philox_vector b, philox_vecto
     memcpy(high, upper, sizeof upper);
 }
 
-/* The lower words of 64-bit numbers. */
-static inline philox_vector low_words(philox_numbers numbers)
-{
-    return __builtin_convertvector(numbers, philox_vector);
-}
-
 /* A word in every lane. */
 static inline philox_vector philox_key(uint32_t key)
 {
@@ -114,37 +103,58 @@ struct philox_state {
     philox_vector word[4][PHILOX_REGISTERS];
 };
 
-/* The keys of the rounds: in memory, from where they are read into all lanes at no cost. */
+#define PHILOX_FACTOR0 0xD2511F53u
+#define PHILOX_FACTOR1 0xCD9E8D57u
+
+/*
+ * What is drawn: blocks of a stream whose numbers have one upper half. With it a quarter of the first four
+ * products is the same for all of them: of the first round that of the stream, of the second that of what
+ * this one became. They are made once, and stand in the keys they would be combined with. The keys are in
+ * memory, from where they are read into all lanes at no cost.
+ */
 struct philox_keys {
+    uint64_t seed;
+    uint64_t stream;
+    uint64_t upper; // half of the blocks' numbers
     uint32_t key[10][2];
 };
 
-static inline struct philox_keys philox_keys_of(uint64_t seed)
+/* For the stream's blocks from `block` on, as far as they have its upper half. */
+static inline struct philox_keys philox_keys_of(uint64_t seed, uint64_t stream, uint64_t block)
 {
-    struct philox_keys keys;
+    struct philox_keys keys = {.seed = seed, .stream = stream, .upper = block >> 32};
     for (uint32_t round = 0; round < 10; round++) {
         keys.key[round][0] = (uint32_t)seed + round * 0x9E3779B9u;
         keys.key[round][1] = (uint32_t)(seed >> 32) + round * 0xBB67AE85u;
     }
+    uint64_t of_stream = (uint64_t)PHILOX_FACTOR1 * (uint32_t)stream;
+    uint32_t word0 = (uint32_t)(of_stream >> 32) ^ (uint32_t)keys.upper ^ keys.key[0][0];
+    uint64_t of_word0 = (uint64_t)PHILOX_FACTOR0 * word0;
+    keys.key[0][1] ^= (uint32_t)(stream >> 32);
+    keys.key[1][0] ^= (uint32_t)of_stream;
+    keys.key[1][1] ^= (uint32_t)(of_word0 >> 32);
+    keys.key[2][1] ^= (uint32_t)of_word0;
     return keys;
 }
 
-/* Blocks `block` of a stream. `rounds` is a constant wherever this is inlined. */
-VECTOR_INLINE void philox_draw(const struct philox_keys *keys, uint64_t stream,
-                               const philox_numbers block[PHILOX_REGISTERS], int rounds,
-                               struct philox_state *s)
+/* The blocks with these lower halves of their numbers. `rounds` is a constant wherever this is inlined. */
+VECTOR_INLINE void philox_draw(const struct philox_keys *keys, const philox_vector block[PHILOX_REGISTERS],
+                               int rounds, struct philox_state *s)
 {
+    const philox_vector factor0 = (philox_vector){0} + PHILOX_FACTOR0;
+    const philox_vector factor1 = (philox_vector){0} + PHILOX_FACTOR1;
     UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) {
-        s->word[0][r] = low_words(block[r]);
-        s->word[1][r] = low_words(block[r] >> 32);
-        s->word[2][r] = (philox_vector){0} + (uint32_t)stream;
-        s->word[3][r] = (philox_vector){0} + (uint32_t)(stream >> 32);
+        philox_vector low0, high0, low1, high1;
+        multiply_words(factor0, block[r], &low0, &high0);
+        multiply_words(factor1, high0 ^ philox_key(keys->key[0][1]), &low1, &high1);
+        s->word[0][r] = high1 ^ philox_key(keys->key[1][0]);
+        s->word[1][r] = low1;
+        s->word[2][r] = low0 ^ philox_key(keys->key[1][1]);
+        s->word[3][r] = (philox_vector){0}; // is in the next key
     }
-    const philox_vector factor0 = (philox_vector){0} + 0xD2511F53u;
-    const philox_vector factor1 = (philox_vector){0} + 0xCD9E8D57u;
     UNROLL
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 2; round < rounds; round++) {
         philox_vector key0 = philox_key(keys->key[round][0]);
         philox_vector key1 = philox_key(keys->key[round][1]);
         UNROLL
@@ -192,17 +202,28 @@ static inline void store_words(const struct philox_state *s, int r, uint32_t *wo
 
 #endif
 
-/* Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream, as mt_rng_words has them. */
-static inline void draw_words(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *words)
+/*
+ * Words of elements 4·first … 4·first + PHILOX_WORDS - 1 of a stream, as mt_rng_words has them. `keys` are
+ * for blocks up to `first`; where the upper half changes on the way to the last one, they are drawn one by
+ * one.
+ */
+static inline void draw_words(const struct philox_keys *keys, uint64_t first, uint32_t *words)
 {
-    philox_numbers block[PHILOX_REGISTERS];
+    philox_vector block[PHILOX_REGISTERS];
     struct philox_state s;
-    philox_numbers lane = {0};
-    for (int i = 0; i < PHILOX_LANES; i++) lane[i] = (uint64_t)i;
+    philox_vector lane = {0};
+    if ((first + PHILOX_BLOCKS - 1) >> 32 != keys->upper) {
+        for (uint64_t i = 0; i < PHILOX_BLOCKS; i++) {
+            struct mt_rng_block drawn = mt_rng_words(keys->seed, keys->stream, first + i);
+            memcpy(words + 4 * i, drawn.word, sizeof drawn.word);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < PHILOX_LANES; i++) lane[i] = i;
     UNROLL
-    for (int r = 0; r < PHILOX_REGISTERS; r++) block[r] = lane + (first + (uint64_t)(r * PHILOX_LANES));
-    struct philox_keys keys = philox_keys_of(seed);
-    philox_draw(&keys, stream, block, 10, &s);
+    for (int r = 0; r < PHILOX_REGISTERS; r++)
+        block[r] = lane + ((uint32_t)first + (uint32_t)(r * PHILOX_LANES));
+    philox_draw(keys, block, 10, &s);
     UNROLL
     for (int r = 0; r < PHILOX_REGISTERS; r++) store_words(&s, r, words + r * 4 * PHILOX_LANES);
 }

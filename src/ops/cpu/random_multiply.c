@@ -92,9 +92,10 @@ static void jitter(const struct mt_random_multiply_args *a, uint64_t first, cons
     uint32_t drawn[PHILOX_WORDS];
     int64_t skip = (int64_t)(first % 4); // words of the first block that belong to earlier elements
     uint64_t block = first / 4;
+    struct philox_keys keys = philox_keys_of(a->seed, a->stream, block);
     for (int64_t done = 0; done < count; block += PHILOX_BLOCKS) {
         int64_t now = cpu_min(PHILOX_WORDS - skip, count - done);
-        draw_words(a->seed, a->stream, block, drawn);
+        draw_words(&keys, block, drawn);
         fetch(x + done, y + done, PHILOX_WORDS);
         if (a->accumulate) {
             add_draws(a->amount, drawn + skip, x + done, y + done, now);

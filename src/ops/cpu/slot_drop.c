@@ -27,7 +27,8 @@ struct word_window {
 static void draw_window(const struct mt_slot_drop_args *a, uint64_t element, struct word_window *window)
 {
     window->first = element - element % 4;
-    draw_words(a->seed, a->stream, element / 4, window->words);
+    struct philox_keys keys = philox_keys_of(a->seed, a->stream, element / 4);
+    draw_words(&keys, element / 4, window->words);
 }
 
 /* Elements are asked for in rising order. */

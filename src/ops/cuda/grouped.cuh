@@ -66,6 +66,16 @@ size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a);
 enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch);
 
 /*
+ * grouped_swiglu_backward by the same instructions: a sum that fits, of weights as stored, with one mask at
+ * the most; all matrices of its size bf16, aligned and of one stride.
+ */
+bool cuda_hopper_swiglu_backward_fits(const struct mt_device *device,
+                                      const struct mt_grouped_swiglu_backward_args *a);
+size_t cuda_hopper_swiglu_backward_bytes(const struct mt_grouped_swiglu_backward_args *a);
+enum mt_status cuda_hopper_swiglu_backward(struct mt_device *device,
+                                           const struct mt_grouped_swiglu_backward_args *a, void *scratch);
+
+/*
  * gate and up of grouped_swiglu in one launch, and what comes of them: two sums that fit, of one long term
  * and at most one that is thin and unmasked, over the same bf16 rows, with one alpha; aligned bf16 outputs of
  * one stride.
@@ -75,7 +85,7 @@ size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
 enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
                                   void *scratch);
 
-/* The same for a single product. */
+/* cuda_hopper_sum for a single product. */
 bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
 size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g,

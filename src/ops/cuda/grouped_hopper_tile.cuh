@@ -9,7 +9,9 @@
 
 #include "ops/cuda/grouped_hopper.cuh"
 
-#define STAGES      4
+#ifndef STAGES // a kernel that needs the memory has fewer
+#define STAGES 4
+#endif
 #define GROUPS      2 // that multiply
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
@@ -601,11 +603,14 @@ __device__ __forceinline__ static void take_registers(void)
 
 // ------------------------------------------------------------------ launch
 
-/* A block per multiprocessor; one that follows what prepares weights starts beside it. */
+/*
+ * A block per multiprocessor; one that follows what prepares weights starts beside it. There are `more` bytes
+ * of shared memory behind the stages.
+ */
 static inline enum mt_status launch_tiles(struct mt_device *device, void (*kernel)(struct hopper_call),
-                                          const struct hopper_call *call)
+                                          const struct hopper_call *call, size_t more = 0)
 {
-    const size_t bytes = STAGES * STAGE_BYTES + WGMMA_PATTERN;
+    const size_t bytes = STAGES * STAGE_BYTES + WGMMA_PATTERN + more;
     cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     enum mt_status status = cuda_status(device, error, "shared memory for the experts' products");

@@ -24,6 +24,7 @@ size_t mt_cuda_grouped_swiglu_backward_scratch(const struct mt_device *device, c
 {
     const struct mt_grouped_swiglu_backward_args *a =
         static_cast<const struct mt_grouped_swiglu_backward_args *>(args);
+    if (cuda_hopper_swiglu_backward_fits(device, a)) return cuda_hopper_swiglu_backward_bytes(a);
     return mt_cuda_grouped_sum_scratch(device, &a->sum);
 }
 
@@ -31,6 +32,8 @@ enum mt_status mt_cuda_grouped_swiglu_backward(struct mt_device *device, const v
 {
     const struct mt_grouped_swiglu_backward_args *a =
         static_cast<const struct mt_grouped_swiglu_backward_args *>(args);
+    if (cuda_hopper_swiglu_backward_fits(device, a))
+        return cuda_hopper_swiglu_backward(device, a, device->scratch.data);
     struct mt_swiglu_backward_args swiglu = {};
     swiglu.dy = a->sum.y;
     swiglu.gate = a->gate;

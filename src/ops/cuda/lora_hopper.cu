@@ -1,8 +1,7 @@
 /* Between LoRA's kernels of Hopper: what they take, maps for the copy engine, sums of the shares' gradients.
  */
-#include <cudaTypedefs.h>
-
 #include "ops/cuda/lora_hopper.cuh"
+#include "ops/cuda/tensor_map.cuh"
 
 // ------------------------------------------------------------------ what fits
 
@@ -36,39 +35,20 @@ bool cuda_lora_mask_fits(const struct mt_tensor *mask)
 
 // ------------------------------------------------------------------ maps
 
-static enum mt_status find_encoder(const struct mt_device *device)
-{
-    struct cuda_state *state = cuda_state_of(device);
-    cudaDriverEntryPointQueryResult found;
-    if (state->encode_map != NULL) return MT_OK;
-    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_map, 12000,
-                                                         cudaEnableDefault, &found);
-    return cuda_status(device, error, "finding cuTensorMapEncodeTiled");
-}
-
-/* Boxes [lines,columns] of a matrix: of bf16, permuted as the tensor cores want them, or of words as they
- * are.
- */
+/* Boxes [lines,columns] of a matrix: of bf16, or of a mask's words. */
 static enum mt_status make_map(const struct mt_device *device, const struct mt_tensor *matrix, int lines,
                                int columns, CUtensorMap *map)
 {
-    enum mt_status status = find_encoder(device);
-    if (status != MT_OK) return status;
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(cuda_state_of(device)->encode_map);
-    bool words = matrix->dtype == MT_I32;
-    cuuint64_t sizes[2] = {(cuuint64_t)matrix->dim[1], (cuuint64_t)matrix->dim[0]};
-    cuuint64_t strides[1] = {(cuuint64_t)matrix->stride[0] * (words ? 4 : 2)};
-    cuuint32_t box[2] = {(cuuint32_t)columns, (cuuint32_t)lines};
-    cuuint32_t each[2] = {1, 1};
-    CUresult result = encode(map, words ? CU_TENSOR_MAP_DATA_TYPE_INT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                             matrix->data, sizes, strides, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                             words ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
-                             words ? CU_TENSOR_MAP_L2_PROMOTION_L2_64B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result == CUDA_SUCCESS) return MT_OK;
-    return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing rows to the copy engine: error %d",
-                   (int)result);
+    struct map_shape shape = {};
+    shape.words = matrix->dtype == MT_I32;
+    shape.data = matrix->data;
+    shape.dimensions = 2;
+    shape.size[0] = (uint64_t)matrix->dim[1];
+    shape.size[1] = (uint64_t)matrix->dim[0];
+    shape.stride[0] = (uint64_t)matrix->stride[0] * (shape.words ? 4 : 2);
+    shape.box[0] = (uint32_t)columns;
+    shape.box[1] = (uint32_t)lines;
+    return cuda_make_map(device, &shape, map);
 }
 
 enum mt_status cuda_lora_boxes(const struct mt_device *device, const struct mt_tensor *rows,

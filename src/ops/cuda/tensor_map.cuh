@@ -4,16 +4,18 @@
 
 #include "ops/cuda/wgmma.cuh"
 
-/* A bf16 tensor of up to three dimensions, innermost first, and the boxes it is read in. */
+/* A tensor of bf16 or of words, of up to three dimensions, innermost first, and the boxes it is read in. */
 struct map_shape {
     const void *data;
     int dimensions;
     uint64_t size[3];
     uint64_t stride[2]; // bytes, of all but the innermost
-    uint32_t box[3];    // WGMMA_LINE first
+    uint32_t box[3];    // of bf16 WGMMA_LINE first
+    bool words;         // of 32 bits, not bf16
 };
 
-/* Boxes come permuted as wgmma.cuh says, with zeros beyond the tensor's ends. */
+/* Boxes of bf16 come permuted as wgmma.cuh says, those of words as they are; zeros beyond the tensor's ends.
+ */
 enum mt_status cuda_make_map(const struct mt_device *device, const struct map_shape *shape, CUtensorMap *map);
 
 #endif
