@@ -18,6 +18,10 @@
 #define MASK_LINE  (MASK_WORDS * 4) // bytes
 #define MASK_BYTES (TILE * MASK_LINE)
 #define MASKS      2 // in memory
+// A block asks for the weights of every so-manyth stage beforehand: blocks of an expert are many, or two or
+// three.
+#define DENSE_APART   8
+#define EXPERTS_APART 2
 
 struct low_call {
     struct lora_boxes x, mask;
@@ -42,11 +46,6 @@ template <int MAPS> struct low_memory {
 struct low_pipeline {
     unsigned stages, full, empty, mask_empty;
 };
-
-// A block asks for the weights of every so-manyth stage beforehand: blocks of an expert are many, or two or
-// three.
-#define DENSE_APART   8
-#define EXPERTS_APART 2
 
 /*
  * Weights on their way to the cache, a few stages' by each block: all blocks of an expert want the same ones
