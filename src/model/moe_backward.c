@@ -68,7 +68,7 @@ static struct mt_expert_transfer rows_again(const struct mt_moe *moe)
 
 /* The experts' input again, gathered and sent off to where they are. */
 static enum mt_status send_rows(const struct mt_pass *pass, const struct mt_moe *moe,
-                                  const struct mt_tensor *x)
+                                const struct mt_tensor *x)
 {
     enum mt_status status = mt_moe_gather(pass, moe, x);
     if (status != MT_OK) return status;
