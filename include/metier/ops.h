@@ -76,7 +76,7 @@ struct mt_grouped_gemm_dw_args {
     float beta;
 };
 
-#define MT_MAX_TERMS 4 // of grouped_sum
+#define MT_MAX_TERMS 6 // of grouped_sum
 
 /*
  * One product of grouped_sum. A mask is bits of dropout_bits: dropped elements count as 0, kept ones are
@@ -104,6 +104,27 @@ struct mt_grouped_sum_args {
     struct mt_tensor offsets;            // i32 [n+1], as in grouped_gemm; absent: one expert, all rows
     struct mt_tensor y;                  // [R,N]
     float beta;
+};
+
+/*
+ * gate and up of a SwiGLU block, two sums over the same rows, and y = silu(gate) · up of what gate and up
+ * hold then, rounded as their types round. Rows of no expert: gate and up are untouched, y is of no meaning.
+ */
+struct mt_grouped_swiglu_args {
+    struct mt_grouped_sum_args gate; // its y: gate [R,N]; beta 0
+    struct mt_grouped_sum_args up;   // its y: up [R,N]; beta 0; the same experts and offsets
+    struct mt_tensor y;              // [R,N]
+};
+
+/*
+ * Back through down and swiglu: with d the sum, rounded as its y's type rounds, dgate = d · up · silu'(gate)
+ * and dup = d · silu(gate). The sum's y holds silu(gate) · up afterwards, what down read. Rows of no expert:
+ * all of these are of no meaning.
+ */
+struct mt_grouped_swiglu_backward_args {
+    struct mt_grouped_sum_args sum; // its y: [R,N]; beta 0
+    struct mt_tensor gate, up;      // [R,N]
+    struct mt_tensor dgate, dup;    // [R,N]; dgate may be gate itself, dup may be up
 };
 
 // ------------------------------------------------------------------ embedding
@@ -571,6 +592,8 @@ struct mt_reduce_args {
     X(grouped_gemm)                                                                                          \
     X(grouped_gemm_dw)                                                                                       \
     X(grouped_sum)                                                                                           \
+    X(grouped_swiglu)                                                                                        \
+    X(grouped_swiglu_backward)                                                                               \
     X(lora_low)                                                                                              \
     X(lora_dlow)                                                                                             \
     X(lora_da)                                                                                               \

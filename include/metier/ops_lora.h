@@ -28,19 +28,21 @@ struct mt_lora_low_args {
     struct mt_tensor low[MT_LORA_MAPS];      // [R,r_i]
     int experts;                             // n
     struct mt_tensor offsets;                // i32 [n+1]; absent: one expert, all rows
+    bool exact;                              // as in gemm; without offsets only
 };
 
 /* A map's part in lora_dlow. */
 struct mt_lora_pair_gradient {
     struct mt_tensor dy;        // [R,N_i]
-    struct mt_tensor low;       // [R,r_i], as lora_low with alpha 1 made it; needed with db
+    struct mt_tensor low;       // [R,r_i], as lora_low made it; needed with db
     const struct mt_tensor *b;  // n views: [N_i,r_i], of any float type; or absent
     const struct mt_tensor *db; // n views: f32 [N_i,r_i], accumulated, or absent; NULL: none is wanted
-    float scale;                // s; 0 is refused
+    float scale;                // of dlow: s; 0 is refused
+    float db_scale;             // of dB: s where low has alpha 1; 0 is refused where there is db
     struct mt_tensor dlow;      // [R,r_i]
 };
 
-/* What dy_i leads to: dlow_i = scale · dy_i · B_i,e and dB_i,e += scale · dy_i,eᵀ · low_i,e. */
+/* What dy_i leads to: dlow_i = scale · dy_i · B_i,e and dB_i,e += db_scale · dy_i,eᵀ · low_i,e. */
 struct mt_lora_dlow_args {
     int maps; // 1 .. MT_LORA_MAPS
     struct mt_lora_pair_gradient map[MT_LORA_MAPS];

@@ -119,7 +119,7 @@ static enum mt_status draw_lora_b(struct mt_device *device, const struct forward
         mt_release(ctx, memory, (size_t)count * sizeof(float));
         if (status != MT_OK) return status;
     }
-    return MT_OK;
+    return mt_params_round(params);
 }
 
 static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_settings *settings,

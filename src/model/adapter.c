@@ -475,7 +475,8 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
     enum mt_status status = check_head(adapter, params, adapter->head, &params->head.weight);
     if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
-    return status == MT_OK ? apply_biases(adapter, params) : status;
+    if (status == MT_OK) status = apply_biases(adapter, params);
+    return status == MT_OK ? mt_params_round(params) : status;
 }
 
 enum mt_status mt_params_load_adapter(struct mt_params *params, const struct mt_model_desc *desc,

@@ -5,7 +5,10 @@
  *             dx = dy W + the mask of drop on dl A, in one sum for all maps of the same x
  *
  * What drop keeps is drawn in forward, once for an x, and kept as bits. An expert without a LoRA pair has
- * absent views there, which count as zeros.
+ * absent views there, which count as zeros. A SwiGLU block's sums are made together with its swiglu.
+ *
+ * Where products read roundings of A and B (mt_params_round), these are multiplied as they lie: what
+ * they would be multiplied by is in the middles instead, s in l, s and drop's factor in dl.
  */
 #include "model/expert_linear.h"
 
@@ -21,7 +24,7 @@ bool mt_expert_linear_learns(const struct mt_expert_linear *linear)
 
 struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64_t rows)
 {
-    struct mt_lora_trace first = {0};
+    struct mt_lora_trace first = {.drawn = trace->drawn};
     if (mt_tensor_present(&trace->low)) first.low = mt_tensor_rows(&trace->low, 0, rows);
     if (mt_tensor_present(&trace->bits)) first.bits = mt_tensor_rows(&trace->bits, 0, rows);
     return first;
@@ -37,6 +40,7 @@ struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, cons
     if (linear->dropout <= 0.0f) return trace;
     if (shared_bits != NULL && mt_tensor_present(shared_bits)) {
         trace.bits = *shared_bits;
+        trace.drawn = true;
     } else {
         trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->in + 31) / 32);
     }
@@ -60,13 +64,36 @@ static float kept_scale(const struct mt_expert_linear *linear)
     return 1.0f / (1.0f - linear->dropout);
 }
 
+/* True when the middles have the factors in them. */
+static bool is_rounded(const struct mt_expert_linear *linear)
+{
+    return linear->rounded_a != NULL;
+}
+
+/* A and B as products with middles read them. */
+static const struct mt_tensor *a_of(const struct mt_expert_linear *linear)
+{
+    return is_rounded(linear) ? linear->rounded_a : linear->a;
+}
+
+static const struct mt_tensor *b_of(const struct mt_expert_linear *linear)
+{
+    return is_rounded(linear) ? linear->rounded_b : linear->b;
+}
+
+/* What drop's mask on dl A, and on x beside dl, multiplies by. */
+static float mask_scale_of(const struct mt_expert_linear *linear)
+{
+    return is_rounded(linear) ? 1.0f : kept_scale(linear);
+}
+
 // ------------------------------------------------------------------ forward
 
-/* trace.bits is drawn, if anything is dropped. */
+/* trace.bits is drawn, if anything is dropped and nobody has. */
 static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                 const struct mt_lora_trace *trace)
 {
-    if (!drops(pass, linear)) return MT_OK;
+    if (!drops(pass, linear) || trace->drawn) return MT_OK;
     return mt_dropout_bits(
         pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
                                                      .columns = linear->in,
@@ -75,12 +102,15 @@ static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expe
                                                      .stream = mt_pass_stream_now(pass, linear->stream)});
 }
 
-/* The middles of those maps that have a pair, all from one x. */
+/* The middles of those maps that have a pair, all from one x. The pairs of a model have one scale. */
 static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_output *maps, int count,
                                 const struct mt_tensor *offsets, const struct mt_tensor *x, float scale)
 {
-    struct mt_lora_low_args low = {
-        .x = *x, .alpha = scale, .experts = maps[0].linear->experts, .offsets = given(offsets)};
+    struct mt_lora_low_args low = {.x = *x,
+                                   .alpha = scale,
+                                   .experts = maps[0].linear->experts,
+                                   .offsets = given(offsets),
+                                   .exact = maps[0].linear->exact};
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (!mt_expert_linear_has_lora(linear)) continue;
@@ -89,8 +119,9 @@ static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_
             if (status != MT_OK) return status;
             if (drops(pass, linear)) low.mask = maps[i].trace->bits;
             low.mask_scale = kept_scale(linear);
+            if (is_rounded(linear)) low.alpha *= linear->lora_scale;
         }
-        low.a[low.maps] = linear->a;
+        low.a[low.maps] = linear->exact ? linear->a : a_of(linear);
         low.low[low.maps++] = maps[i].trace->low;
     }
     return low.maps > 0 ? mt_lora_low(pass->device, &low) : MT_OK;
@@ -104,29 +135,53 @@ enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struc
     return make_lows(pass, &map, 1, offsets, x, scale);
 }
 
+/* What makes map->y of x, once the middle is there; `terms`, two, is borrowed by what is returned. */
+static struct mt_grouped_sum_args sum_of(const struct mt_map_output *map, const struct mt_tensor *offsets,
+                                         const struct mt_tensor *x, bool add, struct mt_product_term *terms)
+{
+    const struct mt_expert_linear *linear = map->linear;
+    struct mt_grouped_sum_args sum = {.terms = terms,
+                                      .count = 1,
+                                      .experts = linear->experts,
+                                      .offsets = given(offsets),
+                                      .y = *map->y,
+                                      .beta = add ? 1.0f : 0.0f};
+    terms[0] =
+        (struct mt_product_term){.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f};
+    if (mt_expert_linear_has_lora(linear))
+        terms[sum.count++] =
+            (struct mt_product_term){.x = map->trace->low,
+                                     .weight = b_of(linear),
+                                     .transpose_weight = true,
+                                     .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale};
+    return sum;
+}
+
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_map_output *maps,
                                         int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
                                         bool add)
 {
     enum mt_status status = make_lows(pass, maps, count, offsets, x, 1.0f);
     for (int i = 0; i < count && status == MT_OK; i++) {
-        const struct mt_expert_linear *linear = maps[i].linear;
-        struct mt_product_term terms[2] = {
-            {.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f}};
-        struct mt_grouped_sum_args sum = {.terms = terms,
-                                          .count = 1,
-                                          .experts = linear->experts,
-                                          .offsets = given(offsets),
-                                          .y = *maps[i].y,
-                                          .beta = add ? 1.0f : 0.0f};
-        if (mt_expert_linear_has_lora(linear))
-            terms[sum.count++] = (struct mt_product_term){.x = maps[i].trace->low,
-                                                          .weight = linear->b,
-                                                          .transpose_weight = true,
-                                                          .alpha = linear->lora_scale};
+        struct mt_product_term terms[2];
+        struct mt_grouped_sum_args sum = sum_of(&maps[i], offsets, x, add, terms);
         status = mt_grouped_sum(pass->device, &sum);
     }
     return status;
+}
+
+enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct mt_map_output *gate,
+                                       const struct mt_map_output *up, const struct mt_tensor *offsets,
+                                       const struct mt_tensor *x, const struct mt_tensor *inner)
+{
+    struct mt_product_term terms[2][2];
+    const struct mt_map_output both[] = {*gate, *up};
+    enum mt_status status = make_lows(pass, both, 2, offsets, x, 1.0f);
+    if (status != MT_OK) return status;
+    return mt_grouped_swiglu(
+        pass->device, &(struct mt_grouped_swiglu_args){.gate = sum_of(gate, offsets, x, false, terms[0]),
+                                                       .up = sum_of(up, offsets, x, false, terms[1]),
+                                                       .y = *inner});
 }
 
 // ------------------------------------------------------------------ backward
@@ -159,11 +214,14 @@ static enum mt_status make_dlows(const struct mt_pass *pass, const struct mt_map
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (!mt_expert_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
+        bool rounded = is_rounded(linear);
+        float factor = rounded && drops(pass, linear) ? kept_scale(linear) : 1.0f;
         struct mt_lora_pair_gradient *pair = &args.map[args.maps++];
         *pair = (struct mt_lora_pair_gradient){.dy = *maps[i].dy,
                                                .b = linear->b,
                                                .db = linear->db,
-                                               .scale = linear->lora_scale,
+                                               .scale = linear->lora_scale * factor,
+                                               .db_scale = rounded ? 1.0f : linear->lora_scale,
                                                .dlow = dlow_of(pass, maps, i)};
         if (linear->db != NULL) pair->low = maps[i].trace->low;
     }
@@ -180,7 +238,7 @@ static enum mt_status add_das(const struct mt_pass *pass, const struct mt_map_gr
         const struct mt_expert_linear *linear = maps[i].linear;
         if (linear->da == NULL) continue;
         if (drops(pass, linear)) args.mask = maps[i].trace->bits;
-        args.mask_scale = kept_scale(linear);
+        args.mask_scale = mask_scale_of(linear);
         args.da[args.maps] = linear->da;
         args.dlow[args.maps++] = dlow[i];
     }
@@ -200,12 +258,24 @@ struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
                                                  const struct mt_tensor *dlow,
                                                  const struct mt_lora_trace *trace)
 {
-    struct mt_product_term term = {.x = *dlow, .weight = linear->a, .alpha = 1.0f};
+    struct mt_product_term term = {.x = *dlow, .weight = a_of(linear), .alpha = 1.0f};
     if (drops(pass, linear)) {
         term.mask_y = trace->bits;
-        term.mask_scale = kept_scale(linear);
+        term.mask_scale = mask_scale_of(linear);
     }
     return term;
+}
+
+/* The terms of dx that lead back through map i and its pair, at `terms`, which has room for two; how many. */
+static int add_terms(const struct mt_pass *pass, const struct mt_map_gradient *maps, int i,
+                     struct mt_product_term *terms)
+{
+    const struct mt_expert_linear *linear = maps[i].linear;
+    terms[0] = (struct mt_product_term){.x = *maps[i].dy, .weight = linear->weight, .alpha = 1.0f};
+    if (!mt_expert_linear_has_lora(linear)) return 1;
+    struct mt_tensor dlow = dlow_of(pass, maps, i);
+    terms[1] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
+    return 2;
 }
 
 /* dx = (dx +, with add) what leads back through all maps and their pairs, in as few sums as there can be. */
@@ -219,13 +289,7 @@ static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_map_gr
                                       .y = *dx,
                                       .beta = add ? 1.0f : 0.0f};
     for (int i = 0; i < count; i++) {
-        const struct mt_expert_linear *linear = maps[i].linear;
-        terms[sum.count++] =
-            (struct mt_product_term){.x = *maps[i].dy, .weight = linear->weight, .alpha = 1.0f};
-        if (mt_expert_linear_has_lora(linear)) {
-            struct mt_tensor dlow = dlow_of(pass, maps, i);
-            terms[sum.count++] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
-        }
+        sum.count += add_terms(pass, maps, i, terms + sum.count);
         if (i + 1 < count && sum.count + 2 <= MT_MAX_TERMS) continue;
         enum mt_status status = mt_grouped_sum(pass->device, &sum);
         if (status != MT_OK) return status;
@@ -259,11 +323,23 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
     return make_dx(pass, maps, count, offsets, add, dx);
 }
 
-enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const struct mt_map_gradient *map,
-                                               const struct mt_tensor *offsets, const struct mt_tensor *dx)
+enum mt_status mt_expert_linear_swiglu_backward(const struct mt_pass *pass,
+                                                const struct mt_map_gradient *down,
+                                                const struct mt_tensor *offsets,
+                                                const struct mt_swiglu_inner *block)
 {
-    enum mt_status status = make_dlows(pass, map, 1, offsets, true);
-    return status == MT_OK ? make_dx(pass, map, 1, offsets, false, dx) : status;
+    struct mt_product_term terms[2];
+    enum mt_status status = make_dlows(pass, down, 1, offsets, true);
+    if (status != MT_OK) return status;
+    struct mt_grouped_sum_args sum = {.terms = terms,
+                                      .count = add_terms(pass, down, 0, terms),
+                                      .experts = down->linear->experts,
+                                      .offsets = given(offsets),
+                                      .y = *block->inner};
+    return mt_grouped_swiglu_backward(
+        pass->device,
+        &(struct mt_grouped_swiglu_backward_args){
+            .sum = sum, .gate = *block->gate, .up = *block->up, .dgate = *block->gate, .dup = *block->up});
 }
 
 enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,

@@ -10,12 +10,13 @@
 #include "model/planner.h"
 
 /*
- * What a LoRA pair keeps from forward to backward; all absent without one. The bits belong to x: maps taken
- * together have the same tensor there, which the first of them that has a pair draws, from its stream.
+ * What a LoRA pair keeps from forward to backward; all absent without one. The bits belong to x: maps of one
+ * x have the same tensor there, which the first of them that has a pair draws, from its stream.
  */
 struct mt_lora_trace {
-    struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ
+    struct mt_tensor low;  // [R,r]: drop(x)·Aᵀ, times s where products read roundings of the pair
     struct mt_tensor bits; // i32 [R,ceil(in/32)]: what drop keeps of x; absent where nothing is ever dropped
+    bool drawn;            // another map of x has drawn them before
 };
 
 /* The first rows of a trace. */
@@ -25,7 +26,7 @@ bool mt_expert_linear_has_lora(const struct mt_expert_linear *linear);
 bool mt_expert_linear_learns(const struct mt_expert_linear *linear); // then backward reads x
 
 /*
- * The trace of so many rows. Maps that are taken together are planned with the same shared_bits, absent at
+ * The trace of so many rows. Maps of one x are planned in their order with the same shared_bits, absent at
  * first; NULL: a map by itself.
  */
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
@@ -52,6 +53,14 @@ enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct
                                         int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
                                         bool add);
 
+/*
+ * The first half of a SwiGLU block: gate and up likewise, both overwritten, and inner = silu(gate) · up
+ * [R,I], of no meaning in rows of no expert.
+ */
+enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct mt_map_output *gate,
+                                       const struct mt_map_output *up, const struct mt_tensor *offsets,
+                                       const struct mt_tensor *x, const struct mt_tensor *inner);
+
 /* A map and the gradient of what it made. */
 struct mt_map_gradient {
     const struct mt_expert_linear *linear;
@@ -68,12 +77,21 @@ enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struc
                                          int count, const struct mt_tensor *offsets,
                                          const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
 
+/* A SwiGLU block's inner tensors, [R,I] all. */
+struct mt_swiglu_inner {
+    const struct mt_tensor *gate, *up; // gradients take their place in backward
+    const struct mt_tensor *inner;     // silu(gate) · up, made again in backward
+};
+
 /*
- * The same for one map in two parts, where x is made again from what dx leads to: first dx, then the
- * parameters' gradients, with no other map's backward in between, which would use the same pass->low_work.
+ * The same for a SwiGLU block's down, in two parts: from dy to gate's and up's gradients, with which what
+ * down read, x, is made again in `inner`; then the parameters' gradients, with no other map's backward in
+ * between, which would use the same pass->low_work.
  */
-enum mt_status mt_expert_linear_backward_input(const struct mt_pass *pass, const struct mt_map_gradient *map,
-                                               const struct mt_tensor *offsets, const struct mt_tensor *dx);
+enum mt_status mt_expert_linear_swiglu_backward(const struct mt_pass *pass,
+                                                const struct mt_map_gradient *down,
+                                                const struct mt_tensor *offsets,
+                                                const struct mt_swiglu_inner *block);
 enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,
                                              const struct mt_tensor *offsets, const struct mt_tensor *x);
 

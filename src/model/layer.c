@@ -69,7 +69,8 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
                                               .shared = homes.attention,
                                               .work = &regions->work});
     } else {
-        mt_mlp_plan(&layer->dense, pass, &params->dense, homes.attention, &regions->work);
+        mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention,
+                    &regions->work);
     }
     mt_regions_rewind_work(regions, start);
     mt_regions_next_layer(regions);

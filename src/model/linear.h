@@ -19,10 +19,7 @@ bool mt_linear_reads_input(const struct mt_linear *linear);
 /* The map without its bias as that of a single expert; it points into `linear`. */
 struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear);
 
-/*
- * What its pair keeps of T tokens from forward to backward; shared_bits as in mt_expert_linear_plan_lora, of
- * a map that is not exact.
- */
+/* What its pair keeps of T tokens from forward to backward; shared_bits as in mt_expert_linear_plan_lora. */
 struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
                                          const struct mt_linear *linear, struct mt_tensor *shared_bits);
 
@@ -42,6 +39,11 @@ struct mt_linear_output {
 enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *maps,
                                           int count, const struct mt_tensor *x);
 
+/* gate and up of a SwiGLU block, both overwritten, and inner = silu(gate) · up. */
+enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_linear_output *gate,
+                                const struct mt_linear_output *up, const struct mt_tensor *x,
+                                const struct mt_tensor *inner);
+
 /*
  * Adds the gradients of the parameters that learn. dx (NULL: not wanted) is overwritten, with add added to;
  * when not adding it may be x itself. x may be absent when mt_linear_reads_input is false.
@@ -51,19 +53,19 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
                                   const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx);
 
 /*
- * The same in two parts for a map that is not exact, where x is made again from what dx leads to: first dx,
- * then the parameters' gradients, with no other map's backward in between.
+ * The same in two parts for a SwiGLU block's down, as in expert_linear.h: from dy to gate's and up's
+ * gradients, then the parameters' gradients, with no other map's backward in between.
  */
-enum mt_status mt_linear_backward_input(const struct mt_pass *pass, const struct mt_linear *linear,
-                                        const struct mt_tensor *dy, const struct mt_lora_trace *trace,
-                                        const struct mt_tensor *dx);
+enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear *down,
+                                         const struct mt_tensor *dy, const struct mt_lora_trace *trace,
+                                         const struct mt_swiglu_inner *block);
 enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
                                       const struct mt_tensor *dy, const struct mt_tensor *x,
                                       const struct mt_lora_trace *trace);
 
 /* A map and the gradient of what it made. */
 struct mt_linear_gradient {
-    const struct mt_linear *linear; // not exact
+    const struct mt_linear *linear; // at most one of those taken together is exact
     const struct mt_tensor *dy;
     const struct mt_lora_trace *trace;
 };

@@ -2,12 +2,12 @@
 #include "model/mlp.h"
 
 void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt_mlp_params *params,
-                 struct mt_planner *saved, struct mt_planner *work)
+                 const struct mt_tensor *drawn, struct mt_planner *saved, struct mt_planner *work)
 {
     int64_t width = params->gate.weight.dim[0];
     mlp->gate = mt_plan_2d(saved, pass->type, pass->tokens, width);
     mlp->up = mt_plan_2d(saved, pass->type, pass->tokens, width);
-    struct mt_tensor bits = {0}; // of x
+    struct mt_tensor bits = *drawn; // of x
     mlp->gate_lora = mt_linear_plan_lora(saved, pass, &params->gate, &bits);
     mlp->up_lora = mt_linear_plan_lora(saved, pass, &params->up, &bits);
     mlp->down_lora = mt_linear_plan_lora(saved, pass, &params->down, NULL);
@@ -20,21 +20,12 @@ bool mt_mlp_learns(const struct mt_mlp_params *params)
            mt_linear_learns(&params->down);
 }
 
-static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_mlp *mlp)
-{
-    return mt_swiglu_forward(
-        pass->device, &(struct mt_swiglu_forward_args){.gate = mlp->gate, .up = mlp->up, .y = mlp->inner});
-}
-
 enum mt_status mt_mlp_forward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                     const struct mt_mlp *mlp, const struct mt_tensor *x)
 {
-    const struct mt_linear_output both[2] = {
-        {.linear = &params->gate, .trace = &mlp->gate_lora, .y = &mlp->gate},
-        {.linear = &params->up, .trace = &mlp->up_lora, .y = &mlp->up}};
-    enum mt_status status = mt_linear_forward_together(pass, both, 2, x);
-    if (status != MT_OK) return status;
-    return make_inner(pass, mlp);
+    const struct mt_linear_output gate = {.linear = &params->gate, .trace = &mlp->gate_lora, .y = &mlp->gate};
+    const struct mt_linear_output up = {.linear = &params->up, .trace = &mlp->up_lora, .y = &mlp->up};
+    return mt_linear_swiglu(pass, &gate, &up, x, &mlp->inner);
 }
 
 enum mt_status mt_mlp_forward_down(const struct mt_pass *pass, const struct mt_mlp_params *params,
@@ -57,37 +48,42 @@ static bool goes_below(const struct mt_mlp_params *params, const struct mt_tenso
     return dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
 }
 
+/* What down read, again. */
+static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_mlp *mlp)
+{
+    return mt_swiglu_forward(
+        pass->device, &(struct mt_swiglu_forward_args){.gate = mlp->gate, .up = mlp->up, .y = mlp->inner});
+}
+
 enum mt_status mt_mlp_backward_down(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                     const struct mt_mlp *mlp, const struct mt_tensor *dy,
                                     const struct mt_tensor *dx)
 {
-    bool below = goes_below(params, dx);
-    bool reads_inner = mt_linear_reads_input(&params->down);
-    enum mt_status status = MT_OK;
-    if (!below) {
-        if (reads_inner) status = make_inner(pass, mlp);
+    if (!goes_below(params, dx)) {
+        enum mt_status status = mt_linear_reads_input(&params->down) ? make_inner(pass, mlp) : MT_OK;
         if (status != MT_OK) return status;
         return mt_linear_backward(pass, &params->down, dy, &mlp->inner, &mlp->down_lora, false, NULL);
     }
-    status = mt_linear_backward_input(pass, &params->down, dy, &mlp->down_lora, &mlp->inner);
-    if (status != MT_OK) return status;
-    struct mt_swiglu_backward_args swiglu = {
-        .dy = mlp->inner, .gate = mlp->gate, .up = mlp->up, .dgate = mlp->gate, .dup = mlp->up};
-    if (reads_inner) swiglu.y = mlp->inner; // its gradient has been used by then
-    status = mt_swiglu_backward(pass->device, &swiglu);
+    const struct mt_swiglu_inner block = {.gate = &mlp->gate, .up = &mlp->up, .inner = &mlp->inner};
+    enum mt_status status = mt_linear_swiglu_backward(pass, &params->down, dy, &mlp->down_lora, &block);
     if (status != MT_OK) return status;
     return mt_linear_backward_own(pass, &params->down, dy, &mlp->inner, &mlp->down_lora);
 }
 
 enum mt_status mt_mlp_backward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                                     const struct mt_mlp *mlp, const struct mt_tensor *x, bool add,
-                                     const struct mt_tensor *dx)
+                                     const struct mt_mlp *mlp, const struct mt_linear_gradient *beside,
+                                     const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
-    if (!goes_below(params, dx)) return MT_OK;
-    const struct mt_linear_gradient both[2] = {
-        {.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora},
-        {.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora}};
-    return mt_linear_backward_together(pass, both, 2, x, add, dx);
+    struct mt_linear_gradient maps[3];
+    int count = 0;
+    if (goes_below(params, dx)) {
+        maps[count++] =
+            (struct mt_linear_gradient){.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora};
+        maps[count++] =
+            (struct mt_linear_gradient){.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora};
+    }
+    if (beside != NULL) maps[count++] = *beside;
+    return count > 0 ? mt_linear_backward_together(pass, maps, count, x, add, dx) : MT_OK;
 }
 
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
@@ -95,5 +91,5 @@ enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_p
                                const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     enum mt_status status = mt_mlp_backward_down(pass, params, mlp, dy, dx);
-    return status == MT_OK ? mt_mlp_backward_inner(pass, params, mlp, x, add, dx) : status;
+    return status == MT_OK ? mt_mlp_backward_inner(pass, params, mlp, NULL, x, add, dx) : status;
 }

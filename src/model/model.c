@@ -100,6 +100,7 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
+    model->options.selection.rounded = model->options.backward && model->options.activations == MT_BF16;
     return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
                           &model->params);
 }
@@ -729,7 +730,7 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
 {
     return (struct mt_model_bytes){
         .mapped = model->params.mapped,
-        .masters = model->params.masters.bytes,
+        .masters = model->params.masters.bytes + model->params.rounded.bytes,
         .gradients = model->params.gradients.bytes,
         .activations = model->kept.bytes + model->index.bytes,
         .work = model->shared.bytes + model->work.bytes + model->tables.bytes +

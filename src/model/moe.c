@@ -92,7 +92,6 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     int64_t rows = pass->ranks != NULL ? pass->ranks->room : own_rows;
     *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number};
     plan_record(&moe->record, pass, params, planners);
-    moe->router_lora = mt_linear_plan_lora(planners->routing, pass, &params->router, NULL);
     moe->record.rows = mt_plan_2d(planners->saved, pass->type, own_rows, desc->width);
     moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
     moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
@@ -105,7 +104,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
         plan_ranks(moe, pass, planners);
     } else {
-        // One is done with before the other is made, forward as well as backward.
+        // One is done with before the other is made in backward; forward has the first elsewhere.
         int64_t wider = desc->width > desc->expert_width ? desc->width : desc->expert_width;
         struct mt_tensor turns = mt_plan_1d(planners->work, pass->type, rows * wider);
         moe->rows = mt_pass_view(&turns, rows, desc->width);
@@ -115,8 +114,13 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
-    if (desc->shared_width > 0)
-        mt_mlp_plan(&moe->shared, pass, &params->shared, planners->shared, planners->work);
+    // The shared experts read what the router reads, unless that is shaken: one draw, the router's.
+    moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
+    if (desc->shared_width > 0) {
+        struct mt_tensor drawn = {0};
+        if (!mt_moe_router_shakes(pass)) drawn = moe->router_lora.bits;
+        mt_mlp_plan(&moe->shared, pass, &params->shared, &drawn, planners->shared, planners->work);
+    }
     if (backward) plan_backward(moe, pass, planners->work);
 }
 
@@ -153,12 +157,6 @@ enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *mo
                                              });
 }
 
-enum mt_status mt_moe_make_inner(const struct mt_pass *pass, const struct mt_moe *moe)
-{
-    return mt_swiglu_forward(
-        pass->device, &(struct mt_swiglu_forward_args){.gate = moe->gate, .up = moe->up, .y = moe->inner});
-}
-
 /* A few of a layer's maps, from the first of this rank on. */
 static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int first, int count)
 {
@@ -171,6 +169,8 @@ static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int f
     some.b = all->b + first;
     if (all->da != NULL) some.da = all->da + first;
     if (all->db != NULL) some.db = all->db + first;
+    if (all->rounded_a != NULL) some.rounded_a = all->rounded_a + first;
+    if (all->rounded_b != NULL) some.rounded_b = all->rounded_b + first;
     return some;
 }
 
@@ -209,13 +209,11 @@ static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_ex
                                   const struct mt_moe *moe)
 {
     const struct mt_tensor *offsets = &moe->record.offsets;
-    const struct mt_map_output both[] = {{.linear = &maps->gate, .trace = &moe->gate_lora, .y = &moe->gate},
-                                         {.linear = &maps->up, .trace = &moe->up_lora, .y = &moe->up}};
+    const struct mt_map_output gate = {.linear = &maps->gate, .trace = &moe->gate_lora, .y = &moe->gate};
+    const struct mt_map_output up = {.linear = &maps->up, .trace = &moe->up_lora, .y = &moe->up};
     const struct mt_map_output down = {
         .linear = &maps->down, .trace = &moe->down_lora, .y = &moe->record.rows};
-    enum mt_status status = mt_expert_linear_forward(pass, both, 2, offsets, &moe->rows, false);
-    if (status != MT_OK) return status;
-    status = mt_moe_make_inner(pass, moe);
+    enum mt_status status = mt_expert_linear_swiglu(pass, &gate, &up, offsets, &moe->rows, &moe->inner);
     if (status != MT_OK) return status;
     return mt_expert_linear_forward(pass, &down, 1, offsets, &moe->inner, false);
 }
@@ -274,9 +272,12 @@ static enum mt_status run_routed(const struct mt_pass *pass, const struct mt_lay
                                  const struct beside *beside)
 {
     struct mt_expert_maps maps = mt_moe_maps(pass, params);
-    enum mt_status status = mt_moe_gather(pass, moe, x);
+    struct mt_moe seen = *moe;
+    // `inner` is made while rows are read: they lie where the outputs will, which are made of `inner` alone.
+    if (pass->ranks == NULL) seen.rows = moe->record.rows;
+    enum mt_status status = mt_moe_gather(pass, &seen, x);
     if (status != MT_OK) return status;
-    return pass->ranks != NULL ? run_ranks(pass, &maps, moe, beside) : run_experts(pass, &maps, moe);
+    return pass->ranks != NULL ? run_ranks(pass, &maps, moe, beside) : run_experts(pass, &maps, &seen);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,

@@ -3,7 +3,7 @@
  *   combine     d outputs_s = weight_s · dy + what L_o says; d weight_s = <dy, outputs_s>
  *   objective   adds to d weight, d probs, d logits (and d outputs, where outputs are grouped by expert)
  *   experts     d rows; gate and up are overwritten by their gradients, outputs by d outputs, then by d rows
- *   dispatch    dx = Σ_s d rows_s;  router and shared experts add to it
+ *   dispatch    dx = Σ_s d rows_s;  router and shared experts add to it, together where they read the same x
  */
 #include "model/moe_router.h"
 
@@ -37,11 +37,13 @@ static enum mt_status combine_backward(const struct mt_pass *pass, const struct 
                                              });
 }
 
-/* The shared experts' part, of which the first half may be done while rows travel. */
+/* The part of the shared experts, of which the first half may be done while rows travel, and of the router.
+ */
 struct shared {
     const struct mt_tensor *dy, *x, *dx;
     bool wanted;
-    bool begun; // the first half is done
+    bool begun;  // the first half is done
+    bool router; // the router's is wanted, too
 };
 
 static enum mt_status shared_begin(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -83,6 +85,13 @@ static enum mt_status receive_rows(const struct mt_pass *pass, const struct mt_m
     return mt_expert_ranks_send_finish(pass->ranks, moe->number, &there);
 }
 
+/* What down read, again. */
+static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_moe *moe)
+{
+    return mt_swiglu_forward(
+        pass->device, &(struct mt_swiglu_forward_args){.gate = moe->gate, .up = moe->up, .y = moe->inner});
+}
+
 /*
  * From the gradient of the outputs, in seen->drows, to gate's and up's, in their place, with `below`; and
  * down's own. What down read is made again in the pass over gate and up.
@@ -95,17 +104,13 @@ static enum mt_status down_backward(const struct mt_pass *pass, const struct mt_
     bool learns = mt_expert_linear_learns(linear);
     enum mt_status status = MT_OK;
     if (!below) {
-        if (learns) status = mt_moe_make_inner(pass, seen);
+        if (learns) status = make_inner(pass, seen);
         return status == MT_OK && learns
                    ? mt_expert_linear_backward(pass, &down, 1, offsets, &seen->inner, false, NULL)
                    : status;
     }
-    status = mt_expert_linear_backward_input(pass, &down, offsets, &seen->inner);
-    if (status != MT_OK) return status;
-    struct mt_swiglu_backward_args swiglu = {
-        .dy = seen->inner, .gate = seen->gate, .up = seen->up, .dgate = seen->gate, .dup = seen->up};
-    if (learns) swiglu.y = seen->inner; // its gradient has been used by then
-    status = mt_swiglu_backward(pass->device, &swiglu);
+    const struct mt_swiglu_inner block = {.gate = &seen->gate, .up = &seen->up, .inner = &seen->inner};
+    status = mt_expert_linear_swiglu_backward(pass, &down, offsets, &block);
     if (status != MT_OK || !learns) return status;
     return mt_expert_linear_backward_own(pass, &down, offsets, &seen->inner);
 }
@@ -159,7 +164,7 @@ static enum mt_status experts_backward(const struct mt_pass *pass, const struct 
     return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, moe->number, &transfer) : status;
 }
 
-/* Routed experts and router: everything that goes through the record. */
+/* Routed experts, and down to dlogits: everything that goes through the record. */
 static enum mt_status routed_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                       struct mt_moe *moe, struct shared *shared)
 {
@@ -190,8 +195,24 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                                     });
         if (status != MT_OK) return status;
     }
-    if (dx == NULL && !mt_linear_learns(&params->router)) return MT_OK;
-    return mt_moe_router_backward(pass, params, moe, x, dx);
+    return shared->router ? mt_moe_router_scores_backward(pass, moe) : MT_OK;
+}
+
+/* The router and what is left of the shared experts; dx is added to. */
+static enum mt_status dense_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     const struct mt_moe *moe, struct shared *shared)
+{
+    bool together = shared->router && shared->wanted && mt_moe_router_reads_x(pass);
+    const struct mt_linear_gradient router = {
+        .linear = &params->router, .dy = &moe->dlogits, .trace = &moe->router_lora};
+    enum mt_status status = MT_OK;
+    if (shared->router && !together)
+        status = mt_moe_router_backward(pass, params, moe, shared->x, shared->dx);
+    if (status != MT_OK || !shared->wanted) return status;
+    status = shared_begin(pass, params, moe, shared);
+    if (status != MT_OK) return status;
+    return mt_mlp_backward_inner(pass, &params->shared, &moe->shared, together ? &router : NULL, shared->x,
+                                 true, shared->dx);
 }
 
 enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -202,14 +223,9 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
     bool routed = dx != NULL || experts_learn(params) || mt_linear_learns(&params->router);
     struct shared shared = {.dy = dy, .x = x, .dx = dx};
     shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_mlp_learns(&params->shared));
-    if (routed) {
-        status = routed_backward(pass, params, moe, &shared);
-        if (status != MT_OK) return status;
-    }
-    if (shared.wanted) {
-        status = shared_begin(pass, params, moe, &shared);
-        if (status == MT_OK) status = mt_mlp_backward_inner(pass, &params->shared, &moe->shared, x, true, dx);
-        if (status != MT_OK) return status;
-    }
+    shared.router = dx != NULL || mt_linear_learns(&params->router);
+    if (routed) status = routed_backward(pass, params, moe, &shared);
+    if (status == MT_OK) status = dense_backward(pass, params, moe, &shared);
+    if (status != MT_OK) return status;
     return dx != NULL ? mt_moe_jitter(pass, moe, dx) : MT_OK;
 }

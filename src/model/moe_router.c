@@ -36,9 +36,9 @@ static enum mt_status shake(const struct mt_pass *pass, const struct mt_moe *moe
                                   .stream = mt_pass_layer_stream(pass, MT_STREAM_ROUTER_JITTER, moe->layer)});
 }
 
-static bool is_shaken(const struct mt_pass *pass)
+bool mt_moe_router_reads_x(const struct mt_pass *pass)
 {
-    return pass->training && mt_moe_router_shakes(pass);
+    return !pass->training || !mt_moe_router_shakes(pass);
 }
 
 /* What the router reads: x, or x shaken. */
@@ -46,7 +46,7 @@ static enum mt_status router_input(const struct mt_pass *pass, const struct mt_m
                                    const struct mt_tensor *x, struct mt_tensor *input)
 {
     *input = *x;
-    if (!is_shaken(pass)) return MT_OK;
+    if (mt_moe_router_reads_x(pass)) return MT_OK;
     *input = moe->router_input;
     return shake(pass, moe, x, input);
 }
@@ -129,20 +129,24 @@ enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct 
     return rows_to_lora(pass, router, moe);
 }
 
+enum mt_status mt_moe_router_scores_backward(const struct mt_pass *pass, const struct mt_moe *moe)
+{
+    struct mt_routing_gradient gradient = {
+        .dlogits = moe->dlogits, .dprobs = moe->dprobs, .dweight = moe->dweight};
+    return mt_routing_backward(pass->device, &pass->desc->router, &moe->record, &gradient);
+}
+
 enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                       const struct mt_moe *moe, const struct mt_tensor *x,
                                       const struct mt_tensor *dx)
 {
-    struct mt_routing_gradient gradient = {
-        .dlogits = moe->dlogits, .dprobs = moe->dprobs, .dweight = moe->dweight};
-    enum mt_status status = mt_routing_backward(pass->device, &pass->desc->router, &moe->record, &gradient);
-    if (status != MT_OK) return status;
+    enum mt_status status = MT_OK;
     struct mt_tensor input = *x;
     if (mt_linear_reads_input(&params->router)) {
         status = router_input(pass, moe, x, &input);
         if (status != MT_OK) return status;
     }
-    if (dx == NULL || !is_shaken(pass))
+    if (dx == NULL || mt_moe_router_reads_x(pass))
         return mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, true, dx);
     const struct mt_tensor *dinput = &moe->drouter_input;
     status =

@@ -18,14 +18,18 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
 enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct mt_layer_params *params,
                                        struct mt_moe *moe);
 
-/* From dweight, dprobs and dlogits to the router's parameters and to dx (NULL: not wanted), which is added
- * to. */
+/* True when the router reads the layer's x itself, as the shared experts do. */
+bool mt_moe_router_reads_x(const struct mt_pass *pass);
+
+/* dlogits, complete: what dweight and dprobs say is added. */
+enum mt_status mt_moe_router_scores_backward(const struct mt_pass *pass, const struct mt_moe *moe);
+
+/* From that to the router's parameters and to dx (NULL: not wanted), which is added to. */
 enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                       const struct mt_moe *moe, const struct mt_tensor *x,
                                       const struct mt_tensor *dx);
 
 // Of moe.c, for backward.
 enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x);
-enum mt_status mt_moe_make_inner(const struct mt_pass *pass, const struct mt_moe *moe);
 
 #endif

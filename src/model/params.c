@@ -418,6 +418,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);
+    if (status == MT_OK && loader.selection->rounded) status = mt_params_read_rounded(params);
     free_items(&loader);
     if (status != MT_OK) mt_params_free(params);
     return status;
@@ -428,6 +429,7 @@ void mt_params_free(struct mt_params *params)
     mt_buffer_release(&params->masters);
     mt_buffer_release(&params->gradients);
     mt_buffer_release(&params->copies);
+    mt_buffer_release(&params->rounded);
     if (params->arena.ctx != NULL) mt_arena_free(&params->arena);
     *params = (struct mt_params){0};
 }

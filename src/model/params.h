@@ -4,7 +4,8 @@
  *
  * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
  * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
- * gradients lie in one buffer, all masters in another, in the order of `trained`.
+ * gradients lie in one buffer, all masters in another, in the order of `trained`; where activations have 16
+ * bits and something learns, products read bf16 roundings of the pairs (mt_params_round).
  *
  * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
  * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own
@@ -33,6 +34,7 @@ struct mt_train_selection {
     const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
     uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
+    bool rounded;                 // products read bf16 roundings of the pairs: see mt_params_round
 };
 
 /* One thing the optimizer moves. */
@@ -60,6 +62,7 @@ struct mt_linear {
     struct mt_tensor dbias;   // f32 [out]
     struct mt_tensor a, b;    // f32 [r,in], [out,r]
     struct mt_tensor da, db;
+    struct mt_tensor rounded_a, rounded_b; // bf16: a and b as products read them; absent: these themselves
     float lora_scale;
     float dropout;
     bool exact;      // never in less than f32: the router, whose order of experts would change
@@ -73,10 +76,12 @@ struct mt_expert_linear {
     const struct mt_tensor *dweight; // n views; NULL when none is trained, absent entries where one is not
     const struct mt_tensor *a, *b;   // n views; NULL without LoRA, absent entries where an expert has none
     const struct mt_tensor *da, *db;
+    const struct mt_tensor *rounded_a, *rounded_b; // n views of bf16, as in mt_linear; NULL: a and b are read
     int64_t out, in, rank;
     float lora_scale;
     float dropout;
     uint64_t stream;
+    bool exact; // as in mt_linear; a single map only
 };
 
 struct mt_norm_weight {
@@ -107,6 +112,7 @@ struct mt_params {
     struct mt_device *device;                    // borrowed
     struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
+    struct mt_buffer rounded;                    // bf16, laid out like the masters; empty: nobody reads it
     size_t mapped;                               // bytes used from the mapping
     struct mt_tensor embedding, dembedding;      // [V,d]
     struct mt_linear head;                       // lm_head; tied: weight is embedding
@@ -129,6 +135,16 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
                               const struct mt_checkpoint *checkpoint,
                               const struct mt_train_selection *selection, struct mt_params *params);
 void mt_params_free(struct mt_params *params); // a zeroed struct is allowed
+
+/*
+ * Products of 16-bit rows round the pairs' masters anyway: where the selection says so, they read them
+ * rounded once, when loaded and after every change. Routers' pairs are read so in backward alone, the head's
+ * as they are. All roundings, flat, for the optimizer to refresh; absent where there are none.
+ */
+struct mt_tensor mt_params_rounded(const struct mt_params *params);
+
+/* Refreshes the roundings after masters were written. Nothing where there are none. */
+enum mt_status mt_params_round(const struct mt_params *params);
 
 /* All gradients become 0. */
 enum mt_status mt_params_zero_gradients(struct mt_params *params);

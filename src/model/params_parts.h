@@ -75,4 +75,7 @@ enum mt_status mt_params_fill_lora_a(struct mt_device *device, uint64_t seed, co
 /* The type a tensor of a checked checkpoint is stored in. */
 enum mt_dtype mt_params_stored_type(const struct mt_safetensors_tensor *stored);
 
+/* Makes the roundings and points the maps to them. */
+enum mt_status mt_params_read_rounded(struct mt_params *params);
+
 #endif

@@ -64,7 +64,9 @@ struct mt_pass {
     uint64_t step;
 
     struct mt_tensor low_work[MT_LORA_MAPS]; // flat: gradients of LoRA middles, of all maps of one input
-    struct mt_tensor drop_work;              // flat: an exact map's dropped input; absent without dropout
+    // Where activations are rounded, flat: an exact map's LoRA middle before, the gradient of its result
+    // after
+    struct mt_tensor exact_work, round_work;
 };
 
 /* Somebody who wants to know how far a backward has come. */

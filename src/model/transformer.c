@@ -13,18 +13,19 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What linear maps need for a moment: elements of the largest LoRA middle and of the largest dropped exact
- * input.
+/* What linear maps need for a moment, elements: of the largest LoRA middle, of the largest of exact maps, and
+ * of what these make.
  */
 struct linear_work {
-    int64_t low, drop;
+    int64_t low, exact_low, exact_out;
 };
 
 static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t tokens)
 {
+    if (linear->exact) work->exact_out = larger(work->exact_out, tokens * linear->weight.dim[0]);
     if (!mt_linear_has_lora(linear)) return;
     work->low = larger(work->low, tokens * linear->a.dim[0]);
-    if (linear->dropout > 0.0f && linear->exact) work->drop = larger(work->drop, tokens * linear->a.dim[1]);
+    if (linear->exact) work->exact_low = larger(work->exact_low, tokens * linear->a.dim[0]);
 }
 
 static void need_experts(struct linear_work *work, const struct mt_expert_linear *linear, int64_t rows)
@@ -88,7 +89,9 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
     for (int i = 0; i < MT_LORA_MAPS; i++)
         pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
-    pass->drop_work = mt_plan_1d(&regions->work, pass->type, work.drop);
+    if (pass->type == pass->exact) return;
+    pass->exact_work = mt_plan_1d(&regions->work, pass->exact, work.exact_low);
+    pass->round_work = mt_plan_1d(&regions->work, pass->type, work.exact_out);
 }
 
 void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_batch_shape *shape,

@@ -7,6 +7,7 @@
 #define TRAINED_OPERATIONS 6.0  // likewise, and its own gradient 2
 #define ATTENTION_PASSES   3.0  // forward, and twice as much backward
 #define ADAPTER_BYTES      16.0 // master, gradient, two moments
+#define ROUNDED_BYTES      2.0  // of the master, where activations have 16 bits
 #define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
 #define TRANSFERS_THERE    3.0  // of a row: to its expert, its gradient, the row again
 #define TRANSFERS_BACK     2.0  // what the expert made of it, and the gradient of the row
@@ -35,7 +36,8 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
     double copies = (double)layout->ranks / sharing; // ranks that hold the same experts
     double summed = (layout->ranks > 1 ? common : 0.0) + (copies > 1.0 ? own : 0.0);
     scaling->weights = (double)layout->weight_bytes * ((double)count->all - experts + experts / sharing);
-    scaling->adapters = (common + own) * ADAPTER_BYTES + summed * SUM_BYTES;
+    double each = layout->row_bytes == 2 ? ADAPTER_BYTES + ROUNDED_BYTES : ADAPTER_BYTES;
+    scaling->adapters = (common + own) * each + summed * SUM_BYTES;
     scaling->activations = (double)mt_model_activation_bytes(config, layout->tokens, layout->row_bytes);
     if (layout->expert_ranks > 1) {
         // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.

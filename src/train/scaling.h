@@ -36,7 +36,7 @@ struct mt_layout {
 struct mt_scaling {
     // bytes of one rank
     double weights;     // frozen: everything but routed experts, and its share of these
-    double adapters;    // masters, gradients, two moments, and what sums of gradients need
+    double adapters;    // masters (and roundings), gradients, two moments, what sums of gradients need
     double activations; // with room for every row of all ranks that share the experts
     double memory;
     // of one rank in one step

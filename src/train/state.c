@@ -220,5 +220,5 @@ enum mt_status mt_state_load(struct mt_device *device, const struct mt_state_rea
     if (status != MT_OK) return status;
     status = mt_state_tensors_read(device, &list, &reader->file, with_moments);
     mt_state_tensors_free(&list);
-    return status;
+    return status == MT_OK ? mt_params_round(tensors->params) : status;
 }

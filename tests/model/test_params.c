@@ -254,6 +254,38 @@ static void unaligned_and_bf16_correction(void **state)
     finish(state, &opened);
 }
 
+/* Roundings of every pair but routers' and the head's, as they are and after a change. */
+static void roundings(void **state)
+{
+    struct opened_model opened;
+    make(state, MT_HF_DEEPSEEK_V2, MT_HF_BFLOAT16, &opened);
+    load(&opened, &(struct mt_train_selection){
+                      .lora = PATTERNS("*"), .lora_rank = 4, .lora_alpha = 8.0, .rounded = true});
+    struct mt_params *params = &opened.params;
+    struct mt_tensor all = mt_params_rounded(params);
+    assert_int_equal(all.dim[0], params->masters.bytes / sizeof(float));
+    float *masters = params->masters.data;
+    for (int64_t i = 0; i < all.dim[0]; i++) masters[i] = 1.0f + 0.001f * (float)(i % 1000);
+    assert_int_equal(mt_params_round(params), MT_OK);
+    for (int64_t i = 0; i < all.dim[0]; i++)
+        assert_int_equal(((const uint16_t *)all.data)[i], mt_float_to_bf16(masters[i]));
+    const struct mt_layer_params *layer = &params->layer[1];
+    const struct mt_tensor *pairs[][2] = {{&layer->o.a, &layer->o.rounded_a},
+                                          {&layer->shared.up.b, &layer->shared.up.rounded_b},
+                                          {&layer->gate.a[3], &layer->gate.rounded_a[3]},
+                                          {&layer->down.b[5], &layer->down.rounded_b[5]}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const struct mt_tensor *rounded = pairs[i][1];
+        assert_int_equal(rounded->dtype, MT_BF16);
+        assert_true(mt_tensor_same_shape(pairs[i][0], rounded));
+        assert_int_equal((const uint16_t *)rounded->data - (const uint16_t *)all.data,
+                         (const float *)pairs[i][0]->data - masters);
+    }
+    assert_true(mt_tensor_present(&layer->router.a) && !mt_tensor_present(&layer->router.rounded_a));
+    assert_false(mt_tensor_present(&params->head.rounded_a));
+    finish(state, &opened);
+}
+
 // ------------------------------------------------------------------ full training
 
 static void everything_trained(void **state)
@@ -562,7 +594,8 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
         status = opened_model_load(&opened, &(struct mt_train_selection){.full = PATTERNS("norms"),
                                                                          .lora = PATTERNS("routed_experts"),
                                                                          .lora_rank = 2,
-                                                                         .lora_alpha = 2.0});
+                                                                         .lora_alpha = 2.0,
+                                                                         .rounded = true});
     }
     mt_params_free(&opened.params);
     mt_device_destroy(opened.device);
@@ -591,6 +624,7 @@ int main(void)
         AT_A_PLACE(zero_gradients),
         AT_A_PLACE(lora_pairs),
         AT_A_PLACE(lora_values),
+        AT_A_PLACE(roundings),
         AT_A_PLACE(parts_globs_and_freeze),
         AT_A_PLACE(full_and_lora_together),
         AT_A_PLACE(chosen_experts),

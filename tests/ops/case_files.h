@@ -10,6 +10,7 @@
     X(grouped_gemm)    \
     X(grouped_sum)     \
     X(lora_sums)       \
+    X(grouped_swiglu)  \
     X(lora)            \
     X(embedding)       \
     X(rmsnorm)         \

@@ -76,6 +76,7 @@ void cases_adamw(struct case_list *list)
     add(list, 2, (int64_t[]){7, 33}, 1000, 0.01f, 0.125f);
     add(list, 1, (int64_t[]){0}, 3, 0.0f, 1.0f);
     with_copy(add(list, 2, (int64_t[]){7, 33}, 10, 0.0f, 0.5f), MT_BF16);
+    with_copy(add(list, 2, (int64_t[]){9, 36}, 10, 0.1f, 0.5f), MT_BF16);
     with_copy(add(list, 2, (int64_t[]){70, 333}, 10, 0.0f, 1e-3f), MT_F16);
     with_copy(add(list, 1, (int64_t[]){77}, 10, 0.1f, 2.0f), MT_F32);
     with_copy(add(list, 1, (int64_t[]){77}, 10, 0.1f, 2.0f), MT_F64);

@@ -1,5 +1,5 @@
 /*
- * Cases of grouped_sum: one to four terms, each way round, with masks on some; loads of all kinds,
+ * Cases of grouped_sum: one to six terms, each way round, with masks on some; loads of all kinds,
  * experts without a matrix, one row, none, odd sizes, no offsets.
  */
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void fill(const struct op_case *c, struct mt_tensor *t)
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    static const float alphas[MT_MAX_TERMS] = {1.0f, 0.5f, -2.0f, 1.5f};
+    static const float alphas[MT_MAX_TERMS] = {1.0f, 0.5f, -2.0f, 1.5f, 1.0f, -0.5f};
     struct mt_tensor weight[MT_MAX_TERMS][MOST_EXPERTS];
     struct mt_product_term terms[MT_MAX_TERMS] = {0};
     for (int i = 0; i < (int)c->param[TERMS]; i++) {
@@ -82,12 +82,12 @@ static struct op_case *add(struct case_list *list, struct sum_case s)
 {
     int terms = 0;
     while (terms < MT_MAX_TERMS && s.k[terms] > 0) terms++;
-    struct op_case *c =
-        case_new(list, MT_OP_grouped_sum, "R=%d N=%d K=%d,%d,%d,%d n=%d load %s%s%s T%x my%x beta %g%s%s",
-                 (int)s.rows, (int)s.n, (int)s.k[0], (int)s.k[1], (int)s.k[2], (int)s.k[3], s.experts,
-                 s.dense ? "dense" : load_names[s.load], s.row_type == MT_BF16 ? " bf16" : "",
-                 s.padding != 0 ? " padded" : "", (unsigned)s.transposed, (unsigned)s.masked_y,
-                 (double)s.beta, absent_names[s.absent], s.weight_type == MT_BF16 ? " bf16 weights" : "");
+    struct op_case *c = case_new(
+        list, MT_OP_grouped_sum, "R=%d N=%d K=%d,%d,%d,%d,%d,%d n=%d load %s%s%s T%x my%x beta %g%s%s",
+        (int)s.rows, (int)s.n, (int)s.k[0], (int)s.k[1], (int)s.k[2], (int)s.k[3], (int)s.k[4], (int)s.k[5],
+        s.experts, s.dense ? "dense" : load_names[s.load], s.row_type == MT_BF16 ? " bf16" : "",
+        s.padding != 0 ? " padded" : "", (unsigned)s.transposed, (unsigned)s.masked_y, (double)s.beta,
+        absent_names[s.absent], s.weight_type == MT_BF16 ? " bf16 weights" : "");
     c->param[TERMS] = terms;
     c->param[EXPERTS] = s.experts;
     c->param[LOAD] = s.load;
@@ -121,6 +121,10 @@ static void add_lora(struct case_list *list, struct sum_case s)
     s.k[2] = 40;
     s.k[3] = 8;
     s.masked_y = 10;
+    add(list, s);
+    s.k[4] = 24; // and a narrow map beside them
+    s.k[5] = 8;
+    s.masked_y = 42;
     add(list, s);
 }
 
@@ -191,4 +195,12 @@ void cases_grouped_sum(struct case_list *list)
     large.masked_y = 0;
     large.absent = ABSENT_SOME;
     add(list, large);
+    add(list, (struct sum_case){.rows = 1100,
+                                .n = 264,
+                                .k = {320, 32, 320, 32, 64, 32},
+                                .experts = 1,
+                                .dense = true,
+                                .weight_type = MT_BF16,
+                                .row_type = MT_BF16,
+                                .beta = 1.0f});
 }

@@ -12,7 +12,7 @@ enum { D_MATRIX = D_MIDDLE + MT_LORA_MAPS };
 // lora_dlow: its masks are never there
 enum { DY = MATRIX, B = DY + MT_LORA_MAPS, LOW = B + MT_LORA_MAPS, DLOW = LOW + MT_LORA_MAPS };
 enum { DB = DLOW + MT_LORA_MAPS };
-enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED };
+enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED, EXACT };
 enum { FACTOR };
 
 static const float scales[MT_LORA_MAPS] = {0.5f, 2.0f, -1.5f};
@@ -28,8 +28,10 @@ struct lora_case {
     bool masked;
     float alpha;   // of lora_low; 0: 1
     int unlearned; // of lora_dlow: maps from here on have no gradient of B; 0: all have
+    bool exact;    // of lora_low, whose middles are f32 then
     int64_t padding;
     enum mt_dtype row_type;
+    enum mt_dtype a_type; // of lora_low's weights
 };
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
@@ -62,7 +64,8 @@ static enum mt_status low(struct mt_device *device, const struct op_case *c, str
                                     .maps = (int)c->param[MAPS],
                                     .alpha = c->real[FACTOR],
                                     .experts = experts_of(c),
-                                    .offsets = offsets_of(c, t)};
+                                    .offsets = offsets_of(c, t),
+                                    .exact = c->param[EXACT] != 0};
     for (int i = 0; i < args.maps; i++) {
         expert_views((enum absent)c->param[ABSENT], &t[MATRIX + i], a[i]);
         args.a[i] = a[i];
@@ -114,6 +117,7 @@ static enum mt_status dlow(struct mt_device *device, const struct op_case *c, st
         if (c->param[UNLEARNED] > 0 && i >= (int)c->param[UNLEARNED]) continue;
         args.map[i].low = t[LOW + i];
         args.map[i].db = db[i];
+        args.map[i].db_scale = c->no_gradient ? 0.75f : scales[i]; // of their own, unless it is one product's
     }
     return mt_lora_dlow(device, &args);
 }
@@ -142,17 +146,19 @@ static enum mt_status second_products(struct mt_device *device, const struct op_
 static struct op_case *begin(struct case_list *list, enum mt_op op, const struct lora_case *s)
 {
     struct op_case *c =
-        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s", (int)s->rows,
+        case_new(list, op, "LoRA R=%d K=%d N=%d,%d,%d r=%d,%d,%d n=%d load %s%s%s%s%s%s%s", (int)s->rows,
                  (int)s->k, (int)s->n[0], (int)s->n[1], (int)s->n[2], (int)s->rank[0], (int)s->rank[1],
                  (int)s->rank[2], s->experts, s->experts > 0 ? load_names[s->load] : "dense",
                  s->masked ? " masked" : "", s->row_type == MT_BF16 ? " bf16 rows" : "",
-                 absent_names[s->absent], s->padding != 0 ? " padded" : "");
+                 s->a_type == MT_BF16 && op == MT_OP_lora_low ? " bf16 A" : "", absent_names[s->absent],
+                 s->padding != 0 ? " padded" : "", s->exact ? " exact" : "");
     c->param[MAPS] = s->maps;
     c->param[EXPERTS] = s->experts;
     c->param[LOAD] = s->load;
     c->param[ABSENT] = s->absent;
     c->param[MASKED] = s->masked;
     c->param[UNLEARNED] = s->unlearned;
+    c->param[EXACT] = s->exact;
     c->real[FACTOR] = s->alpha != 0.0f ? s->alpha : 1.0f;
     c->fill = fill;
     c->no_gradient = true;
@@ -193,6 +199,8 @@ static struct op_case *add_low(struct case_list *list, struct lora_case s)
     const int64_t k[MT_LORA_MAPS] = {s.k, s.k, s.k};
     struct op_case *c = begin(list, MT_OP_lora_low, &s);
     add_matrices(c, &s, "a", SLOT_INPUT, s.rank, k);
+    for (int i = 0; i < MT_LORA_MAPS; i++) c->slot[MATRIX + i].dtype = s.a_type;
+    if (s.exact) s.row_type = MT_F32;
     add_rows(c, &s, "low", SLOT_UPDATED, s.rank);
     c->forward = low;
     pad(c, &s);
@@ -364,6 +372,13 @@ static void add_usual(struct case_list *list, enum mt_dtype row_type)
     add_all(list, s);
 }
 
+/* The same with weights that were rounded before. */
+static void add_low_rounded(struct case_list *list, struct lora_case s)
+{
+    s.a_type = MT_BF16;
+    add_low(list, s)->only_device = true;
+}
+
 /* What a GPU's tensor cores take without falling back: several tiles of rows and of columns, ends of each. */
 static void add_tiles(struct case_list *list)
 {
@@ -378,6 +393,7 @@ static void add_tiles(struct case_list *list)
                           .masked = true,
                           .row_type = MT_BF16};
     add_all(list, s);
+    add_low_rounded(list, s);
     s = (struct lora_case){.rows = 330,
                            .k = 264,
                            .maps = 3,
@@ -387,9 +403,40 @@ static void add_tiles(struct case_list *list)
                            .load = LOAD_UNEVEN,
                            .row_type = MT_BF16};
     add_all(list, s);
+    add_low_rounded(list, s);
     s = (struct lora_case){
         .rows = 1030, .k = 128, .maps = 1, .rank = {32}, .n = {136}, .masked = true, .row_type = MT_BF16};
     add_all(list, s);
+    add_low_rounded(list, s);
+}
+
+/* Middles in f32 of rows in bf16: one map as the router has it, what no device makes in a single pass. */
+static void add_exact(struct case_list *list)
+{
+    struct lora_case s = {.rows = 1030,
+                          .k = 264,
+                          .maps = 1,
+                          .rank = {24},
+                          .masked = true,
+                          .alpha = 0.5f,
+                          .row_type = MT_BF16,
+                          .exact = true};
+    add_low(list, s);
+    s.masked = false;
+    add_low(list, s);
+    s.rows = 70;
+    s.masked = true;
+    add_low(list, s);
+    s.k = 35;
+    s.maps = 2;
+    s.rank[1] = 3;
+    s.padding = 3;
+    add_low(list, s);
+    s.absent = ABSENT_ALL;
+    add_low(list, s);
+    s.rows = 3;
+    s.row_type = MT_F32;
+    add_low(list, s);
 }
 
 // ------------------------------------------------------------------ speed
@@ -449,14 +496,24 @@ static void add_device_speed(struct case_list *list)
         {.k = 2816, .maps = 1, .rank = {32}, .n = {2048}},                          // shared down
         {.k = 2048, .maps = 1, .rank = {32}, .n = {2048}},                          // o
         {.k = 512, .maps = 1, .rank = {32}, .n = {4096}},                           // kv_b
+        {.k = 2048, .maps = 3, .rank = {32, 32, 32}, .n = {2816, 2816, 64}},        // gate, up, router
     };
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         struct lora_case s = maps[i];
         s.rows = s.experts > 0 ? 98304 : 16384;
         s.load = LOAD_NEARLY_EVEN;
         s.row_type = MT_BF16;
+        s.a_type = MT_BF16;
         add_speed(list, s, true);
     }
+    struct lora_case router = {.rows = 16384,
+                               .k = 2048,
+                               .maps = 1,
+                               .rank = {32},
+                               .masked = true,
+                               .row_type = MT_BF16,
+                               .exact = true};
+    timed(add_low(list, router), bytes_of(&router, router.k, 2), true);
 }
 
 void cases_lora(struct case_list *list)
@@ -466,6 +523,7 @@ void cases_lora(struct case_list *list)
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);
     add_tiles(list);
+    add_exact(list);
     add_gradients(list);
     struct lora_case host = {.rows = 3072,
                              .k = 512,

@@ -8,7 +8,7 @@
 
 enum { X, LOW = X + 2, WEIGHT = LOW + 2, THIN = WEIGHT + 2, MASK = THIN + 2, OFFSETS = MASK + 2, Y };
 enum { KIND, EXPERTS, LOAD, ABSENT };
-enum { BETA };
+enum { BETA, THIN_FACTOR };
 
 enum kind {
     FORWARD,  // y = x · Wᵀ + s · low · Bᵀ
@@ -33,6 +33,7 @@ struct lora_case {
     enum absent absent; // pairs
     float beta;
     enum mt_dtype row_type;
+    bool rounded; // thin weights are bf16 and have no factor of their own
 };
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
@@ -54,11 +55,13 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         expert_views((enum absent)c->param[ABSENT], &t[THIN + i], thin[i]);
         terms[2 * i] = (struct mt_product_term){
             .x = t[X + i], .weight = weight[i], .transpose_weight = kind == FORWARD, .alpha = 0.5f};
-        terms[2 * i + 1] = (struct mt_product_term){
-            .x = t[LOW + i], .weight = thin[i], .transpose_weight = kind == FORWARD, .alpha = 2.0f};
+        terms[2 * i + 1] = (struct mt_product_term){.x = t[LOW + i],
+                                                    .weight = thin[i],
+                                                    .transpose_weight = kind == FORWARD,
+                                                    .alpha = 0.5f * c->real[THIN_FACTOR]};
         if (kind == FORWARD) continue;
         terms[2 * i + 1].mask_y = t[kind == ONE_MASK ? MASK : MASK + i];
-        terms[2 * i + 1].mask_scale = 1.25f;
+        terms[2 * i + 1].mask_scale = c->real[THIN_FACTOR] == 1.0f ? 1.0f : 1.25f;
     }
     struct mt_grouped_sum_args args = {
         .terms = terms, .count = 2 * maps, .experts = 1, .y = t[Y], .beta = c->real[BETA]};
@@ -73,15 +76,17 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
 {
     int64_t experts = s.experts > 0 ? s.experts : 1;
     bool masked = s.kind != FORWARD;
-    struct op_case *c = case_new(
-        list, MT_OP_grouped_sum, "LoRA %s R=%d N=%d K=%d r=%d n=%d load %s%s%s beta %g", kind_names[s.kind],
-        (int)s.rows, (int)s.n, (int)s.k, (int)s.rank, s.experts, s.experts > 0 ? load_names[s.load] : "dense",
-        s.row_type == MT_BF16 ? " bf16 rows" : "", absent_names[s.absent], (double)s.beta);
+    struct op_case *c =
+        case_new(list, MT_OP_grouped_sum, "LoRA %s R=%d N=%d K=%d r=%d n=%d load %s%s%s%s beta %g",
+                 kind_names[s.kind], (int)s.rows, (int)s.n, (int)s.k, (int)s.rank, s.experts,
+                 s.experts > 0 ? load_names[s.load] : "dense", s.row_type == MT_BF16 ? " bf16 rows" : "",
+                 s.rounded ? " bf16 pairs" : "", absent_names[s.absent], (double)s.beta);
     c->param[KIND] = s.kind;
     c->param[EXPERTS] = s.experts;
     c->param[LOAD] = s.load;
     c->param[ABSENT] = s.absent;
     c->real[BETA] = s.beta;
+    c->real[THIN_FACTOR] = s.rounded ? 1.0f : 4.0f;
     c->fill = fill;
     c->forward = forward;
     c->no_gradient = true; // as for the other cases of grouped_sum
@@ -96,7 +101,7 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
     for (int i = 0; i < 2; i++) {
         int64_t each = rows[i] > 0 || i == 0 ? experts : 0;
         int64_t dims[] = {each, masked ? s.rank : s.n, masked ? s.n : s.rank};
-        c->slot[case_slot(c, "thin", SLOT_INPUT, MT_F32, 3, dims)].scale = 0.1;
+        c->slot[case_slot(c, "thin", SLOT_INPUT, s.rounded ? MT_BF16 : MT_F32, 3, dims)].scale = 0.1;
     }
     for (int i = 0; i < 2; i++) case_index(c, "mask", 2, (int64_t[]){masked ? rows[i] : 0, (s.n + 31) / 32});
     case_index(c, "offsets", 1, (int64_t[]){experts + 1});
@@ -110,7 +115,8 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
 /* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense maps. */
 static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta)
 {
-    struct op_case *c = add(list, (struct lora_case){.kind = kind,
+    struct op_case *c = add(list, (struct lora_case){.rounded = true,
+                                                     .kind = kind,
                                                      .rows = experts > 0 ? 98304 : 16384,
                                                      .n = n,
                                                      .k = k,
@@ -166,6 +172,19 @@ static void add_small(struct case_list *list, enum kind kind)
     s.row_type = MT_F32;
     s.beta = 0.0f;
     add(list, s);
+    s.rounded = true;
+    add(list, s); // some absent: not read as they lie
+    s.absent = ABSENT_NONE;
+    s.row_type = MT_BF16;
+    add(list, s)->only_device = true;
+    s.rank = 32;
+    add(list, s)->only_device = true;
+    s.rank = 20; // lines that are not aligned, one way round
+    add(list, s)->only_device = true;
+    s.experts = 0;
+    s.rows = 1030;
+    s.rank = 32;
+    add(list, s)->only_device = true;
 }
 
 /* More tiles than a device has multiprocessors: some make two, and store the first beside the second. */

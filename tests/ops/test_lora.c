@@ -74,6 +74,7 @@ static void test_pair_gradient(void **state)
                                                   .b = &weight,
                                                   .db = &gradient,
                                                   .scale = 2.0f,
+                                                  .db_scale = 3.0f,
                                                   .dlow = mt_tensor_2d(dlow, MT_F32, 2, 1)},
                                                  {.dy = mt_tensor_2d(dy, MT_F32, 2, 2),
                                                   .b = &weight,
@@ -83,7 +84,7 @@ static void test_pair_gradient(void **state)
         assert_int_equal(mt_lora_dlow(test.device, &args), MT_OK);
         assert_memory_equal(dlow, ((float[]){420, 860}), sizeof dlow);
         assert_memory_equal(unlearned, ((float[]){210, 430}), sizeof unlearned);
-        assert_memory_equal(db, ((float[]){1 + 2 * (5 + 18), 1 + 2 * (10 + 24)}), sizeof db);
+        assert_memory_equal(db, ((float[]){1 + 3 * (5 + 18), 1 + 3 * (10 + 24)}), sizeof db);
         op_test_close(&test);
     }
 }
@@ -123,6 +124,10 @@ static void test_low_refusals(void **state)
     args.experts = 2;
     op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_USAGE, "experts is 2");
     args.experts = 1;
+    args.exact = true;
+    args.offsets = mt_tensor_1d(bits, MT_I32, 2);
+    op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_USAGE, "takes no offsets");
+    args.offsets.rank = 0;
     args.low[0].dim[1] = 1;
     op_test_refused(&test, mt_lora_low(test.device, &args), MT_ERR_SHAPE, "map 0: a[0] is");
     op_test_close(&test);
@@ -144,6 +149,8 @@ static void test_gradient_refusals(void **state)
                                      .experts = 1};
     assert_int_equal(mt_lora_dlow(test.device, &dlow), MT_OK);
     dlow.map[0].db = &db;
+    op_test_refused(&test, mt_lora_dlow(test.device, &dlow), MT_ERR_USAGE, "map 0: db_scale is 0");
+    dlow.map[0].db_scale = 1.0f;
     op_test_refused(&test, mt_lora_dlow(test.device, &dlow), MT_ERR_USAGE, "map 0: low is missing");
     dlow.map[0].low = mt_tensor_2d(memory + 48, MT_F32, 4, 2);
     assert_int_equal(mt_lora_dlow(test.device, &dlow), MT_OK);

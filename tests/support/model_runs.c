@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "model/stream.h"
+#include "support/cmocka_all.h"
 
 #define NO_GRADIENT 1e-5 // a norm below which rounding of the loss hides the gradient
 
@@ -88,6 +89,7 @@ void model_run_draw_lora(struct model_run *run, uint64_t seed)
         for (int64_t j = 0; j < mt_tensor_count(&param->value); j++)
             values[j] = 0.2f * mt_rng_normal(seed, stream, (uint64_t)j);
     }
+    assert_int_equal(mt_params_round(params), MT_OK);
 }
 
 /* Moves a parameter by `step` along its direction; the loss there, and the change really made, times `pull`.

@@ -21,7 +21,7 @@ static enum mt_status check_term(const struct mt_device *device, const struct mt
 enum mt_status mt_check_grouped_sum(const struct mt_device *device, const struct mt_grouped_sum_args *args)
 {
     bool some = args->count >= 1 && args->count <= MT_MAX_TERMS;
-    enum mt_status status = mt_check_value(device, some, "count", args->count, "1 to 4 terms");
+    enum mt_status status = mt_check_value(device, some, "count", args->count, "1 to 6 terms");
     if (status != MT_OK) return status;
     if (args->terms == NULL) return mt_fail(device->ctx, MT_ERR_USAGE, "terms are missing");
     status = mt_check_2d(device, "y", &args->y, MT_CHECK_FLOAT, MT_ANY, MT_ANY);

@@ -38,6 +38,8 @@ enum mt_status mt_check_lora_low(const struct mt_device *device, const struct mt
     if (status != MT_OK) return status;
     status =
         mt_check_value(device, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
+    if (status == MT_OK && args->exact && mt_tensor_present(&args->offsets))
+        return mt_fail(device->ctx, MT_ERR_USAGE, "an exact lora_low takes no offsets");
     for (int i = 0; i < args->maps && status == MT_OK; i++) {
         status =
             check_map(device, &args->x, "low", &args->low[i], "a", args->a[i], args->experts, MT_CHECK_FLOAT);
@@ -59,6 +61,9 @@ static enum mt_status check_pair(const struct mt_device *device, const struct mt
     if (status != MT_OK) return status;
     status = mt_check_value(device, map->scale != 0.0f, "scale", (double)map->scale, "a factor other than 0");
     if (status != MT_OK || map->db == NULL) return status;
+    status = mt_check_value(device, map->db_scale != 0.0f, "db_scale", (double)map->db_scale,
+                            "a factor other than 0");
+    if (status != MT_OK) return status;
     status = mt_check_2d(device, "low", &map->low, MT_CHECK_FLOAT, rows, rank);
     if (status != MT_OK) return status;
     return mt_check_experts(device, "db", map->db, experts, MT_CHECK_STAT, out, rank);

@@ -167,7 +167,7 @@ static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lo
                                                .dweight = map->db,
                                                .experts = l->experts,
                                                .offsets = *offsets,
-                                               .alpha = map->scale,
+                                               .alpha = map->db_scale,
                                                .beta = 1.0f,
                                            });
 }

@@ -1,10 +1,10 @@
 /*
- * adamw: see metier/ops.h for the formula. Four parameters a thread in f32, where all is f32 and aligned;
- * else one, in double.
+ * adamw: see metier/ops.h for the formula. Four parameters a thread in f32, where all is f32 and aligned, but
+ * for a copy in bf16; else one, in double.
  */
 #include <math.h>
 
-#include "ops/cuda/common.cuh"
+#include "ops/cuda/mma.cuh"
 
 /* correction1 and correction2 are 1 - β^step, made on the host as ref makes them. */
 __global__ static void adamw_kernel(struct mt_adamw_args a, int64_t count, double correction1,
@@ -44,8 +44,8 @@ __device__ static inline void adamw_one(const struct adamw_factors &f, float gra
     *param = *param * f.decayed - f.rate * *m / (sqrtf(*v * f.correction2) + f.epsilon);
 }
 
-__global__ static void fours_kernel(float4 *param, const float4 *grad, float4 *m, float4 *v, int64_t count,
-                                    struct adamw_factors f)
+__global__ static void fours_kernel(float4 *param, const float4 *grad, float4 *m, float4 *v, uint2 *copy,
+                                    int64_t count, struct adamw_factors f)
 {
     for (int64_t i = cuda_thread(); i < count; i += cuda_thread_count()) {
         float4 p = param[i];
@@ -59,6 +59,7 @@ __global__ static void fours_kernel(float4 *param, const float4 *grad, float4 *m
         param[i] = p;
         m[i] = first;
         v[i] = second;
+        if (copy != NULL) copy[i] = make_uint2(pack_bf16(p.x, p.y), pack_bf16(p.z, p.w));
     }
 }
 
@@ -66,6 +67,12 @@ static bool is_fours(const struct mt_tensor *t)
 {
     return t->dtype == MT_F32 && mt_tensor_count(t) % 4 == 0 &&
            reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
+}
+
+/* A copy that is not wanted, or four numbers of which may be written at a time. */
+static bool is_copy_of_fours(const struct mt_tensor *t)
+{
+    return !mt_tensor_present(t) || (t->dtype == MT_BF16 && reinterpret_cast<uintptr_t>(t->data) % 8 == 0);
 }
 
 enum mt_status mt_cuda_adamw(struct mt_device *device, const void *args)
@@ -76,7 +83,8 @@ enum mt_status mt_cuda_adamw(struct mt_device *device, const void *args)
     double correction1 = 1.0 - pow((double)a->beta1, (double)a->step);
     double correction2 = 1.0 - pow((double)a->beta2, (double)a->step);
     if (is_fours(&a->param) && is_fours(&a->grad) && is_fours(&a->m) && is_fours(&a->v) &&
-        !mt_tensor_present(&a->param_copy)) {
+        is_copy_of_fours(&a->param_copy)) {
+        uint2 *copy = mt_tensor_present(&a->param_copy) ? static_cast<uint2 *>(a->param_copy.data) : NULL;
         struct adamw_factors f = {};
         f.scale = a->grad_scale;
         f.beta1 = a->beta1;
@@ -89,7 +97,7 @@ enum mt_status mt_cuda_adamw(struct mt_device *device, const void *args)
         f.decayed = (float)(1.0 - (double)a->learning_rate * (double)a->weight_decay);
         fours_kernel<<<cuda_blocks(count / 4), CUDA_THREADS, 0, cuda_stream(device)>>>(
             static_cast<float4 *>(a->param.data), static_cast<const float4 *>(a->grad.data),
-            static_cast<float4 *>(a->m.data), static_cast<float4 *>(a->v.data), count / 4, f);
+            static_cast<float4 *>(a->m.data), static_cast<float4 *>(a->v.data), copy, count / 4, f);
         return cuda_launched(device, "adamw");
     }
     adamw_kernel<<<cuda_blocks(count), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, count, correction1,

@@ -29,6 +29,8 @@ struct cuda_lane_state {
     void *blas_workspace;       // given to blas, so that it allocates nothing itself
 };
 
+#define CUDA_COUNTERS 4096 // of cuda_state
+
 struct cuda_state {
     cudaStream_t stream;
     bool bf16;      // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
@@ -40,6 +42,8 @@ struct cuda_state {
     struct cublasContext *blas; // NULL before the first product
     void *blas_workspace;       // given to blas, so that it allocates nothing itself
     cudaEvent_t fork;           // what the lanes wait for; NULL before their first use
+    unsigned *counters;         // of tiles, each for one launch, cleared all at a time; NULL if not on Hopper
+    int next_counter;
     struct cuda_lane_state lane[CUDA_LANES];
 };
 

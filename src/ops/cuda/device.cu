@@ -85,6 +85,7 @@ static void destroy_state(struct mt_device *device)
     struct cuda_state *state = static_cast<struct cuda_state *>(device->state);
     if (state == NULL) return;
     cuda_products_end(state);
+    (void)cudaFree(state->counters);
     if (state->stream != NULL) (void)cudaStreamDestroy(state->stream);
     mt_release(device->ctx, state, sizeof *state);
     device->state = NULL;
@@ -99,6 +100,9 @@ static const struct {
     {MT_OP_grouped_gemm, {mt_cuda_grouped_gemm, mt_cuda_grouped_gemm_scratch}},
     {MT_OP_grouped_gemm_dw, {mt_cuda_grouped_gemm_dw, mt_cuda_grouped_gemm_dw_scratch}},
     {MT_OP_grouped_sum, {mt_cuda_grouped_sum, mt_cuda_grouped_sum_scratch}},
+    {MT_OP_grouped_swiglu, {mt_cuda_grouped_swiglu, mt_cuda_grouped_swiglu_scratch}},
+    {MT_OP_grouped_swiglu_backward,
+     {mt_cuda_grouped_swiglu_backward, mt_cuda_grouped_swiglu_backward_scratch}},
     {MT_OP_lora_low, {mt_cuda_lora_low, mt_cuda_lora_low_scratch}},
     {MT_OP_lora_dlow, {mt_cuda_lora_dlow, mt_cuda_lora_dlow_scratch}},
     {MT_OP_lora_da, {mt_cuda_lora_da, mt_cuda_lora_da_scratch}},
@@ -178,6 +182,11 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->multiprocessors = properties.multiProcessorCount;
     state->shared_bytes = properties.sharedMemPerBlockOptin;
     state->hopper = properties.major == 9 && properties.minor == 0;
+    if (state->hopper) {
+        cudaError_t error = cudaMalloc(&state->counters, CUDA_COUNTERS * sizeof(unsigned));
+        status = cuda_status(device, error, "allocating counters of tiles");
+        if (status != MT_OK) return status;
+    }
     device->memory = MT_MEMORY_DEVICE;
     device->shares_addresses = true;
     device->threads = 1;

@@ -16,6 +16,12 @@ static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
+/*
+ * Bytes from each bf16 matrix to the next, if all are there and it is always the same, a multiple of 16, so
+ * that one map serves them all; else 0.
+ */
+int64_t cuda_gap(const struct mt_tensor *list, int count);
+
 /* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
 size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
@@ -58,6 +64,26 @@ bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_groupe
 /* grouped_sum by Hopper's own instructions. Scratch has so many bytes. */
 size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a);
 enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch);
+
+/*
+ * grouped_swiglu_backward by the same instructions: a sum that fits, of weights as stored, with one mask at
+ * the most; all matrices of its size bf16, aligned and of one stride.
+ */
+bool cuda_hopper_swiglu_backward_fits(const struct mt_device *device,
+                                      const struct mt_grouped_swiglu_backward_args *a);
+size_t cuda_hopper_swiglu_backward_bytes(const struct mt_grouped_swiglu_backward_args *a);
+enum mt_status cuda_hopper_swiglu_backward(struct mt_device *device,
+                                           const struct mt_grouped_swiglu_backward_args *a, void *scratch);
+
+/*
+ * gate and up of grouped_swiglu in one launch, and what comes of them: two sums that fit, of one long term
+ * and at most one that is thin and unmasked, over the same bf16 rows, with one alpha; aligned bf16 outputs of
+ * one stride.
+ */
+bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a);
+size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
+enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
+                                  void *scratch);
 
 /* The same for a single product. */
 bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);

@@ -1,7 +1,8 @@
 /*
- * Which sums Hopper's kernel makes, and how its call is put together: maps for the copy engine, thin weights
- * rounded to bf16 beforehand with their factors in them, rows that are not bf16 rounded likewise. A launch
- * takes one mask: a sum with several is as many launches, each with a long term of its own.
+ * Which sums Hopper's kernel makes, and how its call is put together: maps for the copy engine; thin weights
+ * as they lie, if they are bf16 at equal distances and have no factor of their own, else rounded to bf16
+ * beforehand with their factors in them; rows that are not bf16 rounded likewise. A launch takes one mask: a
+ * sum with several is as many launches, each with a long term of its own.
  */
 #include "ops/cuda/grouped_hopper.cuh"
 #include "ops/cuda/tensor_map.cuh"
@@ -43,8 +44,21 @@ static bool all_present(const struct mt_tensor *list, int count)
     return true;
 }
 
+int64_t cuda_gap(const struct mt_tensor *list, int count)
+{
+    const char *first = static_cast<const char *>(list[0].data);
+    if (!all_present(list, count)) return 0;
+    if (count == 1) return list[0].dim[0] * list[0].stride[0] * 2;
+    int64_t gap = static_cast<const char *>(list[1].data) - first;
+    if (gap <= 0 || gap % 16 != 0 || gap >= (int64_t)1 << 40) return 0;
+    for (int e = 1; e < count; e++) {
+        if (static_cast<const char *>(list[e].data) - first != e * gap) return 0;
+    }
+    return gap;
+}
+
 /* A term whose weights are read as they are. */
-static bool is_long(const struct mt_product_term *term, int experts)
+bool cuda_hopper_is_long(const struct mt_product_term *term, int experts)
 {
     const struct mt_tensor *weight = cuda_uniform(term->weight, experts);
     return weight != NULL && weight->dtype == MT_BF16 && is_aligned(weight) && term->x.dim[1] > MOST_THIN &&
@@ -59,6 +73,25 @@ static bool is_thin(const struct mt_product_term *term, int experts)
 static bool is_masked(const struct mt_product_term *term)
 {
     return mt_tensor_present(&term->mask_y);
+}
+
+/* What a term's weights are multiplied by, beside what all terms are. */
+static float factor_of(const struct mt_grouped_sum_args *a, const struct mt_product_term *term)
+{
+    return term->alpha / a->terms[0].alpha * (is_masked(term) ? term->mask_scale : 1.0f);
+}
+
+/* A thin term whose weights can be read as they are. */
+static bool is_ready(const struct mt_grouped_sum_args *a, const struct mt_product_term *term)
+{
+    const struct mt_tensor *weight = cuda_uniform(term->weight, a->experts);
+    return weight->dtype == MT_BF16 && is_aligned(weight) && cuda_gap(term->weight, a->experts) > 0 &&
+           factor_of(a, term) == 1.0f;
+}
+
+static bool is_prepared(const struct mt_grouped_sum_args *a, const struct mt_product_term *term)
+{
+    return !cuda_hopper_is_long(term, a->experts) && !is_ready(a, term);
 }
 
 static bool same_bits(const struct mt_tensor *one, const struct mt_tensor *other)
@@ -82,6 +115,23 @@ static const struct mt_tensor *nth_mask(const struct mt_grouped_sum_args *a, int
     return NULL;
 }
 
+int cuda_hopper_masks(const struct mt_grouped_sum_args *a)
+{
+    int masks = 0;
+    while (nth_mask(a, masks) != NULL) masks++;
+    return masks;
+}
+
+bool cuda_hopper_is_matrix(const struct mt_tensor *t)
+{
+    return t->dtype == MT_BF16 && is_aligned(t) && t->dim[1] % 8 == 0;
+}
+
+struct hopper_matrix cuda_hopper_matrix(const struct mt_tensor *t)
+{
+    return {static_cast<__nv_bfloat16 *>(t->data), t->stride[0]};
+}
+
 bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     const struct mt_product_term *first = &a->terms[0];
@@ -89,19 +139,19 @@ bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_groupe
     if (!cuda_state_of(device)->hopper || !cuda_state_of(device)->bf16 || !is_float_or_bf16(&a->y))
         return false;
     if (a->y.dim[1] < LEAST_LARGE || a->y.dim[1] > INT32_MAX || a->y.dim[0] > INT32_MAX) return false;
-    if (!is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
+    if (!cuda_hopper_is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
     if (dense && a->y.dim[0] < LEAST_ROWS) return false;
     int longs = 0;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
-        bool with_first = is_long(term, a->experts) && term->alpha == first->alpha;
+        bool with_first = cuda_hopper_is_long(term, a->experts) && term->alpha == first->alpha;
         if (!with_first && !is_thin(term, a->experts)) return false;
         if (!x_fits(&term->x)) return false;
         if (term->transpose_weight != first->transpose_weight) return false;
         if (is_masked(term) && term->transpose_weight) return false; // gradients alone have masks
         longs += with_first ? 1 : 0;
     }
-    return nth_mask(a, longs) == NULL;
+    return cuda_hopper_masks(a) <= longs;
 }
 
 // ------------------------------------------------------------------ scratch
@@ -124,7 +174,7 @@ size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a)
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         if (rounds_x(&term->x)) bytes += cuda_halves(mt_tensor_count(&term->x));
-        if (!is_long(term, a->experts)) bytes += prepared_bytes(term, a->experts);
+        if (is_prepared(a, term)) bytes += prepared_bytes(term, a->experts);
     }
     return bytes;
 }
@@ -223,19 +273,6 @@ static enum mt_status make_map(const struct mt_device *device, const struct mt_t
     return cuda_make_map(device, &shape, map);
 }
 
-/* Bytes from each matrix to the next, if they are always the same, for a map of all; else 0. */
-static int64_t gap_of(const struct mt_tensor *list, int count)
-{
-    const char *first = static_cast<const char *>(list[0].data);
-    if (count == 1) return list[0].dim[0] * list[0].stride[0] * 2;
-    int64_t gap = static_cast<const char *>(list[1].data) - first;
-    if (gap <= 0 || gap % 16 != 0 || gap >= (int64_t)1 << 40) return 0;
-    for (int e = 1; e < count; e++) {
-        if (static_cast<const char *>(list[e].data) - first != e * gap) return 0;
-    }
-    return gap;
-}
-
 // ------------------------------------------------------------------ the call
 
 /* A term on its way into the call: rows in bf16, and where its weights are. */
@@ -277,13 +314,12 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
                 scratch += cuda_halves(mt_tensor_count(&term->x));
                 status = cuda_launched(device, "rounding rows");
             }
-            if (is_long(term, a->experts)) {
-                one->gap = gap_of(term->weight, a->experts);
+            if (!is_prepared(a, term)) {
+                one->gap = cuda_gap(term->weight, a->experts);
                 continue;
             }
             if (status != MT_OK) continue;
-            float factor = term->alpha / a->terms[0].alpha * (is_masked(term) ? term->mask_scale : 1.0f);
-            status = prepare(device, term, a->experts, factor, counter, scratch, &one->prepared);
+            status = prepare(device, term, a->experts, factor_of(a, term), counter, scratch, &one->prepared);
             one->gap = mt_tensor_count(&one->prepared) * 2;
             scratch += prepared_bytes(term, a->experts);
         }
@@ -324,6 +360,7 @@ static enum mt_status fill_terms(struct mt_device *device, const struct mt_group
     for (int t = 0; t < a->count && status == MT_OK; t++) {
         struct hopper_term *term = &call->term[t];
         enum rank rank = rank_of(ready[t].term);
+        term->number = (int)(ready[t].term - a->terms);
         term->steps = HOPPER_STEPS;
         if (rank == RANK_SHORT) term->steps = HOPPER_SHORT;
         if (rank == RANK_MASKED) term->steps = call->masked_steps;
@@ -358,6 +395,20 @@ static bool any_prepared(const struct ready_term *ready, int count)
     return false;
 }
 
+/* A counter of tiles, cleared: one of the device's, or the one in scratch where launches are taken down. */
+static enum mt_status take_counter(struct mt_device *device, void *scratch, unsigned **counter)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    bool recording = state->recording;
+    *counter = recording ? static_cast<unsigned *>(scratch) : state->counters + state->next_counter;
+    bool clears = recording || state->next_counter == 0;
+    if (!recording) state->next_counter = (state->next_counter + 1) % CUDA_COUNTERS;
+    if (!clears) return MT_OK;
+    size_t bytes = (recording ? 1 : CUDA_COUNTERS) * sizeof **counter;
+    return cuda_status(device, cudaMemsetAsync(*counter, 0, bytes, cuda_stream(device)),
+                       "clearing counters of tiles");
+}
+
 /* The part of a sum that launch `launch` makes; `terms`, of MT_MAX_TERMS, is borrowed by what is returned. */
 static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, int launch,
                                           struct mt_product_term *terms)
@@ -370,21 +421,21 @@ static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, i
     part.beta = launch == 0 ? a->beta : 1.0f;
     int longs = 0;
     for (int t = 0; t < a->count; t++) {
-        if (!is_long(&a->terms[t], a->experts)) continue;
+        if (!cuda_hopper_is_long(&a->terms[t], a->experts)) continue;
         if (longs == launch || (last && longs > launch)) terms[part.count++] = a->terms[t];
         longs++;
     }
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
-        if (is_long(term, a->experts)) continue;
+        if (cuda_hopper_is_long(term, a->experts)) continue;
         bool here = is_masked(term) ? same_bits(&term->mask_y, mask) : last;
         if (here) terms[part.count++] = *term;
     }
     return part;
 }
 
-/* A sum with one mask at the most. */
-static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
+enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                  const struct hopper_matrix *beside, hopper_launch launch, void *scratch)
 {
     struct ready_term ready[MT_MAX_TERMS];
     struct hopper_call call = {};
@@ -395,7 +446,8 @@ static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped
     call.across = (int)((blocks + 3) / 4);
     call.rows = a->y.dim[0];
     call.y = tile_output_of(&a->y, a->terms[0].alpha, a->beta);
-    call.counter = static_cast<unsigned *>(scratch);
+    call.counter = static_cast<unsigned *>(scratch); // cleared by what prepares weights
+    for (int i = 0; beside != NULL && i < HOPPER_BESIDE; i++) call.beside[i] = beside[i];
     int most = status == MT_OK ? experts_at_once(a, ready) : 1;
     for (int first = 0; first < a->experts && status == MT_OK; first += most) {
         int maps = 0;
@@ -405,11 +457,8 @@ static enum mt_status make_sum(struct mt_device *device, const struct mt_grouped
         for (int t = 0; t < a->count && status == MT_OK; t++)
             status = add_maps(device, &ready[t], first, call.experts, &maps, &call.term[t], &call);
         call.follows = first == 0 && any_prepared(ready, a->count);
-        if (status == MT_OK && !call.follows) {
-            cudaError_t error = cudaMemsetAsync(scratch, 0, sizeof *call.counter, cuda_stream(device));
-            status = cuda_status(device, error, "clearing the counter of tiles");
-        }
-        if (status == MT_OK) status = cuda_hopper_launch(device, !a->terms[0].transpose_weight, &call);
+        if (status == MT_OK && !call.follows) status = take_counter(device, scratch, &call.counter);
+        if (status == MT_OK) status = launch(device, !a->terms[0].transpose_weight, &call);
     }
     return status;
 }
@@ -421,7 +470,7 @@ enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped
     enum mt_status status = MT_OK;
     for (int launch = 0; status == MT_OK && (launch == 0 || nth_mask(a, launch) != NULL); launch++) {
         struct mt_grouped_sum_args part = part_of(a, launch, terms);
-        status = make_sum(device, &part, scratch);
+        status = cuda_hopper_sum_by(device, &part, NULL, cuda_hopper_launch, scratch);
     }
     return status;
 }

@@ -29,7 +29,7 @@ static struct mt_grouped_gemm_dw_args gradient_of(const struct mt_lora_dlow_args
     gradient.dweight = map->db;
     gradient.experts = l->experts;
     gradient.offsets = l->offsets;
-    gradient.alpha = map->scale;
+    gradient.alpha = map->db_scale;
     gradient.beta = 1.0f;
     return gradient;
 }

@@ -28,7 +28,7 @@ struct dlow_call {
     struct lora_boxes dy[MT_LORA_MAPS], low[MT_LORA_MAPS];
     struct lora_rows rows; // a map is a turn
     struct tile_output dlow[MT_LORA_MAPS];
-    float scale[MT_LORA_MAPS];
+    float db_scale[MT_LORA_MAPS];
     const float *b[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: zeros
     const float *any_b;                         // one of them that is there
     float *db[MT_LORA_MAPS][LORA_EXPERTS];      // NULL: not wanted
@@ -319,7 +319,7 @@ __device__ static struct target target_of(const struct dlow_call &call, const st
     t.stride = call.db_stride[s.turn];
     t.rank = call.rank[s.turn];
     t.adds = true;
-    t.scale = call.scale[s.turn];
+    t.scale = call.db_scale[s.turn];
     if (t.data == NULL || s.whole) return t;
     int64_t share = blockIdx.x / (unsigned)call.blocks;
     t.data = call.part + (share * 2 + (s.later ? 1 : 0)) * call.columns * LORA_RANK;
@@ -574,7 +574,7 @@ size_t cuda_lora_dlow_bytes(const struct mt_device *device, const struct mt_lora
 static enum mt_status add_map(struct mt_device *device, const struct mt_lora_dlow_args *l,
                               const struct mt_lora_pair_gradient *map, int i, struct dlow_call *call)
 {
-    call->scale[i] = map->scale;
+    call->db_scale[i] = map->db_scale;
     call->rank[i] = (int)map->dlow.dim[1];
     call->dlow[i] = tile_output_of(&map->dlow, map->scale, 0.0f);
     const struct mt_tensor *any = cuda_uniform(map->b, l->experts);

@@ -51,12 +51,6 @@ static enum mt_status make_map(const struct mt_device *device, const struct mt_t
     return cuda_make_map(device, &shape, map);
 }
 
-enum mt_status cuda_lora_weight_map(const struct mt_device *device, const struct mt_tensor *matrix, int lines,
-                                    CUtensorMap *map)
-{
-    return make_map(device, matrix, lines, WGMMA_LINE, map);
-}
-
 enum mt_status cuda_lora_boxes(const struct mt_device *device, const struct mt_tensor *rows,
                                struct lora_boxes *boxes)
 {

@@ -49,10 +49,6 @@ enum mt_status cuda_lora_boxes(const struct mt_device *device, const struct mt_t
 enum mt_status cuda_lora_mask_boxes(const struct mt_device *device, const struct mt_tensor *mask, int words,
                                     struct lora_boxes *boxes);
 
-/* Boxes [lines,64] of a bf16 matrix. */
-enum mt_status cuda_lora_weight_map(const struct mt_device *device, const struct mt_tensor *matrix, int lines,
-                                    CUtensorMap *map);
-
 /* Shared memory of a kernel, beyond what it would get unasked. */
 enum mt_status cuda_lora_shared(const struct mt_device *device, const void *kernel, size_t bytes);
 
@@ -195,6 +191,14 @@ __device__ static inline void copy_rows(unsigned target, const struct lora_boxes
     }
     for (int i = 0; i < count; i += LORA_TAIL)
         copy_passing(target + (unsigned)(i * bytes), &boxes.tail, at, row + i, barrier, policy);
+}
+
+/* A box of one of several matrices on its way to the cache. */
+__device__ static inline void prefetch_box(const CUtensorMap *map, int at, int line, int matrix)
+{
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(at),
+                 "r"(line), "r"(matrix)
+                 : "memory");
 }
 
 /* Lines that copy_rows brings for so many rows. */

@@ -1,7 +1,7 @@
 /*
  * lora_low: one kernel for all maps on Hopper (lora_low_hopper.cu). Else a thin product per map, which takes
  * the mask as it reads x (grouped_tiles.cu) where it can, or what the mask keeps of x is made once, in
- * scratch, for all maps that need it.
+ * scratch, for all maps that need it. Exact ones are gemm's, then.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/lora.cuh"
@@ -21,6 +21,25 @@ static struct mt_grouped_gemm_args product_of(const struct mt_lora_low_args *l, 
     return product;
 }
 
+/* An exact map, which has no offsets, likewise. */
+static struct mt_gemm_args exact_product_of(const struct mt_lora_low_args *l, int i)
+{
+    struct mt_gemm_args product = {};
+    product.a = l->x;
+    product.b = l->a[i][0];
+    product.c = l->low[i];
+    product.transpose_b = true;
+    product.exact = true;
+    product.alpha = mt_tensor_present(&l->mask) ? l->alpha * l->mask_scale : l->alpha;
+    return product;
+}
+
+/* Whether gemm makes a map; an absent matrix is no operand of its. */
+static bool is_exact(const struct mt_lora_low_args *l, int i)
+{
+    return l->exact && mt_tensor_present(&l->a[i][0]);
+}
+
 /* Scratch: what the products need themselves, then what the mask keeps of x. */
 struct pieces {
     size_t product, x; // bytes
@@ -31,15 +50,18 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_l
     struct pieces pieces = {};
     for (int i = 0; i < l->maps; i++) {
         struct mt_grouped_gemm_args product = product_of(l, i);
+        struct mt_gemm_args exact = exact_product_of(l, i);
         size_t bytes = 0;
-        if (cuda_thin_fits(device, &product, &l->mask)) {
+        if (!l->exact && cuda_thin_fits(device, &product, &l->mask)) {
             bytes = cuda_grouped_tiles_bytes(&product);
         } else {
             if (mt_tensor_present(&l->mask)) {
                 pieces.x = cuda_masked_bytes(&l->x);
                 product.x = mt_tensor_2d(NULL, l->x.dtype, l->x.dim[0], l->x.dim[1]);
+                exact.a = product.x;
             }
-            bytes = cuda_product_bytes(device, &product);
+            bytes =
+                is_exact(l, i) ? mt_cuda_gemm_scratch(device, &exact) : cuda_product_bytes(device, &product);
         }
         if (bytes > pieces.product) pieces.product = bytes;
     }
@@ -66,7 +88,11 @@ enum mt_status mt_cuda_lora_low(struct mt_device *device, const void *args)
     if (pieces.x > 0) status = cuda_mask(device, &l->x, &l->mask, scratch + pieces.product, &kept);
     for (int i = 0; i < l->maps && status == MT_OK; i++) {
         struct mt_grouped_gemm_args product = product_of(l, i);
-        if (cuda_thin_fits(device, &product, &l->mask)) {
+        if (is_exact(l, i)) {
+            struct mt_gemm_args exact = exact_product_of(l, i);
+            exact.a = kept;
+            status = mt_cuda_gemm(device, &exact);
+        } else if (!l->exact && cuda_thin_fits(device, &product, &l->mask)) {
             status = cuda_grouped_tiles(device, &product, &l->mask, scratch);
         } else {
             product.x = kept;

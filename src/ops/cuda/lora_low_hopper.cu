@@ -1,11 +1,16 @@
 /*
  * lora_low by Hopper's own instructions. A block per multiprocessor takes an even share of the rows, tiles of
  * up to 256 below each other. One warp asks the copy engine for 64 steps of a tile, of the expert's weights
- * (which another kernel has rounded, all maps' below each other) and of the mask; four groups of four warps
- * multiply 64 rows each. What the mask drops becomes 0 on its way through registers.
+ * and of the mask; four groups of four warps multiply 64 rows each. What the mask drops becomes 0 on its way
+ * through registers. Weights of bf16 at equal distances are read as they lie, others another kernel has
+ * rounded.
+ *
+ * An exact call has one map, whose f32 weights become three of bf16 (split_gemm.cu); they stand where three
+ * maps would, and their sums are joined before they are stored.
  */
 #include "ops/cuda/lora.cuh"
 #include "ops/cuda/lora_hopper.cuh"
+#include "ops/cuda/tensor_map.cuh"
 
 #define GROUPS     4
 #define THREADS    (GROUPS * 128 + 32)
@@ -16,12 +21,14 @@
 #define MASK_LINE  (MASK_WORDS * 4) // bytes
 #define MASK_BYTES (TILE * MASK_LINE)
 #define MASKS      2 // in memory
+#define PARTS      3 // of an exact map's weights
 
 struct low_call {
     struct lora_boxes x, mask;
-    CUtensorMap weight; // boxes [maps·LORA_RANK,64] of [experts·maps·LORA_RANK,K]
+    CUtensorMap weight[MT_LORA_MAPS]; // boxes [1,LORA_RANK,64] of [experts,rank,K]
     struct lora_rows rows;
-    int steps; // stages of a tile
+    int steps;  // stages of a tile
+    bool exact; // PARTS of one map
     int rank[MT_LORA_MAPS];
     struct tile_output low[MT_LORA_MAPS];
 };
@@ -40,6 +47,27 @@ template <int MAPS> struct low_memory {
 struct low_pipeline {
     unsigned stages, full, empty, mask_empty;
 };
+
+// A block asks for the weights of every so-manyth stage beforehand: blocks of an expert are many, or two or
+// three.
+#define DENSE_APART   8
+#define EXPERTS_APART 2
+
+/*
+ * Weights on their way to the cache, a few stages' by each block: all blocks of an expert want the same ones
+ * at the same time, and waiting for memory together takes longer. One thread calls it.
+ */
+template <int MAPS>
+__device__ static void prefetch_weights(const struct low_call &call, const struct lora_table *table)
+{
+    if (table->begin >= table->end) return;
+    struct lora_segment s = segment_at(table, call.rows.experts, table->begin);
+    int apart = call.rows.offsets == NULL ? DENSE_APART : EXPERTS_APART;
+    for (int step = (int)blockIdx.x % apart; step < call.steps; step += apart) {
+#pragma unroll
+        for (int i = 0; i < MAPS; i++) prefetch_box(&call.weight[i], step * WGMMA_LINE, 0, s.expert);
+    }
+}
 
 /* One thread brings the stages of all tiles of a share. */
 template <int MAPS, bool MASKED>
@@ -66,8 +94,10 @@ __device__ static void bring_stages(const struct low_call &call, const struct lo
                 for (int i = 0; i < count; i += LORA_ROWS)
                     copy_rows(target + (unsigned)(i * WGMMA_LINE * 2), call.x, step * WGMMA_LINE, row + i,
                               count - i, WGMMA_LINE * 2, full, policy);
-                copy_box(target + X_BYTES, &call.weight, step * WGMMA_LINE, s.expert * MAPS * LORA_RANK,
-                         full);
+#pragma unroll
+                for (int i = 0; i < MAPS; i++)
+                    copy_box(target + X_BYTES + (unsigned)i * LORA_WEIGHT, &call.weight[i], step * WGMMA_LINE,
+                             0, s.expert, full);
                 if (!brings_mask) continue;
                 unsigned words = p.stages + memory::MASK + mask.at * MASK_BYTES;
                 barrier_wait(p.mask_empty + 8 * mask.at, mask.parity);
@@ -157,6 +187,18 @@ __device__ __forceinline__ static void add_stage(float (&sum)[MAPS][4][4], unsig
     for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
 }
 
+/* The sum of an exact map's parts, smallest first, in the first one's place. */
+template <int MAPS> __device__ __forceinline__ static void join_parts(float (&sum)[MAPS][4][4])
+{
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        float joined = 0.0f;
+#pragma unroll
+        for (int part = MAPS - 1; part >= 0; part--) joined += sum[part][i / 4][i % 4];
+        sum[0][i / 4][i % 4] = joined;
+    }
+}
+
 /* 64 rows of every tile of a share, by one group. */
 template <int MAPS, bool MASKED>
 __device__ static void make_middles(const struct low_call &call, const struct lora_table *table,
@@ -183,6 +225,7 @@ __device__ static void make_middles(const struct low_call &call, const struct lo
                 mask.move(1, MASKS);
             }
             if (row >= s.row_end) continue;
+            if (MAPS == PARTS && call.exact) join_parts(sum);
 #pragma unroll
             for (int i = 0; i < MAPS; i++)
                 store_sums<4>(call.low[i], sum[i], row + (int)threadIdx.x % 128 / 32 * 16, s.row_end, 0,
@@ -218,74 +261,155 @@ __global__ static void __launch_bounds__(THREADS, 1) low_kernel(const __grid_con
     if (threadIdx.x >= GROUPS * 128) {
         if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
     } else {
+        if (threadIdx.x == 0) prefetch_weights<MAPS>(call, &table);
         make_middles<MAPS, MASKED>(call, &table, p, (int)threadIdx.x / 128);
     }
 #endif
 }
 
-// ------------------------------------------------------------------ weights, rounded
+// ------------------------------------------------------------------ weights
+
+/* Whether a map's weights can be read as they lie. */
+static bool is_regular(const struct mt_lora_low_args *l, int i)
+{
+    const struct mt_tensor *any = cuda_uniform(l->a[i], l->experts);
+    return any->dtype == MT_BF16 && any->stride[0] % 8 == 0 && cuda_gap(l->a[i], l->experts) > 0;
+}
+
+static bool all_regular(const struct mt_lora_low_args *l)
+{
+    for (int i = 0; i < l->maps; i++) {
+        if (!is_regular(l, i)) return false;
+    }
+    return true;
+}
 
 struct round_call {
-    const float *from[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: absent, which counts as zeros
+    const void *from[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: absent, which counts as zeros
+    bool bf16[MT_LORA_MAPS];                      // these are copied
     int64_t stride[MT_LORA_MAPS];
     int rank[MT_LORA_MAPS];
     int maps;
+    bool exact; // they are the parts of one
     int64_t columns;
     __nv_bfloat16 *to; // [experts,maps,LORA_RANK,columns]
 };
+
+/* What of a number `part` has: it rounded, or what the parts before leave. */
+__device__ static inline float rest_of(float value, int part)
+{
+    for (int i = 0; i < part; i++) {
+        float rounded = __bfloat162float(__float2bfloat16_rn(value));
+        value = isfinite(rounded) ? value - rounded : 0.0f; // exact
+    }
+    return value;
+}
 
 /* Eight numbers a thread; a block's are of one expert and map. */
 __global__ static void round_kernel(const __grid_constant__ struct round_call call)
 {
     int map = (int)blockIdx.y;
-    const float *from = call.from[map][blockIdx.z];
+    const void *from = call.from[map][blockIdx.z];
     int64_t eighths = call.columns / 8;
     int64_t i = cuda_thread();
     if (i >= LORA_RANK * eighths) return;
     int64_t line = i / eighths;
-    float4 low = {};
-    float4 high = {};
-    if (from != NULL && line < call.rank[map]) {
-        const float4 *eight =
-            reinterpret_cast<const float4 *>(from + line * call.stride[map]) + (i - line * eighths) * 2;
-        low = eight[0];
-        high = eight[1];
+    int64_t at = line * call.stride[map] + (i - line * eighths) * 8;
+    uint4 eight = {};
+    if (from != NULL && line < call.rank[map] && call.bf16[map]) {
+        eight = *reinterpret_cast<const uint4 *>(static_cast<const __nv_bfloat16 *>(from) + at);
+    } else if (from != NULL && line < call.rank[map]) {
+        const float4 *fours = reinterpret_cast<const float4 *>(static_cast<const float *>(from) + at);
+        float4 low = fours[0];
+        float4 high = fours[1];
+        if (call.exact) {
+            float *each[] = {&low.x, &low.y, &low.z, &low.w, &high.x, &high.y, &high.z, &high.w};
+#pragma unroll
+            for (int j = 0; j < 8; j++) *each[j] = rest_of(*each[j], map);
+        }
+        eight = make_uint4(pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y),
+                           pack_bf16(high.z, high.w));
     }
     uint4 *to = reinterpret_cast<uint4 *>(call.to) + (blockIdx.z * call.maps + map) * LORA_RANK * eighths;
-    to[i] = make_uint4(pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y),
-                       pack_bf16(high.z, high.w));
+    to[i] = eight;
+}
+
+/* Maps as the kernel sees them. */
+static int maps_of(const struct mt_lora_low_args *l)
+{
+    return l->exact ? PARTS : l->maps;
 }
 
 static enum mt_status round_weights(struct mt_device *device, const struct mt_lora_low_args *l,
                                     __nv_bfloat16 *to)
 {
     struct round_call call = {};
-    call.maps = l->maps;
+    call.maps = maps_of(l);
+    call.exact = l->exact;
     call.columns = l->x.dim[1];
     call.to = to;
-    for (int i = 0; i < l->maps; i++) {
-        call.rank[i] = (int)l->low[i].dim[1];
+    for (int i = 0; i < call.maps; i++) {
+        int map = l->exact ? 0 : i;
+        call.rank[i] = (int)l->low[map].dim[1];
         for (int e = 0; e < l->experts; e++) {
-            if (!mt_tensor_present(&l->a[i][e])) continue;
-            call.from[i][e] = static_cast<const float *>(l->a[i][e].data);
-            call.stride[i] = l->a[i][e].stride[0];
+            if (!mt_tensor_present(&l->a[map][e])) continue;
+            call.from[i][e] = l->a[map][e].data;
+            call.bf16[i] = l->a[map][e].dtype == MT_BF16;
+            call.stride[i] = l->a[map][e].stride[0];
         }
     }
     int64_t threads = LORA_RANK * call.columns / 8;
-    dim3 grid((unsigned)((threads + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)l->maps,
+    dim3 grid((unsigned)((threads + CUDA_THREADS - 1) / CUDA_THREADS), (unsigned)call.maps,
               (unsigned)l->experts);
     round_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(call);
     return cuda_launched(device, "rounding LoRA's weights");
 }
 
+/* Maps of all weights, rounded into scratch where they cannot be read as they lie. */
+static enum mt_status find_weights(struct mt_device *device, const struct mt_lora_low_args *l, void *scratch,
+                                   CUtensorMap *maps)
+{
+    bool regular = all_regular(l);
+    int64_t columns = l->x.dim[1];
+    int count = maps_of(l);
+    enum mt_status status = MT_OK;
+    if (!regular) status = round_weights(device, l, static_cast<__nv_bfloat16 *>(scratch));
+    for (int i = 0; i < count && status == MT_OK; i++) {
+        struct map_shape shape = {};
+        shape.data =
+            regular ? l->a[i][0].data : static_cast<__nv_bfloat16 *>(scratch) + i * LORA_RANK * columns;
+        shape.dimensions = 3;
+        shape.size[0] = (uint64_t)columns;
+        shape.size[1] = (uint64_t)(regular ? l->low[i].dim[1] : LORA_RANK);
+        shape.size[2] = (uint64_t)l->experts;
+        shape.stride[0] = (uint64_t)(regular ? l->a[i][0].stride[0] : columns) * 2;
+        shape.stride[1] =
+            (uint64_t)(regular ? cuda_gap(l->a[i], l->experts) : count * LORA_RANK * columns * 2);
+        shape.box[0] = WGMMA_LINE;
+        shape.box[1] = LORA_RANK;
+        shape.box[2] = 1;
+        status = cuda_make_map(device, &shape, &maps[i]);
+    }
+    return status;
+}
+
 // ------------------------------------------------------------------ launch
+
+/* f32, or bf16 whose lines are aligned. */
+static bool weights_fit(const struct mt_tensor *list, int experts)
+{
+    const struct mt_tensor *any = cuda_uniform(list, experts);
+    if (any != NULL && any->dtype == MT_BF16) return any->stride[0] % 8 == 0;
+    return cuda_lora_matrices_fit(list, experts);
+}
 
 bool cuda_lora_low_fits(const struct mt_device *device, const struct mt_lora_low_args *l)
 {
     if (!cuda_lora_suits(device, l->x.dim[0], l->experts, &l->offsets)) return false;
     if (!cuda_lora_reads(&l->x) || !cuda_lora_mask_fits(&l->mask)) return false;
+    if (l->exact && (l->maps > 1 || l->a[0][0].dtype != MT_F32)) return false;
     for (int i = 0; i < l->maps; i++) {
-        bool fits = cuda_lora_matrices_fit(l->a[i], l->experts) && l->low[i].dim[1] <= LORA_RANK &&
+        bool fits = weights_fit(l->a[i], l->experts) && l->low[i].dim[1] <= LORA_RANK &&
                     cuda_is_float_or_bf16(&l->low[i]);
         if (!fits) return false;
     }
@@ -294,7 +418,7 @@ bool cuda_lora_low_fits(const struct mt_device *device, const struct mt_lora_low
 
 size_t cuda_lora_low_bytes(const struct mt_lora_low_args *l)
 {
-    return cuda_halves(l->experts * l->maps * LORA_RANK * l->x.dim[1]);
+    return all_regular(l) ? 0 : cuda_halves(l->experts * maps_of(l) * LORA_RANK * l->x.dim[1]);
 }
 
 template <int MAPS, bool MASKED>
@@ -326,16 +450,15 @@ enum mt_status cuda_lora_low_hopper(struct mt_device *device, const struct mt_lo
         lora_least(cuda_state_of(device)->multiprocessors, (l->x.dim[0] + LORA_ROWS - 1) / LORA_ROWS);
     if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);
     call.steps = (int)((l->x.dim[1] + WGMMA_LINE - 1) / WGMMA_LINE);
+    call.exact = l->exact;
+    int maps = maps_of(l);
     for (int i = 0; i < l->maps; i++) {
         call.rank[i] = (int)l->low[i].dim[1];
         call.low[i] = tile_output_of(&l->low[i], masked ? l->alpha * l->mask_scale : l->alpha, 0.0f);
     }
-    struct mt_tensor weight =
-        mt_tensor_2d(scratch, MT_BF16, (int64_t)l->experts * l->maps * LORA_RANK, l->x.dim[1]);
-    enum mt_status status = round_weights(device, l, static_cast<__nv_bfloat16 *>(scratch));
+    enum mt_status status = find_weights(device, l, scratch, call.weight);
     if (status == MT_OK) status = cuda_lora_boxes(device, &l->x, &call.x);
-    if (status == MT_OK) status = cuda_lora_weight_map(device, &weight, l->maps * LORA_RANK, &call.weight);
     if (status == MT_OK && masked) status = cuda_lora_mask_boxes(device, &l->mask, MASK_WORDS, &call.mask);
     if (status != MT_OK) return status;
-    return masked ? pick<true>(device, l->maps, &call) : pick<false>(device, l->maps, &call);
+    return masked ? pick<true>(device, maps, &call) : pick<false>(device, maps, &call);
 }

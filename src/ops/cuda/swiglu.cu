@@ -1,23 +1,6 @@
 /* swiglu: y = silu(gate) · up and its backward, eight elements a thread where the operands allow. */
+#include "ops/cuda/swiglu.cuh"
 #include "ops/cuda/wide.cuh"
-
-__device__ static inline float swiglu(float g, float u)
-{
-    float sigmoid = 1.0f / (1.0f + expf(-g));
-    return g * sigmoid * u;
-}
-
-/* (d gate, d up) of one element, in place of (gate, up); y in place of dy. */
-__device__ static inline void swiglu_gradient(float *dy, float *gate, float *up)
-{
-    float d = *dy;
-    float g = *gate;
-    float u = *up;
-    float sigmoid = 1.0f / (1.0f + expf(-g));
-    *gate = d * u * sigmoid * (1.0f + g * (1.0f - sigmoid));
-    *up = d * g * sigmoid;
-    *dy = g * sigmoid * u;
-}
 
 // ------------------------------------------------------------------ kernels
 

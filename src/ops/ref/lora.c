@@ -66,7 +66,7 @@ static void add_db(const struct mt_lora_pair_gradient *map, int e, struct row_ra
             double sum = 0.0;
             for (int64_t r = rows.first; r < rows.end; r++)
                 sum += ref_get2(&map->dy, r, i) * ref_get2(&map->low, r, j);
-            ref_set2(db, i, j, ref_get2(db, i, j) + (double)map->scale * sum);
+            ref_set2(db, i, j, ref_get2(db, i, j) + (double)map->db_scale * sum);
         }
     }
 }
