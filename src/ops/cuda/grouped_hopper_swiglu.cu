@@ -12,14 +12,10 @@
 #include "ops/cuda/swiglu.cuh"
 
 // Terms of the sum both are to Hopper's host code. The long ones go together; thin ones may be absent.
-#define GATE      0
-#define UP        1
-#define THIN_GATE 2
-#define THIN_UP   3
+enum { GATE, UP, THIN_GATE, THIN_UP };
 
 // Matrices beside y, which is gate; all of one stride.
-#define BESIDE_UP      0
-#define BESIDE_PRODUCT 1
+enum { BESIDE_UP, BESIDE_PRODUCT };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
