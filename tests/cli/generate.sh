@@ -3,42 +3,7 @@
 set -u
 metier=$1
 golden=$2
-place=$(mktemp -d) || exit 1
-trap 'rm -rf "$place"' EXIT
-failed=0
-passed=0
-
-fail() {
-    printf 'FAIL %s\n' "$*"
-    failed=$((failed + 1))
-}
-
-# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
-expect() {
-    status=$1
-    text=$2
-    shift 2
-    "$metier" "$@" >"$place/text" 2>&1 </dev/null
-    got=$?
-    if [ $got -ne "$status" ]; then
-        fail "metier $*: exit status $got, expected $status"
-        cat "$place/text"
-    elif ! grep -qF -- "$text" "$place/text"; then
-        fail "metier $*: no '$text'"
-        cat "$place/text"
-    else
-        passed=$((passed + 1))
-    fi
-}
-
-# same A B WHAT: two files of the same bytes.
-same() {
-    if cmp -s "$place/$1" "$place/$2"; then passed=$((passed + 1)); else fail "$3: $1 and $2 differ"; fi
-}
-
-differ() {
-    if cmp -s "$place/$1" "$place/$2"; then fail "$3: $1 and $2 are the same"; else passed=$((passed + 1)); fi
-}
+. "$(dirname "$0")/../support/expect.sh"
 
 cat >"$place/config.json" <<'END'
 {"model_type": "deepseek_v3", "first_k_dense_replace": 1, "hidden_size": 24, "intermediate_size": 44,
