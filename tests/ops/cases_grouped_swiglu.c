@@ -345,7 +345,7 @@ static void add_many(struct case_list *list, int64_t n, int64_t k, int64_t rank,
              true);
 }
 
-/* Steps enough to work beside, in wide tiles and narrow ones; without offsets, rows enough for a device. */
+/* More steps, in wide tiles and narrow ones; without offsets, rows enough for a device. */
 static void add_long(struct case_list *list, int64_t rank)
 {
     struct swiglu_case s = {.rows = 150,

@@ -123,9 +123,9 @@ __device__ __forceinline__ static void turn_two(unsigned &d, unsigned &gate, uns
     up = pack_bf16(up_low, up_high);
 }
 
-/* What becomes of a spot's sums. */
-__device__ __forceinline__ static void finish_spot(const struct hopper_call &call, uint4 d, uint4 gate,
-                                                   uint4 up, int at)
+/* What becomes of eight sums of a row. */
+__device__ __forceinline__ static void finish_eight(const struct hopper_call &call, uint4 d, uint4 gate,
+                                                    uint4 up, int at)
 {
     turn_two(d.x, gate.x, up.x);
     turn_two(d.y, gate.y, up.y);
@@ -176,7 +176,7 @@ __device__ __forceinline__ static void finish_batch(const struct hopper_call &ca
 #pragma unroll
     for (int i = 0; i < BATCH; i++) {
         if (share.rows <= 0) continue;
-        finish_spot(call, get_eight(share.from), gate[i], up[i], share.at);
+        finish_eight(call, get_eight(share.from), gate[i], up[i], share.at);
         share.from += (unsigned)(share.step * ROW_BYTES);
         share.at += down;
         share.rows -= share.step;
