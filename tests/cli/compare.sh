@@ -3,33 +3,7 @@
 set -u
 metier=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
-place=$(mktemp -d) || exit 1
-trap 'rm -rf "$place"' EXIT
-failed=0
-passed=0
-
-# result OK TEXT...: counts, and complains.
-result() {
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        shift
-        printf 'FAIL %s\n' "$*"
-        failed=$((failed + 1))
-    fi
-}
-
-# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
-expect() {
-    local status=$1 text=$2
-    shift 2
-    "$metier" "$@" >"$place/text" 2>&1
-    local got=$?
-    [ $got -eq "$status" ] && grep -qF -- "$text" "$place/text"
-    local bad=$?
-    [ $bad -eq 0 ] || cat "$place/text"
-    result $bad "metier $*: exit status $got, expected $status and \"$text\""
-}
+. "$here/support/expect.sh"
 
 # same FOLDER FOLDER: compare.json of both, but for times.
 same() {

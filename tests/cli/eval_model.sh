@@ -15,17 +15,9 @@ fail() {
     failed=1
 }
 
-cat >"$place/config.json" <<'END'
-{"model_type": "deepseek_v3", "first_k_dense_replace": 1, "hidden_size": 24, "intermediate_size": 44,
- "kv_lora_rank": 14, "max_position_embeddings": 192, "moe_intermediate_size": 10, "n_group": 4,
- "n_routed_experts": 8, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 3,
- "num_experts_per_tok": 3, "num_hidden_layers": 3, "num_key_value_heads": 3, "q_lora_rank": null,
- "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-05, "rope_theta": 50000.0,
- "routed_scaling_factor": 2.446, "scoring_func": "sigmoid", "topk_group": 2, "topk_method": "noaux_tc",
- "v_head_dim": 12, "vocab_size": 440, "bos_token_id": 420, "eos_token_id": 421, "initializer_range": 0.3}
-END
 model=$place/model
-"$metier" init --config "$place/config.json" --seed 1 --dtype bf16 --out "$model" >/dev/null 2>&1 || fail "metier init"
+"$(dirname "$0")/../support/deepseek-model" "$metier" "$place" 192 440 ', "bos_token_id": 420, "eos_token_id": 421' ||
+    fail "metier init"
 cp "$golden/tokenizers/deepseek.json" "$model/tokenizer.json" || fail "no tokenizer"
 
 # evaluate OUT ARGUMENTS...: a run that should succeed; what it prints is in $place/text.

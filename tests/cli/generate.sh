@@ -3,54 +3,11 @@
 set -u
 metier=$1
 golden=$2
-place=$(mktemp -d) || exit 1
-trap 'rm -rf "$place"' EXIT
-failed=0
-passed=0
+. "$(dirname "$0")/../support/expect.sh"
 
-fail() {
-    printf 'FAIL %s\n' "$*"
-    failed=$((failed + 1))
-}
-
-# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
-expect() {
-    status=$1
-    text=$2
-    shift 2
-    "$metier" "$@" >"$place/text" 2>&1 </dev/null
-    got=$?
-    if [ $got -ne "$status" ]; then
-        fail "metier $*: exit status $got, expected $status"
-        cat "$place/text"
-    elif ! grep -qF -- "$text" "$place/text"; then
-        fail "metier $*: no '$text'"
-        cat "$place/text"
-    else
-        passed=$((passed + 1))
-    fi
-}
-
-# same A B WHAT: two files of the same bytes.
-same() {
-    if cmp -s "$place/$1" "$place/$2"; then passed=$((passed + 1)); else fail "$3: $1 and $2 differ"; fi
-}
-
-differ() {
-    if cmp -s "$place/$1" "$place/$2"; then fail "$3: $1 and $2 are the same"; else passed=$((passed + 1)); fi
-}
-
-cat >"$place/config.json" <<'END'
-{"model_type": "deepseek_v3", "first_k_dense_replace": 1, "hidden_size": 24, "intermediate_size": 44,
- "kv_lora_rank": 14, "max_position_embeddings": 128, "moe_intermediate_size": 10, "n_group": 4,
- "n_routed_experts": 8, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 3,
- "num_experts_per_tok": 3, "num_hidden_layers": 3, "num_key_value_heads": 3, "q_lora_rank": null,
- "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-05, "rope_theta": 50000.0,
- "routed_scaling_factor": 2.446, "scoring_func": "sigmoid", "topk_group": 2, "topk_method": "noaux_tc",
- "v_head_dim": 12, "vocab_size": 440, "bos_token_id": 420, "eos_token_id": 421, "initializer_range": 0.3}
-END
 model=$place/model
-"$metier" init --config "$place/config.json" --seed 1 --dtype bf16 --out "$model" >/dev/null 2>&1 || fail "metier init"
+"$(dirname "$0")/../support/deepseek-model" "$metier" "$place" 128 440 ', "bos_token_id": 420, "eos_token_id": 421' ||
+    fail "metier init"
 cp "$golden/tokenizers/deepseek.json" "$model/tokenizer.json" || fail "no tokenizer"
 i=0
 while [ $i -lt 11 ]; do

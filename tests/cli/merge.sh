@@ -2,36 +2,7 @@
 # metier merge and forward --save-adapter from outside. Usage: merge.sh METIER
 set -u
 metier=$1
-place=$(mktemp -d) || exit 1
-trap 'rm -rf "$place"' EXIT
-failed=0
-passed=0
-
-# expect STATUS TEXT ARGUMENTS...: exit status, and a text on either stream.
-expect() {
-    status=$1
-    text=$2
-    shift 2
-    "$metier" "$@" >"$place/text" 2>&1
-    got=$?
-    if [ $got -eq "$status" ] && grep -qF -- "$text" "$place/text"; then
-        passed=$((passed + 1))
-    else
-        printf 'FAIL metier %s: exit status %s, expected %s and "%s"\n' "$*" $got "$status" "$text"
-        cat "$place/text"
-        failed=$((failed + 1))
-    fi
-}
-
-# same A B: two files of the same bytes.
-same() {
-    if cmp -s "$place/$1" "$place/$2"; then
-        passed=$((passed + 1))
-    else
-        printf 'FAIL %s and %s differ\n' "$1" "$2"
-        failed=$((failed + 1))
-    fi
-}
+. "$(dirname "$0")/../support/expect.sh"
 
 cat >"$place/config.json" <<'END'
 {"model_type": "qwen3_moe", "hidden_size": 24, "intermediate_size": 44, "moe_intermediate_size": 10,

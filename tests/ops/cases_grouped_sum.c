@@ -195,6 +195,16 @@ void cases_grouped_sum(struct case_list *list)
     large.masked_y = 0;
     large.absent = ABSENT_SOME;
     add(list, large);
+    // Steps enough to store beside, in more tiles than a device has multiprocessors.
+    struct op_case *many = add(list, (struct sum_case){.rows = 80,
+                                                       .n = 1000,
+                                                       .k = {1032, 32},
+                                                       .experts = 40,
+                                                       .load = LOAD_NEARLY_EVEN,
+                                                       .masked_y = 2,
+                                                       .weight_type = MT_BF16,
+                                                       .row_type = MT_BF16});
+    many->only_device = true;
     add(list, (struct sum_case){.rows = 1100,
                                 .n = 264,
                                 .k = {320, 32, 320, 32, 64, 32},

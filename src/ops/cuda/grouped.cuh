@@ -85,7 +85,7 @@ size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
 enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
                                   void *scratch);
 
-/* The same for a single product. */
+/* cuda_hopper_sum for a single product. */
 bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
 size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g,

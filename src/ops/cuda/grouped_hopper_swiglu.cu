@@ -12,14 +12,10 @@
 #include "ops/cuda/swiglu.cuh"
 
 // Terms of the sum both are to Hopper's host code. The long ones go together; thin ones may be absent.
-#define GATE      0
-#define UP        1
-#define THIN_GATE 2
-#define THIN_UP   3
+enum { GATE, UP, THIN_GATE, THIN_UP };
 
 // Matrices beside y, which is gate; all of one stride.
-#define BESIDE_UP      0
-#define BESIDE_PRODUCT 1
+enum { BESIDE_UP, BESIDE_PRODUCT };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -27,10 +23,10 @@
 
 /* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
 struct waiting_pair {
-    static constexpr int early = 16; // stages of a tile beside which the tile before is stored
-    unsigned value[WIDE][2];         // gate's, then up's
-    int64_t at;                      // the first row's place in each of the matrices
-    int left[2];                     // columns from this lane's first on; 0 or less: none
+    static constexpr int early = MANY; // stages of a tile beside which the tile before is stored
+    unsigned value[WIDE][2];           // gate's, then up's
+    int64_t at;                        // the first row's place in each of the matrices
+    int left[2];                       // columns from this lane's first on; 0 or less: none
 };
 
 __device__ __forceinline__ static void store_eight(void *matrix, int64_t at, const unsigned (&v)[4])

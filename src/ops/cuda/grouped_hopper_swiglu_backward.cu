@@ -26,7 +26,7 @@ enum beside { GATE, UP, DGATE, DUP };
 /* A tile's rounded sums on their way from those who multiply: addresses in shared memory. */
 struct handover {
     unsigned sums;        // [HOPPER_ROWS,256] in rows of ROW_BYTES
-    unsigned full, empty; // barriers: a tile's sums are there, and were read
+    unsigned full, empty; // barriers of all threads: a tile's sums are there, and were read
 };
 
 // ------------------------------------------------------------------ those who multiply
@@ -89,8 +89,7 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
         } else {
             make_tile<NARROW, MASKED>(call, p, first, place, row, &turn, h, tiles);
         }
-        __syncwarp();
-        if (cuda_lane() == 0) barrier_arrive(h.full);
+        barrier_arrive(h.full);
         if (last) break;
     }
 }
@@ -123,9 +122,9 @@ __device__ __forceinline__ static void turn_two(unsigned &d, unsigned &gate, uns
     up = pack_bf16(up_low, up_high);
 }
 
-/* What becomes of a spot's sums. */
-__device__ __forceinline__ static void finish_spot(const struct hopper_call &call, uint4 d, uint4 gate,
-                                                   uint4 up, int at)
+/* What becomes of eight sums of a row. */
+__device__ __forceinline__ static void finish_eight(const struct hopper_call &call, uint4 d, uint4 gate,
+                                                    uint4 up, int at)
 {
     turn_two(d.x, gate.x, up.x);
     turn_two(d.y, gate.y, up.y);
@@ -176,7 +175,7 @@ __device__ __forceinline__ static void finish_batch(const struct hopper_call &ca
 #pragma unroll
     for (int i = 0; i < BATCH; i++) {
         if (share.rows <= 0) continue;
-        finish_spot(call, get_eight(share.from), gate[i], up[i], share.at);
+        finish_eight(call, get_eight(share.from), gate[i], up[i], share.at);
         share.from += (unsigned)(share.step * ROW_BYTES);
         share.at += down;
         share.rows -= share.step;
@@ -193,8 +192,7 @@ __device__ __forceinline__ static void finish_tiles(const struct hopper_call &ca
         struct share share = share_of(call, place, h);
 #pragma unroll 1
         while (share.rows > 0) finish_batch(call, share);
-        __syncwarp();
-        if (cuda_lane() == 0) barrier_arrive(h.empty);
+        barrier_arrive(h.empty);
     }
 }
 
@@ -210,8 +208,8 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     __shared__ uint64_t full;
     __shared__ uint64_t empty;
     if (threadIdx.x == 0) {
-        barrier_init(&full, GROUPS * GROUP / 32);
-        barrier_init(&empty, FINISHERS / 32);
+        barrier_init(&full, GROUPS * GROUP);
+        barrier_init(&empty, FINISHERS);
     }
     struct pipeline p = begin_block(call, memory, &state);
     struct handover h = {p.stages + STAGES * STAGE_BYTES, shared_address(&full), shared_address(&empty)};
