@@ -142,18 +142,30 @@ rank_of() {
 # written FOLDER: samples that are there. Each counts once: a run that goes on brings the parts into the task's file
 # before it removes them, and whoever looks in between finds their lines in both.
 written() {
-    (cd "$1" 2>/dev/null && grep -sHE '^\{"doc_id": [0-9]+, .*\}$' samples_* part_*) |
-        sed -E 's/^part_[0-9]+_/samples_/; s/^([^:]*:\{"doc_id": [0-9]+),.*/\1/' | sort -u | wc -l
+    awk 'BEGIN {
+        for (i = 1; i < ARGC; i++) {
+            task = ARGV[i]
+            sub(/.*\/(samples|part_[0-9]+)_/, "", task)
+            while ((getline line <ARGV[i]) > 0) {
+                split(line, words, " ")
+                if (words[1] == "{\"doc_id\":" && line ~ /}$/ && !seen[task " " words[2]]++) count++
+            }
+        }
+        print count + 0
+    }' "$1"/samples_* "$1"/part_*
 }
 
-# begin COUNT FOLDER MORE: a long task in the background; waits until ranks have written so many lines more.
+# begin COUNT FOLDER MORE RANK: a long task in the background; waits until ranks have written so many samples more.
+# `victim` is the process id of a rank, looked for before: what is written goes on growing fast.
 begin() {
     local wanted=$(($(written "$2") + $3))
     # shellcheck disable=SC2086
     METIER_RANKS_LIMIT=150 ranks "$1" "$metier" eval $long --slots 2 --no-routing --out "$2" >"$place/text" 2>&1 &
     job=$!
+    victim=
     for _ in $(seq 6000); do
-        [ "$(written "$2")" -ge $wanted ] && break
+        [ -n "$victim" ] || victim=$(rank_of "$2" "$4")
+        [ -n "$victim" ] && [ "$(written "$2")" -ge $wanted ] && break
         kill -0 $job 2>/dev/null || break
         sleep 0.02
     done
@@ -166,9 +178,9 @@ result $? "a calm run: $(tail -n 3 "$place/text")"
 for life in "4 1" "2 0"; do
     # shellcheck disable=SC2086
     set -- $life
-    begin "$1" "$place/killed" 30
+    begin "$1" "$place/killed" 30 "$2"
     had=$(written "$place/killed")
-    kill -KILL "$(rank_of "$place/killed" "$2")"
+    kill -KILL "$victim"
     result $? "no rank $2 to kill"
     began=$(date +%s)
     wait $job
@@ -183,8 +195,8 @@ for life in "4 1" "2 0"; do
 done
 
 # One rank is asked to end: all do, say how far they got, and leave one file; one process goes on.
-begin 3 "$place/killed" 30
-kill -TERM "$(rank_of "$place/killed" 2)"
+begin 3 "$place/killed" 30 2
+kill -TERM "$victim"
 result $? "no rank 2 to ask"
 wait $job
 got=$?
