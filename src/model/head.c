@@ -87,7 +87,7 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
             args.dweight_low = linear->db;
         }
     }
-    status = mt_cross_entropy(pass->device, &args);
+    status = mt_op_run_in(pass->device, head->space, MT_OP_cross_entropy, &args);
     if (status != MT_OK || !gradients || !lora) return status;
     return low_backward(pass, linear, head, dnormed);
 }

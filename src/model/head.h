@@ -2,6 +2,7 @@
 #ifndef MT_MODEL_HEAD_H
 #define MT_MODEL_HEAD_H
 
+#include "metier/space.h"
 #include "model/linear.h"
 #include "model/norm.h"
 #include "model/regions.h"
@@ -16,6 +17,7 @@ struct mt_head {
     struct mt_tensor loss_sum; // f64 [1]
     struct mt_tensor rows;     // i32 [T]: tokens whose logits are wanted; with a cache
     struct mt_tensor wanted;   // [T,d]: what was normalised, of those
+    struct mt_space space;     // the layers' work memory, which is free while the loss is made
 };
 
 void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,

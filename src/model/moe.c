@@ -99,16 +99,10 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     moe->gate_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->gate, rows, &bits);
     moe->up_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->up, rows, &bits);
     moe->down_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->down, rows, NULL);
+    moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
     if (pass->ranks != NULL) {
         moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
-        moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
         plan_ranks(moe, pass, planners);
-    } else {
-        // One is done with before the other is made in backward; forward has the first elsewhere.
-        int64_t wider = desc->width > desc->expert_width ? desc->width : desc->expert_width;
-        struct mt_tensor turns = mt_plan_1d(planners->work, pass->type, rows * wider);
-        moe->rows = mt_pass_view(&turns, rows, desc->width);
-        moe->inner = mt_pass_view(&turns, rows, desc->expert_width);
     }
     if (mt_moe_router_shakes(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);

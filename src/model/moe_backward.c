@@ -66,12 +66,12 @@ static struct mt_expert_transfer rows_again(const struct mt_moe *moe)
         .own = moe->rows, .space = moe->second, .sorted = moe->travel, .order = moe->order, .lane = 1};
 }
 
-/* The experts' input again: gathered, and sent off where experts are spread. */
-static enum mt_status gather_rows(const struct mt_pass *pass, const struct mt_moe *moe,
-                                  const struct mt_tensor *x)
+/* The experts' input again, gathered and sent off to where they are. */
+static enum mt_status send_rows(const struct mt_pass *pass, const struct mt_moe *moe,
+                                const struct mt_tensor *x)
 {
     enum mt_status status = mt_moe_gather(pass, moe, x);
-    if (status != MT_OK || pass->ranks == NULL) return status;
+    if (status != MT_OK) return status;
     const struct mt_expert_transfer there = rows_again(moe);
     return mt_expert_ranks_send_start(pass->ranks, moe->number, &there);
 }
@@ -126,8 +126,10 @@ static enum mt_status maps_backward(const struct mt_pass *pass, const struct mt_
     bool any = pass->ranks == NULL || pass->ranks->rows[moe->number] > 0;
     enum mt_status status = any ? down_backward(pass, &maps->down, seen, below) : MT_OK;
     if (status != MT_OK || !below) return status;
-    // Ranks nobody has sent anything still send; alone, `rows` shares its memory with what came before.
-    if (reads) status = pass->ranks != NULL ? receive_rows(pass, moe, seen) : gather_rows(pass, moe, x);
+    // Ranks nobody has sent anything still send; alone, rows lie where the gradient of the outputs was, which
+    // is used up, and their own gradient will be, which is made last.
+    if (pass->ranks == NULL) seen->rows = seen->drows;
+    if (reads) status = pass->ranks != NULL ? receive_rows(pass, moe, seen) : mt_moe_gather(pass, seen, x);
     if (status != MT_OK || !any) return status;
     const struct mt_map_gradient both[] = {
         {.linear = &maps->gate, .dy = &seen->gate, .trace = &seen->gate_lora},
@@ -172,7 +174,7 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     const struct mt_tensor *dx = shared->dx;
     enum mt_status status = MT_OK;
     // Rows travel while the gradients that follow them are made.
-    if (pass->ranks != NULL && reads_rows(params)) status = gather_rows(pass, moe, x);
+    if (pass->ranks != NULL && reads_rows(params)) status = send_rows(pass, moe, x);
     if (status == MT_OK) status = combine_backward(pass, moe, shared->dy);
     if (status != MT_OK) return status;
     status = fill_zero(pass, &moe->dprobs);

@@ -101,6 +101,7 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
     const struct mt_model_desc *desc = t->pass.desc;
     plan_pass(t, shape, regions);
     mt_head_plan(&t->head, &t->pass, t->params, t->plan.backward, regions);
+    size_t of_layers = regions->work.bytes; // where theirs begins
     // Without a backward two tensors are enough: layers read one and write the other in turn.
     for (int64_t i = 0; i <= desc->layers; i++) {
         bool own = i < 2 || mt_transformer_keeps_hidden(t);
@@ -118,6 +119,10 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
         mt_layer_plan(layer, &t->pass, &t->params->layer[i], &t->plan, regions);
     }
     mt_regions_rewind_work(regions, 0);
+    if (regions->work_bytes > t->work_bytes) t->work_bytes = regions->work_bytes;
+    if (regions->work.base == NULL) return;
+    t->head.space =
+        (struct mt_space){.data = regions->work.base + of_layers, .bytes = t->work_bytes - of_layers};
 }
 
 // ------------------------------------------------------------------ forward

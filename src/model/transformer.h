@@ -15,6 +15,7 @@ struct mt_transformer {
     struct mt_tensor labels;  // i32 [T]
     struct mt_tensor dhidden; // [T,d]: the gradient on its way down
     struct mt_layer_hook hook;
+    size_t work_bytes; // of work memory, the most any batch took
 };
 
 /* The size of a batch. */

@@ -54,26 +54,4 @@ static inline void mask_elements(enum mt_dtype dtype, const void *x, int64_t fro
     }
 }
 
-/*
- * What a mask keeps of columns [column, column + columns) of rows [row, row + rows) of x, as a contiguous
- * matrix of x's type, f32 or of 16 bits, in `memory`. `column` is a multiple of MT_MASK_BITS.
- */
-static inline struct mt_tensor mask_part(const struct mt_device *device, const struct mt_tensor *x,
-                                         const struct mt_tensor *mask, int64_t row, int64_t rows,
-                                         int64_t column, int64_t columns, void *memory)
-{
-    struct mt_tensor part = mt_tensor_2d(memory, x->dtype, rows, columns);
-#pragma omp parallel for num_threads(cpu_threads(device, rows *columns)) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const uint32_t *words = mask_row(mask, row + r) + column / MT_MASK_BITS;
-        int64_t from = (row + r) * x->stride[0] + column;
-        if (x->dtype == MT_F32) {
-            mask_f32((const float *)x->data + from, words, (float *)memory + r * columns, columns);
-        } else {
-            mask_16((const uint16_t *)x->data + from, words, (uint16_t *)memory + r * columns, columns);
-        }
-    }
-    return part;
-}
-
 #endif

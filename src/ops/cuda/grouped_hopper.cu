@@ -14,15 +14,17 @@
  *
  * Loops whose length the compiler does not know stay loops where unrolled ones took registers sums need.
  */
+#include <type_traits>
+
 #include "ops/cuda/grouped_hopper_tile.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* 64 rows of a tile from `row` on, by one group. */
-template <int FRAGMENTS, bool N_INNER, bool MASKED, enum way_out WAY>
+template <int FRAGMENTS, bool N_INNER, bool MASKED, enum way_out WAY, class WAITING>
 __device__ __forceinline__ static void make_tile(const struct hopper_call &call, const struct pipeline &p,
                                                  const struct operands &first, const struct place &place,
-                                                 int row, unsigned *turn, struct waiting &w)
+                                                 int row, unsigned *turn, WAITING &w)
 {
     float sum[FRAGMENTS][4];
     add_long<FRAGMENTS, N_INNER, MASKED, WAY>(call, p, first, place, row, sum, turn, w);
@@ -46,12 +48,12 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
     }
 }
 
-template <bool N_INNER, bool MASKED, enum way_out WAY>
+template <bool N_INNER, bool MASKED, enum way_out WAY, class WAITING>
 __device__ __forceinline__ static void make_tiles(const struct hopper_call &call, const struct pipeline &p,
                                                   int group)
 {
     unsigned turn = 0;
-    struct waiting w;
+    WAITING w;
     w.left[0] = 0;
     w.left[1] = 0;
     const struct operands first = group_operands<N_INNER>(p, group);
@@ -68,13 +70,13 @@ __device__ __forceinline__ static void make_tiles(const struct hopper_call &call
             make_tile<NARROW, N_INNER, MASKED, WAY>(call, p, first, place, row, &turn, w);
         }
     }
-    if (WAY != AT_ONCE) store_besides<0, waiting::early>(call, w);
+    if (WAY != AT_ONCE) store_besides<0, WAITING::early>(call, w);
 }
 
 #endif
 
-/* N_INNER: weights are [K,N]; else [N,K]. */
-template <bool N_INNER, bool MASKED, enum way_out WAY>
+/* N_INNER: weights are [K,N]; else [N,K]. LONGER: there are MANY stages to store beside. */
+template <bool N_INNER, bool MASKED, enum way_out WAY, bool LONGER = false>
 __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     hopper_kernel(const __grid_constant__ struct hopper_call call)
 {
@@ -87,7 +89,8 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
         if (threadIdx.x == 0) bring_operands<N_INNER>(call, &state.table, p);
     } else {
         take_registers();
-        make_tiles<N_INNER, MASKED, WAY>(call, p, (int)threadIdx.x / GROUP - 1);
+        using waits = std::conditional_t<LONGER, struct waiting_longer, struct waiting>;
+        make_tiles<N_INNER, MASKED, WAY, waits>(call, p, (int)threadIdx.x / GROUP - 1);
     }
 #endif
 }
@@ -99,8 +102,10 @@ static enum mt_status launch(struct mt_device *device, const struct hopper_call 
 {
     bool later = call->y.bf16 && call->y.aligned && call->columns % 8 == 0;
     if (!later) return launch_tiles(device, hopper_kernel<N_INNER, MASKED, AT_ONCE>, call);
-    return call->y.beta == 0.0f ? launch_tiles(device, hopper_kernel<N_INNER, MASKED, LATER>, call)
-                                : launch_tiles(device, hopper_kernel<N_INNER, MASKED, LATER_ADDED>, call);
+    if (call->y.beta != 0.0f) return launch_tiles(device, hopper_kernel<N_INNER, MASKED, LATER_ADDED>, call);
+    if (MASKED && call->long_stages >= MANY)
+        return launch_tiles(device, hopper_kernel<N_INNER, MASKED, LATER, MASKED>, call);
+    return launch_tiles(device, hopper_kernel<N_INNER, MASKED, LATER>, call);
 }
 
 enum mt_status cuda_hopper_launch(struct mt_device *device, bool n_inner, const struct hopper_call *call)

@@ -27,10 +27,10 @@
 
 /* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
 struct waiting_pair {
-    static constexpr int early = 16; // stages of a tile beside which the tile before is stored
-    unsigned value[WIDE][2];         // gate's, then up's
-    int64_t at;                      // the first row's place in each of the matrices
-    int left[2];                     // columns from this lane's first on; 0 or less: none
+    static constexpr int early = MANY; // stages of a tile beside which the tile before is stored
+    unsigned value[WIDE][2];           // gate's, then up's
+    int64_t at;                        // the first row's place in each of the matrices
+    int left[2];                       // columns from this lane's first on; 0 or less: none
 };
 
 __device__ __forceinline__ static void store_eight(void *matrix, int64_t at, const unsigned (&v)[4])

@@ -19,6 +19,8 @@
 #define HALF        16 // fragments of each sum, where a tile is of two
 #define HALF_BLOCKS 2
 #define PIECES      16 // of a row's rounded sums, stored one after the other
+#define FEW         8  // stages of a tile beside which the tile before is stored
+#define MANY        16 // the same of tiles that have so many
 #define INSTEAD     3  // of them, those in whose place masked products stand
 #define PLACES      8  // tiles whose places are remembered
 #define ROW_GROUP   16 // tiles below each other before the next column
@@ -200,10 +202,17 @@ __device__ __forceinline__ static void bring_operands(const struct hopper_call &
 
 /* A lane's rounded sums of the tile before: of two rows, eight further on the second. */
 struct waiting {
-    static constexpr int early = 8; // stages of a tile beside which the tile before is stored
+    static constexpr int early = FEW; // stages of a tile beside which the tile before is stored
     unsigned value[WIDE][2];
     __nv_bfloat16 *to; // of the first row
     int left[2];       // columns from this lane's first on; 0 or less: none
+};
+
+/* The same where stages are many: half as much is stored beside each, which masked products are better off
+ * with.
+ */
+struct waiting_longer : waiting {
+    static constexpr int early = MANY;
 };
 
 /* Piece PIECE of PIECES: 32 columns of one of the rows. All lanes call it. */
@@ -232,6 +241,13 @@ template <int STAGE>
 __device__ __forceinline__ static void store_beside(const struct hopper_call &call, struct waiting &w)
 {
     constexpr int pieces = PIECES / waiting::early;
+    store_pieces<pieces * STAGE, pieces *(STAGE + 1)>(w, call.y.stride);
+}
+
+template <int STAGE>
+__device__ __forceinline__ static void store_beside(const struct hopper_call &call, struct waiting_longer &w)
+{
+    constexpr int pieces = PIECES / waiting_longer::early;
     store_pieces<pieces * STAGE, pieces *(STAGE + 1)>(w, call.y.stride);
 }
 
@@ -298,10 +314,19 @@ template <int FRAGMENTS> __device__ __forceinline__ static void turn_old(struct 
     }
 }
 
+/* Rounds a tile's sums; the tensor cores wait for it, so that a factor of 1 is left out. */
 template <int FRAGMENTS>
 __device__ __forceinline__ static void keep_sums(const struct tile_output &y,
                                                  const float (&sum)[FRAGMENTS][4], unsigned (&value)[WIDE][2])
 {
+    if (y.alpha == 1.0f) {
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS; j++) {
+            value[j][0] = pack_bf16(sum[j][0], sum[j][1]);
+            value[j][1] = pack_bf16(sum[j][2], sum[j][3]);
+        }
+        return;
+    }
 #pragma unroll
     for (int j = 0; j < FRAGMENTS; j++) {
         value[j][0] = pack_bf16(y.alpha * sum[j][0], y.alpha * sum[j][1]);

@@ -193,14 +193,6 @@ __device__ static inline void copy_rows(unsigned target, const struct lora_boxes
         copy_passing(target + (unsigned)(i * bytes), &boxes.tail, at, row + i, barrier, policy);
 }
 
-/* A box of one of several matrices on its way to the cache. */
-__device__ static inline void prefetch_box(const CUtensorMap *map, int at, int line, int matrix)
-{
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(at),
-                 "r"(line), "r"(matrix)
-                 : "memory");
-}
-
 /* Lines that copy_rows brings for so many rows. */
 __device__ static inline int copied_lines(int count)
 {

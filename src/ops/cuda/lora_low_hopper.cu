@@ -48,27 +48,6 @@ struct low_pipeline {
     unsigned stages, full, empty, mask_empty;
 };
 
-// A block asks for the weights of every so-manyth stage beforehand: blocks of an expert are many, or two or
-// three.
-#define DENSE_APART   8
-#define EXPERTS_APART 2
-
-/*
- * Weights on their way to the cache, a few stages' by each block: all blocks of an expert want the same ones
- * at the same time, and waiting for memory together takes longer. One thread calls it.
- */
-template <int MAPS>
-__device__ static void prefetch_weights(const struct low_call &call, const struct lora_table *table)
-{
-    if (table->begin >= table->end) return;
-    struct lora_segment s = segment_at(table, call.rows.experts, table->begin);
-    int apart = call.rows.offsets == NULL ? DENSE_APART : EXPERTS_APART;
-    for (int step = (int)blockIdx.x % apart; step < call.steps; step += apart) {
-#pragma unroll
-        for (int i = 0; i < MAPS; i++) prefetch_box(&call.weight[i], step * WGMMA_LINE, 0, s.expert);
-    }
-}
-
 /* One thread brings the stages of all tiles of a share. */
 template <int MAPS, bool MASKED>
 __device__ static void bring_stages(const struct low_call &call, const struct lora_table *table,
@@ -261,7 +240,6 @@ __global__ static void __launch_bounds__(THREADS, 1) low_kernel(const __grid_con
     if (threadIdx.x >= GROUPS * 128) {
         if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
     } else {
-        if (threadIdx.x == 0) prefetch_weights<MAPS>(call, &table);
         make_middles<MAPS, MASKED>(call, &table, p, (int)threadIdx.x / 128);
     }
 #endif

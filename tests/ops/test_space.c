@@ -1,0 +1,52 @@
+/* Ops in borrowed scratch: the same results, and the device's own scratch grows only if the loan is too
+ * small. */
+#include "metier/space.h"
+
+#include "ops/op_test.h"
+
+#define SIDE 70
+
+static float left[SIDE * SIDE];
+static float right[SIDE * SIDE];
+static char memory[1 << 22];
+
+static struct mt_gemm_args product_into(float *result)
+{
+    return (struct mt_gemm_args){.a = mt_tensor_2d(left, MT_F32, SIDE, SIDE),
+                                 .b = mt_tensor_2d(right, MT_F32, SIDE, SIDE),
+                                 .c = mt_tensor_2d(result, MT_F32, SIDE, SIDE),
+                                 .alpha = 1.0f};
+}
+
+static void test_loan(void **state)
+{
+    (void)state;
+    static float wanted[SIDE * SIDE];
+    static float got[SIDE * SIDE];
+    struct op_test test;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        left[i] = 0.01f * (float)(i % 97);
+        right[i] = 1.0f - 0.02f * (float)(i % 89);
+    }
+    op_test_open(&test, "cpu");
+    struct mt_gemm_args args = product_into(got);
+    assert_int_equal(mt_device_scratch_bytes(test.device), 0);
+    struct mt_space large = {.data = memory, .bytes = sizeof memory};
+    assert_int_equal(mt_op_run_in(test.device, large, MT_OP_gemm, &args), MT_OK);
+    assert_int_equal(mt_device_scratch_bytes(test.device), 0); // the loan was enough
+    struct mt_space small = {.data = memory, .bytes = 64};
+    assert_int_equal(mt_op_run_in(test.device, small, MT_OP_gemm, &args), MT_OK);
+    assert_true(mt_device_scratch_bytes(test.device) > 64);
+    args = product_into(wanted);
+    assert_int_equal(mt_op_run_in(test.device, (struct mt_space){0}, MT_OP_gemm, &args), MT_OK);
+    assert_memory_equal(got, wanted, sizeof got);
+    args.alpha = 0.0f;
+    op_test_refused(&test, mt_op_run_in(test.device, large, MT_OP_gemm, &args), MT_ERR_USAGE, "alpha is 0");
+    op_test_close(&test);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loan)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
