@@ -102,7 +102,10 @@ static void find_scale(struct mt_distances *distances, const double *mean)
     distances->scale = 1.0;
     for (int64_t i = 0; i < distances->points.count; i++) {
         const float *point = point_at(distances, i);
-        for (int64_t c = 0; c < width; c++) largest = fmax(largest, fabs((double)point[c] - mean[c]));
+        for (int64_t c = 0; c < width; c++) {
+            double coordinate = fabs((double)point[c] - mean[c]);
+            if (coordinate > largest) largest = coordinate; // fmax: gcc 12 fails on it for aarch64
+        }
     }
     (void)frexp(largest, &exponent);
     if (largest > 0.0) distances->scale = ldexp(1.0, -exponent);

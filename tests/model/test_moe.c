@@ -190,14 +190,7 @@ static void test_scaling(void **state)
         assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_OK);
         assert_int_equal(mt_model_backward(run.model), MT_OK);
     }
-    const float *four = params->gradients.data;
-    double largest = 0.0;
-    double difference = 0.0;
-    for (size_t i = 0; i < count; i++) {
-        largest = fmax(largest, fabs((double)once[i]));
-        difference = fmax(difference, fabs((double)once[i] - (double)four[i]));
-    }
-    assert_true(difference <= 2e-6 * largest);
+    assert_true(gradients_apart(once, params->gradients.data, count) <= 2e-6);
     free(once);
     model_run_close(&run);
 }

@@ -155,3 +155,22 @@ double model_run_check_gradients(struct model_run *run, const struct mt_batch *b
     free(copy);
     return worst;
 }
+
+/* fmax in a loop fails in gcc 12 for aarch64. */
+static double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+double gradients_apart(const float *expected, const float *got, size_t count)
+{
+    double largest = 0.0;
+    double difference = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(isfinite(got[i]));
+        largest = larger(largest, fabs((double)expected[i]));
+        difference = larger(difference, fabs((double)expected[i] - (double)got[i]));
+    }
+    assert_true(largest > 0.0);
+    return difference / largest;
+}

@@ -52,4 +52,7 @@ double model_run_loss(struct model_run *run, const struct mt_batch *batch);
 double model_run_check_gradients(struct model_run *run, const struct mt_batch *batch, size_t every,
                                  double step, double tolerance);
 
+/* The largest difference of two lists of gradients over the largest one expected, which must not be 0. */
+double gradients_apart(const float *expected, const float *got, size_t count);
+
 #endif

@@ -58,15 +58,7 @@ static float *copy_gradients(const struct model_run *run)
 static double difference(const struct model_run *run, const float *expected)
 {
     const struct mt_buffer *gradients = &mt_model_params(run->model)->gradients;
-    const float *got = gradients->data;
-    double largest = 0.0;
-    double worst = 0.0;
-    for (size_t i = 0; i < gradients->bytes / sizeof(float); i++) {
-        largest = fmax(largest, fabs((double)expected[i]));
-        worst = fmax(worst, fabs((double)expected[i] - (double)got[i]));
-    }
-    assert_true(largest > 0.0);
-    return worst / largest;
+    return gradients_apart(expected, gradients->data, gradients->bytes / sizeof(float));
 }
 
 static void add_part(struct model_run *run, const struct mt_batch *whole, int part,
