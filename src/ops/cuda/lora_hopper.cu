@@ -40,6 +40,7 @@ static enum mt_status make_map(const struct mt_device *device, const struct mt_t
 {
     struct map_shape shape = {};
     shape.words = matrix->dtype == MT_I32;
+    shape.once = true;
     shape.data = matrix->data;
     shape.dimensions = 2;
     shape.size[0] = (uint64_t)matrix->dim[1];
