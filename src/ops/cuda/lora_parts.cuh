@@ -39,6 +39,14 @@ __device__ static inline unsigned see_word(const unsigned *word)
     return value;
 }
 
+__device__ static inline void add_value(float (&sum)[4], const float4 &value)
+{
+    sum[0] += value.x;
+    sum[1] += value.y;
+    sum[2] += value.z;
+    sum[3] += value.w;
+}
+
 /* One piece of a part: four numbers of this thread. `four` counts pieces. */
 __device__ static inline void leave_four(float4 *part, int four, const float (&value)[4])
 {
@@ -47,11 +55,7 @@ __device__ static inline void leave_four(float4 *part, int four, const float (&v
 
 __device__ static inline void take_four(const float4 *part, int four, float (&sum)[4])
 {
-    float4 value = __ldcg(part + four * 128 + threadIdx.x % 128);
-    sum[0] += value.x;
-    sum[1] += value.y;
-    sum[2] += value.z;
-    sum[3] += value.w;
+    add_value(sum, __ldcg(part + four * 128 + threadIdx.x % 128));
 }
 
 /* The group has left its part; `name` as in group_meet. */
@@ -82,14 +86,6 @@ __device__ static inline void meet_all(unsigned *word)
     __threadfence();
     unsigned before = atomicAdd(word, first ? 0x80000000u - (blocks - 1) : 1u);
     while (((before ^ see_word(word)) & 0x80000000u) == 0) continue;
-}
-
-__device__ static inline void add_value(float (&sum)[4], const float4 &value)
-{
-    sum[0] += value.x;
-    sum[1] += value.y;
-    sum[2] += value.z;
-    sum[3] += value.w;
 }
 
 /* Four numbers of every share of a run, added in order: the first one's place, the next ones', `gap` apart.
