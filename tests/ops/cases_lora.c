@@ -391,6 +391,7 @@ static void add_tiles(struct case_list *list)
 /* Gradients that several blocks of a GPU have parts of: maps of unequal widths, experts with many rows. */
 static void add_shares(struct case_list *list)
 {
+    size_t first = list->count;
     struct lora_case s = {.rows = 1700,
                           .k = 520,
                           .maps = 3,
@@ -412,6 +413,7 @@ static void add_shares(struct case_list *list)
     s.absent = ABSENT_NONE;
     s.load = LOAD_ONE;
     add_all(list, s);
+    for (size_t i = first; i < list->count; i++) list->items[i].only_device = true;
 }
 
 /* Middles in f32 of rows in bf16: one map as the router has it, what no device makes in a single pass. */
