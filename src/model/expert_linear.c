@@ -30,6 +30,17 @@ struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64
     return first;
 }
 
+void mt_lora_trace_share(const struct mt_lora_trace *trace, struct mt_lora_trace *fine)
+{
+    fine->bits = trace->bits;
+}
+
+enum mt_status mt_lora_trace_keep(const struct mt_pass *pass, const struct mt_lora_trace *fine,
+                                  const struct mt_lora_trace *trace)
+{
+    return mt_pass_keep(pass, &fine->low, &trace->low);
+}
+
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
                                                 const struct mt_expert_linear *linear, int64_t rows,
                                                 struct mt_tensor *shared_bits)

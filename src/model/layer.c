@@ -68,9 +68,12 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
                                               .saved = homes.experts,
                                               .shared = homes.attention,
                                               .work = &regions->work});
+        layer->moe.residual_rest = layer->middle_rest;
+        layer->moe.y_rest = layer->y_rest;
     } else {
         mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention,
                     &regions->work);
+        if (mt_tensor_present(&layer->y_rest)) layer->sum = mt_plan_2d(&regions->work, MT_F32, tokens, width);
     }
     mt_regions_rewind_work(regions, start);
     mt_regions_next_layer(regions);
@@ -101,11 +104,29 @@ bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *p
 
 // ------------------------------------------------------------------ forward
 
+/* y = middle + the MLP of `normed`; summed up in f32 where y has a rest. */
+static enum mt_status dense_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                    const struct mt_layer *layer, const struct mt_tensor *y)
+{
+    bool whole = mt_tensor_present(&layer->y_rest);
+    const struct mt_tensor *sum = whole ? &layer->sum : y;
+    enum mt_status status = mt_copy(pass->device, &(struct mt_copy_args){.x = layer->middle, .y = *sum});
+    if (status == MT_OK && whole)
+        status = mt_axpby(pass->device, &(struct mt_axpby_args){
+                                            .x = layer->middle_rest, .y = *sum, .alpha = 1.0f, .beta = 1.0f});
+    if (status == MT_OK)
+        status = mt_mlp_forward(pass, &params->dense, &layer->dense, &layer->normed, true, sum);
+    if (status != MT_OK || !whole) return status;
+    return mt_copy(pass->device, &(struct mt_copy_args){.x = *sum, .y = *y, .rest = layer->y_rest});
+}
+
 enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                 struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y)
 {
     struct mt_norm norm1 = norm_of(pass, &params->norm1);
     struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    norm1.rests.x = layer->x_rest;
+    norm2.rests = (struct mt_norm_rests){.x = layer->x_rest, .sum = layer->middle_rest};
     const struct mt_tensor *normed = &layer->normed;
     const struct mt_tensor *middle = &layer->middle;
     enum mt_status status = mt_norm_forward(pass, &norm1, x, &layer->norm1, normed);
@@ -116,29 +137,38 @@ enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_laye
     status = mt_norm_forward_residual(pass, &norm2, middle, x, middle, &layer->norm2, normed);
     if (status != MT_OK) return status;
     if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
-    status = mt_copy(pass->device, &(struct mt_copy_args){.x = *middle, .y = *y});
-    if (status != MT_OK) return status;
-    return mt_mlp_forward(pass, &params->dense, &layer->dense, normed, true, y);
+    return dense_forward(pass, params, layer, y);
 }
 
 // ------------------------------------------------------------------ backward
+
+/* normed = what the MLP reads, made of the middle and its rest, which may be absent. */
+static enum mt_status make_normed(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                  const struct mt_layer *layer, const struct mt_tensor *rest)
+{
+    struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    norm2.rests.x = *rest;
+    enum mt_status status = mt_norm_forward(pass, &norm2, &layer->middle, &layer->norm2, &layer->normed);
+    if (status != MT_OK || !params->moe) return status;
+    return mt_moe_jitter(pass, &layer->moe, &layer->normed);
+}
 
 /* The MLP's part: its gradients, and dnormed if that is wanted. */
 static enum mt_status mlp_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                    struct mt_layer *layer, bool want_input, const struct mt_tensor *dx)
 {
+    const struct mt_tensor none = {0};
     const struct mt_tensor *dnormed = want_input ? &layer->dnormed : NULL;
-    struct mt_norm norm2 = norm_of(pass, &params->norm2);
-    enum mt_status status = mt_norm_forward(pass, &norm2, &layer->middle, &layer->norm2, &layer->normed);
+    // Forward's experts saw the rest, which gradients are made without: it does not outlive forward
+    // elsewhere.
+    bool repeat = params->moe && layer->recompute == MT_RECOMPUTE_MOE;
+    enum mt_status status = make_normed(pass, params, layer, repeat ? &layer->middle_rest : &none);
+    if (status == MT_OK && repeat) status = mt_moe_repeat_experts(pass, params, &layer->moe, &layer->normed);
+    if (status == MT_OK && repeat && mt_tensor_present(&layer->middle_rest))
+        status = make_normed(pass, params, layer, &none);
     if (status != MT_OK) return status;
     if (!params->moe)
         return mt_mlp_backward(pass, &params->dense, &layer->dense, dx, &layer->normed, false, dnormed);
-    status = mt_moe_jitter(pass, &layer->moe, &layer->normed);
-    if (status != MT_OK) return status;
-    if (layer->recompute == MT_RECOMPUTE_MOE) {
-        status = mt_moe_repeat_experts(pass, params, &layer->moe, &layer->normed);
-        if (status != MT_OK) return status;
-    }
     return mt_moe_backward(pass, params, &layer->moe, dx, &layer->normed, dnormed);
 }
 
@@ -173,10 +203,12 @@ enum mt_status mt_layer_backward(const struct mt_pass *pass, const struct mt_lay
     }
     if (!want_middle) return MT_OK;
     struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    norm2.rests.dx = layer->dx_rest;
     status = mt_norm_backward(pass, &norm2, &layer->dnormed, &layer->middle, &layer->norm2, true, dx);
     if (status != MT_OK || !want_attention) return status;
     status = attention_backward(pass, params, layer, x, want_x, dx);
     if (status != MT_OK || !want_x) return status;
     struct mt_norm norm1 = norm_of(pass, &params->norm1);
+    norm1.rests.dx = layer->dx_rest;
     return mt_norm_backward(pass, &norm1, &layer->dnormed, x, &layer->norm1, true, dx);
 }

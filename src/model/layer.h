@@ -19,6 +19,11 @@ struct mt_layer {
     // work
     struct mt_tensor normed;  // [T,d]: what attention, then the MLP reads
     struct mt_tensor dnormed; // [T,d]
+    struct mt_tensor sum;     // f32 [T,d], of a dense layer that has y_rest
+    // [T,d], set by the transformer before the layer is planned: what rounding left of what enters, of the
+    // middle, of what leaves, and of the stream's gradient, each or absent. With MT_RECOMPUTE_MOE the
+    // middle's lasts from forward to backward.
+    struct mt_tensor x_rest, middle_rest, y_rest, dx_rest;
 };
 
 /* What a pass wants of a layer. */

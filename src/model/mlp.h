@@ -17,6 +17,10 @@ struct mt_mlp {
 void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt_mlp_params *params,
                  const struct mt_tensor *drawn, struct mt_planner *saved, struct mt_planner *work);
 
+/* As in fine.h. */
+void mt_mlp_share(const struct mt_mlp *mlp, struct mt_mlp *fine);
+enum mt_status mt_mlp_keep(const struct mt_pass *pass, const struct mt_mlp *fine, const struct mt_mlp *mlp);
+
 /* True when anything in it learns. */
 bool mt_mlp_learns(const struct mt_mlp_params *params);
 

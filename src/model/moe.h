@@ -40,6 +40,8 @@ struct mt_moe {
     struct mt_tensor own_offsets;             // i32 [owned+1]
     struct mt_tensor order;                   // i32 [room]
     struct mt_tensor travel, arrived, second; // work, [room,d]
+    // [T,d], set by the layer: what rounding left of the residual, and leaves of what goes out, or absent
+    struct mt_tensor residual_rest, y_rest;
 };
 
 /* The routed experts at hand: all, or a rank's own. */
@@ -64,6 +66,10 @@ struct mt_moe_planners {
 
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
                  bool backward, const struct mt_moe_planners *planners);
+
+/* As in fine.h; what forward left in the record becomes the layer's own. */
+void mt_moe_share(const struct mt_moe *moe, struct mt_moe *fine);
+enum mt_status mt_moe_keep(const struct mt_pass *pass, const struct mt_moe *fine, struct mt_moe *moe);
 
 /* True when anything in it learns. */
 bool mt_moe_learns(const struct mt_layer_params *params);
