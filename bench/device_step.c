@@ -2,13 +2,14 @@
  * How long a LoRA training step of a full-size model takes on a device, without its weights (hollow_model.h).
  *
  *     device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] [recompute 0|1|2] [METHOD,...]
+ *                 [activations auto|f32|bf16] [dropout]
  *
  * FOLDER exists and may be empty. LoRA on attention, router, routed and shared experts, loss on every token,
- * AdamW, activations as the device likes them. Prints seconds per step, memory, and each op's share of a step
- * in which ops are waited for. With several methods ("all": aux, then every other of the table) the model is
- * given one after the other, makes a step that is not timed and one that is, and the ratio to the first
- * method is printed. scripts/gpu-speed runs it. On a device that computes on host memory the weights stay
- * zero.
+ * AdamW; activations "auto": as the device likes them. Prints what computes, seconds per step, memory, and
+ * each op's share of a step in which ops are waited for. With several methods ("all": aux, then every other
+ * of the table) the model is given one after the other, makes a step that is not timed and one that is, and
+ * the ratio to the first method is printed. scripts/gpu-speed runs it. On a device that computes on host
+ * memory the weights stay zero.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,8 +31,10 @@ struct setting {
     int64_t tokens, length;
     int rank, rounds;
     enum mt_recompute recompute;
-    bool shared;       // there are shared experts
-    char methods[256]; // cut at the commas
+    const char *activations; // "auto", or a type's name
+    double dropout;          // of LoRA's inputs
+    bool shared;             // there are shared experts
+    char methods[256];       // cut at the commas
 };
 
 /* How long a method's steps took. */
@@ -56,6 +59,15 @@ struct bench {
 
 // ------------------------------------------------------------------ a step
 
+static enum mt_status find_activations(const struct bench *bench, const char *name, enum mt_dtype *type)
+{
+    *type = mt_device_activations(bench->device);
+    if (strcmp(name, "auto") == 0) return MT_OK;
+    *type = strcmp(name, mt_dtype_name(MT_BF16)) == 0 ? MT_BF16 : MT_F32;
+    if (strcmp(name, mt_dtype_name(*type)) == 0) return MT_OK;
+    return mt_fail(bench->ctx, MT_ERR_USAGE, "activations are auto, f32 or bf16, not \"%s\"", name);
+}
+
 static enum mt_status open_model(struct bench *bench, const struct setting *setting)
 {
     const char *const adapted[] = {"attention", "router", "routed_experts",
@@ -70,12 +82,15 @@ static enum mt_status open_model(struct bench *bench, const struct setting *sett
     options.selection.lora = adapted;
     options.selection.lora_rank = setting->rank;
     options.selection.lora_alpha = 4.0 * setting->rank;
-    options.selection.lora_dropout = 0.1;
+    options.selection.lora_dropout = setting->dropout;
     options.selection.seed = 1;
     enum mt_status status = mt_objective_config_method(bench->ctx, bench->timed[0].method, &method);
     if (status == MT_OK) status = mt_device_create(bench->ctx, setting->device, 0, &bench->device);
-    if (status == MT_OK) options.activations = mt_device_activations(bench->device);
-    if (status == MT_OK) status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
+    if (status == MT_OK) status = find_activations(bench, setting->activations, &options.activations);
+    if (status != MT_OK) return status;
+    printf("%s, activations in %s, LoRA dropout %g\n", mt_device_description(bench->device),
+           mt_dtype_name(options.activations), setting->dropout);
+    status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
     if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status != MT_OK) return status;
     struct mt_optimizer_options adamw = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0};
@@ -172,8 +187,6 @@ static double ratio(const struct timed *timed, const struct timed *first, int ro
 
 static void print_times(const struct bench *bench, const struct setting *setting)
 {
-    printf("%s, activations in %s\n", mt_device_description(bench->device),
-           mt_dtype_name(mt_device_activations(bench->device)));
     for (int i = 0; i < bench->methods; i++) {
         const struct timed *timed = &bench->timed[i];
         double seconds = median(timed->seconds, setting->rounds);
@@ -276,7 +289,7 @@ int main(int argc, char **argv)
     if (argc < 4) {
         (void)fprintf(stderr,
                       "usage: device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] "
-                      "[recompute 0|1|2] [METHOD,...]\n");
+                      "[recompute 0|1|2] [METHOD,...] [activations auto|f32|bf16] [dropout]\n");
         return 2;
     }
     struct setting setting = {.device = argv[1],
@@ -286,7 +299,9 @@ int main(int argc, char **argv)
                               .length = number_at(argc, argv, 5, 512),
                               .rank = (int)number_at(argc, argv, 6, 32),
                               .rounds = (int)number_at(argc, argv, 7, 5),
-                              .recompute = (enum mt_recompute)number_at(argc, argv, 8, 0)};
+                              .recompute = (enum mt_recompute)number_at(argc, argv, 8, 0),
+                              .activations = argc > 10 ? argv[10] : "auto",
+                              .dropout = argc > 11 ? strtod(argv[11], NULL) : 0.1};
     if (setting.rounds < 1 || setting.rounds > MOST_ROUNDS || setting.length < 1) return 2;
     (void)snprintf(setting.methods, sizeof setting.methods, "%s", argc > 9 ? argv[9] : "paper");
     mt_context_init(&ctx, NULL);
