@@ -54,10 +54,11 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     if (c->param[WITH_BASE]) args.base = c->param[IN_PLACE] ? t[Y] : t[BASE];
     if (c->param[WITH_GRAM]) args.gram = t[GRAM];
     args.accumulate = c->param[ACCUMULATE] != 0;
-    if (c->param[WITH_RESTS]) {
-        args.base_rest = t[BASE_REST];
-        args.y_rest = t[Y_REST];
-    }
+    if (!c->param[WITH_RESTS]) return mt_combine_forward(device, &args);
+    // One tensor is the rest of what comes and of what goes.
+    enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = t[BASE_REST], .y = t[Y_REST]});
+    if (status != MT_OK) return status;
+    args.base_rest = args.y_rest = t[Y_REST];
     return mt_combine_forward(device, &args);
 }
 

@@ -26,10 +26,15 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         if (status != MT_OK) return status;
         *(c->param[WITH_RESIDUAL] ? &args.residual : &args.x) = *target;
     }
-    if (c->param[WITH_RESTS]) {
-        *(c->param[WITH_RESIDUAL] ? &args.residual_rest : &args.x_rest) = t[REST];
-        if (c->param[WITH_RESIDUAL]) args.sum_rest = t[H_REST];
+    if (!c->param[WITH_RESTS]) return mt_rmsnorm_forward(device, &args);
+    if (!c->param[WITH_RESIDUAL]) {
+        args.x_rest = t[REST];
+        return mt_rmsnorm_forward(device, &args);
     }
+    // One tensor is the rest of what comes and of what goes.
+    enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = t[REST], .y = t[H_REST]});
+    if (status != MT_OK) return status;
+    args.residual_rest = args.sum_rest = t[H_REST];
     return mt_rmsnorm_forward(device, &args);
 }
 
