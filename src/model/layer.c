@@ -35,6 +35,27 @@ static struct homes homes_of(const struct mt_layer_plan *plan, struct mt_regions
     };
 }
 
+static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
+                     const struct mt_layer_plan *plan, struct mt_regions *regions)
+{
+    struct homes homes = homes_of(plan, regions);
+    struct mt_planner *work = &regions->work;
+    if (params->moe) {
+        mt_moe_plan(&layer->moe, pass, params, plan->backward,
+                    &(struct mt_moe_planners){.index = &regions->index,
+                                              .routing = homes.routing,
+                                              .saved = homes.experts,
+                                              .shared = homes.attention,
+                                              .work = work});
+        layer->moe.residual_rest = layer->middle_rest;
+        layer->moe.y_rest = layer->y_rest;
+        return;
+    }
+    mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention, work);
+    if (mt_tensor_present(&layer->y_rest))
+        layer->sum = mt_plan_2d(work, MT_F32, pass->tokens, pass->desc->width);
+}
+
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                    const struct mt_layer_plan *plan, struct mt_regions *regions)
 {
@@ -61,20 +82,7 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
         layer->grouped.cache = &pass->cache->layer[layer->number];
     }
     mt_regions_rewind_work(regions, common);
-    if (params->moe) {
-        mt_moe_plan(&layer->moe, pass, params, plan->backward,
-                    &(struct mt_moe_planners){.index = &regions->index,
-                                              .routing = homes.routing,
-                                              .saved = homes.experts,
-                                              .shared = homes.attention,
-                                              .work = &regions->work});
-        layer->moe.residual_rest = layer->middle_rest;
-        layer->moe.y_rest = layer->y_rest;
-    } else {
-        mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention,
-                    &regions->work);
-        if (mt_tensor_present(&layer->y_rest)) layer->sum = mt_plan_2d(&regions->work, MT_F32, tokens, width);
-    }
+    if (!plan->half) plan_mlp(layer, pass, params, plan, regions);
     mt_regions_rewind_work(regions, start);
     mt_regions_next_layer(regions);
 }
@@ -120,24 +128,40 @@ static enum mt_status dense_forward(const struct mt_pass *pass, const struct mt_
     return mt_copy(pass->device, &(struct mt_copy_args){.x = *sum, .y = *y, .rest = layer->y_rest});
 }
 
-enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y)
+enum mt_status mt_layer_attend(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               const struct mt_layer *layer, const struct mt_tensor *x,
+                               const struct mt_tensor *attended)
 {
     struct mt_norm norm1 = norm_of(pass, &params->norm1);
-    struct mt_norm norm2 = norm_of(pass, &params->norm2);
     norm1.rests.x = layer->x_rest;
+    const struct mt_tensor *normed = &layer->normed;
+    enum mt_status status = mt_norm_forward(pass, &norm1, x, &layer->norm1, normed);
+    if (status != MT_OK) return status;
+    if (is_latent(pass)) return mt_attention_latent_forward(pass, params, &layer->latent, normed, attended);
+    return mt_attention_grouped_forward(pass, params, &layer->grouped, normed, attended);
+}
+
+enum mt_status mt_layer_finish(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               struct mt_layer *layer, const struct mt_tensor *x,
+                               const struct mt_tensor *attended, const struct mt_tensor *y)
+{
+    struct mt_norm norm2 = norm_of(pass, &params->norm2);
     norm2.rests = (struct mt_norm_rests){.x = layer->x_rest, .sum = layer->middle_rest};
     const struct mt_tensor *normed = &layer->normed;
     const struct mt_tensor *middle = &layer->middle;
-    enum mt_status status = mt_norm_forward(pass, &norm1, x, &layer->norm1, normed);
-    if (status != MT_OK) return status;
-    status = is_latent(pass) ? mt_attention_latent_forward(pass, params, &layer->latent, normed, middle)
-                             : mt_attention_grouped_forward(pass, params, &layer->grouped, normed, middle);
-    if (status != MT_OK) return status;
-    status = mt_norm_forward_residual(pass, &norm2, middle, x, middle, &layer->norm2, normed);
+    enum mt_status status =
+        mt_norm_forward_residual(pass, &norm2, attended, x, middle, &layer->norm2, normed);
     if (status != MT_OK) return status;
     if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
     return dense_forward(pass, params, layer, y);
+}
+
+enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y)
+{
+    enum mt_status status = mt_layer_attend(pass, params, layer, x, &layer->middle);
+    if (status != MT_OK) return status;
+    return mt_layer_finish(pass, params, layer, x, &layer->middle, y);
 }
 
 // ------------------------------------------------------------------ backward

@@ -30,6 +30,7 @@ struct mt_layer {
 struct mt_layer_plan {
     bool backward; // memory for it is wanted, and activations are kept
     bool records;  // every layer's routing record outlives the pass
+    bool half;     // nothing of it but mt_layer_attend is wanted
     enum mt_recompute recompute;
 };
 
@@ -39,7 +40,16 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
 /* True when anything in it learns. */
 bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *params);
 
-/* y = what leaves the layer when x enters, [T,d] both. */
+/*
+ * y = what leaves the layer when x enters, [T,d] both; or in two parts: attended = attention(norm1(x)), which
+ * may be layer->middle, and on to y.
+ */
+enum mt_status mt_layer_attend(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               const struct mt_layer *layer, const struct mt_tensor *x,
+                               const struct mt_tensor *attended);
+enum mt_status mt_layer_finish(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               struct mt_layer *layer, const struct mt_tensor *x,
+                               const struct mt_tensor *attended, const struct mt_tensor *y);
 enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                 struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y);
 

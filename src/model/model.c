@@ -192,7 +192,7 @@ static enum mt_status make_ranks(struct mt_model *model)
 {
     if (model->options.expert_ranks == NULL) return MT_OK;
     const struct mt_transformer *t = &model->transformer;
-    bool fine = model->params.layer[0].moe && mt_fine_wanted(&t->pass, &t->plan, 0);
+    bool fine = model->params.layer[0].moe && mt_fine_wanted(&t->pass, &t->plan, 0) != MT_FINE_NOTHING;
     const struct mt_expert_ranks_shape shape = {.experts = model->desc.experts,
                                                 .layers = moe_layers(model),
                                                 .rows = model->options.tokens * model->desc.router.slots,

@@ -94,6 +94,14 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     pass->round_work = mt_plan_1d(&regions->work, pass->type, work.exact_out);
 }
 
+/* What is wanted of a layer; a twin does its part once. */
+static struct mt_layer_plan layer_plan(const struct mt_transformer *t, int64_t layer)
+{
+    struct mt_layer_plan plan = t->plan;
+    plan.recompute = mt_fine_recompute(mt_fine_wanted(&t->pass, &plan, layer), plan.recompute);
+    return plan;
+}
+
 /*
  * The rests of the stream, on its way up and down. One tensor is enough for all of them, unless layers are
  * run again in backward: then each has to find what it found before.
@@ -111,15 +119,14 @@ static void plan_rests(struct mt_transformer *t, struct mt_regions *regions)
     for (int64_t i = 0; i < layers; i++) {
         struct mt_layer *layer = &t->layer[i];
         bool wanted = mt_fine_stream_wanted(pass, &t->plan, i);
-        bool again = wanted && !mt_fine_wanted(pass, &t->plan, i);
         bool own = wanted && t->plan.recompute == MT_RECOMPUTE_FULL;
+        bool repeats = wanted && t->params->layer[i].moe && layer_plan(t, i).recompute == MT_RECOMPUTE_MOE;
         layer->x_rest = before;
         layer->dx_rest = wanted ? one : none;
         layer->y_rest = layer->dx_rest;
         if (own) layer->y_rest = mt_plan_2d(kept, pass->type, pass->tokens, pass->desc->width);
         layer->middle_rest = layer->y_rest;
-        if (again && t->plan.recompute == MT_RECOMPUTE_MOE)
-            layer->middle_rest = mt_plan_2d(kept, pass->type, pass->tokens, pass->desc->width);
+        if (repeats) layer->middle_rest = mt_plan_2d(kept, pass->type, pass->tokens, pass->desc->width);
         before = layer->y_rest;
     }
     t->head.x_rest = before;
@@ -131,11 +138,10 @@ static void plan_layer(struct mt_transformer *t, int64_t number, struct mt_regio
 {
     struct mt_layer *layer = &t->layer[number];
     const struct mt_layer_params *params = &t->params->layer[number];
-    struct mt_layer_plan plan = t->plan;
-    bool fine = mt_fine_wanted(&t->pass, &plan, number);
-    if (fine) plan.recompute = MT_RECOMPUTE_NONE;
+    struct mt_layer_plan plan = layer_plan(t, number);
+    enum mt_fine_part part = mt_fine_wanted(&t->pass, &plan, number);
     mt_layer_plan(layer, &t->pass, params, &plan, regions);
-    if (fine) mt_fine_plan(&t->fine, &t->pass, params, layer, regions);
+    if (part != MT_FINE_NOTHING) mt_fine_plan(&t->fine[number], part, &t->pass, params, layer, regions);
 }
 
 void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_batch_shape *shape,
@@ -169,9 +175,12 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
     if (regions->work.base == NULL) return;
     t->head.space =
         (struct mt_space){.data = regions->work.base + of_layers, .bytes = t->work_bytes - of_layers};
-    if (!t->fine.wanted) return;
-    t->fine.behind =
-        (struct mt_space){.data = regions->kept.base + t->fine.end, .bytes = t->kept_bytes - t->fine.end};
+    for (int i = 0; i < MT_FINE_LAYERS; i++) {
+        struct mt_fine *fine = &t->fine[i];
+        if (fine->part == MT_FINE_NOTHING) continue;
+        fine->behind =
+            (struct mt_space){.data = regions->kept.base + fine->end, .bytes = t->kept_bytes - fine->end};
+    }
 }
 
 // ------------------------------------------------------------------ forward
@@ -187,8 +196,8 @@ enum mt_status mt_transformer_forward(struct mt_transformer *transformer)
     for (int64_t i = 0; i < pass->desc->layers; i++) {
         struct mt_layer *layer = &t->layer[i];
         const struct mt_layer_params *params = &t->params->layer[i];
-        bool fine = t->fine.wanted && i == t->fine.twin.number;
-        status = fine ? mt_fine_forward(pass, params, &t->fine, layer, &t->hidden[i], &t->hidden[i + 1])
+        bool fine = i < MT_FINE_LAYERS && t->fine[i].part != MT_FINE_NOTHING;
+        status = fine ? mt_fine_forward(pass, params, &t->fine[i], layer, &t->hidden[i], &t->hidden[i + 1])
                       : mt_layer_forward(pass, params, layer, &t->hidden[i], &t->hidden[i + 1]);
         if (status == MT_OK && params->moe && pass->objective != NULL)
             status = mt_objective_forward(pass->objective, layer->moe.number, &layer->moe.record);

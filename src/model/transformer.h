@@ -11,7 +11,7 @@ struct mt_transformer {
     struct mt_layer_plan plan;
     struct mt_layer *layer;   // [layers], owned by the model
     struct mt_tensor *hidden; // [layers + 1]: what enters layer l, at last what leaves the last one; likewise
-    struct mt_fine fine;      // of the first layer
+    struct mt_fine fine[MT_FINE_LAYERS]; // of the first layers
     struct mt_head head;
     struct mt_tensor labels;  // i32 [T]
     struct mt_tensor dhidden; // [T,d]: the gradient on its way down
