@@ -108,12 +108,15 @@ struct mt_grouped_sum_args {
 
 /*
  * gate and up of a SwiGLU block, two sums over the same rows, and y = silu(gate) · up of what gate and up
- * hold then, rounded as their types round. Rows of no expert: gate and up are untouched, y is of no meaning.
+ * hold then, rounded as their types round. Where gate and up are kept, they are copied there, and what they
+ * hold themselves is of no meaning afterwards: a device may not write them at all. Rows of no expert: gate
+ * and up are untouched, y and what is kept are of no meaning.
  */
 struct mt_grouped_swiglu_args {
-    struct mt_grouped_sum_args gate; // its y: gate [R,N]; beta 0
-    struct mt_grouped_sum_args up;   // its y: up [R,N]; beta 0; the same experts and offsets
-    struct mt_tensor y;              // [R,N]
+    struct mt_grouped_sum_args gate;     // its y: gate [R,N]; beta 0
+    struct mt_grouped_sum_args up;       // its y: up [R,N]; beta 0; the same experts and offsets
+    struct mt_tensor y;                  // [R,N]
+    struct mt_tensor gate_kept, up_kept; // [R,N], of any float type; optional, both or neither
 };
 
 /*

@@ -165,6 +165,7 @@ static size_t sums_bytes(const struct mt_device *device, const struct twofold *t
 size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (cuda_scaled_sum_fits(device, a)) return cuda_scaled_sum_bytes(a);
     if (!is_twofold(device, a)) return once_bytes(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);
@@ -174,6 +175,7 @@ size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *a
 enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (cuda_scaled_sum_fits(device, a)) return cuda_scaled_sum(device, a, device->scratch.data);
     if (!is_twofold(device, a)) return run_once(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);
