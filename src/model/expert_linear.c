@@ -192,7 +192,9 @@ enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct 
     return mt_grouped_swiglu(
         pass->device, &(struct mt_grouped_swiglu_args){.gate = sum_of(gate, offsets, x, false, terms[0]),
                                                        .up = sum_of(up, offsets, x, false, terms[1]),
-                                                       .y = *inner});
+                                                       .y = *inner,
+                                                       .gate_kept = gate->kept,
+                                                       .up_kept = up->kept});
 }
 
 // ------------------------------------------------------------------ backward

@@ -51,6 +51,7 @@ struct mt_map_output {
     const struct mt_expert_linear *linear;
     const struct mt_lora_trace *trace; // written
     const struct mt_tensor *y;
+    struct mt_tensor kept; // of a SwiGLU block: where y is rounded to, which then is of no meaning; or absent
 };
 
 /*

@@ -6,7 +6,7 @@
  * would have left it, and backward is the layer's own. What is no activation (statistics, routing record,
  * dropout's bits) the two have in common:
  *   share   makes it so, once both are planned
- *   keep    rounds the rest, after the twin's forward
+ *   keep    rounds the rest, after the twin's forward, but for gate and up, which forward rounds itself
  * What a twin does is never done again: recomputation is for the others. A twin's memory is what is kept for
  * layers above, which is free as long as they have not begun.
  *

@@ -11,6 +11,7 @@ struct mt_mlp {
     struct mt_lora_trace gate_lora, up_lora, down_lora;
     // work
     struct mt_tensor inner; // [T,I]: silu(gate) · up, made again in backward; there also its gradient
+    struct mt_tensor gate_kept, up_kept; // [T,I], of a twin (fine.h): the layer's own, which forward writes
 };
 
 /* drawn: what another map of the same x, which comes before, drops of it; absent: there is none. */

@@ -22,9 +22,10 @@ struct mt_moe {
     struct mt_lora_trace gate_lora, up_lora, down_lora;
     struct mt_mlp shared; // where the model has shared experts
     // work
-    struct mt_tensor rows;         // [R,d]: the experts' input; alone in record.rows, in backward in drows
-    struct mt_tensor inner;        // [R,I]: silu(gate) · up; in backward also its gradient
-    struct mt_tensor router_input; // [T,d], where a method shakes it
+    struct mt_tensor rows;  // [R,d]: the experts' input; alone in record.rows, in backward in drows
+    struct mt_tensor inner; // [R,I]: silu(gate) · up; in backward also its gradient
+    struct mt_tensor gate_kept, up_kept; // as in mt_mlp
+    struct mt_tensor router_input;       // [T,d], where a method shakes it
     struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
     // work of backward
     struct mt_tensor
