@@ -51,18 +51,10 @@ static struct outcome run_step(const struct workplace *place, enum mt_dtype acti
     return outcome;
 }
 
-/* |a - b| / |a|, over all numbers. */
 static double apart(const struct outcome *a, const struct outcome *b)
 {
-    double squares = 0.0;
-    double between = 0.0;
     assert_int_equal(a->count, b->count);
-    for (size_t i = 0; i < a->count; i++) {
-        double difference = (double)a->gradients[i] - (double)b->gradients[i];
-        squares += (double)a->gradients[i] * (double)a->gradients[i];
-        between += difference * difference;
-    }
-    return sqrt(between / squares);
+    return gradients_distance(a->gradients, b->gradients, a->count);
 }
 
 #define STEPS 8

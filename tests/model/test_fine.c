@@ -2,7 +2,6 @@
  * Where activations are bf16, the first layer's twin and the stream's rests: gradients come nearer to those
  * of f32, recomputation changes no bit, and in a deep model the twin takes no memory.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,18 +89,10 @@ static void make_model(const struct workplace *place, const char *format, int la
     assert_int_equal(small_model_make(place, config, MT_HF_BFLOAT16, 3), 0);
 }
 
-/* |a - b| / |a|, over all numbers. */
 static double apart(const struct outcome *a, const struct outcome *b)
 {
-    double squares = 0.0;
-    double between = 0.0;
     assert_int_equal(a->count, b->count);
-    for (size_t i = 0; i < a->count; i++) {
-        double difference = (double)a->gradients[i] - (double)b->gradients[i];
-        squares += (double)a->gradients[i] * (double)a->gradients[i];
-        between += difference * difference;
-    }
-    return sqrt(between / squares);
+    return gradients_distance(a->gradients, b->gradients, a->count);
 }
 
 static double error_of(const char *format, int layers)
