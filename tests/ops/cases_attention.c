@@ -279,6 +279,16 @@ static void make_decode_speed(struct op_case *c, struct heads heads)
                (double)(heads.width + heads.value) * 4;
 }
 
+static void add_all_accurate(struct case_list *list)
+{
+    add_accurate(list, "past a tile", (struct heads){4, 2, 40, 64}, 0, 0);
+    add_accurate(list, "past a tile", (struct heads){2, 1, 128, 128}, 50, 8);
+    add_accurate(list, "long cache", (struct heads){2, 2, 192, 128}, 0, 0);
+    add_accurate(list, "past a tile before the first key", (struct heads){2, 2, 17, 33}, 0, 3);
+    add_accurate(list, "odd lengths", (struct heads){2, 2, 192, 128}, 0, 8);
+    list->items[list->count - 1].only_device = true; // slow on a host
+}
+
 void cases_attention(struct case_list *list)
 {
     add(list, "one token", (struct heads){1, 1, 1, 1}, 0, 0, MT_F32);
@@ -333,12 +343,7 @@ void cases_attention(struct case_list *list)
     add_for_devices(list, "long cache", (struct heads){4, 2, 128, 128}, 0, 0);
     add_for_devices(list, "long cache", (struct heads){1, 1, 192, 128}, 200, 0);
     add_for_devices(list, "long before the first key", (struct heads){2, 1, 64, 64}, 0, 0);
-    add_accurate(list, "past a tile", (struct heads){4, 2, 40, 64}, 0, 0);
-    add_accurate(list, "past a tile", (struct heads){2, 1, 128, 128}, 50, 8);
-    add_accurate(list, "long cache", (struct heads){2, 2, 192, 128}, 0, 0);
-    add_accurate(list, "past a tile before the first key", (struct heads){2, 2, 17, 33}, 0, 3);
-    add_accurate(list, "odd lengths", (struct heads){2, 2, 192, 128}, 0, 8);
-    list->items[list->count - 1].only_device = true; // slow on a host
+    add_all_accurate(list);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);
