@@ -194,6 +194,7 @@ static void add_all_speed(struct case_list *list)
                                           {2048, 2048}, {10944, 2048}, {2048, 10944}};
     for (size_t i = 0; i < sizeof accurate / sizeof accurate[0]; i++)
         add_speed(list, FORWARD, accurate[i][0], accurate[i][1], 0, 0.0f, MT_F32);
+    add_speed(list, FORWARD, 2048, 10944, 0, 1.0f, MT_F32);
     add_speed(list, FORWARD, 1408, 2048, 64, 0.0f, MT_F32);
     add_speed(list, FORWARD, 2048, 1408, 64, 0.0f, MT_F32);
 }

@@ -20,8 +20,11 @@
 // Terms of the sum that gate and up are to Hopper's host code; thin ones may be absent.
 enum { GATE, UP, THIN_GATE, THIN_UP };
 
-/* What a tile is of; KEPT: of gate and up roundings are stored, beside the next tile's products. */
-enum tile_kind { ONE_SUM, TWO_SUMS, TWO_SUMS_KEPT };
+/*
+ * What a tile is of; ADDED: to what y holds; KEPT: of gate and up roundings are stored, beside the next
+ * tile's products.
+ */
+enum tile_kind { ONE_SUM, ONE_SUM_ADDED, TWO_SUMS, TWO_SUMS_KEPT };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -53,9 +56,8 @@ __device__ __forceinline__ static void apply_powers(float (*sum)[4], const float
     }
 }
 
-/* Two fragments side by side in one row, 16 bytes a lane; all lanes call it. */
-__device__ __forceinline__ static void store_two(const struct tile_output &y, const float (*sum)[4], int half,
-                                                 int64_t row, bool there, int column)
+/* A lane's four neighbours in one row of two fragments, and the first one's column. All lanes call it. */
+__device__ __forceinline__ static float4 four_of(const float (*sum)[4], int half)
 {
     bool odd = cuda_lane() % 2 != 0;
     float give[2];
@@ -63,28 +65,62 @@ __device__ __forceinline__ static void store_two(const struct tile_output &y, co
     for (int i = 0; i < 2; i++) give[i] = odd ? sum[0][2 * half + i] : sum[1][2 * half + i];
 #pragma unroll
     for (int i = 0; i < 2; i++) give[i] = __shfl_xor_sync(CUDA_EVERY, give[i], 1);
-    float4 four = odd ? make_float4(give[0], give[1], sum[1][2 * half], sum[1][2 * half + 1])
-                      : make_float4(sum[0][2 * half], sum[0][2 * half + 1], give[0], give[1]);
-    four = make_float4(y.alpha * four.x, y.alpha * four.y, y.alpha * four.z, y.alpha * four.w);
-    int own = column + (odd ? 8 : 0) + cuda_lane() % 4 / 2 * 4;
-    if (there) *reinterpret_cast<float4 *>(static_cast<float *>(y.data) + row * y.stride + own) = four;
+    return odd ? make_float4(give[0], give[1], sum[1][2 * half], sum[1][2 * half + 1])
+               : make_float4(sum[0][2 * half], sum[0][2 * half + 1], give[0], give[1]);
+}
+
+__device__ __forceinline__ static int four_column(int column)
+{
+    return column + cuda_lane() % 2 * 8 + cuda_lane() % 4 / 2 * 4;
+}
+
+/* COUNT fragments of one row, whose first column is `column`. ADDED: to what is there, which comes first. */
+template <int COUNT, bool ADDED>
+__device__ __forceinline__ static void store_row(const struct tile_output &y, const float (*sum)[4], int half,
+                                                 int row, int row_end, int column, int column_end)
+{
+    float4 old[COUNT / 2];
+    float *line = static_cast<float *>(y.data) + row * y.stride;
+    if constexpr (ADDED) {
+#pragma unroll
+        for (int j = 0; j < COUNT; j += 2) {
+            int own = four_column(column + 8 * j);
+            bool there = row < row_end && own < column_end;
+            old[j / 2] =
+                there ? *reinterpret_cast<float4 *>(line + own) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < COUNT; j += 2) {
+        int own = four_column(column + 8 * j);
+        float4 four = four_of(sum + j, half);
+        four = make_float4(y.alpha * four.x, y.alpha * four.y, y.alpha * four.z, y.alpha * four.w);
+        if constexpr (ADDED) {
+            four.x += y.beta * old[j / 2].x;
+            four.y += y.beta * old[j / 2].y;
+            four.z += y.beta * old[j / 2].z;
+            four.w += y.beta * old[j / 2].w;
+        }
+        if (row < row_end && own < column_end) *reinterpret_cast<float4 *>(line + own) = four;
+    }
 }
 
 /* A warp's [16, 8·COUNT] sums, whose first is (row, column) of y. */
-template <int COUNT>
+template <int COUNT, bool ADDED>
 __device__ __forceinline__ static void store_floats(const struct tile_output &y, float (*sum)[4], int row,
                                                     int row_end, int column, int column_end)
 {
-    bool wide = !y.bf16 && y.aligned && y.beta == 0.0f && column + 8 * COUNT <= column_end;
-    if (!wide) {
+    if (!y.aligned) {
         store_sums<COUNT>(y, *reinterpret_cast<float(*)[COUNT][4]>(sum), row, row_end, column, column_end);
         return;
     }
+    constexpr int piece = ADDED ? HALF : COUNT; // fragments whose old values registers hold
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        int64_t own = row + cuda_lane() / 4 + 8 * half;
 #pragma unroll
-        for (int j = 0; j < COUNT; j += 2) store_two(y, sum + j, half, own, own < row_end, column + 8 * j);
+        for (int j = 0; j < COUNT; j += piece)
+            store_row<piece, ADDED>(y, sum + j, half, row + cuda_lane() / 4 + 8 * half, row_end,
+                                    column + 8 * j, column_end);
     }
 }
 
@@ -150,13 +186,15 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
                                                  int row, unsigned *turn, WAITING &w)
 {
     constexpr enum way_out way = KIND == TWO_SUMS_KEPT ? LATER : AT_ONCE;
-    constexpr int count = KIND == ONE_SUM ? WIDE : HALF; // fragments of a sum's row
+    constexpr bool paired = KIND == TWO_SUMS || KIND == TWO_SUMS_KEPT;
+    constexpr int count = paired ? HALF : WIDE; // fragments of a sum's row
     float sum[WIDE][4];
     float2 power[2][HALF];
     float factor[2];
-    add_long<WIDE, false, false, way>(call, p, first, place, row, sum, turn, w);
     int column = place.block * HOPPER_BLOCK;
     int end = column + tile_columns(call, place);
+    expect_output<64, 8 * WIDE>(call.y, row, place.row_end, column, end, (int)threadIdx.x % GROUP, GROUP);
+    add_long<WIDE, false, false, way>(call, p, first, place, row, sum, turn, w);
     int64_t matrix = (int64_t)place.expert * call.columns;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -164,7 +202,7 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
         factor[half] = own < place.row_end ? call.scaling.row[own] : 0.0f;
     }
     load_powers(call.scaling.column[0] + matrix, column, end, power[0]);
-    load_powers(call.scaling.column[1] + matrix, KIND == ONE_SUM ? column + 8 * HALF : column, end, power[1]);
+    load_powers(call.scaling.column[1] + matrix, paired ? column : column + 8 * HALF, end, power[1]);
     unsigned last = *turn + (unsigned)call.thin_stages;
 #pragma unroll 1
     for (; *turn < last; ++*turn) add_stage<WIDE, false, HOPPER_SHORT / 16>(sum, p, first, *turn);
@@ -178,12 +216,13 @@ __device__ __forceinline__ static void make_tile(const struct hopper_call &call,
         keep_sums<WIDE>(call.y, sum, w.value);
     }
     row += (int)(threadIdx.x % GROUP) / 32 * 16;
-    if constexpr (KIND != TWO_SUMS_KEPT) store_floats<count>(call.y, sum, row, place.row_end, column, end);
+    if constexpr (KIND != TWO_SUMS_KEPT)
+        store_floats<count, KIND == ONE_SUM_ADDED>(call.y, sum, row, place.row_end, column, end);
     if constexpr (KIND == TWO_SUMS)
-        store_floats<count>(call.scaling.second, sum + HALF, row, place.row_end, column, end);
-    if constexpr (KIND != ONE_SUM) {
+        store_floats<count, false>(call.scaling.second, sum + HALF, row, place.row_end, column, end);
+    if constexpr (paired) {
         join_sums(call.y.alpha, sum);
-        store_floats<count>(call.scaling.product, sum, row, place.row_end, column, end);
+        store_floats<count, false>(call.scaling.product, sum, row, place.row_end, column, end);
     }
 }
 
@@ -223,7 +262,8 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
     struct pipeline p = begin_block(call, memory, &state);
     if (threadIdx.x < GROUP) {
         give_registers();
-        if (threadIdx.x == 0) bring_operands<false, KIND != ONE_SUM>(call, &state.table, p);
+        constexpr bool paired = KIND == TWO_SUMS || KIND == TWO_SUMS_KEPT;
+        if (threadIdx.x == 0) bring_operands<false, paired>(call, &state.table, p);
     } else {
         take_registers();
         make_tiles<KIND>(call, p, (int)threadIdx.x / GROUP - 1);
@@ -315,6 +355,7 @@ static struct mt_product_term term_of(const struct mt_tensor *x, const struct mt
 static enum mt_status launch_sum(struct mt_device *device, bool n_inner, const struct hopper_call *call)
 {
     (void)n_inner; // weights are [N,K]
+    if (call->y.beta != 0.0f) return launch_tiles(device, scaled_kernel<ONE_SUM_ADDED>, call);
     return launch_tiles(device, scaled_kernel<ONE_SUM>, call);
 }
 

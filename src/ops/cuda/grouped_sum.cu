@@ -1,8 +1,9 @@
 /*
  * grouped_sum: one launch where Hopper's kernel fits (grouped_hopper.cu). Else term after term: a mask on a
  * product is a pass of its own, through scratch, and later terms are added to y; or to f32 scratch, where y
- * would be rounded after each. On cuda-bf16 f32 rows of a sum that is kept in f32 count to 16 bits: the sum
- * is made of their roundings, and again of what those leave.
+ * would be rounded after each. On cuda-bf16, of f32 rows of a sum that is kept in f32, 11 bits count where it
+ * can be made in fp16 (grouped_hopper_scaled.cu), else 16: the sum is made of their roundings, and again of
+ * what those leave.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
