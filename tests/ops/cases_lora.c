@@ -388,6 +388,32 @@ static void add_tiles(struct case_list *list)
     add_low_rounded(list, s);
 }
 
+/* Gradients that several blocks of a GPU have parts of: maps of unequal widths, experts with many rows. */
+static void add_shares(struct case_list *list)
+{
+    struct lora_case s = {.rows = 1700,
+                          .k = 520,
+                          .maps = 3,
+                          .rank = {32, 16, 32},
+                          .n = {1480, 264, 136},
+                          .masked = true,
+                          .row_type = MT_BF16};
+    add_all(list, s);
+    s = (struct lora_case){.rows = 1900,
+                           .k = 264,
+                           .maps = 2,
+                           .rank = {32, 24},
+                           .n = {776, 200},
+                           .experts = 5,
+                           .load = LOAD_UNEVEN,
+                           .absent = ABSENT_SOME,
+                           .row_type = MT_BF16};
+    add_all(list, s);
+    s.absent = ABSENT_NONE;
+    s.load = LOAD_ONE;
+    add_all(list, s);
+}
+
 /* Middles in f32 of rows in bf16: one map as the router has it, what no device makes in a single pass. */
 static void add_exact(struct case_list *list)
 {
@@ -504,6 +530,7 @@ void cases_lora(struct case_list *list)
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);
     add_tiles(list);
+    add_shares(list);
     add_exact(list);
     add_gradients(list);
     struct lora_case host = {.rows = 3072,

@@ -30,6 +30,7 @@ struct cuda_lane_state {
 };
 
 #define CUDA_COUNTERS 4096 // of cuda_state
+#define CUDA_MEETINGS 1024
 
 struct cuda_state {
     cudaStream_t stream;
@@ -44,6 +45,7 @@ struct cuda_state {
     cudaEvent_t fork;           // what the lanes wait for; NULL before their first use
     unsigned *counters;         // of tiles, each for one launch, cleared all at a time; NULL if not on Hopper
     int next_counter;
+    unsigned *meetings; // words by which blocks of a launch find each other, 0 in between (lora_parts.cuh)
     struct cuda_lane_state lane[CUDA_LANES];
 };
 

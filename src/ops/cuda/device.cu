@@ -183,8 +183,11 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->shared_bytes = properties.sharedMemPerBlockOptin;
     state->hopper = properties.major == 9 && properties.minor == 0;
     if (state->hopper) {
-        cudaError_t error = cudaMalloc(&state->counters, CUDA_COUNTERS * sizeof(unsigned));
+        size_t bytes = (CUDA_COUNTERS + CUDA_MEETINGS) * sizeof(unsigned);
+        cudaError_t error = cudaMalloc(&state->counters, bytes);
+        if (error == cudaSuccess) error = cudaMemsetAsync(state->counters, 0, bytes, state->stream);
         status = cuda_status(device, error, "allocating counters of tiles");
+        state->meetings = state->counters + CUDA_COUNTERS;
         if (status != MT_OK) return status;
     }
     device->memory = MT_MEMORY_DEVICE;

@@ -6,7 +6,7 @@
  * of x, ranks], kept until the segment ends.
  */
 #include "ops/cuda/lora.cuh"
-#include "ops/cuda/lora_hopper.cuh"
+#include "ops/cuda/lora_parts.cuh"
 
 #define GROUPS      2
 #define THREADS     (GROUPS * 128 + 32)
@@ -16,18 +16,20 @@
 #define MASK_WORDS  (SLICE / 32)
 #define MASK_LINE   (MASK_WORDS * 4) // bytes
 #define MASK_BYTES  (LORA_ROWS * MASK_LINE)
-#define LEAST_SHARE 384 // rows
+#define LEAST_SHARE 384           // rows
+#define PART_FOURS  (2 * 4 * 128) // fours of numbers that a group has of a map
 
 struct da_call {
     struct lora_boxes x, mask;
     struct lora_boxes dlow[MT_LORA_MAPS];
     struct lora_rows rows;
-    float *da[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: not wanted
     int64_t stride[MT_LORA_MAPS];
     int rank[MT_LORA_MAPS];
     float scale;
     int columns;
-    float *part; // [shares,2,maps,LORA_RANK,columns]
+    float4 *part;                          // [shares,slices,GROUPS,PART_FOURS * maps]
+    unsigned *meetings;                    // a word of all blocks, one of each group
+    float *da[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: not wanted
 };
 
 /* A stage: the slice's boxes, dlow of every map, the mask's words. */
@@ -151,44 +153,100 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
     }
 }
 
-/* Adds a fragment row of sums, [16 columns of x, LORA_RANK], to a gradient, or writes it to a part. */
-__device__ __forceinline__ static void store_gradient(float *to, int64_t stride, int rank, bool adds,
-                                                      float scale, const float (&sum)[4][4], int column,
-                                                      int columns)
+/* Adds four sums to a gradient, [rank,columns]: two ranks from `line` on of `column` and of the eighth behind
+ * it.
+ */
+__device__ __forceinline__ static void add_gradient(const struct da_call &call, int map, int expert,
+                                                    const float (&sum)[4], int line, int column)
 {
-    int lane = cuda_lane();
+    float *to = call.da[map][expert];
 #pragma unroll
-    for (int i = 0; i < 16; i++) {
-        int at = column + lane / 4 + i / 2 % 2 * 8;
-        int line = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (at >= columns || line >= rank) continue;
-        if (adds) {
-            add_once(to + line * stride + at, scale * sum[i / 4][i % 4]);
-        } else {
-            to[line * stride + at] = scale * sum[i / 4][i % 4];
-        }
+    for (int i = 0; i < 4; i++) {
+        int at = column + i / 2 * 8;
+        if (at < call.columns && line + i % 2 < call.rank[map])
+            add_once(to + (line + i % 2) * call.stride[map] + at, call.scale * sum[i]);
     }
 }
 
+/* A group's part of a share. */
+template <int MAPS> __device__ static inline float4 *part_at(const struct da_call &call, int share, int group)
+{
+    int64_t place = ((int64_t)share * gridDim.x + blockIdx.x) * GROUPS + group;
+    return call.part + place * MAPS * PART_FOURS;
+}
+
+__device__ static inline unsigned *flag_at(const struct da_call &call, int share, int group)
+{
+    return call.meetings + 1 + (share * (int)gridDim.x + (int)blockIdx.x) * GROUPS + group;
+}
+
 template <int MAPS>
-__device__ __forceinline__ static void store_segment(const struct da_call &call, const struct lora_segment &s,
-                                                     const float (&sum)[2][MAPS][4][4], int column)
+__device__ __forceinline__ static void leave_part(float4 *part, const float (&sum)[2][MAPS][4][4])
 {
 #pragma unroll
-    for (int i = 0; i < MAPS; i++) {
-        float *to = call.da[i][s.expert];
-        if (to == NULL) continue;
-        int64_t stride = call.stride[i];
-        int rank = call.rank[i];
-        if (!s.whole) {
-            int64_t part = (int64_t)blockIdx.y * 2 + (s.later ? 1 : 0);
-            to = call.part + (part * MAPS + i) * LORA_RANK * call.columns;
-            stride = call.columns;
-            rank = LORA_RANK;
-        }
+    for (int i = 0; i < 8 * MAPS; i++) leave_four(part, i, sum[i / 4 / MAPS][i / 4 % MAPS][i % 4]);
+}
+
+/* What the shares behind this one have of the expert. */
+template <int MAPS>
+__device__ __forceinline__ static void take_parts(const struct da_call &call, const struct lora_table *table,
+                                                  const struct lora_segment &s, int group,
+                                                  float (&sum)[2][MAPS][4][4])
+{
+    int share = (int)blockIdx.y + 1;
+    int begin = s.next;
+    while (begin < s.end) {
+        int next = share_begin(call.rows, table->count, share + 1);
+        if (begin < next) {
+            const float4 *part = part_at<MAPS>(call, share, group);
+            part_is_awaited(flag_at(call, share, group), 1 + group);
 #pragma unroll
-        for (int j = 0; j < 2; j++)
-            store_gradient(to, stride, rank, s.whole, call.scale, sum[j][i], column + 16 * j, call.columns);
+            for (int i = 0; i < 8 * MAPS; i++) take_four(part, i, sum[i / 4 / MAPS][i / 4 % MAPS][i % 4]);
+        }
+        begin = next;
+        share++;
+    }
+}
+
+/* A segment's sums to the gradients or to whoever adds them. */
+template <int MAPS>
+__device__ __forceinline__ static void give_gradients(const struct da_call &call,
+                                                      const struct lora_table *table,
+                                                      const struct lora_segment &s, int group,
+                                                      float (&sum)[2][MAPS][4][4])
+{
+    if (!s.whole && (call.rows.offsets == NULL || !s.begins)) {
+        leave_part<MAPS>(part_at<MAPS>(call, (int)blockIdx.y, group), sum);
+        if (call.rows.offsets != NULL) part_is_left(flag_at(call, (int)blockIdx.y, group), 1 + group);
+        return;
+    }
+    if (!s.whole) take_parts<MAPS>(call, table, s, group, sum);
+    int lane = cuda_lane();
+    int column = (int)blockIdx.x * SLICE + group * 128 + (int)threadIdx.x % 128 / 32 * 32 + lane / 4;
+#pragma unroll
+    for (int map = 0; map < MAPS; map++) {
+        if (call.da[map][s.expert] == NULL) continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            add_gradient(call, map, s.expert, sum[i / 4][map][i % 4], i % 4 * 8 + lane % 4 * 2,
+                         column + i / 4 * 16);
+    }
+}
+
+/* Without offsets: a share's piece of the gradients of which all shares have left parts, by its warps. */
+template <int MAPS> __device__ static void join_parts(const struct da_call &call, int group)
+{
+    const int lane = cuda_lane();
+    const int64_t gap = (int64_t)gridDim.x * GROUPS * MAPS * PART_FOURS;
+    for (int i = (int)blockIdx.y * 4 + (int)threadIdx.x % 128 / 32; i < 32 * MAPS;
+         i += call.rows.shares * 4) {
+        const float4 *place = part_at<MAPS>(call, 0, group) + i * 32 + lane;
+        float sum[4] = {};
+        int map = i / 16 % MAPS;
+        if (call.da[map][0] == NULL) continue;
+        add_run(sum, place, place + gap, gap, call.rows.shares);
+        add_gradient(call, map, 0, sum, i / 4 % 4 * 8 + lane % 4 * 2,
+                     (int)blockIdx.x * SLICE + group * 128 + i % 4 * 32 + i / 16 / MAPS * 16 + lane / 4);
     }
 }
 
@@ -201,7 +259,6 @@ __device__ static void make_gradients(const struct da_call &call, const struct l
     struct lora_place stage = {0, 0};
     struct lora_segment s;
     int warp = (int)threadIdx.x % 128 / 32;
-    int column = (int)blockIdx.x * SLICE + group * 128 + warp * 32;
     for (int index = table->begin; index < table->end; index = s.next) {
         float sum[2][MAPS][4][4] = {};
         s = segment_at(table, call.rows.experts, index);
@@ -219,8 +276,13 @@ __device__ static void make_gradients(const struct da_call &call, const struct l
                                     operand_at(target + memory::DLOW, 0), rows);
             release_stage(p.empty + 8 * stage.at);
         }
-        store_segment<MAPS>(call, s, sum, column);
+        give_gradients<MAPS>(call, table, s, group, sum);
     }
+    if (call.rows.offsets != NULL || call.rows.shares == 1) return;
+    asm volatile("bar.sync 3, 256;" ::: "memory"); // of both groups
+    if (threadIdx.x == 0) meet_all(call.meetings);
+    asm volatile("bar.sync 3, 256;" ::: "memory");
+    join_parts<MAPS>(call, group);
 }
 
 #endif
@@ -235,7 +297,6 @@ __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_cons
     __shared__ struct lora_table table;
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
     struct da_pipeline p = {aligned, shared_address(full), shared_address(empty)};
-    make_table(call.rows, (int)blockIdx.y, &table);
     if (threadIdx.x == 0) {
         for (int i = 0; i < da_memory<MAPS>::STAGES; i++) {
             barrier_init(&full[i], 1);
@@ -243,6 +304,8 @@ __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_cons
         }
         barrier_publish();
     }
+    earlier_kernels_end();
+    make_table(call.rows, (int)blockIdx.y, &table);
     __syncthreads();
     if (threadIdx.x >= GROUPS * 128) {
         if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
@@ -278,26 +341,22 @@ static int shares_of(const struct mt_device *device, const struct mt_lora_da_arg
     return shares > 1 ? shares : 1;
 }
 
-/* Floats of a part. */
-static int64_t part_of(const struct mt_lora_da_args *l)
-{
-    return l->maps * LORA_RANK * l->x.dim[1];
-}
-
 size_t cuda_lora_da_bytes(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
-    return cuda_floats(shares_of(device, l) * 2 * part_of(l));
+    int64_t groups = (int64_t)shares_of(device, l) * slices_of(l) * GROUPS;
+    return cuda_floats(groups * l->maps * PART_FOURS * 4);
 }
 
 template <int MAPS, bool MASKED>
 static enum mt_status launch(struct mt_device *device, int slices, const struct da_call *call)
 {
-    const void *kernel = reinterpret_cast<const void *>(da_kernel<MAPS, MASKED>);
-    enum mt_status status = cuda_lora_shared(device, kernel, da_memory<MAPS>::BYTES);
-    if (status != MT_OK) return status;
-    dim3 grid((unsigned)slices, (unsigned)call->rows.shares);
-    da_kernel<MAPS, MASKED><<<grid, THREADS, da_memory<MAPS>::BYTES, cuda_stream(device)>>>(*call);
-    return cuda_launched(device, "lora_da");
+    struct lora_launch launch = {};
+    launch.kernel = reinterpret_cast<const void *>(da_kernel<MAPS, MASKED>);
+    launch.grid = dim3((unsigned)slices, (unsigned)call->rows.shares);
+    launch.threads = THREADS;
+    launch.shared_bytes = da_memory<MAPS>::BYTES;
+    launch.blocks = 1;
+    return cuda_lora_launch(device, &launch, call, "lora_da");
 }
 
 template <bool MASKED>
@@ -307,26 +366,6 @@ static enum mt_status pick(struct mt_device *device, int maps, int slices, const
     return maps == 2 ? launch<2, MASKED>(device, slices, call) : launch<3, MASKED>(device, slices, call);
 }
 
-/* Gradients of experts in several shares. */
-static enum mt_status add_parts(struct mt_device *device, const struct da_call *call,
-                                const struct mt_lora_da_args *l)
-{
-    struct lora_parts parts = {};
-    parts.rows = call->rows;
-    parts.part = call->part;
-    parts.gap = part_of(l);
-    parts.apart = (int64_t)LORA_RANK * call->columns;
-    parts.maps = l->maps;
-    parts.width = call->columns;
-    for (int i = 0; i < l->maps; i++) {
-        parts.lines[i] = call->rank[i];
-        parts.columns[i] = call->columns;
-        parts.stride[i] = call->stride[i];
-        for (int e = 0; e < l->experts; e++) parts.gradient[i][e] = call->da[i][e];
-    }
-    return cuda_lora_add_parts(device, &parts);
-}
-
 enum mt_status cuda_lora_da_hopper(struct mt_device *device, const struct mt_lora_da_args *l, void *scratch)
 {
     bool masked = mt_tensor_present(&l->mask);
@@ -334,11 +373,13 @@ enum mt_status cuda_lora_da_hopper(struct mt_device *device, const struct mt_lor
     call.rows.experts = l->experts;
     call.rows.rows = (int)l->x.dim[0];
     call.rows.turns = 1;
+    call.rows.cost[0] = 1;
     call.rows.shares = shares_of(device, l);
     if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);
     call.scale = masked ? l->mask_scale : 1.0f;
     call.columns = (int)l->x.dim[1];
-    call.part = static_cast<float *>(scratch);
+    call.part = static_cast<float4 *>(scratch);
+    call.meetings = cuda_state_of(device)->meetings;
     enum mt_status status = cuda_lora_boxes(device, &l->x, &call.x);
     if (status == MT_OK && masked) status = cuda_lora_mask_boxes(device, &l->mask, MASK_WORDS, &call.mask);
     for (int i = 0; i < l->maps && status == MT_OK; i++) {
@@ -350,7 +391,6 @@ enum mt_status cuda_lora_da_hopper(struct mt_device *device, const struct mt_lor
         status = cuda_lora_boxes(device, &l->dlow[i], &call.dlow[i]);
     }
     if (status != MT_OK) return status;
-    status = masked ? pick<true>(device, l->maps, slices_of(l), &call)
-                    : pick<false>(device, l->maps, slices_of(l), &call);
-    return status == MT_OK ? add_parts(device, &call, l) : status;
+    return masked ? pick<true>(device, l->maps, slices_of(l), &call)
+                  : pick<false>(device, l->maps, slices_of(l), &call);
 }

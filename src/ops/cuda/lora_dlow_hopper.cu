@@ -9,7 +9,7 @@
  * sums until the segment ends.
  */
 #include "ops/cuda/lora.cuh"
-#include "ops/cuda/lora_hopper.cuh"
+#include "ops/cuda/lora_parts.cuh"
 
 #define THREADS     512
 #define MOST_BOXES  16 // of a slice
@@ -21,25 +21,34 @@
 #define MOST_RING   12
 #define SUM_BYTES   (LORA_ROWS * LORA_RANK * 4)
 #define LEAST_SHARE 256       // rows of a share
+#define TILE_COST   3         // boxes that would take as long as a tile of rows takes beside its boxes
 #define MOST_STRIDE (1 << 16) // of B: places in it have 31 bits
 #define FIXED_BYTES 4096      // of shared memory for barriers and the table of experts
 
 struct dlow_call {
     struct lora_boxes dy[MT_LORA_MAPS], low[MT_LORA_MAPS];
-    struct lora_rows rows; // a map is a turn
+    struct lora_rows rows;     // a map is a turn
+    int columns[MT_LORA_MAPS]; // of dy
+    int blocks;                // of a cluster
+    int boxes;                 // of the longest slice
+    int ring;                  // pairs in memory
+    int rank[MT_LORA_MAPS];
+    int64_t b_stride[MT_LORA_MAPS], db_stride[MT_LORA_MAPS];
+    const float *any_b[MT_LORA_MAPS]; // one of them that is there
     struct tile_output dlow[MT_LORA_MAPS];
     float db_scale[MT_LORA_MAPS];
+    float4 *part;                               // [shares,2,blocks,2 groups,part_fours]
+    unsigned *meetings;                         // a word of all blocks, one of each group
+    struct lora_run run[MT_LORA_MAPS];          // without offsets
     const float *b[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: zeros
-    const float *any_b;                         // one of them that is there
     float *db[MT_LORA_MAPS][LORA_EXPERTS];      // NULL: not wanted
-    int64_t b_stride[MT_LORA_MAPS], db_stride[MT_LORA_MAPS];
-    int rank[MT_LORA_MAPS];
-    int columns; // of dy
-    int blocks;  // of a cluster
-    int boxes;   // of the longest slice
-    int ring;    // pairs in memory
-    float *part; // [shares,2,columns,LORA_RANK]
 };
+
+/* Fours of numbers in a part: a group's sums of every other box of the longest slice. */
+__host__ __device__ static inline int64_t part_fours(const struct dlow_call &call)
+{
+    return (call.boxes + 1) / 2 * 4 * 128;
+}
 
 /* Bytes of shared memory before the ring of boxes. */
 __host__ __device__ static inline unsigned before_ring(const struct dlow_call &call)
@@ -58,7 +67,7 @@ struct dlow_memory {
     unsigned ready, taken;              // and of the cluster's sums: of this block's turns, of everybody's
 };
 
-/* This block's boxes of columns. */
+/* A block's boxes of columns. */
 struct slice {
     int first, count;
 };
@@ -103,10 +112,20 @@ __device__ static inline void send_four(unsigned to, unsigned barrier, const flo
                  : "memory");
 }
 
+/* This block's slice of a map. */
+__device__ static inline struct slice slice_of(const struct dlow_call &call, int turn)
+{
+    int boxes = (call.columns[turn] + WGMMA_LINE - 1) / WGMMA_LINE;
+    int rank = (int)block_rank();
+    struct slice slice = {boxes * rank / call.blocks, 0};
+    slice.count = boxes * (rank + 1) / call.blocks - slice.first;
+    return slice;
+}
+
 // ------------------------------------------------------------------ the thread that brings boxes
 
 __device__ static void bring_boxes(const struct dlow_call &call, const struct lora_table *table,
-                                   const struct dlow_memory &m, const struct slice &slice)
+                                   const struct dlow_memory &m)
 {
     struct lora_place pair = {0, 1};
     struct lora_place middle = {0, 1};
@@ -114,6 +133,7 @@ __device__ static void bring_boxes(const struct dlow_call &call, const struct lo
     const uint64_t policy = passing_through();
     for (int index = table->begin; index < table->end; index = s.next) {
         s = segment_at(table, call.rows.experts, index);
+        const struct slice slice = slice_of(call, s.turn);
         for (int row = s.row; row < s.row_end; row += LORA_ROWS) {
             int count = s.row_end - row < LORA_ROWS ? s.row_end - row : LORA_ROWS;
             unsigned bytes = (unsigned)copied_lines(count) * WGMMA_LINE * 2;
@@ -145,14 +165,15 @@ __device__ static void bring_boxes(const struct dlow_call &call, const struct lo
  * take longer than the loads.
  */
 __device__ static void load_weights(const struct dlow_call &call, const struct lora_segment &s,
-                                    const struct dlow_memory &m, const struct slice &slice, int warp,
-                                    int warps)
+                                    const struct dlow_memory &m, int warp, int warps)
 {
+    const struct slice slice = slice_of(call, s.turn);
+    const int columns = call.columns[s.turn];
     int rank = cuda_lane();
     const float *b = call.b[s.turn][s.expert];
     bool there = b != NULL && rank < call.rank[s.turn];
     int stride = (int)call.b_stride[s.turn];
-    if (b == NULL) b = call.any_b;
+    if (b == NULL) b = call.any_b[s.turn];
     if (there) b += rank;
     unsigned own = m.weights + (unsigned)rank * WGMMA_LINE * 2;
     for (int first = warp; first < slice.count * 8; first += warps * EIGHTS) {
@@ -162,14 +183,14 @@ __device__ static void load_weights(const struct dlow_call &call, const struct l
             int column = slice.first * WGMMA_LINE + (first + warps * i) * 8;
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                int at = column + j < call.columns ? column + j : call.columns - 1;
+                int at = column + j < columns ? column + j : columns - 1;
                 value[i][j] = b[at * stride];
             }
         }
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) {
             int eight = first + warps * i;
-            int left = call.columns - slice.first * WGMMA_LINE - eight * 8;
+            int left = columns - slice.first * WGMMA_LINE - eight * 8;
             unsigned packed[4];
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -272,7 +293,7 @@ __device__ __forceinline__ static void multiply_slice(const struct dlow_call &ca
 
 /* The first segment's weights are there already. */
 __device__ static void make_dlow(const struct dlow_call &call, const struct lora_table *table,
-                                 const struct dlow_memory &m, const struct slice &slice)
+                                 const struct dlow_memory &m)
 {
     struct lora_place pair = {0, 0};
     unsigned tile = 0;
@@ -280,9 +301,10 @@ __device__ static void make_dlow(const struct dlow_call &call, const struct lora
     struct lora_segment s;
     for (int index = table->begin; index < table->end; index = s.next) {
         s = segment_at(table, call.rows.experts, index);
+        const struct slice slice = slice_of(call, s.turn);
         if (s.later) {
             group_meet(1); // nobody multiplies by the weights of the segment before
-            load_weights(call, s, m, slice, (int)threadIdx.x % 128 / 32, 4);
+            load_weights(call, s, m, (int)threadIdx.x % 128 / 32, 4);
             group_meet(1);
         }
         for (int row = s.row; row < s.row_end; row += LORA_ROWS, tile++) {
@@ -303,48 +325,116 @@ __device__ static void make_dlow(const struct dlow_call &call, const struct lora
 
 // ------------------------------------------------------------------ dB
 
-/* Where a segment's gradient goes. */
-struct target {
-    float *data; // NULL: nowhere
-    int64_t stride;
-    int rank;
-    bool adds;
-    float scale;
-};
-
-__device__ static struct target target_of(const struct dlow_call &call, const struct lora_segment &s)
+/* Adds a box's fourth of a gradient, eight ranks of it: `column` and `at` are the thread's first. */
+__device__ __forceinline__ static void add_gradient(const struct dlow_call &call, int turn, int expert,
+                                                    const float (&sum)[4], int column, int at)
 {
-    struct target t;
-    t.data = call.db[s.turn][s.expert];
-    t.stride = call.db_stride[s.turn];
-    t.rank = call.rank[s.turn];
-    t.adds = true;
-    t.scale = call.db_scale[s.turn];
-    if (t.data == NULL || s.whole) return t;
-    int64_t share = blockIdx.x / (unsigned)call.blocks;
-    t.data = call.part + (share * 2 + (s.later ? 1 : 0)) * call.columns * LORA_RANK;
-    t.stride = LORA_RANK;
-    t.rank = LORA_RANK;
-    t.adds = false;
-    return t;
+    float scale = call.db_scale[turn];
+    if (at >= call.rank[turn]) return;
+    float *place = call.db[turn][expert] + column * call.db_stride[turn] + at;
+    if (column < call.columns[turn])
+        add_once(reinterpret_cast<float2 *>(place), make_float2(scale * sum[0], scale * sum[1]));
+    if (column + 8 < call.columns[turn])
+        add_once(reinterpret_cast<float2 *>(place + 8 * call.db_stride[turn]),
+                 make_float2(scale * sum[2], scale * sum[3]));
 }
 
-/* A box's gradient, [64 columns of dy, LORA_RANK]: two columns of a line at a time. */
-__device__ __forceinline__ static void store_gradient(const struct target &t, const float (&sum)[4][4],
-                                                      int column, int columns)
+/* A group's part of a share. */
+__device__ static inline float4 *part_at(const struct dlow_call &call, int share, bool later, int half)
 {
-    int lane = cuda_lane();
+    int64_t place = ((share * 2 + (later ? 1 : 0)) * call.blocks + (int)block_rank()) * 2 + half;
+    return call.part + place * part_fours(call);
+}
+
+__device__ static inline unsigned *flag_at(const struct dlow_call &call, int share, int half)
+{
+    return call.meetings + 1 + (share * call.blocks + (int)block_rank()) * 2 + half;
+}
+
+__device__ __forceinline__ static void leave_part(float4 *part, const float (&sum)[OWN_BOXES][4][4], int own)
+{
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        int line = column + (int)threadIdx.x % 128 / 32 * 16 + lane / 4 + i % 2 * 8;
-        int at = i / 2 * 8 + lane % 4 * 2;
-        if (line >= columns || at >= t.rank) continue;
-        float2 value = make_float2(t.scale * sum[i / 2][i % 2 * 2], t.scale * sum[i / 2][i % 2 * 2 + 1]);
-        float2 *place = reinterpret_cast<float2 *>(t.data + line * t.stride + at);
-        if (t.adds) {
-            add_once(place, value);
-        } else {
-            *place = value;
+    for (int i = 0; i < OWN_BOXES; i++) {
+        if (i >= own) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++) leave_four(part, i * 4 + j, sum[i][j]);
+    }
+}
+
+__device__ __forceinline__ static void take_part(const float4 *part, float (&sum)[OWN_BOXES][4][4], int own)
+{
+#pragma unroll
+    for (int i = 0; i < OWN_BOXES; i++) {
+        if (i >= own) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++) take_four(part, i * 4 + j, sum[i][j]);
+    }
+}
+
+/* What the shares behind this one have of the expert. */
+__device__ __forceinline__ static void take_parts(const struct dlow_call &call,
+                                                  const struct lora_table *table,
+                                                  const struct lora_segment &s, int half,
+                                                  float (&sum)[OWN_BOXES][4][4], int own)
+{
+    int share = (int)blockIdx.x / call.blocks + 1;
+    int begin = s.next;
+    while (begin < s.end) {
+        int next = share_begin(call.rows, table->count, share + 1);
+        if (begin < next) {
+            part_is_awaited(flag_at(call, share, half), 2 + half);
+            take_part(part_at(call, share, false, half), sum, own);
+        }
+        begin = next;
+        share++;
+    }
+}
+
+/* A segment's sums, of every other box of the slice, to the gradient or to whoever adds it. */
+__device__ __forceinline__ static void give_gradient(const struct dlow_call &call,
+                                                     const struct lora_table *table,
+                                                     const struct lora_segment &s, int half,
+                                                     float (&sum)[OWN_BOXES][4][4])
+{
+    const struct slice slice = slice_of(call, s.turn);
+    const int own = (slice.count - half + 1) / 2;
+    const int share = (int)blockIdx.x / call.blocks;
+    if (call.db[s.turn][s.expert] == NULL) return;
+    if (!s.whole && (call.rows.offsets == NULL || !s.begins)) {
+        leave_part(part_at(call, share, s.later, half), sum, own);
+        if (call.rows.offsets != NULL) part_is_left(flag_at(call, share, half), 2 + half);
+        return;
+    }
+    if (!s.whole) take_parts(call, table, s, half, sum, own);
+    int column = (slice.first + half) * WGMMA_LINE + (int)threadIdx.x % 128 / 32 * 16 + cuda_lane() / 4;
+#pragma unroll
+    for (int i = 0; i < OWN_BOXES; i++) {
+        if (i >= own) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            add_gradient(call, s.turn, s.expert, sum[i][j], column + 2 * i * WGMMA_LINE,
+                         j * 8 + cuda_lane() % 4 * 2);
+    }
+}
+
+/* Without offsets: a share's piece of the gradients of which all shares have left parts, by its warps. */
+__device__ static void join_parts(const struct dlow_call &call, int half)
+{
+    const int share = (int)blockIdx.x / call.blocks;
+    for (int turn = 0; turn < call.rows.turns; turn++) {
+        const struct lora_run run = call.run[turn];
+        const struct slice slice = slice_of(call, turn);
+        const int pieces = (slice.count - half + 1) / 2 * 16; // a warp's fours of a box
+        if (run.count < 2 || call.db[turn][0] == NULL) continue;
+        for (int i = share * 4 + (int)threadIdx.x % 128 / 32; i < pieces; i += call.rows.shares * 4) {
+            float sum[4] = {};
+            int place = i * 32 + cuda_lane();
+            add_run(sum, part_at(call, run.first, run.late, half) + place,
+                    part_at(call, run.first + 1, false, half) + place, part_fours(call) * call.blocks * 4,
+                    run.count);
+            add_gradient(call, turn, 0, sum,
+                         (slice.first + i / 16 * 2 + half) * WGMMA_LINE + i % 4 * 16 + cuda_lane() / 4,
+                         i % 16 / 4 * 8 + cuda_lane() % 4 * 2);
         }
     }
 }
@@ -387,7 +477,7 @@ __device__ __forceinline__ static void add_tile(const struct dlow_call &call, co
 }
 
 __device__ static void make_gradients(const struct dlow_call &call, const struct lora_table *table,
-                                      const struct dlow_memory &m, const struct slice &slice, int half)
+                                      const struct dlow_memory &m, int half)
 {
     struct lora_place pair = {0, 0};
     struct lora_place middle = {0, 0};
@@ -395,21 +485,21 @@ __device__ static void make_gradients(const struct dlow_call &call, const struct
     for (int index = table->begin; index < table->end; index = s.next) {
         float sum[OWN_BOXES][4][4] = {};
         s = segment_at(table, call.rows.experts, index);
+        const int boxes = slice_of(call, s.turn).count;
         for (int row = s.row; row < s.row_end; row += LORA_ROWS) {
             int rows = s.row_end - row < LORA_ROWS ? s.row_end - row : LORA_ROWS;
             barrier_wait(m.middle_full + 8 * middle.at, middle.parity);
-            add_tile(call, m, slice.count, half, rows, middle.at, &pair, sum);
+            add_tile(call, m, boxes, half, rows, middle.at, &pair, sum);
             release_stage(m.middle_empty + 8 * middle.at);
             middle.move(1, MIDDLES);
         }
-        struct target t = target_of(call, s);
-        if (t.data == NULL) continue;
-#pragma unroll
-        for (int i = 0; i < OWN_BOXES; i++) {
-            if (2 * i + half < slice.count)
-                store_gradient(t, sum[i], (slice.first + 2 * i + half) * WGMMA_LINE, call.columns);
-        }
+        give_gradient(call, table, s, half, sum);
     }
+    if (call.rows.offsets != NULL || call.rows.shares == 1) return;
+    asm volatile("bar.sync 5, 256;" ::: "memory"); // of both groups that make gradients
+    if (threadIdx.x == 256) meet_all(call.meetings);
+    asm volatile("bar.sync 5, 256;" ::: "memory");
+    join_parts(call, half);
 }
 
 #endif
@@ -435,7 +525,6 @@ __global__ static void __launch_bounds__(THREADS, 1)
     m.middle_empty = shared_address(middle_empty);
     m.ready = shared_address(&ready);
     m.taken = shared_address(taken);
-    make_table(call.rows, (int)blockIdx.x / call.blocks, &table);
     if (threadIdx.x == 0) {
         for (int i = 0; i < call.ring; i++) {
             barrier_init(&full[i], 1);
@@ -449,27 +538,25 @@ __global__ static void __launch_bounds__(THREADS, 1)
         for (int i = 0; i < call.blocks; i++) barrier_init(&taken[i], 4);
         barrier_publish();
     }
+    earlier_kernels_end();
+    make_table(call.rows, (int)blockIdx.x / call.blocks, &table);
     __syncthreads();
     cluster_meet();
-    int boxes = (call.columns + WGMMA_LINE - 1) / WGMMA_LINE;
-    int rank = (int)block_rank();
-    struct slice slice = {boxes * rank / call.blocks, 0};
-    slice.count = boxes * (rank + 1) / call.blocks - slice.first;
     if (threadIdx.x >= 128 && table.begin < table.end) {
         struct lora_segment first = segment_at(&table, call.rows.experts, table.begin);
-        load_weights(call, first, m, slice, (int)threadIdx.x / 32 - 4, THREADS / 32 - 4);
+        load_weights(call, first, m, (int)threadIdx.x / 32 - 4, THREADS / 32 - 4);
     }
     if (threadIdx.x >= 128) asm volatile("bar.sync 4, 384;" ::: "memory");
     // Registers go to those who hold sums.
     if (threadIdx.x < 128) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == 0) bring_boxes(call, &table, m, slice);
+        if (threadIdx.x == 0) bring_boxes(call, &table, m);
     } else if (threadIdx.x < 256) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 112;");
-        make_dlow(call, &table, m, slice);
+        make_dlow(call, &table, m);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 176;");
-        make_gradients(call, &table, m, slice, (int)threadIdx.x / 128 - 2);
+        make_gradients(call, &table, m, (int)threadIdx.x / 128 - 2);
     }
     __syncwarp();
     cluster_meet(); // nobody leaves while others may read its sums
@@ -498,28 +585,41 @@ bool cuda_lora_dlow_fits(const struct mt_device *device, const struct mt_lora_dl
     return true;
 }
 
-/* Maps from `first` on whose dy are of one width: they go together. */
+static int boxes_of(const struct mt_lora_pair_gradient *map)
+{
+    return (int)((map->dy.dim[1] + WGMMA_LINE - 1) / WGMMA_LINE);
+}
+
+/* Blocks of a cluster, for dy of so many boxes. */
+static int blocks_of(int boxes)
+{
+    return boxes <= FEW_BOXES ? 1 : boxes <= 2 * FEW_BOXES ? 2 : MOST_BLOCKS;
+}
+
+/* Maps from `first` on that go together: each has a box for every block. */
 static int maps_together(const struct mt_lora_dlow_args *l, int first)
 {
+    int least = boxes_of(&l->map[first]);
+    int most = least;
     int count = 1;
-    while (first + count < l->maps && l->map[first + count].dy.dim[1] == l->map[first].dy.dim[1]) count++;
+    for (; first + count < l->maps; count++) {
+        int boxes = boxes_of(&l->map[first + count]);
+        if (boxes < least) least = boxes;
+        if (boxes > most) most = boxes;
+        if (least < blocks_of(most)) break;
+    }
     return count;
 }
 
-static cudaLaunchConfig_t config_of(const struct dlow_call *call, cudaLaunchAttribute *cluster)
+static struct lora_launch launch_of(const struct dlow_call *call)
 {
-    cudaLaunchConfig_t config = {};
-    *cluster = {};
-    cluster->id = cudaLaunchAttributeClusterDimension;
-    cluster->val.clusterDim.x = (unsigned)call->blocks;
-    cluster->val.clusterDim.y = 1;
-    cluster->val.clusterDim.z = 1;
-    config.gridDim = dim3((unsigned)(call->rows.shares * call->blocks));
-    config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = before_ring(*call) + (size_t)call->ring * PAIR_BYTES + WGMMA_PATTERN;
-    config.attrs = cluster;
-    config.numAttrs = 1;
-    return config;
+    struct lora_launch launch = {};
+    launch.kernel = reinterpret_cast<const void *>(dlow_kernel);
+    launch.grid = dim3((unsigned)(call->rows.shares * call->blocks));
+    launch.threads = THREADS;
+    launch.shared_bytes = before_ring(*call) + (size_t)call->ring * PAIR_BYTES + WGMMA_PATTERN;
+    launch.blocks = call->blocks;
+    return launch;
 }
 
 /* Fewer shares, if so many clusters do not run at once: parts of the device may have multiprocessors left
@@ -527,14 +627,10 @@ static cudaLaunchConfig_t config_of(const struct dlow_call *call, cudaLaunchAttr
  */
 static void limit_shares(const struct mt_device *device, struct dlow_call *call)
 {
-    cudaLaunchAttribute cluster;
-    cudaLaunchConfig_t config = config_of(call, &cluster);
-    int most = 0;
+    struct lora_launch launch = launch_of(call);
     if (call->blocks == 1) return;
-    bool asked = cuda_lora_shared(device, reinterpret_cast<const void *>(dlow_kernel),
-                                  config.dynamicSmemBytes) == MT_OK &&
-                 cudaOccupancyMaxActiveClusters(&most, dlow_kernel, &config) == cudaSuccess;
-    if (asked && most > 0 && most < call->rows.shares) call->rows.shares = most;
+    int most = cuda_lora_clusters(device, &launch);
+    if (most > 0 && most < call->rows.shares) call->rows.shares = most;
 }
 
 /* The sizes of a launch of `maps` maps. */
@@ -543,13 +639,18 @@ static struct dlow_call sizes_of(const struct mt_device *device, const struct mt
 {
     struct dlow_call call = {};
     int64_t rows = l->map[first].dlow.dim[0];
-    call.columns = (int)l->map[first].dy.dim[1];
-    int boxes = (call.columns + WGMMA_LINE - 1) / WGMMA_LINE;
-    call.blocks = boxes <= FEW_BOXES ? 1 : boxes <= 2 * FEW_BOXES ? 2 : MOST_BLOCKS;
-    call.boxes = (boxes + call.blocks - 1) / call.blocks;
+    int most = 0;
+    for (int i = 0; i < maps; i++) {
+        call.columns[i] = (int)l->map[first + i].dy.dim[1];
+        if (boxes_of(&l->map[first + i]) > most) most = boxes_of(&l->map[first + i]);
+    }
+    call.blocks = blocks_of(most);
+    call.boxes = (most + call.blocks - 1) / call.blocks;
     call.rows.experts = l->experts;
     call.rows.rows = (int)rows;
     call.rows.turns = maps;
+    for (int i = 0; i < maps; i++)
+        call.rows.cost[i] = TILE_COST + (boxes_of(&l->map[first + i]) + call.blocks - 1) / call.blocks;
     if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);
     size_t left = cuda_state_of(device)->shared_bytes - FIXED_BYTES - WGMMA_PATTERN - before_ring(call);
     call.ring = lora_least((int64_t)(left / PAIR_BYTES), MOST_RING);
@@ -564,7 +665,7 @@ size_t cuda_lora_dlow_bytes(const struct mt_device *device, const struct mt_lora
     size_t most = 0;
     for (int first = 0; first < l->maps; first += maps_together(l, first)) {
         struct dlow_call call = sizes_of(device, l, first, maps_together(l, first));
-        size_t bytes = cuda_floats((int64_t)call.rows.shares * 2 * call.columns * LORA_RANK);
+        size_t bytes = cuda_floats((int64_t)call.rows.shares * call.blocks * 4 * part_fours(call) * 4);
         if (bytes > most) most = bytes;
     }
     return most;
@@ -578,7 +679,7 @@ static enum mt_status add_map(struct mt_device *device, const struct mt_lora_dlo
     call->rank[i] = (int)map->dlow.dim[1];
     call->dlow[i] = tile_output_of(&map->dlow, map->scale, 0.0f);
     const struct mt_tensor *any = cuda_uniform(map->b, l->experts);
-    call->any_b = static_cast<const float *>(any->data);
+    call->any_b[i] = static_cast<const float *>(any->data);
     call->b_stride[i] = any->stride[0];
     call->db_stride[i] = cuda_uniform(map->db, l->experts)->stride[0];
     for (int e = 0; e < l->experts; e++) {
@@ -589,35 +690,6 @@ static enum mt_status add_map(struct mt_device *device, const struct mt_lora_dlo
     return status == MT_OK ? cuda_lora_boxes(device, &map->low, &call->low[i]) : status;
 }
 
-static enum mt_status launch(struct mt_device *device, const struct dlow_call *call)
-{
-    const void *kernel = reinterpret_cast<const void *>(dlow_kernel);
-    cudaLaunchAttribute cluster;
-    cudaLaunchConfig_t config = config_of(call, &cluster);
-    enum mt_status status = cuda_lora_shared(device, kernel, config.dynamicSmemBytes);
-    if (status != MT_OK) return status;
-    config.stream = cuda_stream(device);
-    return cuda_status(device, cudaLaunchKernelEx(&config, dlow_kernel, *call), "lora_dlow");
-}
-
-/* Gradients of experts in several shares. */
-static enum mt_status add_parts(struct mt_device *device, const struct dlow_call *call)
-{
-    struct lora_parts parts = {};
-    parts.rows = call->rows;
-    parts.part = call->part;
-    parts.gap = (int64_t)call->columns * LORA_RANK;
-    parts.maps = call->rows.turns;
-    parts.width = LORA_RANK;
-    for (int i = 0; i < parts.maps; i++) {
-        parts.lines[i] = call->columns;
-        parts.columns[i] = call->rank[i];
-        parts.stride[i] = call->db_stride[i];
-        for (int e = 0; e < call->rows.experts; e++) parts.gradient[i][e] = call->db[i][e];
-    }
-    return cuda_lora_add_parts(device, &parts);
-}
-
 enum mt_status cuda_lora_dlow_hopper(struct mt_device *device, const struct mt_lora_dlow_args *l,
                                      void *scratch)
 {
@@ -626,11 +698,13 @@ enum mt_status cuda_lora_dlow_hopper(struct mt_device *device, const struct mt_l
         int maps = maps_together(l, first);
         struct dlow_call call = sizes_of(device, l, first, maps);
         limit_shares(device, &call);
-        call.part = static_cast<float *>(scratch);
+        call.part = static_cast<float4 *>(scratch);
+        call.meetings = cuda_state_of(device)->meetings;
+        for (int i = 0; i < maps; i++) call.run[i] = lora_run_of(call.rows, i);
         for (int i = 0; i < maps && status == MT_OK; i++)
             status = add_map(device, l, &l->map[first + i], i, &call);
-        if (status == MT_OK) status = launch(device, &call);
-        if (status == MT_OK) status = add_parts(device, &call);
+        struct lora_launch launch = launch_of(&call);
+        if (status == MT_OK) status = cuda_lora_launch(device, &launch, &call, "lora_dlow");
     }
     return status;
 }

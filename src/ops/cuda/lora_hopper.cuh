@@ -4,8 +4,10 @@
  * product; smaller ranks leave some empty.
  *
  * Rows are shared out evenly, whoever's they are: a share is a run of rows, and its part of one expert is a
- * segment. A gradient whose expert lies in several shares is the sum of their parts, added in order by a
- * second kernel.
+ * segment. A gradient whose expert lies in several shares is the sum of their parts, in order: the share in
+ * which the expert begins adds to its own what those behind it have left in memory. It comes to its last
+ * segment when they have long finished their first. Without offsets all shares have parts of the same
+ * gradients: they meet, and each adds up a piece. Either way all blocks of a launch run at once.
  */
 #ifndef MT_OPS_CUDA_LORA_HOPPER_CUH
 #define MT_OPS_CUDA_LORA_HOPPER_CUH
@@ -57,25 +59,34 @@ struct lora_rows {
     const int32_t *offsets; // NULL: one expert has all rows
     int experts;
     int rows;
-    int shares; // of `turns` times all rows
+    int shares; // of all turns' rows
     int turns;
+    int cost[MT_LORA_MAPS]; // of a row, in each turn
 };
 
-/* Gradients, and the shares' parts of them: each share has two, of its first segment and of its last. */
-struct lora_parts {
-    struct lora_rows rows; // with turns, a map is one
-    float *part;           // [shares,2,gap]
-    int64_t gap;           // floats from part to part
-    int64_t apart;         // and from map to map within a part
-    int maps;
-    int64_t lines[MT_LORA_MAPS], columns[MT_LORA_MAPS]; // of a gradient
-    int64_t width;                                      // floats between lines of a part
-    int64_t stride[MT_LORA_MAPS];                       // and of a gradient
-    float *gradient[MT_LORA_MAPS][LORA_EXPERTS];        // NULL: not wanted
+/* Without offsets: the shares that have parts of a turn. */
+struct lora_run {
+    int first, count;
+    bool late; // the first one has rows of an earlier turn, too
 };
 
-/* Adds the parts to the gradients of experts that are in several shares. */
-enum mt_status cuda_lora_add_parts(struct mt_device *device, const struct lora_parts *parts);
+/*
+ * A launch: `kernel` takes the call by value, and waits (earlier_kernels_end) before it reads memory.
+ * Clusters of `blocks` blocks.
+ */
+struct lora_launch {
+    const void *kernel;
+    dim3 grid;
+    int threads;
+    size_t shared_bytes;
+    int blocks;
+};
+
+enum mt_status cuda_lora_launch(struct mt_device *device, const struct lora_launch *launch, const void *call,
+                                const char *what);
+
+/* How many clusters of a launch run at once. */
+int cuda_lora_clusters(const struct mt_device *device, const struct lora_launch *launch);
 
 static inline int lora_least(int64_t a, int64_t b)
 {
@@ -84,24 +95,48 @@ static inline int lora_least(int64_t a, int64_t b)
 
 // ------------------------------------------------------------------ segments
 
-/* The first index of a share; indices count rows through all turns. */
-__device__ static inline int share_begin(int64_t all, int share, int shares)
+/* The first index of a share; indices count rows through all turns, of `count` rows each. */
+__host__ __device__ static inline int share_begin(const struct lora_rows &rows, int count, int share)
 {
-    return (int)(all * share / shares);
+    int64_t costs = 0;
+    for (int i = 0; i < rows.turns; i++) costs += rows.cost[i];
+    int64_t at = costs * count * share / rows.shares;
+    int turn = 0;
+    for (; turn + 1 < rows.turns && at >= (int64_t)rows.cost[turn] * count; turn++)
+        at -= (int64_t)rows.cost[turn] * count;
+    return turn * count + (int)(at / rows.cost[turn]);
+}
+
+/* Of rows without offsets. */
+static inline struct lora_run lora_run_of(const struct lora_rows &rows, int turn)
+{
+    struct lora_run run = {};
+    for (int share = 0; share < rows.shares; share++) {
+        int begin = share_begin(rows, rows.rows, share);
+        int end = share_begin(rows, rows.rows, share + 1);
+        if (begin == end || end <= turn * rows.rows || begin >= (turn + 1) * rows.rows) continue;
+        if (run.count == 0) run.first = share;
+        if (run.count == 0) run.late = begin < turn * rows.rows;
+        run.count = share + 1 - run.first;
+    }
+    return run;
 }
 
 /* In shared memory: where experts begin. */
 struct lora_table {
     int first[LORA_EXPERTS + 1];
     int begin, end; // this share's indices
+    int count;      // rows of all experts
 };
 
 struct lora_segment {
     int turn, expert;
     int row, row_end;
-    int next;   // the index behind it
-    bool whole; // all of the expert's rows
-    bool later; // not the share's first
+    int next;    // the index behind it
+    int end;     // the index behind the expert
+    bool begins; // with the expert's first row
+    bool whole;  // all of the expert's rows
+    bool later;  // not the share's first
 };
 
 /* All threads of the block call it; a barrier has to follow. */
@@ -109,12 +144,15 @@ __device__ static inline void make_table(const struct lora_rows &rows, int share
 {
     for (int e = (int)threadIdx.x; e <= rows.experts; e += (int)blockDim.x)
         table->first[e] = rows.offsets != NULL ? rows.offsets[e] : e * rows.rows;
+    if (threadIdx.x % 32 != 0 || threadIdx.x > 32) return;
+    int before = rows.offsets != NULL ? rows.offsets[0] : 0;
+    int count = (rows.offsets != NULL ? rows.offsets[rows.experts] : rows.rows) - before;
+    // Two warps: dividing takes its time.
     if (threadIdx.x == 0) {
-        int first = rows.offsets != NULL ? rows.offsets[0] : 0;
-        int last = rows.offsets != NULL ? rows.offsets[rows.experts] : rows.rows;
-        int64_t all = (int64_t)(last - first) * rows.turns;
-        table->begin = share_begin(all, share, rows.shares);
-        table->end = share_begin(all, share + 1, rows.shares);
+        table->count = count;
+        table->begin = share_begin(rows, count, share);
+    } else {
+        table->end = share_begin(rows, count, share + 1);
     }
 }
 
@@ -123,9 +161,8 @@ __device__ static inline struct lora_segment segment_at(const struct lora_table 
                                                         int index)
 {
     struct lora_segment s;
-    int count = table->first[experts] - table->first[0];
-    s.turn = index / count;
-    s.row = table->first[0] + index - s.turn * count;
+    s.turn = index / table->count;
+    s.row = table->first[0] + index - s.turn * table->count;
     int low = 0; // the last expert that begins at or before the row
     int high = experts;
     while (high - low > 1) {
@@ -141,7 +178,9 @@ __device__ static inline struct lora_segment segment_at(const struct lora_table 
     int rows = table->first[low + 1] - s.row;
     s.row_end = s.row + (rows < left ? rows : left);
     s.next = index + s.row_end - s.row;
-    s.whole = s.row == table->first[low] && s.row_end == table->first[low + 1];
+    s.end = index + rows;
+    s.begins = s.row == table->first[low];
+    s.whole = s.begins && s.row_end == table->first[low + 1];
     s.later = index > table->begin;
     return s;
 }
@@ -163,6 +202,12 @@ struct lora_place {
         }
     }
 };
+
+/* What kernels before this one have written may be read; the next may start as multiprocessors get free. */
+__device__ static inline void earlier_kernels_end(void)
+{
+    asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+}
 
 /* For rows that are read once: they leave the cache before others do. */
 __device__ static inline uint64_t passing_through(void)
@@ -197,20 +242,6 @@ __device__ static inline void copy_rows(unsigned target, const struct lora_boxes
 __device__ static inline int copied_lines(int count)
 {
     return (count + LORA_TAIL - 1) / LORA_TAIL * LORA_TAIL;
-}
-
-/*
- * Adds to a number of a gradient to which nobody else adds in the same kernel: no order to depend on, and
- * nobody waits for the old value.
- */
-__device__ static inline void add_once(float *to, float value)
-{
-    asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
-}
-
-__device__ static inline void add_once(float2 *to, float2 value)
-{
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(value.x), "f"(value.y) : "memory");
 }
 
 /* One warp is done with a stage. */

@@ -227,7 +227,6 @@ __global__ static void __launch_bounds__(THREADS, 1) low_kernel(const __grid_con
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
     struct low_pipeline p = {aligned, shared_address(full), shared_address(empty),
                              shared_address(mask_empty)};
-    make_table(call.rows, (int)blockIdx.x, &table);
     if (threadIdx.x == 0) {
         for (int i = 0; i < low_memory<MAPS>::STAGES; i++) {
             barrier_init(&full[i], 1);
@@ -236,6 +235,8 @@ __global__ static void __launch_bounds__(THREADS, 1) low_kernel(const __grid_con
         for (int i = 0; i < MASKS; i++) barrier_init(&mask_empty[i], GROUPS * 4);
         barrier_publish();
     }
+    earlier_kernels_end();
+    make_table(call.rows, (int)blockIdx.x, &table);
     __syncthreads();
     if (threadIdx.x >= GROUPS * 128) {
         if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
@@ -402,12 +403,13 @@ size_t cuda_lora_low_bytes(const struct mt_lora_low_args *l)
 template <int MAPS, bool MASKED>
 static enum mt_status launch(struct mt_device *device, const struct low_call *call)
 {
-    const void *kernel = reinterpret_cast<const void *>(low_kernel<MAPS, MASKED>);
-    enum mt_status status = cuda_lora_shared(device, kernel, low_memory<MAPS>::BYTES);
-    if (status != MT_OK) return status;
-    low_kernel<MAPS, MASKED>
-        <<<(unsigned)call->rows.shares, THREADS, low_memory<MAPS>::BYTES, cuda_stream(device)>>>(*call);
-    return cuda_launched(device, "lora_low");
+    struct lora_launch launch = {};
+    launch.kernel = reinterpret_cast<const void *>(low_kernel<MAPS, MASKED>);
+    launch.grid = dim3((unsigned)call->rows.shares);
+    launch.threads = THREADS;
+    launch.shared_bytes = low_memory<MAPS>::BYTES;
+    launch.blocks = 1;
+    return cuda_lora_launch(device, &launch, call, "lora_low");
 }
 
 template <bool MASKED>
@@ -424,6 +426,7 @@ enum mt_status cuda_lora_low_hopper(struct mt_device *device, const struct mt_lo
     call.rows.experts = l->experts;
     call.rows.rows = (int)l->x.dim[0];
     call.rows.turns = 1;
+    call.rows.cost[0] = 1;
     call.rows.shares =
         lora_least(cuda_state_of(device)->multiprocessors, (l->x.dim[0] + LORA_ROWS - 1) / LORA_ROWS);
     if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);

@@ -24,12 +24,14 @@ enum mt_status cuda_make_map(const struct mt_device *device, const struct map_sh
     cuuint32_t box[3] = {shape->box[0], shape->box[1], shape->box[2]};
     cuuint32_t each[3] = {1, 1, 1};
     bool words = shape->words;
+    CUtensorMapL2promotion fetched = words         ? CU_TENSOR_MAP_L2_PROMOTION_L2_64B
+                                     : shape->once ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+                                                   : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
     CUresult result =
         encode(map, words ? CU_TENSOR_MAP_DATA_TYPE_INT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                (cuuint32_t)shape->dimensions, const_cast<void *>(shape->data), size, stride, box, each,
                CU_TENSOR_MAP_INTERLEAVE_NONE, words ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
-               words ? CU_TENSOR_MAP_L2_PROMOTION_L2_64B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+               fetched, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result == CUDA_SUCCESS) return MT_OK;
     return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing a matrix to the copy engine: error %d",
                    (int)result);

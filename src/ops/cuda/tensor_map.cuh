@@ -12,6 +12,7 @@ struct map_shape {
     uint64_t stride[2]; // bytes, of all but the innermost
     uint32_t box[3];    // of bf16 WGMMA_LINE first
     bool words;         // of 32 bits, not bf16
+    bool once;          // read once, as a whole: the cache need not fetch more than is asked for
 };
 
 /* Boxes of bf16 come permuted as wgmma.cuh says, those of words as they are; zeros beyond the tensor's ends.
