@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "formats/model_tensors.h"
 #include "hollow_model.h"
+#include "median.h"
 #include "metier/ops.h"
 
 enum { MOST_ROUNDS = 256, MOST_BATCH = 256, MOST_EXPERTS = 1024, COPY_ROUNDS = 10 };
@@ -198,13 +199,6 @@ static enum mt_status look(void *self, int moe_layer, const struct mt_routing *r
     return status;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static enum mt_status print_shares(struct bench *bench, int64_t count)
 {
     struct mt_op_time times[MT_OP_COUNT] = {{0}};
@@ -250,8 +244,7 @@ static enum mt_status time_steps(struct bench *bench, int64_t count, double *med
         if (round >= 0) seconds[round] = mt_clock_seconds() - start;
     }
     if (status != MT_OK) return status;
-    qsort(seconds, (size_t)bench->rounds, sizeof seconds[0], ascending);
-    *median = seconds[bench->rounds / 2];
+    *median = bench_median(seconds, (int)bench->rounds);
     return MT_OK;
 }
 

@@ -2,13 +2,14 @@
  * How long a LoRA training step of a full-size model takes on a device, without its weights (hollow_model.h).
  *
  *     device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] [recompute 0|1|2] [METHOD,...]
+ *                 [activations auto|f32|bf16] [dropout]
  *
  * FOLDER exists and may be empty. LoRA on attention, router, routed and shared experts, loss on every token,
- * AdamW, activations as the device likes them. Prints seconds per step, memory, and each op's share of a step
- * in which ops are waited for. With several methods ("all": aux, then every other of the table) the model is
- * given one after the other, makes a step that is not timed and one that is, and the ratio to the first
- * method is printed. scripts/gpu-speed runs it. On a device that computes on host memory the weights stay
- * zero.
+ * AdamW; activations "auto": as the device likes them. Prints what computes, seconds per step, memory, and
+ * each op's share of a step in which ops are waited for. With several methods ("all": aux, then every other
+ * of the table) the model is given one after the other, makes a step that is not timed and one that is, and
+ * the ratio to the first method is printed. scripts/gpu-speed runs it. On a device that computes on host
+ * memory the weights stay zero.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,8 +19,9 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "hollow_model.h"
+#include "lora_step.h"
+#include "median.h"
 #include "metier/ops.h"
-#include "model/model.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
 
@@ -27,11 +29,11 @@ enum { MOST_ROUNDS = 64, MOST_METHODS = 24 };
 
 struct setting {
     const char *device, *config, *folder;
-    int64_t tokens, length;
-    int rank, rounds;
-    enum mt_recompute recompute;
-    bool shared;       // there are shared experts
-    char methods[256]; // cut at the commas
+    struct lora_step step;
+    const char *activations; // "auto", or a type's name
+    double dropout;          // of LoRA's inputs
+    bool shared;             // there are shared experts
+    char methods[256];       // cut at the commas
 };
 
 /* How long a method's steps took. */
@@ -47,94 +49,67 @@ struct bench {
     struct mt_device *device;
     struct mt_model *model;
     struct mt_optimizer optimizer;
-    int32_t *ids;     // [2,T]: ids, then labels
-    int32_t *offsets; // [B+1]
-    struct mt_batch batch;
+    struct step_batch packed;
     struct timed timed[MOST_METHODS];
     int methods;
 };
 
 // ------------------------------------------------------------------ a step
 
+static enum mt_status find_activations(const struct bench *bench, const char *name, enum mt_dtype *type)
+{
+    *type = mt_device_activations(bench->device);
+    if (strcmp(name, "auto") == 0) return MT_OK;
+    *type = strcmp(name, mt_dtype_name(MT_BF16)) == 0 ? MT_BF16 : MT_F32;
+    if (strcmp(name, mt_dtype_name(*type)) == 0) return MT_OK;
+    return mt_fail(bench->ctx, MT_ERR_USAGE, "activations are auto, f32 or bf16, not \"%s\"", name);
+}
+
 static enum mt_status open_model(struct bench *bench, const struct setting *setting)
 {
     const char *const adapted[] = {"attention", "router", "routed_experts",
                                    setting->shared ? "shared_experts" : NULL, NULL};
     struct mt_objective_config method;
-    struct mt_model_options options = {.tokens = setting->tokens,
-                                       .sequences = setting->tokens / setting->length,
-                                       .positions = setting->length,
-                                       .backward = true,
-                                       .recompute = setting->recompute,
-                                       .objective = &method};
-    options.selection.lora = adapted;
-    options.selection.lora_rank = setting->rank;
-    options.selection.lora_alpha = 4.0 * setting->rank;
-    options.selection.lora_dropout = 0.1;
-    options.selection.seed = 1;
+    struct mt_model_options options = lora_step_options(&setting->step, adapted, &method);
+    options.selection.lora_alpha = 4.0 * setting->step.rank;
+    options.selection.lora_dropout = setting->dropout;
     enum mt_status status = mt_objective_config_method(bench->ctx, bench->timed[0].method, &method);
     if (status == MT_OK) status = mt_device_create(bench->ctx, setting->device, 0, &bench->device);
-    if (status == MT_OK) options.activations = mt_device_activations(bench->device);
-    if (status == MT_OK) status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
+    if (status == MT_OK) status = find_activations(bench, setting->activations, &options.activations);
+    if (status != MT_OK) return status;
+    printf("%s, activations in %s, LoRA dropout %g\n", mt_device_description(bench->device),
+           mt_dtype_name(options.activations), setting->dropout);
+    status = mt_model_open(bench->device, setting->folder, &options, &bench->model);
     if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status != MT_OK) return status;
     struct mt_optimizer_options adamw = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0};
     return mt_optimizer_create(mt_model_params(bench->model), &adamw, &bench->optimizer);
 }
 
-static enum mt_status fill_batch(struct bench *bench, const struct setting *setting)
+static enum mt_status fill_batch(struct bench *bench, const struct lora_step *step)
 {
-    int64_t tokens = setting->tokens;
-    int64_t sequences = tokens / setting->length;
     uint64_t vocabulary = (uint64_t)mt_model_description(bench->model)->vocabulary;
-    bench->ids = calloc(2 * (size_t)tokens, sizeof *bench->ids);
-    bench->offsets = calloc((size_t)sequences + 1, sizeof *bench->offsets);
-    if (bench->ids == NULL || bench->offsets == NULL)
-        return mt_fail(bench->ctx, MT_ERR_MEMORY, "no memory for the batch");
-    for (int64_t i = 0; i < 2 * tokens; i++) {
-        bench->ids[i] = (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary);
-    }
-    for (int64_t b = 0; b <= sequences; b++) bench->offsets[b] = (int32_t)(b * setting->length);
-    bench->batch = (struct mt_batch){.tokens = tokens,
-                                     .sequences = sequences,
-                                     .ids = bench->ids,
-                                     .labels = bench->ids + tokens,
-                                     .offsets = bench->offsets,
-                                     .training = true,
-                                     .progress = 1.0};
-    return MT_OK;
+    enum mt_status status = step_batch_open(bench->ctx, step, &bench->packed);
+    for (int64_t i = 0; status == MT_OK && i < 2 * step->tokens; i++)
+        bench->packed.ids[i] = (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary);
+    return status;
 }
 
 static enum mt_status one_step(struct bench *bench, struct mt_model_loss *loss)
 {
     double norm = 0.0;
     bool clipped = false;
-    bench->batch.step++;
+    bench->packed.batch.step++;
     enum mt_status status = mt_params_zero_gradients(mt_model_params(bench->model));
-    if (status == MT_OK) status = mt_model_forward(bench->model, &bench->batch, loss);
+    if (status == MT_OK) status = mt_model_forward(bench->model, &bench->packed.batch, loss);
     if (status == MT_OK) status = mt_model_backward(bench->model);
     if (status == MT_OK) status = mt_optimizer_norm(&bench->optimizer, &norm);
     if (status == MT_OK)
-        status = mt_optimizer_step(&bench->optimizer, bench->batch.step, 1e-5, norm, &clipped);
+        status = mt_optimizer_step(&bench->optimizer, bench->packed.batch.step, 1e-5, norm, &clipped);
     return status == MT_OK ? mt_device_synchronise(bench->device) : status;
 }
 
 // ------------------------------------------------------------------ reports
-
-static int compare_seconds(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double median(const double *values, int count)
-{
-    double sorted[MOST_ROUNDS];
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof sorted[0], compare_seconds);
-    return sorted[count / 2];
-}
 
 /* Gives the model a method, whose first step decides scales and is not timed. */
 static enum mt_status take_method(struct bench *bench, struct timed *timed)
@@ -167,21 +142,20 @@ static double ratio(const struct timed *timed, const struct timed *first, int ro
     double ratios[MOST_ROUNDS];
     for (int round = 0; round < rounds; round++)
         ratios[round] = timed->seconds[round] / first->seconds[round];
-    return median(ratios, rounds);
+    return bench_median(ratios, rounds);
 }
 
-static void print_times(const struct bench *bench, const struct setting *setting)
+static void print_times(const struct bench *bench, const struct lora_step *step)
 {
-    printf("%s, activations in %s\n", mt_device_description(bench->device),
-           mt_dtype_name(mt_device_activations(bench->device)));
     for (int i = 0; i < bench->methods; i++) {
         const struct timed *timed = &bench->timed[i];
-        double seconds = median(timed->seconds, setting->rounds);
+        double sorted[MOST_ROUNDS];
+        memcpy(sorted, timed->seconds, sizeof sorted);
+        double seconds = bench_median(sorted, step->rounds);
         printf("%-14s %.4f s a step, %" PRId64 " tokens, %.0f tokens/s, loss %.4f, terms %.6f", timed->method,
-               seconds, setting->tokens, (double)setting->tokens / seconds, timed->loss.task,
-               timed->loss.terms);
+               seconds, step->tokens, (double)step->tokens / seconds, timed->loss.task, timed->loss.terms);
         if (i > 0)
-            printf(", %.4f of %s", ratio(timed, &bench->timed[0], setting->rounds), bench->timed[0].method);
+            printf(", %.4f of %s", ratio(timed, &bench->timed[0], step->rounds), bench->timed[0].method);
         printf("\n");
     }
 }
@@ -253,10 +227,10 @@ static enum mt_status run_methods(struct bench *bench, struct setting *setting)
 {
     enum mt_status status = list_methods(bench, setting);
     if (status == MT_OK) status = open_model(bench, setting);
-    if (status == MT_OK) status = fill_batch(bench, setting);
+    if (status == MT_OK) status = fill_batch(bench, &setting->step);
     if (status == MT_OK) print_memory(bench);
-    if (status == MT_OK) status = time_steps(bench, setting->rounds);
-    if (status == MT_OK) print_times(bench, setting);
+    if (status == MT_OK) status = time_steps(bench, setting->step.rounds);
+    if (status == MT_OK) print_times(bench, &setting->step);
     return status == MT_OK && bench->methods == 1 ? print_shares(bench) : status;
 }
 
@@ -265,8 +239,7 @@ static void close_bench(struct bench *bench)
     mt_optimizer_free(&bench->optimizer);
     mt_model_close(bench->model);
     mt_device_destroy(bench->device);
-    free(bench->ids);
-    free(bench->offsets);
+    step_batch_close(bench->ctx, &bench->packed);
 }
 
 int main(int argc, char **argv)
@@ -276,18 +249,21 @@ int main(int argc, char **argv)
     if (argc < 4) {
         (void)fprintf(stderr,
                       "usage: device_step DEVICE CONFIG.json FOLDER [tokens] [length] [rank] [rounds] "
-                      "[recompute 0|1|2] [METHOD,...]\n");
+                      "[recompute 0|1|2] [METHOD,...] [activations auto|f32|bf16] [dropout]\n");
         return 2;
     }
+    struct lora_step step = {.tokens = number_at(argc, argv, 4, 16384),
+                             .length = number_at(argc, argv, 5, 512),
+                             .rank = (int)number_at(argc, argv, 6, 32),
+                             .rounds = (int)number_at(argc, argv, 7, 5),
+                             .recompute = (enum mt_recompute)number_at(argc, argv, 8, 0)};
     struct setting setting = {.device = argv[1],
                               .config = argv[2],
                               .folder = argv[3],
-                              .tokens = number_at(argc, argv, 4, 16384),
-                              .length = number_at(argc, argv, 5, 512),
-                              .rank = (int)number_at(argc, argv, 6, 32),
-                              .rounds = (int)number_at(argc, argv, 7, 5),
-                              .recompute = (enum mt_recompute)number_at(argc, argv, 8, 0)};
-    if (setting.rounds < 1 || setting.rounds > MOST_ROUNDS || setting.length < 1) return 2;
+                              .step = step,
+                              .activations = argc > 10 ? argv[10] : "auto",
+                              .dropout = argc > 11 ? strtod(argv[11], NULL) : 0.1};
+    if (step.rounds < 1 || step.rounds > MOST_ROUNDS || step.length < 1) return 2;
     (void)snprintf(setting.methods, sizeof setting.methods, "%s", argc > 9 ? argv[9] : "paper");
     mt_context_init(&ctx, NULL);
     enum mt_status status = hollow_model_write(&ctx, setting.config, setting.folder, &setting.shared);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "infer/engine.h"
+#include "median.h"
 
 #define MOST_SLOTS  256
 #define MOST_ROUNDS 99
@@ -76,13 +77,6 @@ static enum mt_status measure(struct mt_engine *engine, struct bench *bench, str
     return MT_OK;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static enum mt_status measure_rounds(struct mt_engine *engine, const struct bench *bench, int64_t rounds)
 {
     double read[MOST_ROUNDS];
@@ -99,10 +93,8 @@ static enum mt_status measure_rounds(struct mt_engine *engine, const struct benc
         written[i] = rates.written;
     }
     if (status != MT_OK) return status;
-    qsort(read, (size_t)rounds, sizeof read[0], ascending);
-    qsort(written, (size_t)rounds, sizeof written[0], ascending);
     printf("%3lld slots: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
-           read[(rounds - 1) / 2], written[(rounds - 1) / 2]);
+           bench_median(read, (int)rounds), bench_median(written, (int)rounds));
     return MT_OK;
 }
 

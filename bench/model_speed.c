@@ -19,25 +19,22 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "lora_step.h"
+#include "median.h"
 #include "model/init.h"
-#include "model/model.h"
 
 enum { MOST_ROUNDS = 64 };
 
 struct setting {
-    int64_t tokens, length;
-    int rank, rounds, threads;
-    enum mt_recompute recompute;
+    struct lora_step step;
+    int threads;
 };
 
 struct bench {
     struct mt_context *ctx;
     struct mt_device *device;
     struct mt_model *model;
-    int32_t *ids; // [2,T]: ids, then labels
-    int32_t *offsets;
-    size_t ids_bytes, offsets_bytes;
-    struct mt_batch batch;
+    struct step_batch packed;
 };
 
 struct outcome {
@@ -52,58 +49,33 @@ static enum mt_status open_model(struct bench *bench, const char *directory, con
 {
     static const char *const adapted[] = {"attention", "router", "routed_experts", NULL};
     struct mt_objective_config method;
-    struct mt_model_options options = {.tokens = setting->tokens,
-                                       .sequences = setting->tokens / setting->length,
-                                       .positions = setting->length,
-                                       .backward = true,
-                                       .recompute = setting->recompute,
-                                       .objective = &method};
-    options.selection.lora = adapted;
-    options.selection.lora_rank = setting->rank;
+    struct mt_model_options options = lora_step_options(&setting->step, adapted, &method);
     options.selection.lora_alpha = 32.0;
-    options.selection.seed = 1;
     enum mt_status status = mt_objective_config_method(bench->ctx, "paper", &method);
     if (status == MT_OK) status = mt_device_create(bench->ctx, "cpu", setting->threads, &bench->device);
     if (status != MT_OK) return status;
     return mt_model_open(bench->device, directory, &options, &bench->model);
 }
 
-static enum mt_status fill_batch(struct bench *bench, const struct setting *setting)
+static enum mt_status fill_batch(struct bench *bench, const struct lora_step *step)
 {
-    int64_t tokens = setting->tokens;
-    int64_t sequences = tokens / setting->length;
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(bench->ctx, 2 * (size_t)tokens, sizeof(int32_t), &memory);
+    enum mt_status status = step_batch_open(bench->ctx, step, &bench->packed);
     if (status != MT_OK) return status;
-    bench->ids = memory;
-    bench->ids_bytes = 2 * (size_t)tokens * sizeof(int32_t);
-    status = mt_allocate_array(bench->ctx, (size_t)sequences + 1, sizeof(int32_t), &memory);
-    if (status != MT_OK) return status;
-    bench->offsets = memory;
-    bench->offsets_bytes = ((size_t)sequences + 1) * sizeof(int32_t);
+    int64_t tokens = step->tokens;
+    int32_t *ids = bench->packed.ids;
     uint64_t vocabulary = (uint64_t)mt_model_description(bench->model)->vocabulary;
-    for (int64_t i = 0; i < tokens; i++) bench->ids[i] = (int32_t)mt_rng_below(1, 2, (uint64_t)i, vocabulary);
+    for (int64_t i = 0; i < tokens; i++) ids[i] = (int32_t)mt_rng_below(1, 2, (uint64_t)i, vocabulary);
     // The last token of a sequence is asked for one more drawn id: the loss is on all tokens.
     for (int64_t i = 0; i < tokens; i++) {
-        bool last = (i + 1) % setting->length == 0;
-        bench->ids[tokens + i] =
-            last ? (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary) : bench->ids[i + 1];
+        bool last = (i + 1) % step->length == 0;
+        ids[tokens + i] = last ? (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary) : ids[i + 1];
     }
-    for (int64_t b = 0; b <= sequences; b++) bench->offsets[b] = (int32_t)(b * setting->length);
-    bench->batch = (struct mt_batch){.tokens = tokens,
-                                     .sequences = sequences,
-                                     .ids = bench->ids,
-                                     .labels = bench->ids + tokens,
-                                     .offsets = bench->offsets,
-                                     .training = true,
-                                     .progress = 1.0};
     return MT_OK;
 }
 
 static void close_model(struct bench *bench)
 {
-    mt_release(bench->ctx, bench->ids, bench->ids_bytes);
-    mt_release(bench->ctx, bench->offsets, bench->offsets_bytes);
+    step_batch_close(bench->ctx, &bench->packed);
     mt_model_close(bench->model);
     mt_device_destroy(bench->device);
 }
@@ -116,17 +88,10 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-static int compare_seconds(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static enum mt_status one_step(struct bench *bench, struct mt_model_loss *loss)
 {
     enum mt_status status = mt_params_zero_gradients(mt_model_params(bench->model));
-    if (status == MT_OK) status = mt_model_forward(bench->model, &bench->batch, loss);
+    if (status == MT_OK) status = mt_model_forward(bench->model, &bench->packed.batch, loss);
     if (status == MT_OK) status = mt_model_backward(bench->model);
     return status;
 }
@@ -143,8 +108,7 @@ static enum mt_status time_steps(struct bench *bench, int rounds, struct outcome
     }
     if (status != MT_OK) return status;
     outcome->processor = (processor_seconds() - processor) / rounds;
-    qsort(seconds, (size_t)rounds, sizeof seconds[0], compare_seconds);
-    outcome->seconds = seconds[rounds / 2];
+    outcome->seconds = bench_median(seconds, rounds);
     return MT_OK;
 }
 
@@ -153,8 +117,8 @@ static enum mt_status measure(struct mt_context *ctx, const char *directory, con
 {
     *bench = (struct bench){.ctx = ctx};
     enum mt_status status = open_model(bench, directory, setting);
-    if (status == MT_OK) status = fill_batch(bench, setting);
-    if (status == MT_OK) status = time_steps(bench, setting->rounds, outcome);
+    if (status == MT_OK) status = fill_batch(bench, &setting->step);
+    if (status == MT_OK) status = time_steps(bench, setting->step.rounds, outcome);
     return status;
 }
 
@@ -176,7 +140,8 @@ static enum mt_status write_ids(const struct bench *bench, const char *path)
 {
     FILE *file = fopen(path, "wb");
     if (file == NULL) return mt_fail(bench->ctx, MT_ERR_IO, "cannot write %s", path);
-    bool whole = fwrite(bench->ids, 1, bench->ids_bytes, file) == bench->ids_bytes;
+    size_t count = 2 * (size_t)bench->packed.batch.tokens;
+    bool whole = fwrite(bench->packed.ids, sizeof *bench->packed.ids, count, file) == count;
     whole = fclose(file) == 0 && whole;
     return whole ? MT_OK : mt_fail(bench->ctx, MT_ERR_IO, "cannot write %s", path);
 }
@@ -190,7 +155,7 @@ static enum mt_status report_model(struct mt_context *ctx, const char *directory
     if (status == MT_OK) {
         struct mt_model_bytes bytes = mt_model_bytes(bench.model);
         printf("seconds %.4f processor %.4f tokens/s %.1f task %.6f terms %.6f peak %" PRId64 "\n",
-               outcome.seconds, outcome.processor, (double)setting->tokens / outcome.seconds,
+               outcome.seconds, outcome.processor, (double)setting->step.tokens / outcome.seconds,
                outcome.loss.task, outcome.loss.terms, peak_bytes());
         printf("plan, MB: mapped %.1f masters %.1f gradients %.1f activations %.1f work %.1f\n",
                (double)bytes.mapped / 1e6, (double)bytes.masters / 1e6, (double)bytes.gradients / 1e6,
@@ -257,7 +222,8 @@ static enum mt_status report_scaling(struct mt_context *ctx, const char *folder,
         enum mt_status status = make_model(ctx, folder, point, directory, sizeof directory);
         if (status != MT_OK) return status;
         struct setting setting = {
-            .tokens = point->tokens, .length = 512, .rank = 16, .rounds = rounds, .threads = threads};
+            .step = {.tokens = point->tokens, .length = 512, .rank = 16, .rounds = rounds},
+            .threads = threads};
         struct bench bench;
         struct outcome outcome;
         status = measure(ctx, directory, &setting, &bench, &outcome);
@@ -282,16 +248,16 @@ static int argument(int argc, char **argv, int index, int otherwise)
 static enum mt_status run(struct mt_context *ctx, int argc, char **argv)
 {
     bool scaling = argc > 2 && strcmp(argv[1], "--scaling") == 0;
-    struct setting setting = {.tokens = argument(argc, argv, 2, 2048),
-                              .length = argument(argc, argv, 3, 512),
-                              .rank = argument(argc, argv, 4, 16),
-                              .rounds = argument(argc, argv, scaling ? 3 : 5, 5),
-                              .threads = argument(argc, argv, scaling ? 4 : 6, 0),
-                              .recompute = (enum mt_recompute)argument(argc, argv, 7, 0)};
-    if (argc < 2 || setting.rounds < 1 || setting.rounds > MOST_ROUNDS)
+    struct lora_step step = {.tokens = argument(argc, argv, 2, 2048),
+                             .length = argument(argc, argv, 3, 512),
+                             .rank = argument(argc, argv, 4, 16),
+                             .rounds = argument(argc, argv, scaling ? 3 : 5, 5),
+                             .recompute = (enum mt_recompute)argument(argc, argv, 7, 0)};
+    struct setting setting = {.step = step, .threads = argument(argc, argv, scaling ? 4 : 6, 0)};
+    if (argc < 2 || step.rounds < 1 || step.rounds > MOST_ROUNDS)
         return mt_fail(ctx, MT_ERR_USAGE, "usage: see the head of bench/model_speed.c");
-    if (scaling) return report_scaling(ctx, argv[2], setting.rounds, setting.threads);
-    if (setting.length < 1 || setting.tokens < setting.length || setting.tokens % setting.length != 0)
+    if (scaling) return report_scaling(ctx, argv[2], step.rounds, setting.threads);
+    if (step.length < 1 || step.tokens < step.length || step.tokens % step.length != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "tokens must be a multiple of the sequence length");
     return report_model(ctx, argv[1], &setting, argc > 8 ? argv[8] : NULL);
 }

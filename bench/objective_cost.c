@@ -18,6 +18,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "median.h"
 #include "metier/objective.h"
 #include "tensor/dtype.h"
 
@@ -359,19 +360,6 @@ static enum mt_status run_combines(struct layer *l, bool with_objective, double 
     return status;
 }
 
-static int compare_doubles(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
-
 struct cost {
     double layer, with; // medians
 };
@@ -386,8 +374,8 @@ static enum mt_status measure_layer(struct layer *l, int rounds, struct cost *co
         if (status == MT_OK) status = run_layer(l, true, &with[i]);
     }
     if (status != MT_OK) return status;
-    cost->layer = median(layer, rounds);
-    cost->with = median(with, rounds);
+    cost->layer = bench_median(layer, rounds);
+    cost->with = bench_median(with, rounds);
     return MT_OK;
 }
 
@@ -407,7 +395,7 @@ static enum mt_status measure_objective(struct layer *l, int rounds, double *obj
         if (status == MT_OK) status = run_combines(l, true, &with);
         differences[i] = with - plain;
     }
-    if (status == MT_OK) *objective = median(differences, rounds);
+    if (status == MT_OK) *objective = bench_median(differences, rounds);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "median.h"
 #include "train/trainer_parts.h"
 
 enum { MOST_TURNS = 64 };
@@ -91,19 +92,6 @@ static enum mt_status run_whole(struct mt_trainer *trainer, int steps, struct ra
     return status;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double median(double *numbers, int count)
-{
-    qsort(numbers, (size_t)count, sizeof *numbers, compare);
-    return numbers[count / 2];
-}
-
 static enum mt_status measure(struct mt_trainer *trainer, int turns, int steps, struct ratios *ratios)
 {
     struct rate whole;
@@ -146,8 +134,8 @@ int main(int argc, char **argv)
         printf("last turn: whole loop %.0f, bare %.0f tokens/s; ratio, medians of %d turns of %d steps: %.3f "
                "by the "
                "clock, %.3f by processor time\n",
-               ratios.whole, ratios.bare, turns, steps, median(ratios.clock, turns),
-               median(ratios.processor, turns));
+               ratios.whole, ratios.bare, turns, steps, bench_median(ratios.clock, turns),
+               bench_median(ratios.processor, turns));
     } else {
         (void)fprintf(stderr, "train_speed: %s\n", ctx.message);
     }

@@ -17,10 +17,10 @@
 #define TEMPORARY_ATTEMPTS 10000
 #define SUFFIX_BYTES       48 // ".tmp.PID.N" and its NUL
 
-/* The text of a system error; strerror_r because threads may fail at the same time. */
-static enum mt_status fail_system(struct mt_context *ctx, const char *path, const char *doing, int error)
+enum mt_status mt_file_fail(struct mt_context *ctx, const char *path, const char *doing, int error)
 {
     char reason[128];
+    // strerror_r because threads may fail at the same time
     if (strerror_r(error, reason, sizeof reason) != 0) {
         (void)snprintf(reason, sizeof reason, "error %d", error);
     }
@@ -89,7 +89,7 @@ static enum mt_status create_temporary(struct mt_file_writer *writer)
         if (writer->descriptor >= 0) return MT_OK;
         if (errno != EEXIST && errno != EINTR) break;
     }
-    return fail_system(writer->ctx, writer->temporary, "create", errno);
+    return mt_file_fail(writer->ctx, writer->temporary, "create", errno);
 }
 
 enum mt_status mt_file_writer_open(struct mt_context *ctx, const char *path, struct mt_file_writer *writer)
@@ -117,7 +117,7 @@ enum mt_status mt_file_writer_write(struct mt_file_writer *writer, const void *d
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) {
             int error = written < 0 ? errno : EIO;
-            enum mt_status status = fail_system(writer->ctx, writer->path, "write", error);
+            enum mt_status status = mt_file_fail(writer->ctx, writer->path, "write", error);
             close_writer(writer, false);
             return status;
         }
@@ -141,9 +141,9 @@ static enum mt_status sync_directory(struct mt_file_writer *writer)
     int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     // A directory may be writable but not readable, and some file systems cannot sync one: not our failure.
     if (descriptor < 0 && errno != EACCES) {
-        status = fail_system(writer->ctx, directory, "open the directory", errno);
+        status = mt_file_fail(writer->ctx, directory, "open the directory", errno);
     } else if (descriptor >= 0 && fsync(descriptor) != 0 && errno != EINVAL) {
-        status = fail_system(writer->ctx, directory, "bring the directory to disk", errno);
+        status = mt_file_fail(writer->ctx, directory, "bring the directory to disk", errno);
     }
     if (descriptor >= 0) (void)close(descriptor);
     return status;
@@ -155,12 +155,12 @@ enum mt_status mt_file_writer_commit(struct mt_file_writer *writer)
     int failed = fsync(writer->descriptor);
     while (failed != 0 && errno == EINTR) failed = fsync(writer->descriptor);
     if (failed != 0) {
-        enum mt_status status = fail_system(writer->ctx, writer->path, "bring to disk", errno);
+        enum mt_status status = mt_file_fail(writer->ctx, writer->path, "bring to disk", errno);
         close_writer(writer, false);
         return status;
     }
     if (rename(writer->temporary, writer->path) != 0) {
-        enum mt_status status = fail_system(writer->ctx, writer->path, "put in place", errno);
+        enum mt_status status = mt_file_fail(writer->ctx, writer->path, "put in place", errno);
         close_writer(writer, false);
         return status;
     }
@@ -191,10 +191,10 @@ static enum mt_status open_regular(struct mt_context *ctx, const char *path, int
     struct stat info;
     // O_NONBLOCK: opening a pipe must not wait for its writer; it means nothing for regular files.
     *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*descriptor < 0) return fail_system(ctx, path, "open", errno);
+    if (*descriptor < 0) return mt_file_fail(ctx, path, "open", errno);
     enum mt_status status = MT_OK;
     if (fstat(*descriptor, &info) != 0) {
-        status = fail_system(ctx, path, "inspect", errno);
+        status = mt_file_fail(ctx, path, "inspect", errno);
     } else if (S_ISDIR(info.st_mode)) {
         status = mt_fail(ctx, MT_ERR_IO, "%s: is a directory, expected a file", path);
     } else if (!S_ISREG(info.st_mode)) {
@@ -217,7 +217,7 @@ static enum mt_status read_up_to(struct mt_context *ctx, const char *path, int d
         size_t wanted = bytes - *got < MOST_PER_CALL ? bytes - *got : MOST_PER_CALL;
         ssize_t count = read(descriptor, (char *)target + *got, wanted);
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return fail_system(ctx, path, "read", errno);
+        if (count < 0) return mt_file_fail(ctx, path, "read", errno);
         if (count == 0) break;
         *got += (size_t)count;
     }
@@ -294,7 +294,7 @@ enum mt_status mt_file_map(struct mt_context *ctx, const char *path, struct mt_f
     if (size > 0) {
         void *memory = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
         if (memory == MAP_FAILED) {
-            status = fail_system(ctx, path, "map", errno);
+            status = mt_file_fail(ctx, path, "map", errno);
         } else {
             *mapping = (struct mt_file_mapping){.data = memory, .bytes = size};
         }

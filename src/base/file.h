@@ -34,6 +34,9 @@ enum mt_status mt_file_writer_commit(struct mt_file_writer *writer);
 /* Removes the temporary file; a closed or zeroed writer is allowed. */
 void mt_file_writer_abandon(struct mt_file_writer *writer);
 
+/* Fails because the system did: "PATH: cannot DO: REASON", the reason of an errno. */
+enum mt_status mt_file_fail(struct mt_context *ctx, const char *path, const char *doing, int error);
+
 /* Writes a whole file, atomically. */
 enum mt_status mt_file_write_all(struct mt_context *ctx, const char *path, const void *data, size_t bytes);
 

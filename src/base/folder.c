@@ -15,15 +15,6 @@
 #define ATTEMPTS     10000
 #define SUFFIX_BYTES 48 // ".tmp.PID.N" and its NUL
 
-static enum mt_status fail_system(struct mt_context *ctx, const char *path, const char *doing, int error)
-{
-    char reason[128];
-    if (strerror_r(error, reason, sizeof reason) != 0) {
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    }
-    return mt_fail(ctx, MT_ERR_IO, "%s: cannot %s: %s", path, doing, reason);
-}
-
 static bool is_dot(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -35,7 +26,7 @@ static enum mt_status check_target(struct mt_context *ctx, const char *path)
     if (lstat(path, &info) != 0) return MT_OK; // nothing there; what else is wrong shows when making it
     if (!S_ISDIR(info.st_mode)) return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not a folder", path);
     DIR *directory = opendir(path);
-    if (directory == NULL) return fail_system(ctx, path, "read", errno);
+    if (directory == NULL) return mt_file_fail(ctx, path, "read", errno);
     bool empty = true;
     for (const struct dirent *entry = readdir(directory); entry != NULL && empty;
          entry = readdir(directory)) {
@@ -58,7 +49,7 @@ static enum mt_status make_temporary(struct mt_folder *folder)
         if (mkdir(folder->path, 0777) == 0) return MT_OK;
         error = errno;
     }
-    return fail_system(folder->ctx, folder->path, "make the folder", error);
+    return mt_file_fail(folder->ctx, folder->path, "make the folder", error);
 }
 
 static void release(struct mt_folder *folder)
@@ -148,7 +139,7 @@ static enum mt_status put_in_place(const struct mt_folder *folder)
     if (folder->replace && (error == ENOTEMPTY || error == EEXIST))
         error = mt_folder_exchange(folder->path, folder->target);
     if (error == 0) return MT_OK;
-    return fail_system(folder->ctx, folder->target, "put the folder in place", error);
+    return mt_file_fail(folder->ctx, folder->target, "put the folder in place", error);
 }
 
 enum mt_status mt_folder_commit(struct mt_folder *folder)
@@ -172,7 +163,7 @@ enum mt_status mt_folder_make(struct mt_context *ctx, const char *path)
 {
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return MT_OK;
-    if (mkdir(path, 0777) != 0) return fail_system(ctx, path, "make the folder", errno);
+    if (mkdir(path, 0777) != 0) return mt_file_fail(ctx, path, "make the folder", errno);
     sync_above(path);
     return MT_OK;
 }
@@ -198,7 +189,7 @@ enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path)
     enum mt_status status = mt_folder_open_replacing(ctx, path, &folder);
     if (status != MT_OK) return status;
     // An empty folder has the new name, and gives way.
-    if (rename(path, folder.path) != 0) status = fail_system(ctx, path, "remove the folder", errno);
+    if (rename(path, folder.path) != 0) status = mt_file_fail(ctx, path, "remove the folder", errno);
     mt_folder_abandon(&folder);
     return status;
 }

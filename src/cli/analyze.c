@@ -74,7 +74,7 @@ static enum mt_status analyze(struct analyze *run)
     enum mt_status status = analyze_find_domains(run);
     if (status == MT_OK)
         status = train_find_templates(run->ctx, &run->arena, settings->template_name, &run->templates);
-    int threads = (int)cli_rank_threads(run->comm, settings->threads);
+    int threads = (int)mt_comm_threads(run->comm, settings->threads);
     if (status == MT_OK) status = mt_device_create(run->ctx, settings->device, threads, &run->device);
     status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) status = analyze_run(run);

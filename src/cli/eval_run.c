@@ -128,7 +128,7 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
                                                         .top_p = arguments->infer.top_p,
                                                         .seed = (uint64_t)arguments->infer.seed};
     struct infer_settings infer = arguments->infer;
-    infer.threads = cli_rank_threads(e->comm, infer.threads);
+    infer.threads = mt_comm_threads(e->comm, infer.threads);
     status = infer_open(e->ctx, &infer, &e->session);
     if (status == MT_OK && mt_comm_rank(e->comm) == 0) infer_warn_of_bos(&e->session, &e->log);
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);

@@ -3,49 +3,8 @@
 #include <string.h>
 
 #include "cli/inspect.h"
+#include "cli/short_number.h"
 #include "formats/printable.h"
-
-#define NUMBER_BYTES 32
-
-struct number {
-    char text[NUMBER_BYTES];
-};
-
-/* 46702792704 -> "46.70 B" */
-static struct number short_count(int64_t count)
-{
-    static const struct {
-        double unit;
-        const char *name;
-    } units[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}};
-    struct number number;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if ((double)count < units[i].unit) continue;
-        (void)snprintf(number.text, sizeof number.text, "%.2f %s", (double)count / units[i].unit,
-                       units[i].name);
-        return number;
-    }
-    (void)snprintf(number.text, sizeof number.text, "%lld", (long long)count);
-    return number;
-}
-
-/* 93405585408 -> "93.41 GB" */
-static struct number short_bytes(int64_t bytes)
-{
-    static const struct {
-        double unit;
-        const char *name;
-    } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-    struct number number;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if ((double)bytes < units[i].unit) continue;
-        (void)snprintf(number.text, sizeof number.text, "%.2f %s", (double)bytes / units[i].unit,
-                       units[i].name);
-        return number;
-    }
-    (void)snprintf(number.text, sizeof number.text, "%lld bytes", (long long)bytes);
-    return number;
-}
 
 static void print_rope(const struct mt_hf_rope *rope)
 {
@@ -129,13 +88,14 @@ static void print_parameters(const struct inspection *inspection)
     for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
         if (count->total[part] == 0) continue;
         printf("  %-16s %10s %7.2f%% %10s\n", mt_model_part_name((enum mt_model_part)part),
-               short_count(count->total[part]).text, 100.0 * (double)count->total[part] / (double)count->all,
-               short_count(count->active[part]).text);
+               cli_short_count(count->total[part]).text,
+               100.0 * (double)count->total[part] / (double)count->all,
+               cli_short_count(count->active[part]).text);
     }
-    printf("  %-16s %10s %7.2f%% %10s\n", "all", short_count(count->all).text, 100.0,
-           short_count(count->all_active).text);
+    printf("  %-16s %10s %7.2f%% %10s\n", "all", cli_short_count(count->all).text, 100.0,
+           cli_short_count(count->all_active).text);
     printf("  active: what one token passes through; %s without the embedding table\n",
-           short_count(count->all_active - count->active[MT_PART_EMBEDDING]).text);
+           cli_short_count(count->all_active - count->active[MT_PART_EMBEDDING]).text);
 }
 
 static void print_findings(const char *title, const struct mt_model_findings *findings)
@@ -161,12 +121,12 @@ static void print_weights(const struct inspection *inspection)
     }
     printf("  weights      %zu tensors in %zu file%s", inspection->tensor_count, inspection->file_count,
            inspection->file_count == 1 ? "" : "s");
-    if (inspection->data_bytes >= 0) printf(", %s", short_bytes(inspection->data_bytes).text);
+    if (inspection->data_bytes >= 0) printf(", %s", cli_short_bytes((double)inspection->data_bytes).text);
     printf("\n");
     for (int i = 0; i < MT_SAFETENSORS_DTYPE_COUNT; i++) {
         if (inspection->dtype_tensors[i] == 0) continue;
         printf("  %-12s %zu tensors, %s\n", mt_safetensors_dtype_name((enum mt_safetensors_dtype)i),
-               inspection->dtype_tensors[i], short_bytes((int64_t)inspection->dtype_bytes[i]).text);
+               inspection->dtype_tensors[i], cli_short_bytes((double)inspection->dtype_bytes[i]).text);
     }
     if (inspection->weights == INSPECT_INDEX_ONLY) {
         printf("  check        only the index is here: names are checked, shapes and types are not\n");
@@ -193,14 +153,15 @@ static void print_memory(const struct inspection *inspection)
                                                                      : "2 bytes each";
     printf("\n  memory of LoRA training, rank %lld on every linear map of the layers, router included\n",
            (long long)memory->rank);
-    printf("  %-16s %10s   %s\n", "weights", short_bytes(memory->weights).text, source);
-    printf("  %-16s %10s   f32, %s parameters\n", "adapters", short_bytes(memory->adapter_bytes).text,
-           short_count(memory->all_adapters).text);
-    printf("  %-16s %10s   f32\n", "gradients", short_bytes(memory->gradient_bytes).text);
-    printf("  %-16s %10s   AdamW, two f32 moments\n", "optimizer", short_bytes(memory->optimizer_bytes).text);
+    printf("  %-16s %10s   %s\n", "weights", cli_short_bytes((double)memory->weights).text, source);
+    printf("  %-16s %10s   f32, %s parameters\n", "adapters",
+           cli_short_bytes((double)memory->adapter_bytes).text, cli_short_count(memory->all_adapters).text);
+    printf("  %-16s %10s   f32\n", "gradients", cli_short_bytes((double)memory->gradient_bytes).text);
+    printf("  %-16s %10s   AdamW, two f32 moments\n", "optimizer",
+           cli_short_bytes((double)memory->optimizer_bytes).text);
     printf("  %-16s %10s   estimate for %lld tokens a step, nothing recomputed\n", "activations",
-           short_bytes(memory->activation_bytes).text, (long long)memory->tokens);
-    printf("  %-16s %10s\n", "all", short_bytes(memory->all_bytes).text);
+           cli_short_bytes((double)memory->activation_bytes).text, (long long)memory->tokens);
+    printf("  %-16s %10s\n", "all", cli_short_bytes((double)memory->all_bytes).text);
     const char *formula = mt_model_activation_formula();
     const char *second = strchr(formula, ';');
     printf("  activations = %.*s,\n    where%s\n", (int)(second - formula), formula, second + 1);

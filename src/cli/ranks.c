@@ -2,7 +2,6 @@
 #include "cli/ranks.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self)
 {
@@ -18,12 +17,4 @@ int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_
     (void)fflush(stderr);
     mt_comm_close(comm);
     return exit_status;
-}
-
-int64_t cli_rank_threads(const struct mt_comm *comm, int64_t asked)
-{
-    int neighbours = mt_comm_host_ranks(comm);
-    if (asked > 0 || neighbours == 1) return asked;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors > neighbours ? processors / neighbours : 1;
 }

@@ -14,7 +14,4 @@ typedef enum mt_status (*cli_rank_fn)(void *self, struct mt_comm *comm, int *exi
  */
 int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self);
 
-/* Threads of this rank: as many as asked for; 0: an equal part of the machine's among ranks that share it. */
-int64_t cli_rank_threads(const struct mt_comm *comm, int64_t asked);
-
 #endif

@@ -3,32 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/short_number.h"
 #include "cli/table.h"
 #include "cli/train.h"
 #include "formats/model_count.h"
 
 #define NUMBER_BYTES 32
-
-struct number {
-    char text[NUMBER_BYTES];
-};
-
-/* 93405585408 -> "93.41 GB" */
-static struct number bytes_text(double bytes)
-{
-    static const struct {
-        double unit;
-        const char *name;
-    } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-    struct number number;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (bytes < units[i].unit) continue;
-        (void)snprintf(number.text, sizeof number.text, "%.2f %s", bytes / units[i].unit, units[i].name);
-        return number;
-    }
-    (void)snprintf(number.text, sizeof number.text, "%.0f bytes", bytes);
-    return number;
-}
 
 static void print_counts(const char *what, const struct mt_batch_counts *counts)
 {
@@ -73,10 +53,10 @@ static void print_memory(const struct mt_run_outline *outline)
     double total = 0.0;
     printf("\nmemory\n");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        printf("  %-16s %12s\n", lines[i].name, bytes_text(lines[i].bytes).text);
+        printf("  %-16s %12s\n", lines[i].name, cli_short_bytes(lines[i].bytes).text);
         total += lines[i].bytes;
     }
-    printf("  %-16s %12s\n", "in all", bytes_text(total).text);
+    printf("  %-16s %12s\n", "in all", cli_short_bytes(total).text);
 }
 
 static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run_outline *outline)

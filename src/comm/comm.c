@@ -2,6 +2,7 @@
 #include "comm/comm.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "comm/parts.h"
 
@@ -112,6 +113,14 @@ int mt_comm_size(const struct mt_comm *comm)
 int mt_comm_host_ranks(const struct mt_comm *comm)
 {
     return comm->transport->host_ranks(comm->group);
+}
+
+int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked)
+{
+    int neighbours = mt_comm_host_ranks(comm);
+    if (asked > 0 || neighbours == 1) return asked;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > neighbours ? processors / neighbours : 1;
 }
 
 bool mt_comm_reads_devices(const struct mt_comm *comm)

@@ -42,6 +42,12 @@ int mt_comm_rank(const struct mt_comm *comm);
 int mt_comm_size(const struct mt_comm *comm);
 int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on this machine
 
+/*
+ * Threads of this rank: as many as asked for. 0: an equal part of the machine's among ranks that share it,
+ * and 0 for a rank that has it to itself.
+ */
+int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked);
+
 /* True when parcels may be given memory of a GPU. */
 bool mt_comm_reads_devices(const struct mt_comm *comm);
 

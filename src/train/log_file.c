@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,20 +10,11 @@
 
 #define BLOCK_BYTES 4096
 
-static enum mt_status fail_system(const struct mt_log_file *file, const char *doing, int error)
-{
-    char reason[128];
-    if (strerror_r(error, reason, sizeof reason) != 0) {
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    }
-    return mt_fail(file->ctx, MT_ERR_IO, "%s: cannot %s: %s", file->path, doing, reason);
-}
-
 /* Looks at what was opened; the position is set to the end. */
 static enum mt_status look_at(struct mt_log_file *file)
 {
     struct stat info;
-    if (fstat(file->descriptor, &info) != 0) return fail_system(file, "look at it", errno);
+    if (fstat(file->descriptor, &info) != 0) return mt_file_fail(file->ctx, file->path, "look at it", errno);
     if (!S_ISREG(info.st_mode)) {
         return mt_fail(file->ctx, MT_ERR_IO, "%s: exists and is not a regular file", file->path);
     }
@@ -48,7 +37,8 @@ enum mt_status mt_log_file_open(struct mt_context *ctx, const char *directory, c
             mt_log_file_close(file);
             return MT_OK;
         }
-        status = file->descriptor < 0 ? fail_system(file, "open it for writing", errno) : look_at(file);
+        status = file->descriptor < 0 ? mt_file_fail(file->ctx, file->path, "open it for writing", errno)
+                                      : look_at(file);
     }
     if (status != MT_OK) mt_log_file_close(file);
     return status;
@@ -57,7 +47,8 @@ enum mt_status mt_log_file_open(struct mt_context *ctx, const char *directory, c
 enum mt_status mt_log_file_cut(struct mt_log_file *file, uint64_t bytes)
 {
     if (bytes >= file->bytes) return MT_OK;
-    if (ftruncate(file->descriptor, (off_t)bytes) != 0) return fail_system(file, "shorten it", errno);
+    if (ftruncate(file->descriptor, (off_t)bytes) != 0)
+        return mt_file_fail(file->ctx, file->path, "shorten it", errno);
     file->bytes = bytes;
     return MT_OK;
 }
@@ -70,7 +61,8 @@ enum mt_status mt_log_file_cut_line(struct mt_log_file *file)
         size_t wanted = end < sizeof block ? (size_t)end : sizeof block;
         ssize_t count = pread(file->descriptor, block, wanted, (off_t)(end - wanted));
         if (count < 0 && errno == EINTR) continue;
-        if (count != (ssize_t)wanted) return fail_system(file, "read it", count < 0 ? errno : EIO);
+        if (count != (ssize_t)wanted)
+            return mt_file_fail(file->ctx, file->path, "read it", count < 0 ? errno : EIO);
         for (size_t i = wanted; i > 0; i--) {
             if (block[i - 1] == '\n') return mt_log_file_cut(file, end - wanted + i);
         }
@@ -87,7 +79,8 @@ enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, 
         ssize_t written = pwrite(file->descriptor, next, left, (off_t)(file->bytes + (bytes - left)));
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) {
-            enum mt_status status = fail_system(file, "write a record", written < 0 ? errno : EIO);
+            enum mt_status status =
+                mt_file_fail(file->ctx, file->path, "write a record", written < 0 ? errno : EIO);
             // Should this fail, too, the next record is written over the part that is there.
             if (ftruncate(file->descriptor, (off_t)file->bytes) != 0) return status;
             return status;
@@ -102,7 +95,7 @@ enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, 
 enum mt_status mt_log_file_sync(struct mt_log_file *file)
 {
     if (fsync(file->descriptor) == 0) return MT_OK;
-    return fail_system(file, "bring it to disk", errno);
+    return mt_file_fail(file->ctx, file->path, "bring it to disk", errno);
 }
 
 void mt_log_file_close(struct mt_log_file *file)

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "model/shards.h"
@@ -50,12 +49,7 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     if (status != MT_OK) return status;
     for (int kind = 0; kind < MT_COMM_KINDS; kind++)
         trainer->sent_before[kind] = mt_comm_sent_of(trainer->comm, (enum mt_comm_kind)kind);
-    trainer->threads = (int)trainer->settings->threads;
-    int neighbours = mt_comm_host_ranks(trainer->comm);
-    if (trainer->threads > 0 || neighbours == 1) return MT_OK;
-    // Ranks of one machine share its processors.
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    trainer->threads = processors > neighbours ? (int)(processors / neighbours) : 1;
+    trainer->threads = (int)mt_comm_threads(trainer->comm, trainer->settings->threads);
     return MT_OK;
 }
 

@@ -209,6 +209,8 @@ static void groups(struct mt_context *ctx, struct mt_comm *comm)
     expect(value == 4711, comm, "a broadcast brought the wrong number");
     expect(mt_comm_host_ranks(comm) >= 1 && mt_comm_host_ranks(comm) <= mt_comm_size(comm), comm,
            "an impossible number of ranks on this machine");
+    expect(mt_comm_threads(comm, 3) == 3 && (mt_comm_threads(comm, 0) >= 1) == (mt_comm_host_ranks(comm) > 1),
+           comm, "a wrong number of threads");
     if (mt_comm_split(comm, rank % 2, &half) != MT_OK) expect(false, comm, ctx->message);
     int64_t sum = rank;
     int64_t expected = 0;

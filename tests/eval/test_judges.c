@@ -16,7 +16,7 @@
 #include "eval/review_marks.h"
 #include "eval/review_page.h"
 #include "support/cmocka_all.h"
-#include "support/failing_allocator.h"
+#include "support/every_allocation.h"
 #include "support/workplace.h"
 
 static void near(double got, double expected)
@@ -382,9 +382,7 @@ static enum mt_status run_everything(struct mt_context *ctx, const void *self)
 static void test_memory(void **state)
 {
     write_run(*state);
-    struct failing_report report = fail_each_allocation(run_everything, *state);
-    if (!report.ok) print_message("%s\n", report.problem);
-    assert_true(report.ok);
+    assert_every_allocation_may_fail(run_everything, *state, 1);
     workplace_clear(*state);
 }
 

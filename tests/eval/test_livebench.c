@@ -10,45 +10,35 @@
 #include "eval/livebench_text.h"
 #include "support/cmocka_all.h"
 #include "support/eval_cases.h"
-#include "support/failing_allocator.h"
+#include "support/every_allocation.h"
 
 // ------------------------------------------------------------------ instructions
+
+static bool instruction_is_right(struct mt_context *ctx, const struct mt_row *row)
+{
+    struct mt_json_node instruction;
+    struct mt_json_node values;
+    struct mt_json_node expected;
+    const char *name = NULL;
+    bool wanted = false;
+    bool known = false;
+    bool followed = false;
+    assert_true(mt_row_value(row, "instruction", &instruction));
+    assert_true(mt_row_value(row, "values", &values));
+    assert_true(mt_row_value(row, "followed", &expected));
+    assert_int_equal(mt_json_as_string(&instruction, &name), MT_OK);
+    assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
+    assert_int_equal(mt_livebench_follows(ctx, name, &values, eval_case_text(row, "text"), &known, &followed),
+                     MT_OK);
+    assert_true(known);
+    if (followed != wanted) print_message("%s: expected %s\n", name, wanted ? "followed" : "not followed");
+    return followed == wanted;
+}
 
 static void test_instruction_cases(void **state)
 {
     (void)state;
-    struct mt_context ctx;
-    struct mt_row row;
-    int wrong = 0;
-    mt_context_init(&ctx, NULL);
-    mt_row_init(&ctx, &row);
-    struct mt_dataset *cases = eval_cases_open(&ctx, "instructions.jsonl", 120);
-    for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
-        struct mt_json_node instruction;
-        struct mt_json_node values;
-        struct mt_json_node expected;
-        const char *name = NULL;
-        bool wanted = false;
-        bool known = false;
-        bool followed = false;
-        assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
-        assert_true(mt_row_value(&row, "instruction", &instruction));
-        assert_true(mt_row_value(&row, "values", &values));
-        assert_true(mt_row_value(&row, "followed", &expected));
-        assert_int_equal(mt_json_as_string(&instruction, &name), MT_OK);
-        assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
-        assert_int_equal(
-            mt_livebench_follows(&ctx, name, &values, eval_case_text(&row, "text"), &known, &followed),
-            MT_OK);
-        assert_true(known);
-        if (followed == wanted) continue;
-        wrong++;
-        print_message("case %d, %s: expected %s\n", (int)i + 1, name, wanted ? "followed" : "not followed");
-    }
-    assert_int_equal(wrong, 0);
-    mt_row_free(&row);
-    mt_dataset_close(cases);
-    assert_int_equal(ctx.live_bytes, 0);
+    eval_cases_check("instructions.jsonl", 120, instruction_is_right);
 }
 
 static const char two_instructions[] =
@@ -56,19 +46,9 @@ static const char two_instructions[] =
     "\"detectable_format:title\", \"combination:two_responses\"], \"kwargs\": [{\"keywords\": [\"sun\"]}, "
     "{\"num_paragraphs\": 2, \"nth_paragraph\": 1, \"first_word\": \"so\"}, {\"keywords\": null}, {}]}\n";
 
-/* Judges an answer to the only row of a text. */
 static enum mt_status score_row(struct mt_context *ctx, const char *rows, const char *answer, double *score)
 {
-    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
-    struct mt_dataset *dataset = NULL;
-    struct mt_row row;
-    mt_row_init(ctx, &row);
-    enum mt_status status = mt_dataset_open_memory(ctx, "rows.jsonl", rows, strlen(rows), &options, &dataset);
-    if (status == MT_OK) status = mt_dataset_read(dataset, 0, &row);
-    if (status == MT_OK) status = mt_livebench_instructions(ctx, &row, text_of(answer), score);
-    mt_row_free(&row);
-    mt_dataset_close(dataset);
-    return status;
+    return eval_rule_score(ctx, mt_livebench_instructions, rows, answer, score);
 }
 
 /* The mean of all-or-nothing and of the share. */
@@ -112,15 +92,8 @@ static void test_broken_rows(void **state)
         {"{\"instruction_id_list\": [\"keywords:existence\"], \"kwargs\": [{\"keywords\": [3]}]}\n",
          "kwargs: [0].keywords[0]"},
     };
-    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
-        struct mt_context ctx;
-        double score = 0.0;
-        mt_context_init(&ctx, NULL);
-        assert_int_equal(score_row(&ctx, broken[i].row, "answer", &score), MT_ERR_FORMAT);
-        if (strstr(ctx.message, broken[i].message) == NULL) print_message("%s\n", ctx.message);
-        assert_non_null(strstr(ctx.message, broken[i].message));
-        assert_int_equal(ctx.live_bytes, 0);
-    }
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
+        eval_rule_refuses(mt_livebench_instructions, broken[i].row, broken[i].message);
 }
 
 /* Brackets nested deeper than is kept track of are no JSON; as deep as that they are. */
@@ -147,10 +120,7 @@ static enum mt_status score_all(struct mt_context *ctx, const void *self)
 static void test_every_allocation_failing(void **state)
 {
     (void)state;
-    struct failing_report report = fail_each_allocation(score_all, two_instructions);
-    if (!report.ok) print_message("allocation %ld: %s\n", report.allocations, report.problem);
-    assert_true(report.ok);
-    assert_true(report.allocations > 10);
+    assert_every_allocation_may_fail(score_all, two_instructions, 11);
 }
 
 int main(void)

@@ -11,110 +11,73 @@
 #include "eval/table.h"
 #include "support/cmocka_all.h"
 #include "support/eval_cases.h"
-#include "support/failing_allocator.h"
+#include "support/every_allocation.h"
+
+static bool table_is_right(struct mt_context *ctx, const struct mt_row *row)
+{
+    struct mt_json_node expected;
+    struct mt_text why = eval_case_text(row, "why");
+    bool wanted = false;
+    bool matches = false;
+    assert_true(mt_row_value(row, "equal", &expected));
+    assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
+    assert_int_equal(mt_livebench_table_matches(ctx, eval_case_text(row, "format"),
+                                                eval_case_text(row, "truth"), eval_case_text(row, "answer"),
+                                                &matches),
+                     MT_OK);
+    if (matches != wanted) print_message("%.*s: expected %d\n", (int)why.bytes, why.text, wanted);
+    return matches == wanted;
+}
 
 static void test_table_cases(void **state)
 {
     (void)state;
-    struct mt_context ctx;
-    struct mt_row row;
-    int wrong = 0;
-    mt_context_init(&ctx, NULL);
-    mt_row_init(&ctx, &row);
-    struct mt_dataset *cases = eval_cases_open(&ctx, "tables.jsonl", 160);
-    for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
-        struct mt_json_node expected;
-        bool wanted = false;
-        bool matches = false;
-        assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
-        assert_true(mt_row_value(&row, "equal", &expected));
-        assert_int_equal(mt_json_as_bool(&expected, &wanted), MT_OK);
-        assert_int_equal(mt_livebench_table_matches(&ctx, eval_case_text(&row, "format"),
-                                                    eval_case_text(&row, "truth"),
-                                                    eval_case_text(&row, "answer"), &matches),
-                         MT_OK);
-        if (matches == wanted) continue;
-        wrong++;
-        struct mt_text why = eval_case_text(&row, "why");
-        print_message("case %d, %.*s: expected %d\n", (int)i + 1, (int)why.bytes, why.text, wanted);
-    }
-    assert_int_equal(wrong, 0);
-    mt_row_free(&row);
-    mt_dataset_close(cases);
-    assert_int_equal(ctx.live_bytes, 0);
+    eval_cases_check("tables.jsonl", 160, table_is_right);
+}
+
+static bool mapping_is_right(struct mt_context *ctx, const struct mt_row *row)
+{
+    struct mt_json_node expected;
+    struct mt_text why = eval_case_text(row, "why");
+    double wanted = 0.0;
+    double score = -1.0;
+    assert_true(mt_row_value(row, "score", &expected));
+    assert_int_equal(mt_json_as_real(&expected, 0.0, 1.0, &wanted), MT_OK);
+    assert_int_equal(
+        mt_livebench_mapping_score(ctx, eval_case_text(row, "truth"), eval_case_text(row, "answer"), &score),
+        MT_OK);
+    if (score != wanted) print_message("%.*s: %g, expected %g\n", (int)why.bytes, why.text, score, wanted);
+    return score == wanted;
 }
 
 static void test_mapping_cases(void **state)
 {
     (void)state;
-    struct mt_context ctx;
-    struct mt_row row;
-    int wrong = 0;
-    mt_context_init(&ctx, NULL);
-    mt_row_init(&ctx, &row);
-    struct mt_dataset *cases = eval_cases_open(&ctx, "mappings.jsonl", 30);
-    for (uint64_t i = 0; i < mt_dataset_rows(cases); i++) {
-        struct mt_json_node expected;
-        double wanted = 0.0;
-        double score = -1.0;
-        assert_int_equal(mt_dataset_read(cases, i, &row), MT_OK);
-        assert_true(mt_row_value(&row, "score", &expected));
-        assert_int_equal(mt_json_as_real(&expected, 0.0, 1.0, &wanted), MT_OK);
-        assert_int_equal(mt_livebench_mapping_score(&ctx, eval_case_text(&row, "truth"),
-                                                    eval_case_text(&row, "answer"), &score),
-                         MT_OK);
-        if (score == wanted) continue;
-        wrong++;
-        struct mt_text why = eval_case_text(&row, "why");
-        print_message("case %d, %.*s: %g, expected %g\n", (int)i + 1, (int)why.bytes, why.text, score,
-                      wanted);
-    }
-    assert_int_equal(wrong, 0);
-    mt_row_free(&row);
-    mt_dataset_close(cases);
-    assert_int_equal(ctx.live_bytes, 0);
+    eval_cases_check("mappings.jsonl", 30, mapping_is_right);
 }
 
 // ------------------------------------------------------------------ rows
-
-/* Judges an answer to the only row of a text. */
-static enum mt_status score_row(struct mt_context *ctx, const char *rows, const char *answer, bool mapping,
-                                double *score)
-{
-    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
-    struct mt_dataset *dataset = NULL;
-    struct mt_row row;
-    mt_row_init(ctx, &row);
-    enum mt_status status = mt_dataset_open_memory(ctx, "rows.jsonl", rows, strlen(rows), &options, &dataset);
-    if (status == MT_OK) status = mt_dataset_read(dataset, 0, &row);
-    if (status == MT_OK)
-        status = mapping ? mt_livebench_mapping(ctx, &row, text_of(answer), score)
-                         : mt_livebench_table(ctx, &row, text_of(answer), score);
-    mt_row_free(&row);
-    mt_dataset_close(dataset);
-    return status;
-}
 
 static void test_rows(void **state)
 {
     (void)state;
     static const struct {
         const char *row, *answer;
-        bool mapping;
+        eval_rule rule;
         double score;
     } rows[] = {
         {"{\"turns\": [\"from TSV format to CSV format.\"], \"ground_truth\": \"a,b\\n1,2\\n\"}\n",
-         "a,b\n1,2.0", false, 1.0},
+         "a,b\n1,2.0", mt_livebench_table, 1.0},
         {"{\"turns\": [\"Source Format: CSV\\nTarget Format: JSON \\nTable\"], \"ground_truth\": "
          "\"{\\\"0\\\":{\\\"a\\\":1}}\"}\n",
-         "[{\"a\": \"1\"}]", false, 1.0},
-        {"{\"ground_truth\": \"{'a': 'b'}\"}\n", "{'a': 'b', 'c': 'd'}", true, 0.67},
+         "[{\"a\": \"1\"}]", mt_livebench_table, 1.0},
+        {"{\"ground_truth\": \"{'a': 'b'}\"}\n", "{'a': 'b', 'c': 'd'}", mt_livebench_mapping, 0.67},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mt_context ctx;
         double score = -1.0;
         mt_context_init(&ctx, NULL);
-        assert_int_equal(score_row(&ctx, rows[i].row, rows[i].answer, rows[i].mapping, &score), MT_OK);
+        assert_int_equal(eval_rule_score(&ctx, rows[i].rule, rows[i].row, rows[i].answer, &score), MT_OK);
         assert_true(score == rows[i].score);
         assert_int_equal(ctx.live_bytes, 0);
     }
@@ -125,28 +88,25 @@ static void test_broken_rows(void **state)
     (void)state;
     static const struct {
         const char *row;
-        bool mapping;
+        eval_rule rule;
         const char *message;
     } broken[] = {
-        {"{\"turns\": [\"to CSV\"], \"ground_truth\": \"a\"}\n", false, "does not say which format"},
-        {"{\"turns\": \"format to CSV format\", \"ground_truth\": \"a\"}\n", false, "turns must be a list"},
-        {"{\"turns\": [\"format to CSV format\"], \"ground_truth\": [1]}\n", false, "ground_truth must be"},
-        {"{\"turns\": [\"format to CSV format\"]}\n", false, "ground_truth must be"},
-        {"{\"turns\": [\"format to LaTeX format\"], \"ground_truth\": \"a\"}\n", false,
+        {"{\"turns\": [\"to CSV\"], \"ground_truth\": \"a\"}\n", mt_livebench_table,
+         "does not say which format"},
+        {"{\"turns\": \"format to CSV format\", \"ground_truth\": \"a\"}\n", mt_livebench_table,
+         "turns must be a list"},
+        {"{\"turns\": [\"format to CSV format\"], \"ground_truth\": [1]}\n", mt_livebench_table,
+         "ground_truth must be"},
+        {"{\"turns\": [\"format to CSV format\"]}\n", mt_livebench_table, "ground_truth must be"},
+        {"{\"turns\": [\"format to LaTeX format\"], \"ground_truth\": \"a\"}\n", mt_livebench_table,
          "rows.jsonl:1: tables of the format 'LaTeX'"},
-        {"{\"turns\": [\"format to JSON format\"], \"ground_truth\": \"a,b\"}\n", false, "is no table"},
-        {"{\"ground_truth\": \"a\"}\n", true, "rows.jsonl:1: ground_truth is no dict"},
-        {"{\"ground_truth\": {\"a\": 1}}\n", true, "ground_truth must be a text"},
+        {"{\"turns\": [\"format to JSON format\"], \"ground_truth\": \"a,b\"}\n", mt_livebench_table,
+         "is no table"},
+        {"{\"ground_truth\": \"a\"}\n", mt_livebench_mapping, "rows.jsonl:1: ground_truth is no dict"},
+        {"{\"ground_truth\": {\"a\": 1}}\n", mt_livebench_mapping, "ground_truth must be a text"},
     };
-    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
-        struct mt_context ctx;
-        double score = 0.0;
-        mt_context_init(&ctx, NULL);
-        assert_int_equal(score_row(&ctx, broken[i].row, "answer", broken[i].mapping, &score), MT_ERR_FORMAT);
-        if (strstr(ctx.message, broken[i].message) == NULL) print_message("%s\n", ctx.message);
-        assert_non_null(strstr(ctx.message, broken[i].message));
-        assert_int_equal(ctx.live_bytes, 0);
-    }
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
+        eval_rule_refuses(broken[i].rule, broken[i].row, broken[i].message);
 }
 
 // ------------------------------------------------------------------ what nobody should be able to do
@@ -239,10 +199,7 @@ static enum mt_status judge_all(struct mt_context *ctx, const void *self)
 static void test_every_allocation_failing(void **state)
 {
     (void)state;
-    struct failing_report report = fail_each_allocation(judge_all, NULL);
-    if (!report.ok) print_message("allocation %ld: %s\n", report.allocations, report.problem);
-    assert_true(report.ok);
-    assert_true(report.allocations > 40);
+    assert_every_allocation_may_fail(judge_all, NULL, 41);
 }
 
 int main(void)

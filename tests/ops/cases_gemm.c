@@ -84,7 +84,7 @@ static struct op_case *add(struct case_list *list, struct gemm_case g)
     c->slot[DC].dtype = g.c_type;
     case_grad_out(c, "da", A);
     case_grad_out(c, "db", B);
-    for (int i = 0; i < c->slots; i++) c->slot[i].row_padding = g.padding;
+    case_pad(c, g.padding);
     // Nothing, too slow in double, or too coarse for finite differences.
     c->no_gradient = g.m * g.n * g.k == 0 || g.m * g.n * g.k > 200000 || g.c_type != MT_F32;
     return c;
@@ -147,9 +147,7 @@ static void add_real(struct case_list *list)
         struct gemm_case g = {.m = 16384, .n = dense[i][0], .k = dense[i][1], .form = "NT"};
         g.a_type = g.b_type = g.c_type = MT_BF16;
         add_speed(list, g);
-        struct op_case *c = &list->items[list->count - 1];
-        c->only_device = true;
-        for (int slot = 0; slot < c->slots; slot++) c->slot[slot].fill = FILL_REPEATED;
+        case_only_timed(&list->items[list->count - 1], true);
     }
     struct gemm_case router = {
         .m = 16384, .n = 32, .k = 2048, .form = "NT", .a_type = MT_BF16, .exact = true};

@@ -10,18 +10,12 @@
 #include "ops/expert_loads.h"
 
 enum { X, WEIGHT, OFFSETS, Y, DY, DX, DWEIGHT };
-enum { TRANSPOSE_WEIGHT, LOAD, EXPERTS, ABSENT, DENSE };
+enum { TRANSPOSE_WEIGHT = EXPERT_PARAMS, DENSE };
 enum { ALPHA, BETA };
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
-    fill_offsets((enum load)c->param[LOAD], (int)c->param[EXPERTS], t[X].dim[0], t[OFFSETS].data);
-}
-
-static void views_of(const struct op_case *c, const struct mt_tensor *stacked,
-                     struct mt_tensor view[MOST_EXPERTS])
-{
-    expert_views((enum absent)c->param[ABSENT], stacked, view);
+    fill_offsets_of(c, t[X].dim[0], &t[OFFSETS]);
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -31,7 +25,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     return mt_grouped_gemm(device,
                            &(struct mt_grouped_gemm_args){.x = t[X],
                                                           .weight = weight,
-                                                          .experts = (int)c->param[EXPERTS],
+                                                          .experts = experts_of(c),
                                                           .offsets = t[OFFSETS],
                                                           .y = t[Y],
                                                           .transpose_weight = c->param[TRANSPOSE_WEIGHT] != 0,
@@ -48,7 +42,7 @@ static enum mt_status weight_gradient(struct mt_device *device, const struct op_
     struct mt_grouped_gemm_dw_args args = {.dy = transpose ? t[DY] : t[X],
                                            .x = transpose ? t[X] : t[DY],
                                            .dweight = dweight,
-                                           .experts = (int)c->param[EXPERTS],
+                                           .experts = experts_of(c),
                                            .offsets = t[OFFSETS],
                                            .alpha = c->real[ALPHA],
                                            .beta = c->slot[DWEIGHT].role == SLOT_GRAD_SUM};
@@ -64,7 +58,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
     enum mt_status status = mt_grouped_gemm(
         device, &(struct mt_grouped_gemm_args){.x = t[DY],
                                                .weight = weight,
-                                               .experts = (int)c->param[EXPERTS],
+                                               .experts = experts_of(c),
                                                .offsets = t[OFFSETS],
                                                .y = t[DX],
                                                .transpose_weight = c->param[TRANSPOSE_WEIGHT] == 0,
@@ -97,12 +91,9 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     int64_t x_dims[] = {g.rows, g.k};
     int64_t y_dims[] = {g.rows, g.n};
     int64_t weight_dims[] = {g.experts, g.transpose ? g.n : g.k, g.transpose ? g.k : g.n};
-    int64_t offset_dims[] = {g.experts + 1};
     c->backward_op = MT_OP_grouped_gemm_dw;
+    case_experts(c, g.experts, g.load, g.absent);
     c->param[TRANSPOSE_WEIGHT] = g.transpose;
-    c->param[LOAD] = g.load;
-    c->param[EXPERTS] = g.experts;
-    c->param[ABSENT] = g.absent;
     c->real[ALPHA] = g.alpha;
     c->real[BETA] = g.beta;
     c->fill = fill;
@@ -110,7 +101,7 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     c->backward = backward;
     case_slot(c, "x", SLOT_INPUT, g.row_type, 2, x_dims);
     case_slot(c, "weight", SLOT_INPUT, g.weight_type, 3, weight_dims);
-    case_index(c, "offsets", 1, offset_dims);
+    case_offsets(c);
     // Rows of no expert are left alone: y is filled beforehand wherever that shows.
     case_slot(c, "y", SLOT_UPDATED, g.row_type, 2, y_dims);
     case_grad_in(c, "dy", Y);
@@ -120,9 +111,7 @@ static struct op_case *add(struct case_list *list, struct grouped_case g)
     c->slot[DX].dtype = g.row_type;
     case_grad_out(c, "dweight", WEIGHT);
     if (!g.overwrite_dweight) c->slot[DWEIGHT].role = SLOT_GRAD_SUM;
-    for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS) c->slot[i].row_padding = g.padding;
-    }
+    case_pad(c, g.padding);
     // Nothing, too slow, or with rows too coarse for finite differences.
     c->no_gradient = g.rows * g.n * g.k == 0 || g.rows * g.n * g.k > 200000 || g.row_type != MT_F32;
     return c;
@@ -194,11 +183,7 @@ static struct op_case *add_device(struct case_list *list, int64_t n, int64_t k, 
                                                         .beta = beta,
                                                         .weight_type = weight_type,
                                                         .row_type = MT_BF16});
-    c->only_speed = true;
-    c->only_device = true;
-    for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS) c->slot[i].fill = FILL_REPEATED;
-    }
+    case_only_timed(c, true);
     c->slot[WEIGHT].scale = 0.02;
     return c;
 }
@@ -230,67 +215,56 @@ static void add_device_speed(struct case_list *list)
         struct grouped_case g = {
             .rows = 16384, .n = pairs[i][0], .k = pairs[i][1], .experts = 1, .row_type = MT_BF16};
         struct op_case *c = add_dense(list, g);
-        c->only_speed = true;
-        c->only_device = true;
-        for (int slot = 0; slot < c->slots; slot++) {
-            if (slot != OFFSETS) c->slot[slot].fill = FILL_REPEATED;
-        }
+        case_only_timed(c, true);
         c->backward_bytes = 16384.0 * 2.0 * (double)(g.n + g.k);
     }
 }
 
 static void add_small(struct case_list *list, bool transpose)
 {
-    add(list, (struct grouped_case){.rows = 1, .n = 3, .k = 5, .experts = 1, .transpose = transpose});
-    add(list,
-        (struct grouped_case){.rows = 0, .n = 3, .k = 5, .experts = 2, .transpose = transpose, .beta = 1.0f});
-    add(list, (struct grouped_case){.rows = 40,
-                                    .n = 33,
-                                    .k = 35,
-                                    .experts = 8,
-                                    .load = LOAD_UNEVEN,
-                                    .transpose = transpose,
-                                    .weight_type = MT_BF16,
-                                    .overwrite_dweight = true});
-    add(list, (struct grouped_case){.rows = 29,
-                                    .n = 40,
-                                    .k = 65,
-                                    .experts = 5,
-                                    .load = LOAD_ONE,
-                                    .transpose = transpose,
-                                    .weight_type = MT_F16,
-                                    .alpha = 0.5f,
-                                    .beta = 2.0f,
-                                    .padding = 3});
-    add(list, (struct grouped_case){.rows = 9,
-                                    .n = 17,
-                                    .k = 8,
-                                    .experts = 3,
-                                    .load = LOAD_NONE,
-                                    .transpose = transpose,
-                                    .overwrite_dweight = true});
-    add(list, (struct grouped_case){.rows = 700,
-                                    .n = 70,
-                                    .k = 48,
-                                    .experts = 64,
-                                    .load = LOAD_UNEVEN,
-                                    .transpose = transpose,
-                                    .weight_type = MT_BF16,
-                                    .beta = 1.0f});
-    add(list, (struct grouped_case){
-                  .rows = 500, .n = 40, .k = 400, .experts = 2, .load = LOAD_EVEN, .transpose = transpose});
-    // Large enough for what a device keeps for large experts; and the middle of a LoRA pair.
-    add(list, (struct grouped_case){.rows = 600,
-                                    .n = 264,
-                                    .k = 320,
-                                    .experts = 5,
-                                    .load = LOAD_UNEVEN,
-                                    .transpose = transpose,
-                                    .weight_type = MT_BF16,
-                                    .beta = 0.5f,
-                                    .absent = ABSENT_SOME});
-    add(list, (struct grouped_case){
-                  .rows = 300, .n = 32, .k = 264, .experts = 3, .load = LOAD_UNEVEN, .transpose = transpose});
+    struct grouped_case small[] = {
+        {.rows = 1, .n = 3, .k = 5, .experts = 1},
+        {.rows = 0, .n = 3, .k = 5, .experts = 2, .beta = 1.0f},
+        {.rows = 40,
+         .n = 33,
+         .k = 35,
+         .experts = 8,
+         .load = LOAD_UNEVEN,
+         .weight_type = MT_BF16,
+         .overwrite_dweight = true},
+        {.rows = 29,
+         .n = 40,
+         .k = 65,
+         .experts = 5,
+         .load = LOAD_ONE,
+         .weight_type = MT_F16,
+         .alpha = 0.5f,
+         .beta = 2.0f,
+         .padding = 3},
+        {.rows = 9, .n = 17, .k = 8, .experts = 3, .load = LOAD_NONE, .overwrite_dweight = true},
+        {.rows = 700,
+         .n = 70,
+         .k = 48,
+         .experts = 64,
+         .load = LOAD_UNEVEN,
+         .weight_type = MT_BF16,
+         .beta = 1.0f},
+        {.rows = 500, .n = 40, .k = 400, .experts = 2, .load = LOAD_EVEN},
+        // Large enough for what a device keeps for large experts; and the middle of a LoRA pair.
+        {.rows = 600,
+         .n = 264,
+         .k = 320,
+         .experts = 5,
+         .load = LOAD_UNEVEN,
+         .weight_type = MT_BF16,
+         .beta = 0.5f,
+         .absent = ABSENT_SOME},
+        {.rows = 300, .n = 32, .k = 264, .experts = 3, .load = LOAD_UNEVEN},
+    };
+    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++) {
+        small[i].transpose = transpose;
+        add(list, small[i]);
+    }
 }
 
 /* Rows in bf16: a frozen product, and the two of a LoRA pair. */

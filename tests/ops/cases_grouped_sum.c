@@ -10,7 +10,7 @@
 
 enum { X, WEIGHT = X + MT_MAX_TERMS, MASK_Y = WEIGHT + MT_MAX_TERMS };
 enum { OFFSETS = MASK_Y + MT_MAX_TERMS, Y };
-enum { TERMS, EXPERTS, LOAD, ABSENT, DENSE, TRANSPOSED, MASKED_Y }; // the last two: a bit per term
+enum { TERMS = EXPERT_PARAMS, TRANSPOSED, MASKED_Y }; // the last two: a bit per term
 enum { BETA };
 
 struct sum_case {
@@ -29,7 +29,7 @@ struct sum_case {
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
-    fill_offsets((enum load)c->param[LOAD], (int)c->param[EXPERTS], t[Y].dim[0], t[OFFSETS].data);
+    fill_offsets_of(c, t[Y].dim[0], &t[OFFSETS]);
     for (int i = 0; i < MT_MAX_TERMS; i++) fill_mask(&t[MASK_Y + i]);
 }
 
@@ -39,7 +39,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     struct mt_tensor weight[MT_MAX_TERMS][MOST_EXPERTS];
     struct mt_product_term terms[MT_MAX_TERMS] = {0};
     for (int i = 0; i < (int)c->param[TERMS]; i++) {
-        expert_views((enum absent)c->param[ABSENT], &t[WEIGHT + i], weight[i]);
+        views_of(c, &t[WEIGHT + i], weight[i]);
         terms[i] = (struct mt_product_term){.x = t[X + i],
                                             .weight = weight[i],
                                             .transpose_weight = (c->param[TRANSPOSED] >> i & 1) != 0,
@@ -50,11 +50,10 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     }
     struct mt_grouped_sum_args args = {.terms = terms,
                                        .count = (int)c->param[TERMS],
-                                       .experts = (int)c->param[EXPERTS],
-                                       .offsets = t[OFFSETS],
+                                       .experts = experts_of(c),
+                                       .offsets = offsets_of(c, &t[OFFSETS]),
                                        .y = t[Y],
                                        .beta = c->real[BETA]};
-    if (c->param[DENSE]) args.offsets.rank = 0;
     return mt_grouped_sum(device, &args);
 }
 
@@ -71,11 +70,9 @@ static void add_slots(struct op_case *c, const struct sum_case *s)
     }
     for (int i = 0; i < MT_MAX_TERMS; i++)
         case_index(c, "mask_y", 2, (int64_t[]){s->rows, (s->masked_y >> i & 1) != 0 ? (s->n + 31) / 32 : 0});
-    case_index(c, "offsets", 1, (int64_t[]){s->experts + 1});
+    case_offsets(c);
     case_slot(c, "y", SLOT_UPDATED, s->row_type, 2, (int64_t[]){s->rows, s->n});
-    for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS) c->slot[i].row_padding = s->padding;
-    }
+    case_pad(c, s->padding);
 }
 
 static struct op_case *add(struct case_list *list, struct sum_case s)
@@ -88,11 +85,8 @@ static struct op_case *add(struct case_list *list, struct sum_case s)
         s.experts, s.dense ? "dense" : load_names[s.load], s.row_type == MT_BF16 ? " bf16" : "",
         s.padding != 0 ? " padded" : "", (unsigned)s.transposed, (unsigned)s.masked_y, (double)s.beta,
         absent_names[s.absent], s.weight_type == MT_BF16 ? " bf16 weights" : "");
+    case_experts(c, s.dense ? 0 : s.experts, s.load, s.absent);
     c->param[TERMS] = terms;
-    c->param[EXPERTS] = s.experts;
-    c->param[LOAD] = s.load;
-    c->param[ABSENT] = s.absent;
-    c->param[DENSE] = s.dense;
     c->param[TRANSPOSED] = s.transposed;
     c->param[MASKED_Y] = s.masked_y;
     c->real[BETA] = s.beta;

@@ -11,7 +11,7 @@
 enum { X, LOW, WEIGHT = LOW + 2, THIN = WEIGHT + 2, OFFSETS = THIN + 2, GATE, UP, Y };
 // backward: DY is what arrives at down, W and A are down's; the rest is there for differences alone
 enum { DY, DLOW, W, A, MASK, B_OFFSETS, B_GATE, B_UP, INNER, DGATE, DUP, B, B_LOW, OUT };
-enum { EXPERTS, LOAD, ABSENT, RANK, MASKED, IN_PLACE };
+enum { RANK = EXPERT_PARAMS, MASKED, IN_PLACE };
 
 #define SCALE 0.5f // of the pairs
 
@@ -27,21 +27,11 @@ struct swiglu_case {
     enum mt_dtype row_type;
 };
 
-static int experts_of(const struct op_case *c)
-{
-    return c->param[EXPERTS] > 0 ? (int)c->param[EXPERTS] : 1;
-}
-
-static struct mt_tensor some_offsets(const struct op_case *c, const struct mt_tensor *offsets)
-{
-    return c->param[EXPERTS] > 0 ? *offsets : (struct mt_tensor){0};
-}
-
 // ------------------------------------------------------------------ forward
 
 static void fill_forward(const struct op_case *c, struct mt_tensor *t)
 {
-    fill_offsets((enum load)c->param[LOAD], (int)t[OFFSETS].dim[0] - 1, t[Y].dim[0], t[OFFSETS].data);
+    fill_offsets_of(c, t[Y].dim[0], &t[OFFSETS]);
 }
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
@@ -52,7 +42,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     struct mt_grouped_sum_args sum[2];
     for (int i = 0; i < 2; i++) {
         expert_views(ABSENT_NONE, &t[WEIGHT + i], weight[i]);
-        expert_views((enum absent)c->param[ABSENT], &t[THIN + i], thin[i]);
+        views_of(c, &t[THIN + i], thin[i]);
         terms[i][0] =
             (struct mt_product_term){.x = t[X], .weight = weight[i], .transpose_weight = true, .alpha = 1.0f};
         terms[i][1] = (struct mt_product_term){
@@ -60,7 +50,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         sum[i] = (struct mt_grouped_sum_args){.terms = terms[i],
                                               .count = c->param[RANK] > 0 ? 2 : 1,
                                               .experts = experts_of(c),
-                                              .offsets = some_offsets(c, &t[OFFSETS]),
+                                              .offsets = offsets_of(c, &t[OFFSETS]),
                                               .y = t[GATE + i]};
     }
     return mt_grouped_swiglu(device,
@@ -75,9 +65,7 @@ static struct op_case *begin(struct case_list *list, enum mt_op op, const struct
                  s->masked ? " masked" : "", s->in_place ? " in place" : "",
                  s->row_type == MT_BF16 ? " bf16 rows" : "", s->weight_type == MT_BF16 ? " bf16 weights" : "",
                  absent_names[s->absent], s->padding != 0 ? " padded" : "");
-    c->param[EXPERTS] = s->experts;
-    c->param[LOAD] = s->load;
-    c->param[ABSENT] = s->absent;
+    case_experts(c, s->experts, s->load, s->absent);
     c->param[RANK] = s->rank;
     c->param[MASKED] = s->masked;
     c->param[IN_PLACE] = s->in_place;
@@ -89,20 +77,10 @@ static struct op_case *begin(struct case_list *list, enum mt_op op, const struct
 }
 
 /* The experts' matrices. */
-static void add_matrices(struct op_case *c, const struct swiglu_case *s, const char *name, enum mt_dtype type,
-                         int64_t rows, int64_t columns)
+static void add_matrices(struct op_case *c, const char *name, enum mt_dtype type, int64_t rows,
+                         int64_t columns)
 {
-    int64_t dims[] = {s->experts > 0 ? s->experts : 1, rows, columns};
-    int slot = case_slot(c, name, SLOT_INPUT, type, 3, dims);
-    c->slot[slot].scale = 0.1;
-    c->slot[slot].fill = FILL_REPEATED;
-}
-
-static void finish(struct op_case *c, const struct swiglu_case *s, int offsets)
-{
-    for (int i = 0; i < c->slots; i++) {
-        if (i != offsets) c->slot[i].row_padding = s->padding;
-    }
+    case_matrices(c, name, SLOT_INPUT, type, (int64_t[]){experts_of(c), rows, columns});
 }
 
 static struct op_case *add_forward(struct case_list *list, struct swiglu_case s)
@@ -112,13 +90,13 @@ static struct op_case *add_forward(struct case_list *list, struct swiglu_case s)
     c->forward = forward;
     case_slot(c, "x", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.k});
     for (int i = 0; i < 2; i++) case_slot(c, "low", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.rank});
-    for (int i = 0; i < 2; i++) add_matrices(c, &s, "weight", s.weight_type, s.n, s.k);
-    for (int i = 0; i < 2; i++) add_matrices(c, &s, "thin", MT_F32, s.n, s.rank);
-    case_index(c, "offsets", 1, (int64_t[]){(s.experts > 0 ? s.experts : 1) + 1});
+    for (int i = 0; i < 2; i++) add_matrices(c, "weight", s.weight_type, s.n, s.k);
+    for (int i = 0; i < 2; i++) add_matrices(c, "thin", MT_F32, s.n, s.rank);
+    case_offsets(c);
     case_slot(c, "gate", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
     case_slot(c, "up", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
     case_slot(c, "y", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
-    finish(c, &s, OFFSETS);
+    case_pad(c, s.padding);
     return c;
 }
 
@@ -126,7 +104,7 @@ static struct op_case *add_forward(struct case_list *list, struct swiglu_case s)
 
 static void fill_backward(const struct op_case *c, struct mt_tensor *t)
 {
-    fill_offsets((enum load)c->param[LOAD], (int)t[B_OFFSETS].dim[0] - 1, t[DY].dim[0], t[B_OFFSETS].data);
+    fill_offsets_of(c, t[DY].dim[0], &t[B_OFFSETS]);
     fill_mask(&t[MASK]);
 }
 
@@ -135,7 +113,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
     struct mt_tensor weight[MOST_EXPERTS];
     struct mt_tensor a[MOST_EXPERTS];
     expert_views(ABSENT_NONE, &t[W], weight);
-    expert_views((enum absent)c->param[ABSENT], &t[A], a);
+    views_of(c, &t[A], a);
     struct mt_product_term terms[] = {{.x = t[DY], .weight = weight, .alpha = 1.0f},
                                       {.x = t[DLOW], .weight = a, .alpha = 1.0f}};
     if (c->param[MASKED]) {
@@ -145,7 +123,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
     struct mt_grouped_swiglu_backward_args args = {.sum = {.terms = terms,
                                                            .count = c->param[RANK] > 0 ? 2 : 1,
                                                            .experts = experts_of(c),
-                                                           .offsets = some_offsets(c, &t[B_OFFSETS]),
+                                                           .offsets = offsets_of(c, &t[B_OFFSETS]),
                                                            .y = t[INNER]},
                                                    .gate = t[B_GATE],
                                                    .up = t[B_UP],
@@ -167,16 +145,16 @@ static struct op_case *add_backward(struct case_list *list, struct swiglu_case s
     c->forward = backward;
     case_slot(c, "dy", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.k});
     case_slot(c, "dlow", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.rank});
-    add_matrices(c, &s, "weight", s.weight_type, s.k, s.n);
-    add_matrices(c, &s, "a", MT_F32, s.rank, s.n);
+    add_matrices(c, "weight", s.weight_type, s.k, s.n);
+    add_matrices(c, "a", MT_F32, s.rank, s.n);
     case_index(c, "mask", 2, (int64_t[]){s.masked ? s.rows : 0, (s.n + 31) / 32});
-    case_index(c, "offsets", 1, (int64_t[]){(s.experts > 0 ? s.experts : 1) + 1});
+    case_offsets(c);
     case_slot(c, "gate", read, s.row_type, 2, (int64_t[]){s.rows, s.n});
     case_slot(c, "up", read, s.row_type, 2, (int64_t[]){s.rows, s.n});
     case_slot(c, "y", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
     case_slot(c, "dgate", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){apart, s.n});
     case_slot(c, "dup", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){apart, s.n});
-    finish(c, &s, B_OFFSETS);
+    case_pad(c, s.padding);
     return c;
 }
 
@@ -187,8 +165,8 @@ static enum mt_status swiglu_and_down(struct mt_device *device, const struct op_
     struct mt_tensor a[MOST_EXPERTS];
     struct mt_tensor b[MOST_EXPERTS];
     expert_views(ABSENT_NONE, &t[W], weight);
-    expert_views((enum absent)c->param[ABSENT], &t[A], a);
-    expert_views((enum absent)c->param[ABSENT], &t[B], b);
+    views_of(c, &t[A], a);
+    views_of(c, &t[B], b);
     const struct mt_product_term terms[] = {
         {.x = t[INNER], .weight = weight, .transpose_weight = true, .alpha = 1.0f},
         {.x = t[B_LOW], .weight = b, .transpose_weight = true, .alpha = SCALE}};
@@ -216,7 +194,7 @@ static enum mt_status down_and_swiglu_back(struct mt_device *device, const struc
                                            struct mt_tensor *t)
 {
     struct mt_tensor b[MOST_EXPERTS];
-    expert_views((enum absent)c->param[ABSENT], &t[B], b);
+    views_of(c, &t[B], b);
     struct mt_lora_dlow_args dlow = {.maps = 1, .experts = experts_of(c), .offsets = t[B_OFFSETS]};
     dlow.map[0] = (struct mt_lora_pair_gradient){.dy = t[DY], .b = b, .scale = SCALE, .dlow = t[DLOW]};
     enum mt_status status = mt_lora_dlow(device, &dlow);
@@ -239,7 +217,7 @@ static void add_gradient(struct case_list *list)
     c->forward = swiglu_and_down;
     c->backward = down_and_swiglu_back;
     c->no_gradient = false;
-    add_matrices(c, &s, "b", MT_F32, s.k, s.rank);
+    add_matrices(c, "b", MT_F32, s.k, s.rank);
     case_slot(c, "low", SLOT_OUTPUT, MT_F32, 2, (int64_t[]){s.rows, s.rank});
     case_slot(c, "out", SLOT_OUTPUT, MT_F32, 2, (int64_t[]){s.rows, s.k});
     c->slot[DY].role = SLOT_GRAD_IN;
@@ -384,11 +362,7 @@ static void add_speed(struct case_list *list, int64_t n, int64_t k, int experts,
                             .weight_type = MT_BF16,
                             .row_type = MT_BF16};
     struct op_case *c = back ? add_backward(list, s) : add_forward(list, s);
-    c->only_speed = true;
-    c->only_device = true;
-    for (int i = 0; i < c->slots; i++) {
-        if (c->slot[i].dtype != MT_I32) c->slot[i].fill = FILL_REPEATED;
-    }
+    case_only_timed(c, true);
     c->flops = 2.0 * (double)s.rows * (double)n * (double)(k + s.rank) * (back ? 1.0 : 2.0);
 }
 

@@ -12,7 +12,7 @@ enum { D_MATRIX = D_MIDDLE + MT_LORA_MAPS };
 // lora_dlow: its masks are never there
 enum { DY = MATRIX, B = DY + MT_LORA_MAPS, LOW = B + MT_LORA_MAPS, DLOW = LOW + MT_LORA_MAPS };
 enum { DB = DLOW + MT_LORA_MAPS };
-enum { MAPS, EXPERTS, LOAD, ABSENT, MASKED, UNLEARNED, EXACT };
+enum { MAPS = EXPERT_PARAMS, MASKED, UNLEARNED, EXACT };
 enum { FACTOR };
 
 static const float scales[MT_LORA_MAPS] = {0.5f, 2.0f, -1.5f};
@@ -36,18 +36,8 @@ struct lora_case {
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
-    fill_offsets((enum load)c->param[LOAD], (int)t[OFFSETS].dim[0] - 1, t[X].dim[0], t[OFFSETS].data);
+    fill_offsets_of(c, t[X].dim[0], &t[OFFSETS]);
     fill_mask(&t[MASK]);
-}
-
-static int experts_of(const struct op_case *c)
-{
-    return c->param[EXPERTS] > 0 ? (int)c->param[EXPERTS] : 1;
-}
-
-static struct mt_tensor offsets_of(const struct op_case *c, const struct mt_tensor *t)
-{
-    return c->param[EXPERTS] > 0 ? t[OFFSETS] : (struct mt_tensor){0};
 }
 
 static struct mt_tensor mask_of(const struct op_case *c, const struct mt_tensor *t)
@@ -64,10 +54,10 @@ static enum mt_status low(struct mt_device *device, const struct op_case *c, str
                                     .maps = (int)c->param[MAPS],
                                     .alpha = c->real[FACTOR],
                                     .experts = experts_of(c),
-                                    .offsets = offsets_of(c, t),
+                                    .offsets = offsets_of(c, &t[OFFSETS]),
                                     .exact = c->param[EXACT] != 0};
     for (int i = 0; i < args.maps; i++) {
-        expert_views((enum absent)c->param[ABSENT], &t[MATRIX + i], a[i]);
+        views_of(c, &t[MATRIX + i], a[i]);
         args.a[i] = a[i];
         args.low[i] = t[MIDDLE + i];
     }
@@ -84,9 +74,9 @@ static enum mt_status add_da(struct mt_device *device, const struct op_case *c, 
                                    .mask_scale = 1.25f,
                                    .maps = (int)c->param[MAPS],
                                    .experts = experts_of(c),
-                                   .offsets = offsets_of(c, t)};
+                                   .offsets = offsets_of(c, &t[OFFSETS])};
     for (int i = 0; i < args.maps; i++) {
-        expert_views((enum absent)c->param[ABSENT], &t[matrix + i], da[i]);
+        views_of(c, &t[matrix + i], da[i]);
         args.da[i] = da[i];
         args.dlow[i] = t[middle + i];
     }
@@ -108,10 +98,10 @@ static enum mt_status dlow(struct mt_device *device, const struct op_case *c, st
     struct mt_tensor b[MT_LORA_MAPS][MOST_EXPERTS];
     struct mt_tensor db[MT_LORA_MAPS][MOST_EXPERTS];
     struct mt_lora_dlow_args args = {
-        .maps = (int)c->param[MAPS], .experts = experts_of(c), .offsets = offsets_of(c, t)};
+        .maps = (int)c->param[MAPS], .experts = experts_of(c), .offsets = offsets_of(c, &t[OFFSETS])};
     for (int i = 0; i < args.maps; i++) {
-        expert_views((enum absent)c->param[ABSENT], &t[B + i], b[i]);
-        expert_views((enum absent)c->param[ABSENT], &t[DB + i], db[i]);
+        views_of(c, &t[B + i], b[i]);
+        views_of(c, &t[DB + i], db[i]);
         args.map[i] = (struct mt_lora_pair_gradient){
             .dy = t[DY + i], .b = b[i], .scale = scales[i], .dlow = t[DLOW + i]};
         if (c->param[UNLEARNED] > 0 && i >= (int)c->param[UNLEARNED]) continue;
@@ -128,13 +118,13 @@ static enum mt_status second_products(struct mt_device *device, const struct op_
     struct mt_tensor b[MOST_EXPERTS];
     enum mt_status status = MT_OK;
     for (int i = 0; i < (int)c->param[MAPS] && status == MT_OK; i++) {
-        expert_views((enum absent)c->param[ABSENT], &t[B + i], b);
+        views_of(c, &t[B + i], b);
         struct mt_product_term term = {
             .x = t[LOW + i], .weight = b, .transpose_weight = true, .alpha = scales[i]};
         status = mt_grouped_sum(device, &(struct mt_grouped_sum_args){.terms = &term,
                                                                       .count = 1,
                                                                       .experts = experts_of(c),
-                                                                      .offsets = offsets_of(c, t),
+                                                                      .offsets = offsets_of(c, &t[OFFSETS]),
                                                                       .y = t[DB + MT_LORA_MAPS + i]});
     }
     return status;
@@ -152,10 +142,8 @@ static struct op_case *begin(struct case_list *list, enum mt_op op, const struct
                  s->masked ? " masked" : "", s->row_type == MT_BF16 ? " bf16 rows" : "",
                  s->a_type == MT_BF16 && op == MT_OP_lora_low ? " bf16 A" : "", absent_names[s->absent],
                  s->padding != 0 ? " padded" : "", s->exact ? " exact" : "");
+    case_experts(c, s->experts, s->load, s->absent);
     c->param[MAPS] = s->maps;
-    c->param[EXPERTS] = s->experts;
-    c->param[LOAD] = s->load;
-    c->param[ABSENT] = s->absent;
     c->param[MASKED] = s->masked;
     c->param[UNLEARNED] = s->unlearned;
     c->param[EXACT] = s->exact;
@@ -164,7 +152,7 @@ static struct op_case *begin(struct case_list *list, enum mt_op op, const struct
     c->no_gradient = true;
     case_slot(c, "x", SLOT_INPUT, s->row_type, 2, (int64_t[]){s->rows, s->k});
     case_index(c, "mask", 2, (int64_t[]){s->masked ? s->rows : 0, (s->k + 31) / 32});
-    case_index(c, "offsets", 1, (int64_t[]){(s->experts > 0 ? s->experts : 1) + 1});
+    case_offsets(c);
     return c;
 }
 
@@ -179,19 +167,9 @@ static void add_rows(struct op_case *c, const struct lora_case *s, const char *n
 static void add_matrices(struct op_case *c, const struct lora_case *s, const char *name, enum slot_role role,
                          const int64_t rows[MT_LORA_MAPS], const int64_t columns[MT_LORA_MAPS])
 {
-    for (int i = 0; i < MT_LORA_MAPS; i++) {
-        int64_t dims[] = {i < s->maps ? (s->experts > 0 ? s->experts : 1) : 0, rows[i], columns[i]};
-        int slot = case_slot(c, name, role, MT_F32, 3, dims);
-        c->slot[slot].scale = 0.1;
-        c->slot[slot].fill = FILL_REPEATED;
-    }
-}
-
-static void pad(struct op_case *c, const struct lora_case *s)
-{
-    for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS) c->slot[i].row_padding = s->padding;
-    }
+    for (int i = 0; i < MT_LORA_MAPS; i++)
+        case_matrices(c, name, role, MT_F32,
+                      (int64_t[]){i < s->maps ? experts_of(c) : 0, rows[i], columns[i]});
 }
 
 static struct op_case *add_low(struct case_list *list, struct lora_case s)
@@ -203,7 +181,7 @@ static struct op_case *add_low(struct case_list *list, struct lora_case s)
     if (s.exact) s.row_type = MT_F32;
     add_rows(c, &s, "low", SLOT_UPDATED, s.rank);
     c->forward = low;
-    pad(c, &s);
+    case_pad(c, s.padding);
     return c;
 }
 
@@ -214,7 +192,7 @@ static struct op_case *add_da_case(struct case_list *list, struct lora_case s)
     add_matrices(c, &s, "da", SLOT_UPDATED, s.rank, k);
     add_rows(c, &s, "dlow", SLOT_INPUT, s.rank);
     c->forward = da;
-    pad(c, &s);
+    case_pad(c, s.padding);
     return c;
 }
 
@@ -229,7 +207,7 @@ static struct op_case *add_dlow(struct case_list *list, struct lora_case s)
     add_rows(c, &s, "dlow", SLOT_UPDATED, s.rank);
     add_matrices(c, &s, "db", SLOT_UPDATED, s.n, s.rank);
     c->forward = dlow;
-    pad(c, &s);
+    case_pad(c, s.padding);
     return c;
 }
 
@@ -452,12 +430,8 @@ static double bytes_of(const struct lora_case *s, int64_t wide, int middles)
 
 static void timed(struct op_case *c, double bytes, bool device)
 {
-    c->only_speed = true;
-    c->only_device = device;
+    case_only_timed(c, device);
     c->bytes = bytes;
-    for (int i = 0; i < c->slots; i++) {
-        if (i != OFFSETS && i != MASK) c->slot[i].fill = FILL_REPEATED;
-    }
 }
 
 static void add_speed(struct case_list *list, struct lora_case s, bool device)

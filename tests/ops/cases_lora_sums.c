@@ -7,7 +7,7 @@
 #include "ops/expert_loads.h"
 
 enum { X, LOW = X + 2, WEIGHT = LOW + 2, THIN = WEIGHT + 2, MASK = THIN + 2, OFFSETS = MASK + 2, Y };
-enum { KIND, EXPERTS, LOAD, ABSENT };
+enum { KIND = EXPERT_PARAMS };
 enum { BETA, THIN_FACTOR };
 
 enum kind {
@@ -38,7 +38,7 @@ struct lora_case {
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
-    fill_offsets((enum load)c->param[LOAD], (int)t[OFFSETS].dim[0] - 1, t[Y].dim[0], t[OFFSETS].data);
+    fill_offsets_of(c, t[Y].dim[0], &t[OFFSETS]);
     fill_mask(&t[MASK]);
     fill_mask(&t[MASK + 1]);
 }
@@ -52,7 +52,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     int maps = maps_of(kind);
     for (int i = 0; i < maps; i++) {
         expert_views(ABSENT_NONE, &t[WEIGHT + i], weight[i]);
-        expert_views((enum absent)c->param[ABSENT], &t[THIN + i], thin[i]);
+        views_of(c, &t[THIN + i], thin[i]);
         terms[2 * i] = (struct mt_product_term){
             .x = t[X + i], .weight = weight[i], .transpose_weight = kind == FORWARD, .alpha = 0.5f};
         terms[2 * i + 1] = (struct mt_product_term){.x = t[LOW + i],
@@ -63,28 +63,24 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         terms[2 * i + 1].mask_y = t[kind == ONE_MASK ? MASK : MASK + i];
         terms[2 * i + 1].mask_scale = c->real[THIN_FACTOR] == 1.0f ? 1.0f : 1.25f;
     }
-    struct mt_grouped_sum_args args = {
-        .terms = terms, .count = 2 * maps, .experts = 1, .y = t[Y], .beta = c->real[BETA]};
-    if (c->param[EXPERTS] > 0) {
-        args.experts = (int)c->param[EXPERTS];
-        args.offsets = t[OFFSETS];
-    }
-    return mt_grouped_sum(device, &args);
+    return mt_grouped_sum(device, &(struct mt_grouped_sum_args){.terms = terms,
+                                                                .count = 2 * maps,
+                                                                .experts = experts_of(c),
+                                                                .offsets = offsets_of(c, &t[OFFSETS]),
+                                                                .y = t[Y],
+                                                                .beta = c->real[BETA]});
 }
 
 static struct op_case *add(struct case_list *list, struct lora_case s)
 {
-    int64_t experts = s.experts > 0 ? s.experts : 1;
     bool masked = s.kind != FORWARD;
     struct op_case *c =
         case_new(list, MT_OP_grouped_sum, "LoRA %s R=%d N=%d K=%d r=%d n=%d load %s%s%s%s beta %g",
                  kind_names[s.kind], (int)s.rows, (int)s.n, (int)s.k, (int)s.rank, s.experts,
                  s.experts > 0 ? load_names[s.load] : "dense", s.row_type == MT_BF16 ? " bf16 rows" : "",
                  s.rounded ? " bf16 pairs" : "", absent_names[s.absent], (double)s.beta);
+    case_experts(c, s.experts, s.load, s.absent);
     c->param[KIND] = s.kind;
-    c->param[EXPERTS] = s.experts;
-    c->param[LOAD] = s.load;
-    c->param[ABSENT] = s.absent;
     c->real[BETA] = s.beta;
     c->real[THIN_FACTOR] = s.rounded ? 1.0f : 4.0f;
     c->fill = fill;
@@ -93,22 +89,19 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
     int64_t rows[2] = {s.rows, maps_of(s.kind) == 2 ? s.rows : 0};
     for (int i = 0; i < 2; i++) case_slot(c, "x", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.k});
     for (int i = 0; i < 2; i++) case_slot(c, "low", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.rank});
-    for (int i = 0; i < 2; i++) {
-        int64_t each = rows[i] > 0 || i == 0 ? experts : 0;
-        int64_t dims[] = {each, masked ? s.k : s.n, masked ? s.n : s.k};
-        c->slot[case_slot(c, "weight", SLOT_INPUT, MT_BF16, 3, dims)].scale = 0.1;
-    }
-    for (int i = 0; i < 2; i++) {
-        int64_t each = rows[i] > 0 || i == 0 ? experts : 0;
-        int64_t dims[] = {each, masked ? s.rank : s.n, masked ? s.n : s.rank};
-        c->slot[case_slot(c, "thin", SLOT_INPUT, s.rounded ? MT_BF16 : MT_F32, 3, dims)].scale = 0.1;
-    }
+    int64_t each[2] = {experts_of(c), maps_of(s.kind) == 2 ? experts_of(c) : 0};
+    for (int i = 0; i < 2; i++)
+        case_matrices(c, "weight", SLOT_INPUT, MT_BF16,
+                      (int64_t[]){each[i], masked ? s.k : s.n, masked ? s.n : s.k});
+    for (int i = 0; i < 2; i++)
+        case_matrices(c, "thin", SLOT_INPUT, s.rounded ? MT_BF16 : MT_F32,
+                      (int64_t[]){each[i], masked ? s.rank : s.n, masked ? s.n : s.rank});
     for (int i = 0; i < 2; i++) case_index(c, "mask", 2, (int64_t[]){masked ? rows[i] : 0, (s.n + 31) / 32});
-    case_index(c, "offsets", 1, (int64_t[]){experts + 1});
+    case_offsets(c);
     case_slot(c, "y", SLOT_UPDATED, s.row_type, 2, (int64_t[]){s.rows, s.n});
     if (s.row_type == MT_BF16)
         c->slot[Y].tolerance = 0.02; // devices may round y after each term, four at most
-    for (int i = 0; i < MASK; i++) c->slot[i].fill = FILL_REPEATED;
+    for (int i = 0; i < WEIGHT; i++) c->slot[i].fill = FILL_REPEATED;
     return c;
 }
 
@@ -125,9 +118,7 @@ static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t
                                                      .load = LOAD_NEARLY_EVEN,
                                                      .beta = beta,
                                                      .row_type = MT_BF16});
-    c->only_speed = true;
-    c->only_device = true;
-    c->slot[Y].fill = FILL_REPEATED;
+    case_only_timed(c, true);
     c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (double)maps_of(kind);
 }
 

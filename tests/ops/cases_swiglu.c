@@ -102,9 +102,7 @@ static void add_device(struct case_list *list, int with_y)
 {
     struct op_case *c = add_again(list, 98304, 1408, ALIAS_NONE, 0, with_y);
     double elements = 98304.0 * 1408.0;
-    c->only_speed = true;
-    c->only_device = true;
-    for (int i = 0; i < c->slots; i++) c->slot[i].fill = FILL_REPEATED;
+    case_only_timed(c, true);
     case_retype(c, MT_BF16, 5, (int[]){BOTH, Y, DY, DBOTH, AGAIN});
     if (with_y == Y_NONE) c->bytes = elements * 3 * 2;
     c->backward_bytes = elements * (with_y == Y_NONE ? 5 : 6) * 2;

@@ -1,5 +1,6 @@
 /*
- * Rows of experts in cases: how many each has, and which experts have no matrix.
+ * Rows of experts in cases: how many each has, and which experts have no matrix. A case's first numbers say
+ * so; without experts it is dense: one matrix, no offsets.
  */
 #ifndef MT_TESTS_EXPERT_LOADS_H
 #define MT_TESTS_EXPERT_LOADS_H
@@ -23,6 +24,8 @@ enum absent {
 };
 
 static const char *const absent_names[] = {"", " some absent", " all absent"};
+
+enum { EXPERTS, LOAD, ABSENT, EXPERT_PARAMS }; // of a case's param
 
 static const char *const load_names[] = {"even", "uneven", "one", "none", "nearly even"};
 
@@ -52,7 +55,45 @@ static inline void fill_offsets(enum load load, int experts, int64_t rows, int32
     }
 }
 
-/* The experts' matrices lie one after the other in a [n, rows, columns] slot. */
+static inline void case_experts(struct op_case *c, int experts, enum load load, enum absent absent)
+{
+    c->param[EXPERTS] = experts;
+    c->param[LOAD] = load;
+    c->param[ABSENT] = absent;
+}
+
+static inline int experts_of(const struct op_case *c)
+{
+    return c->param[EXPERTS] > 0 ? (int)c->param[EXPERTS] : 1;
+}
+
+static inline int case_offsets(struct op_case *c)
+{
+    return case_index(c, "offsets", 1, (int64_t[]){experts_of(c) + 1});
+}
+
+static inline void fill_offsets_of(const struct op_case *c, int64_t rows, struct mt_tensor *offsets)
+{
+    fill_offsets((enum load)c->param[LOAD], experts_of(c), rows, offsets->data);
+}
+
+/* What an op is given of them. */
+static inline struct mt_tensor offsets_of(const struct op_case *c, const struct mt_tensor *offsets)
+{
+    return c->param[EXPERTS] > 0 ? *offsets : (struct mt_tensor){0};
+}
+
+/* A slot of small matrices, [n, rows, columns], one after the other. */
+static inline int case_matrices(struct op_case *c, const char *name, enum slot_role role, enum mt_dtype type,
+                                const int64_t dims[3])
+{
+    int slot = case_slot(c, name, role, type, 3, dims);
+    c->slot[slot].scale = 0.1;
+    c->slot[slot].fill = FILL_REPEATED;
+    return slot;
+}
+
+/* Such a slot's matrices, some of which may be left out. */
 static inline void expert_views(enum absent absent, const struct mt_tensor *stacked,
                                 struct mt_tensor view[MOST_EXPERTS])
 {
@@ -73,6 +114,13 @@ static inline void fill_mask(struct mt_tensor *mask)
             ((uint32_t *)mask->data)[row * mask->stride[0] + w] = state ^ state >> 13;
         }
     }
+}
+
+/* Those the case leaves out. */
+static inline void views_of(const struct op_case *c, const struct mt_tensor *stacked,
+                            struct mt_tensor view[MOST_EXPERTS])
+{
+    expert_views((enum absent)c->param[ABSENT], stacked, view);
 }
 
 #endif

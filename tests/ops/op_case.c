@@ -89,6 +89,22 @@ void case_retype(struct op_case *c, enum mt_dtype dtype, int count, const int *s
     for (int i = 0; i < count; i++) c->slot[slots[i]].dtype = dtype;
 }
 
+void case_pad(struct op_case *c, int64_t padding)
+{
+    for (int i = 0; i < c->slots; i++) {
+        if (c->slot[i].rank > 1) c->slot[i].row_padding = padding;
+    }
+}
+
+void case_only_timed(struct op_case *c, bool only_device)
+{
+    c->only_speed = true;
+    c->only_device = only_device;
+    for (int i = 0; i < c->slots; i++) {
+        if (c->slot[i].fill != FILL_CUSTOM) c->slot[i].fill = FILL_REPEATED;
+    }
+}
+
 bool slot_written_by_forward(const struct op_slot *slot)
 {
     return slot->role == SLOT_OUTPUT || slot->role == SLOT_UPDATED;

@@ -109,6 +109,12 @@ int case_grad_out(struct op_case *c, const char *name, int of);
 /* Gives some slots another float type, as 16-bit activations are, and says so in the label. */
 void case_retype(struct op_case *c, enum mt_dtype dtype, int count, const int *slots);
 
+/* Extra elements between the rows of every slot that has rows. */
+void case_pad(struct op_case *c, int64_t padding);
+
+/* For speed alone, on devices with memory of their own alone if that is said: drawn numbers are repeated. */
+void case_only_timed(struct op_case *c, bool only_device);
+
 /* The tensors of one run of a case, on one device. */
 struct case_tensors {
     struct mt_buffer buffer[CASE_MAX_SLOTS];

@@ -37,6 +37,32 @@ static inline void op_test_close(struct op_test *test)
     assert_int_equal(test->ctx.live_bytes, 0);
 }
 
+static inline int op_test_setup_ref(void **state)
+{
+    static struct op_test test;
+    op_test_open(&test, "ref");
+    *state = &test;
+    return 0;
+}
+
+static inline int op_test_setup_cpu(void **state)
+{
+    static struct op_test test;
+    op_test_open(&test, "cpu");
+    *state = &test;
+    return 0;
+}
+
+static inline int op_test_teardown(void **state)
+{
+    op_test_close(*state);
+    return 0;
+}
+
+// A test whose state is a device, opened for it and closed after it.
+#define ON_REF(test) cmocka_unit_test_setup_teardown(test, op_test_setup_ref, op_test_teardown)
+#define ON_CPU(test) cmocka_unit_test_setup_teardown(test, op_test_setup_cpu, op_test_teardown)
+
 static inline void op_test_refused(const struct op_test *test, enum mt_status got, enum mt_status expected,
                                    const char *words)
 {

@@ -61,50 +61,43 @@ static struct mt_grouped_swiglu_backward_args backward_of(struct block *b)
 
 static void test_by_hand(void **state)
 {
-    (void)state;
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        struct block b;
-        op_test_open(&test, op_test_devices[i]);
-        block_init(&b);
-        struct mt_grouped_swiglu_args args = forward_of(&b);
-        assert_int_equal(mt_grouped_swiglu(test.device, &args), MT_OK);
-        assert_memory_equal(b.gate, ((float[]){1, 0, 0, -1, 7, 8}), sizeof b.gate); // the last row stays
-        assert_memory_equal(b.up, ((float[]){3, 4, 3, 4, 9, 10}), sizeof b.up);
-        const float y[] = {3 * 0.731058579f, 0, 0, -4 * 0.268941421f};
-        for (int j = 0; j < 4; j++) assert_float_equal(b.y[j], y[j], 1e-6f);
+    struct op_test *test = *state;
+    struct block b;
+    block_init(&b);
+    struct mt_grouped_swiglu_args args = forward_of(&b);
+    assert_int_equal(mt_grouped_swiglu(test->device, &args), MT_OK);
+    assert_memory_equal(b.gate, ((float[]){1, 0, 0, -1, 7, 8}), sizeof b.gate); // the last row stays
+    assert_memory_equal(b.up, ((float[]){3, 4, 3, 4, 9, 10}), sizeof b.up);
+    const float y[] = {3 * 0.731058579f, 0, 0, -4 * 0.268941421f};
+    for (int j = 0; j < 4; j++) assert_float_equal(b.y[j], y[j], 1e-6f);
 
-        struct mt_grouped_swiglu_backward_args back = backward_of(&b);
-        assert_int_equal(mt_grouped_swiglu_backward(test.device, &back), MT_OK);
-        // d is (1,4) and (4,3); silu'(1) = 0.927670512, silu'(0) = 1/2, silu'(-1) = 0.0723294880
-        const float dgate[] = {1 * 3 * 0.927670512f, 4 * 4 * 0.5f, 4 * 3 * 0.5f, 3 * 4 * 0.0723294880f};
-        const float dup[] = {0.731058579f, 0, 0, -3 * 0.268941421f};
-        for (int j = 0; j < 4; j++) {
-            assert_float_equal(b.gate[j], dgate[j], 1e-6f);
-            assert_float_equal(b.up[j], dup[j], 1e-6f);
-            assert_float_equal(b.y[j], y[j], 1e-6f);
-        }
-        op_test_close(&test);
+    struct mt_grouped_swiglu_backward_args back = backward_of(&b);
+    assert_int_equal(mt_grouped_swiglu_backward(test->device, &back), MT_OK);
+    // d is (1,4) and (4,3); silu'(1) = 0.927670512, silu'(0) = 1/2, silu'(-1) = 0.0723294880
+    const float dgate[] = {1 * 3 * 0.927670512f, 4 * 4 * 0.5f, 4 * 3 * 0.5f, 3 * 4 * 0.0723294880f};
+    const float dup[] = {0.731058579f, 0, 0, -3 * 0.268941421f};
+    for (int j = 0; j < 4; j++) {
+        assert_float_equal(b.gate[j], dgate[j], 1e-6f);
+        assert_float_equal(b.up[j], dup[j], 1e-6f);
+        assert_float_equal(b.y[j], y[j], 1e-6f);
     }
 }
 
 /* On the cpu both are the ops one after the other, bit for bit. */
 static void test_same_bits(void **state)
 {
-    (void)state;
-    struct op_test test;
+    struct op_test *test = *state;
     struct block b;
     struct block apart;
-    op_test_open(&test, "cpu");
     block_init(&b);
     block_init(&apart);
     struct mt_grouped_swiglu_args args = forward_of(&b);
     struct mt_grouped_swiglu_args parts = forward_of(&apart);
     struct mt_swiglu_forward_args swiglu = {.gate = parts.gate.y, .up = parts.up.y, .y = parts.y};
-    assert_int_equal(mt_grouped_swiglu(test.device, &args), MT_OK);
-    assert_int_equal(mt_grouped_sum(test.device, &parts.gate), MT_OK);
-    assert_int_equal(mt_grouped_sum(test.device, &parts.up), MT_OK);
-    assert_int_equal(mt_swiglu_forward(test.device, &swiglu), MT_OK);
+    assert_int_equal(mt_grouped_swiglu(test->device, &args), MT_OK);
+    assert_int_equal(mt_grouped_sum(test->device, &parts.gate), MT_OK);
+    assert_int_equal(mt_grouped_sum(test->device, &parts.up), MT_OK);
+    assert_int_equal(mt_swiglu_forward(test->device, &swiglu), MT_OK);
     assert_memory_equal(b.y, apart.y, sizeof b.y);
 
     struct mt_grouped_swiglu_backward_args back = backward_of(&b);
@@ -115,51 +108,47 @@ static void test_same_bits(void **state)
                                                .dgate = last.dgate,
                                                .dup = last.dup,
                                                .y = last.sum.y};
-    assert_int_equal(mt_grouped_swiglu_backward(test.device, &back), MT_OK);
-    assert_int_equal(mt_grouped_sum(test.device, &last.sum), MT_OK);
-    assert_int_equal(mt_swiglu_backward(test.device, &gradient), MT_OK);
+    assert_int_equal(mt_grouped_swiglu_backward(test->device, &back), MT_OK);
+    assert_int_equal(mt_grouped_sum(test->device, &last.sum), MT_OK);
+    assert_int_equal(mt_swiglu_backward(test->device, &gradient), MT_OK);
     assert_memory_equal(b.gate, apart.gate, sizeof b.gate);
     assert_memory_equal(b.up, apart.up, sizeof b.up);
     assert_memory_equal(b.y, apart.y, sizeof b.y);
-    op_test_close(&test);
 }
 
 static void test_refusals(void **state)
 {
-    (void)state;
-    struct op_test test;
+    struct op_test *test = *state;
     struct block b;
-    op_test_open(&test, "cpu");
     block_init(&b);
     struct mt_grouped_swiglu_args args = forward_of(&b);
     args.gate.beta = 1.0f;
-    op_test_refused(&test, mt_grouped_swiglu(test.device, &args), MT_ERR_USAGE, "gate: beta is 1");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE, "gate: beta is 1");
     args = forward_of(&b);
     args.up.count = 0;
-    op_test_refused(&test, mt_grouped_swiglu(test.device, &args), MT_ERR_USAGE, "up: count is 0");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE, "up: count is 0");
     args = forward_of(&b);
     args.up.experts = 1;
     args.up.offsets.dim[0] = 2;
-    op_test_refused(&test, mt_grouped_swiglu(test.device, &args), MT_ERR_USAGE, "other experts or offsets");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE, "other experts or offsets");
     args = forward_of(&b);
     int32_t offsets[] = {0, 2, 2};
     args.up.offsets = mt_tensor_1d(offsets, MT_I32, EXPERTS + 1);
-    op_test_refused(&test, mt_grouped_swiglu(test.device, &args), MT_ERR_USAGE, "other experts or offsets");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE, "other experts or offsets");
     args = forward_of(&b);
     args.y.dim[0] = 2;
-    op_test_refused(&test, mt_grouped_swiglu(test.device, &args), MT_ERR_SHAPE, "y is f32 [2, 2]");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_SHAPE, "y is f32 [2, 2]");
     struct mt_grouped_swiglu_backward_args back = backward_of(&b);
     back.sum.beta = 0.5f;
-    op_test_refused(&test, mt_grouped_swiglu_backward(test.device, &back), MT_ERR_USAGE, "sum: beta is 0.5");
+    op_test_refused(test, mt_grouped_swiglu_backward(test->device, &back), MT_ERR_USAGE, "sum: beta is 0.5");
     back = backward_of(&b);
     back.dup.rank = 0;
-    op_test_refused(&test, mt_grouped_swiglu_backward(test.device, &back), MT_ERR_USAGE, "dup is missing");
-    op_test_close(&test);
+    op_test_refused(test, mt_grouped_swiglu_backward(test->device, &back), MT_ERR_USAGE, "dup is missing");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand), cmocka_unit_test(test_same_bits),
-                                       cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {ON_REF(test_by_hand), ON_CPU(test_by_hand), ON_CPU(test_same_bits),
+                                       ON_CPU(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,17 +59,6 @@ static void random_gram(struct example *x, int k, const double *scale)
     }
 }
 
-/* Runs `check` on every device. */
-static void on_devices(void (*check)(const struct op_test *test))
-{
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        check(&test);
-        op_test_close(&test);
-    }
-}
-
 // Two rows of squared lengths 4 and 9 with the inner product 2.
 static const struct example two_rows = {.k = 2, .gram = {4, 2, 2, 9}};
 
@@ -291,96 +280,95 @@ static void check_one_slot(const struct op_test *test)
 
 static void test_hand_computed(void **state)
 {
-    (void)state;
-    on_devices(check_pairwise);
-    on_devices(check_printed);
-    on_devices(check_cosine);
-    on_devices(check_span);
+    const struct op_test *test = *state;
+    check_pairwise(test);
+    check_printed(test);
+    check_cosine(test);
+    check_span(test);
 }
 
 static void test_identities(void **state)
 {
-    (void)state;
-    on_devices(check_orthogonal);
-    on_devices(check_identical);
-    on_devices(check_scale_free);
-    on_devices(check_span_identity);
+    const struct op_test *test = *state;
+    check_orthogonal(test);
+    check_identical(test);
+    check_scale_free(test);
+    check_span_identity(test);
 }
 
 static void test_edges(void **state)
 {
-    (void)state;
-    on_devices(check_gate_and_mask);
-    on_devices(check_zeros_and_nan);
-    on_devices(check_one_slot);
+    const struct op_test *test = *state;
+    check_gate_and_mask(test);
+    check_zeros_and_nan(test);
+    check_one_slot(test);
 }
 
 static void test_forward_refusals(void **state)
 {
-    (void)state;
-    struct op_test test;
-    op_test_open(&test, "cpu");
+    struct op_test *test = *state;
     float data[32] = {0};
     int32_t mask[4] = {0};
     struct mt_ortho_forward_args args = {.form = (enum mt_ortho_form)3, .epsilon = -1.0f, .gate = NAN};
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "gram is missing");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gram is missing");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 65, 65);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "gram's slots is 65");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gram's slots is 65");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 3, 4);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_SHAPE, "gram is f32 [2, 3, 4]");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "gram is f32 [2, 3, 4]");
     args.gram = mt_tensor_3d(data, MT_BF16, 2, 3, 3);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_DTYPE, "gram is bf16");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_DTYPE, "gram is bf16");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 3, 3);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "loss is missing");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "loss is missing");
     args.loss = mt_tensor_1d(data, MT_F32, 3);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_SHAPE, "loss is f32 [3]");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "loss is f32 [3]");
     args.loss = mt_tensor_1d(data + 20, MT_F32, 2);
     args.weight = mt_tensor_2d(data, MT_F32, 3, 2);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_SHAPE, "weight is f32 [3, 2]");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "weight is f32 [3, 2]");
     args.weight = (struct mt_tensor){0};
     args.mask = mt_tensor_1d(data, MT_F32, 2);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_DTYPE, "mask is f32");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_DTYPE, "mask is f32");
     args.mask = mt_tensor_1d(mask, MT_I32, 4);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_SHAPE, "mask is i32 [4]");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "mask is i32 [4]");
     args.mask = mt_tensor_1d(mask, MT_I32, 2);
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "form is 3");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "form is 3");
     args.form = MT_ORTHO_SPAN;
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "epsilon is -1");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "epsilon is -1");
     args.epsilon = INFINITY;
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "epsilon is inf");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "epsilon is inf");
     args.epsilon = 0.0f;
-    op_test_refused(&test, mt_ortho_forward(test.device, &args), MT_ERR_USAGE, "gate is nan");
-    op_test_close(&test);
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gate is nan");
 }
 
 static void test_backward_refusals(void **state)
 {
-    (void)state;
-    struct op_test test;
-    op_test_open(&test, "cpu");
+    struct op_test *test = *state;
     float data[18] = {0};
     float target[18];
     struct mt_ortho_backward_args args = {.gram = mt_tensor_3d(data, MT_F32, 2, 3, 3),
                                           .form = MT_ORTHO_COSINE,
                                           .scale = NAN,
                                           .printed_gradient = true};
-    op_test_refused(&test, mt_ortho_backward(test.device, &args), MT_ERR_USAGE, "coupling is missing");
+    op_test_refused(test, mt_ortho_backward(test->device, &args), MT_ERR_USAGE, "coupling is missing");
     args.coupling = mt_tensor_3d(target, MT_F32, 1, 3, 3);
-    op_test_refused(&test, mt_ortho_backward(test.device, &args), MT_ERR_SHAPE, "coupling is f32 [1, 3, 3]");
+    op_test_refused(test, mt_ortho_backward(test->device, &args), MT_ERR_SHAPE, "coupling is f32 [1, 3, 3]");
     args.coupling = mt_tensor_3d(target, MT_F32, 2, 3, 3);
-    op_test_refused(&test, mt_ortho_backward(test.device, &args), MT_ERR_USAGE, "scale is nan");
+    op_test_refused(test, mt_ortho_backward(test->device, &args), MT_ERR_USAGE, "scale is nan");
     args.scale = 1.0f;
-    op_test_refused(&test, mt_ortho_backward(test.device, &args), MT_ERR_USAGE,
+    op_test_refused(test, mt_ortho_backward(test->device, &args), MT_ERR_USAGE,
                     "form is 2, expected pairwise with printed_gradient");
     args.form = (enum mt_ortho_form) - 1;
-    op_test_refused(&test, mt_ortho_backward(test.device, &args), MT_ERR_USAGE, "form is");
-    op_test_close(&test);
+    op_test_refused(test, mt_ortho_backward(test->device, &args), MT_ERR_USAGE, "form is");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hand_computed), cmocka_unit_test(test_identities), cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_forward_refusals), cmocka_unit_test(test_backward_refusals)};
+    const struct CMUnitTest tests[] = {ON_REF(test_hand_computed),
+                                       ON_CPU(test_hand_computed),
+                                       ON_REF(test_identities),
+                                       ON_CPU(test_identities),
+                                       ON_REF(test_edges),
+                                       ON_CPU(test_edges),
+                                       ON_CPU(test_forward_refusals),
+                                       ON_CPU(test_backward_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

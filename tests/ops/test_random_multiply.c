@@ -38,53 +38,43 @@ static uint32_t number_of(uint64_t seed, uint64_t stream, int element)
 
 static void test_dropout_rule(void **state)
 {
-    (void)state;
+    struct op_test *test = *state;
     static float x[COUNT];
     static float y[COUNT];
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.3f);
-        assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
-        int dropped = 0;
-        for (int e = 0; e < COUNT; e++) {
-            bool drop = number_of(args.seed, args.stream, e) < 0x4ccdu; // ceil(0.3·2^16)
-            float expected = drop ? 0.0f : 1.0f / (1.0f - 0.3f);
-            assert_float_equal(y[e], expected, 0.0f);
-            dropped += drop;
-        }
-        // 3121 expected; five standard deviations are 234.
-        assert_in_range(dropped, 3121 - 234, 3121 + 234);
-        op_test_close(&test);
+    struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.3f);
+    assert_int_equal(mt_random_multiply(test->device, &args), MT_OK);
+    int dropped = 0;
+    for (int e = 0; e < COUNT; e++) {
+        bool drop = number_of(args.seed, args.stream, e) < 0x4ccdu; // ceil(0.3·2^16)
+        float expected = drop ? 0.0f : 1.0f / (1.0f - 0.3f);
+        assert_float_equal(y[e], expected, 0.0f);
+        dropped += drop;
     }
+    // 3121 expected; five standard deviations are 234.
+    assert_in_range(dropped, 3121 - 234, 3121 + 234);
 }
 
 /* The same elements are dropped whichever op draws them, rows that end inside a word included. */
 static void test_bits_agree(void **state)
 {
-    (void)state;
+    struct op_test *test = *state;
     static float x[COUNT];
     static float y[COUNT];
     static uint32_t bits[ROWS][WORDS];
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.1f);
-        assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
-        struct mt_dropout_bits_args draw = {.bits = mt_tensor_2d(bits, MT_I32, ROWS, WORDS),
-                                            .columns = WIDTH,
-                                            .amount = 0.1f,
-                                            .seed = args.seed,
-                                            .stream = args.stream};
-        assert_int_equal(mt_dropout_bits(test.device, &draw), MT_OK);
-        for (int row = 0; row < ROWS; row++) {
-            for (int column = 0; column < WIDTH; column++) {
-                bool kept = (bits[row][column / 32] >> column % 32 & 1u) != 0;
-                assert_true(kept == (y[row * WIDTH + column] != 0.0f));
-            }
-            assert_int_equal(bits[row][WIDTH / 32] >> WIDTH % 32, 0);
+    struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_DROPOUT, 0.1f);
+    assert_int_equal(mt_random_multiply(test->device, &args), MT_OK);
+    struct mt_dropout_bits_args draw = {.bits = mt_tensor_2d(bits, MT_I32, ROWS, WORDS),
+                                        .columns = WIDTH,
+                                        .amount = 0.1f,
+                                        .seed = args.seed,
+                                        .stream = args.stream};
+    assert_int_equal(mt_dropout_bits(test->device, &draw), MT_OK);
+    for (int row = 0; row < ROWS; row++) {
+        for (int column = 0; column < WIDTH; column++) {
+            bool kept = (bits[row][column / 32] >> column % 32 & 1u) != 0;
+            assert_true(kept == (y[row * WIDTH + column] != 0.0f));
         }
-        op_test_close(&test);
+        assert_int_equal(bits[row][WIDTH / 32] >> WIDTH % 32, 0);
     }
 }
 
@@ -184,59 +174,56 @@ static void test_independence(void **state)
 
 static void test_jitter_rule(void **state)
 {
-    (void)state;
+    struct op_test *test = *state;
     static float x[COUNT];
     static float y[COUNT];
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_JITTER, 0.01f);
-        assert_int_equal(mt_random_multiply(test.device, &args), MT_OK);
-        double sum = 0.0;
-        for (int e = 0; e < COUNT; e++) {
-            float unit = mt_rng_uniform(args.seed, args.stream, (uint64_t)e);
-            assert_float_equal(y[e], fmaf(0.01f, 2.0f * unit - 1.0f, 1.0f), 0.0f);
-            assert_true(y[e] >= 0.99f && y[e] <= 1.01f);
-            sum += (double)y[e];
-        }
-        assert_float_equal((float)(sum / COUNT), 1.0f, 5.0f * 0.01f / 176.0f); // 176 = sqrt(3 COUNT)
-        op_test_close(&test);
+    struct mt_random_multiply_args args = ones_args(x, y, MT_RANDOM_JITTER, 0.01f);
+    assert_int_equal(mt_random_multiply(test->device, &args), MT_OK);
+    double sum = 0.0;
+    for (int e = 0; e < COUNT; e++) {
+        float unit = mt_rng_uniform(args.seed, args.stream, (uint64_t)e);
+        assert_float_equal(y[e], fmaf(0.01f, 2.0f * unit - 1.0f, 1.0f), 0.0f);
+        assert_true(y[e] >= 0.99f && y[e] <= 1.01f);
+        sum += (double)y[e];
     }
+    assert_float_equal((float)(sum / COUNT), 1.0f, 5.0f * 0.01f / 176.0f); // 176 = sqrt(3 COUNT)
 }
 
 static void test_refusals(void **state)
 {
-    (void)state;
+    struct op_test *test = *state;
     static float x[COUNT];
-    struct op_test test;
-    op_test_open(&test, "cpu");
     struct mt_random_multiply_args args = ones_args(x, x, MT_RANDOM_DROPOUT, 1.0f);
-    op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_USAGE, "amount is 1");
+    op_test_refused(test, mt_random_multiply(test->device, &args), MT_ERR_USAGE, "amount is 1");
     args.amount = -0.1f;
-    op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_USAGE, "amount is -0.1");
+    op_test_refused(test, mt_random_multiply(test->device, &args), MT_ERR_USAGE, "amount is -0.1");
     args.amount = NAN;
-    op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_USAGE, "amount is");
+    op_test_refused(test, mt_random_multiply(test->device, &args), MT_ERR_USAGE, "amount is");
     args.kind = (enum mt_random_kind)7;
-    op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_USAGE, "kind is 7");
+    op_test_refused(test, mt_random_multiply(test->device, &args), MT_ERR_USAGE, "kind is 7");
     args.y.dim[0] = 1;
-    op_test_refused(&test, mt_random_multiply(test.device, &args), MT_ERR_SHAPE, "y is");
+    op_test_refused(test, mt_random_multiply(test->device, &args), MT_ERR_SHAPE, "y is");
 
     struct mt_dropout_bits_args draw = {.bits = mt_tensor_2d(x, MT_I32, 2, 3), .columns = 97, .amount = 0.1f};
-    op_test_refused(&test, mt_dropout_bits(test.device, &draw), MT_ERR_SHAPE, "bits is");
+    op_test_refused(test, mt_dropout_bits(test->device, &draw), MT_ERR_SHAPE, "bits is");
     draw.columns = -1;
-    op_test_refused(&test, mt_dropout_bits(test.device, &draw), MT_ERR_USAGE, "columns is -1");
+    op_test_refused(test, mt_dropout_bits(test->device, &draw), MT_ERR_USAGE, "columns is -1");
     draw.columns = 96;
     draw.amount = 1.0f;
-    op_test_refused(&test, mt_dropout_bits(test.device, &draw), MT_ERR_USAGE, "amount is 1");
-    op_test_close(&test);
+    op_test_refused(test, mt_dropout_bits(test->device, &draw), MT_ERR_USAGE, "amount is 1");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dropout_rule), cmocka_unit_test(test_bits_agree),
-        cmocka_unit_test(test_upper_half),   cmocka_unit_test(test_frequencies),
-        cmocka_unit_test(test_independence), cmocka_unit_test(test_jitter_rule),
-        cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {ON_REF(test_dropout_rule),
+                                       ON_CPU(test_dropout_rule),
+                                       ON_REF(test_bits_agree),
+                                       ON_CPU(test_bits_agree),
+                                       cmocka_unit_test(test_upper_half),
+                                       cmocka_unit_test(test_frequencies),
+                                       cmocka_unit_test(test_independence),
+                                       ON_REF(test_jitter_rule),
+                                       ON_CPU(test_jitter_rule),
+                                       ON_CPU(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,85 +16,71 @@ static double reduced(const struct op_test *test, float *x, enum mt_reduce_kind 
 
 static void test_values(void **state)
 {
-    (void)state;
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        float x[] = {1, -4, 0x1p26f, 1};
-        double out = 10.0;
-        struct mt_reduce_args args = {.x = mt_tensor_2d(x, MT_F32, 2, 2),
-                                      .out = mt_tensor_1d(&out, MT_F64, 1)};
-        args.accumulate = true;
-        assert_int_equal(mt_reduce(test.device, &args), MT_OK);
-        assert_true(out == 0x1p26 + 8.0); // a float sum could not hold the last digit
-        args.accumulate = false;
-        args.kind = MT_REDUCE_SUM_SQUARES;
-        assert_int_equal(mt_reduce(test.device, &args), MT_OK);
-        assert_true(out == 0x1p52 + 18.0);
-        args.kind = MT_REDUCE_MAX_ABS;
-        args.x = mt_tensor_1d(x, MT_F32, 2);
-        assert_int_equal(mt_reduce(test.device, &args), MT_OK);
-        assert_true(out == 4.0);
-        args.accumulate = true;
-        out = 5.0;
-        assert_int_equal(mt_reduce(test.device, &args), MT_OK);
-        assert_true(out == 5.0);
-        out = (double)NAN;
-        assert_int_equal(mt_reduce(test.device, &args), MT_OK);
-        assert_true(isnan(out));
-        op_test_close(&test);
-    }
+    struct op_test *test = *state;
+    float x[] = {1, -4, 0x1p26f, 1};
+    double out = 10.0;
+    struct mt_reduce_args args = {.x = mt_tensor_2d(x, MT_F32, 2, 2), .out = mt_tensor_1d(&out, MT_F64, 1)};
+    args.accumulate = true;
+    assert_int_equal(mt_reduce(test->device, &args), MT_OK);
+    assert_true(out == 0x1p26 + 8.0); // a float sum could not hold the last digit
+    args.accumulate = false;
+    args.kind = MT_REDUCE_SUM_SQUARES;
+    assert_int_equal(mt_reduce(test->device, &args), MT_OK);
+    assert_true(out == 0x1p52 + 18.0);
+    args.kind = MT_REDUCE_MAX_ABS;
+    args.x = mt_tensor_1d(x, MT_F32, 2);
+    assert_int_equal(mt_reduce(test->device, &args), MT_OK);
+    assert_true(out == 4.0);
+    args.accumulate = true;
+    out = 5.0;
+    assert_int_equal(mt_reduce(test->device, &args), MT_OK);
+    assert_true(out == 5.0);
+    out = (double)NAN;
+    assert_int_equal(mt_reduce(test->device, &args), MT_OK);
+    assert_true(isnan(out));
 }
 
 static void test_specials_everywhere(void **state)
 {
-    (void)state;
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        float x[WIDTH];
-        for (int j = 0; j < WIDTH; j++) x[j] = (float)j;
-        for (int place = 0; place < WIDTH; place++) {
-            float kept = x[place];
-            x[place] = NAN;
-            assert_true(reduced(&test, x, MT_REDUCE_NONFINITE) == 1.0);
-            assert_true(isnan(reduced(&test, x, MT_REDUCE_MAX_ABS)));
-            assert_true(isnan(reduced(&test, x, MT_REDUCE_SUM)));
-            x[place] = -INFINITY;
-            assert_true(reduced(&test, x, MT_REDUCE_NONFINITE) == 1.0);
-            assert_true(isinf(reduced(&test, x, MT_REDUCE_MAX_ABS)));
-            assert_true(isinf(reduced(&test, x, MT_REDUCE_SUM_SQUARES)));
-            x[place] = kept;
-        }
-        assert_true(reduced(&test, x, MT_REDUCE_NONFINITE) == 0.0);
-        op_test_close(&test);
+    struct op_test *test = *state;
+    float x[WIDTH];
+    for (int j = 0; j < WIDTH; j++) x[j] = (float)j;
+    for (int place = 0; place < WIDTH; place++) {
+        float kept = x[place];
+        x[place] = NAN;
+        assert_true(reduced(test, x, MT_REDUCE_NONFINITE) == 1.0);
+        assert_true(isnan(reduced(test, x, MT_REDUCE_MAX_ABS)));
+        assert_true(isnan(reduced(test, x, MT_REDUCE_SUM)));
+        x[place] = -INFINITY;
+        assert_true(reduced(test, x, MT_REDUCE_NONFINITE) == 1.0);
+        assert_true(isinf(reduced(test, x, MT_REDUCE_MAX_ABS)));
+        assert_true(isinf(reduced(test, x, MT_REDUCE_SUM_SQUARES)));
+        x[place] = kept;
     }
+    assert_true(reduced(test, x, MT_REDUCE_NONFINITE) == 0.0);
 }
 
 static void test_refusals(void **state)
 {
-    (void)state;
-    struct op_test test;
-    op_test_open(&test, "cpu");
+    struct op_test *test = *state;
     float data[8] = {0};
     double out = 0.0;
     struct mt_reduce_args args = {.x = mt_tensor_1d(data, MT_F32, 8), .kind = (enum mt_reduce_kind)4};
-    op_test_refused(&test, mt_reduce(test.device, &args), MT_ERR_USAGE, "out is missing");
+    op_test_refused(test, mt_reduce(test->device, &args), MT_ERR_USAGE, "out is missing");
     args.out = mt_tensor_1d(data, MT_F32, 1);
-    op_test_refused(&test, mt_reduce(test.device, &args), MT_ERR_DTYPE, "out is f32");
+    op_test_refused(test, mt_reduce(test->device, &args), MT_ERR_DTYPE, "out is f32");
     args.out = mt_tensor_1d(&out, MT_F64, 1);
-    op_test_refused(&test, mt_reduce(test.device, &args), MT_ERR_USAGE, "kind is 4");
+    op_test_refused(test, mt_reduce(test->device, &args), MT_ERR_USAGE, "kind is 4");
     args.x = mt_tensor_3d(data, MT_F32, 2, 2, 2);
-    op_test_refused(&test, mt_reduce(test.device, &args), MT_ERR_SHAPE, "x has 3 dimensions");
+    op_test_refused(test, mt_reduce(test->device, &args), MT_ERR_SHAPE, "x has 3 dimensions");
     args.x = mt_tensor_1d(data, MT_I32, 8);
-    op_test_refused(&test, mt_reduce(test.device, &args), MT_ERR_DTYPE, "x is i32");
-    op_test_close(&test);
+    op_test_refused(test, mt_reduce(test->device, &args), MT_ERR_DTYPE, "x is i32");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
-                                       cmocka_unit_test(test_specials_everywhere),
-                                       cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {ON_REF(test_values), ON_CPU(test_values),
+                                       ON_REF(test_specials_everywhere), ON_CPU(test_specials_everywhere),
+                                       ON_CPU(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

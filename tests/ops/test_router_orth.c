@@ -41,16 +41,6 @@ static void run(const struct op_test *test, struct example *x, enum mt_router_or
     assert_int_equal(mt_router_orth_backward(test->device, &backward), MT_OK);
 }
 
-static void on_devices(void (*check)(const struct op_test *test))
-{
-    for (int i = 0; i < OP_TEST_DEVICES; i++) {
-        struct op_test test;
-        op_test_open(&test, op_test_devices[i]);
-        check(&test);
-        op_test_close(&test);
-    }
-}
-
 static void random_rows(struct example *x, int n, int d)
 {
     x->n = n;
@@ -200,62 +190,59 @@ static void check_outputs(const struct op_test *test)
 
 static void test_values(void **state)
 {
-    (void)state;
-    on_devices(check_cosine);
-    on_devices(check_l1);
-    on_devices(check_orthonormal);
-    on_devices(check_groups);
-    on_devices(check_clamped);
-    on_devices(check_one_column);
-    on_devices(check_nearly_parallel);
-    on_devices(check_outputs);
+    const struct op_test *test = *state;
+    check_cosine(test);
+    check_l1(test);
+    check_orthonormal(test);
+    check_groups(test);
+    check_clamped(test);
+    check_one_column(test);
+    check_nearly_parallel(test);
+    check_outputs(test);
 }
 
 static void test_refusals(void **state)
 {
-    (void)state;
-    struct op_test test;
-    op_test_open(&test, "cpu");
+    struct op_test *test = *state;
     float data[36] = {0};
     float target[36] = {0};
     double loss = 0.0;
     struct mt_router_orth_forward_args args = {.kind = (enum mt_router_orth_kind)2, .groups = 4};
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "weight is missing");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "weight is missing");
     args.weight = mt_tensor_2d(data, MT_F32, 0, 5);
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "weight's rows is 0");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "weight's rows is 0");
     args.weight = mt_tensor_2d(data, MT_I32, 6, 5);
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_DTYPE, "weight is i32");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_DTYPE, "weight is i32");
     args.weight = mt_tensor_2d(data, MT_F32, 6, 5);
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "kind is 2");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "kind is 2");
     args.kind = MT_ROUTER_ORTH_L1;
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "groups is 4");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "groups is 4");
     args.kind = MT_ROUTER_ORTH_COSINE;
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "a divisor");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "a divisor");
     args.groups = -1;
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "groups is -1");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "groups is -1");
     args.groups = 3;
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_USAGE, "loss is missing");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "loss is missing");
     args.loss = mt_tensor_1d(target, MT_F32, 1);
-    op_test_refused(&test, mt_router_orth_forward(test.device, &args), MT_ERR_DTYPE, "loss is f32");
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_DTYPE, "loss is f32");
     args.loss = mt_tensor_1d(&loss, MT_F64, 1);
-    assert_int_equal(mt_router_orth_forward(test.device, &args), MT_OK);
+    assert_int_equal(mt_router_orth_forward(test->device, &args), MT_OK);
 
     struct mt_router_orth_backward_args backward = {.weight = args.weight, .groups = 3, .scale = INFINITY};
-    op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_USAGE,
+    op_test_refused(test, mt_router_orth_backward(test->device, &backward), MT_ERR_USAGE,
                     "dweight is missing");
     backward.dweight = mt_tensor_2d(target, MT_F32, 3, 3);
-    op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_SHAPE,
+    op_test_refused(test, mt_router_orth_backward(test->device, &backward), MT_ERR_SHAPE,
                     "dweight is f32 [3, 3]");
     backward.dweight = mt_tensor_2d(target, MT_F32, 6, 5);
     backward.squares = mt_tensor_1d(data, MT_F32, 1);
-    op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_DTYPE, "squares is f32");
+    op_test_refused(test, mt_router_orth_backward(test->device, &backward), MT_ERR_DTYPE, "squares is f32");
     backward.squares = mt_tensor_1d(&loss, MT_F64, 1);
-    op_test_refused(&test, mt_router_orth_backward(test.device, &backward), MT_ERR_USAGE, "scale is inf");
-    op_test_close(&test);
+    op_test_refused(test, mt_router_orth_backward(test->device, &backward), MT_ERR_USAGE, "scale is inf");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {ON_REF(test_values), ON_CPU(test_values), ON_CPU(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

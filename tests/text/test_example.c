@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
-#include "support/failing_allocator.h"
+#include "support/every_allocation.h"
 #include "support/golden_tokenizers.h"
 #include "support/workplace.h"
 
@@ -306,9 +306,7 @@ static void out_of_memory(void **state)
     struct bench b;
     set_up(&b, state, "deepseek", "deepseek", 0, "{\"question\": \"the sum\", \"answer\": \"is 4\"}\n");
     assert_int_equal(mt_dataset_read(b.dataset, 0, &b.row), MT_OK);
-    struct failing_report report = fail_each_allocation(make_one, &b);
-    if (!report.ok) fail_msg("%s", report.problem);
-    assert_true(report.allocations > 6);
+    assert_every_allocation_may_fail(make_one, &b, 7);
     tear_down(&b);
 }
 

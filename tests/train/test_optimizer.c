@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
-#include "support/failing_allocator.h"
+#include "support/every_allocation.h"
 
 enum { NUMBERS = 32 }; // two tensors of 2 and of 2 numbers, each with the gap the planner leaves after it
 
@@ -167,8 +167,7 @@ static enum mt_status create(struct mt_context *ctx, const void *self)
 static void memory_may_run_out(void **state)
 {
     (void)state;
-    struct failing_report report = fail_each_allocation(create, NULL);
-    if (!report.ok) fail_msg("%s", report.problem);
+    assert_every_allocation_may_fail(create, NULL, 1);
 }
 
 static void nothing_to_learn_is_refused(void **state)

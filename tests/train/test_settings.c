@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
-#include "support/failing_allocator.h"
+#include "support/every_allocation.h"
 #include "text/template.h"
 
 #define LEAST "model: m\nout: o\ndata.path: d.jsonl\n"
@@ -421,9 +421,7 @@ static enum mt_status whole_life(struct mt_context *ctx, const void *self)
 static void out_of_memory(void **state)
 {
     (void)state;
-    struct failing_report report = fail_each_allocation(whole_life, everything);
-    if (!report.ok) fail_msg("%s", report.problem);
-    assert_true(report.allocations > 50);
+    assert_every_allocation_may_fail(whole_life, everything, 51);
 }
 
 int main(void)
