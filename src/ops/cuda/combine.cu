@@ -113,6 +113,10 @@ enum mt_status mt_cuda_combine_backward(struct mt_device *device, const void *ar
     cudaStream_t stream = cuda_stream(device);
     int64_t pairs = mt_tensor_count(&a->row_of_slot);
     if (pairs == 0) return MT_OK;
+    if (cuda_combine_backward_fits_mma(a)) {
+        cuda_combine_backward_mma(device, a);
+        return cuda_launched(device, "combine backward");
+    }
     bool rounds = a->drows.dtype == MT_BF16 && a->rows.dtype != MT_BF16; // nobody asks for that
     if (!rounds && cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->dy, &a->drows)) {
         cuda_combine_backward_wide(device, a);
