@@ -18,4 +18,9 @@ struct mt_space {
  */
 enum mt_status mt_op_run_in(struct mt_device *device, struct mt_space space, enum mt_op op, const void *args);
 
+/* All ops have their scratch in `space`, if that is larger than the device's own, until the loan ends. One at
+ * a time. */
+void mt_device_lend_scratch(struct mt_device *device, struct mt_space space);
+void mt_device_end_loan(struct mt_device *device); // nothing where nothing was lent
+
 #endif

@@ -201,9 +201,15 @@ static enum mt_status reorder(struct mt_expert_ranks *ranks, int layer, const st
                                                           .slots = 1});
 }
 
-/* Bytes to and from each rank. */
-static void count_bytes(struct mt_expert_ranks *ranks, int layer)
+static size_t bytes_of_row(const struct mt_tensor *rows)
 {
+    return (size_t)rows->dim[1] * mt_dtype_bytes(rows->dtype);
+}
+
+/* Bytes to and from each rank. */
+static void count_bytes(struct mt_expert_ranks *ranks, int layer, const struct mt_expert_transfer *transfer)
+{
+    size_t row = bytes_of_row(&transfer->own);
     int size = mt_comm_size(ranks->comm);
     const int32_t *sent = sent_of(ranks, layer);
     const int32_t *arrived = arrived_of(ranks, layer);
@@ -213,8 +219,8 @@ static void count_bytes(struct mt_expert_ranks *ranks, int layer)
         int end = mt_expert_ranks_first(ranks->experts, r + 1, size);
         for (int e = mt_expert_ranks_first(ranks->experts, r, size); e < end; e++) there += (size_t)sent[e];
         for (int e = 0; e < ranks->owned; e++) here += (size_t)arrived[r * ranks->owned + e];
-        ranks->send_bytes[r] = there * ranks->row_bytes;
-        ranks->receive_bytes[r] = here * ranks->row_bytes;
+        ranks->send_bytes[r] = there * row;
+        ranks->receive_bytes[r] = here * row;
     }
 }
 
@@ -255,12 +261,12 @@ static enum mt_status stage(const struct mt_expert_ranks *ranks, const struct st
 static enum mt_status keep(const struct mt_expert_ranks *ranks, const struct mt_tensor *from,
                            const struct stay *there, const struct mt_tensor *to, const struct stay *here)
 {
-    int64_t rows = (int64_t)(there->count / ranks->row_bytes);
+    size_t row = bytes_of_row(from);
+    int64_t rows = (int64_t)(there->count / row);
     if (rows == 0) return MT_OK;
-    return mt_copy(
-        ranks->device,
-        &(struct mt_copy_args){.x = mt_tensor_rows(from, (int64_t)(there->first / ranks->row_bytes), rows),
-                               .y = mt_tensor_rows(to, (int64_t)(here->first / ranks->row_bytes), rows)});
+    return mt_copy(ranks->device,
+                   &(struct mt_copy_args){.x = mt_tensor_rows(from, (int64_t)(there->first / row), rows),
+                                          .y = mt_tensor_rows(to, (int64_t)(here->first / row), rows)});
 }
 
 enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int layer,
@@ -268,7 +274,7 @@ enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int lay
 {
     if (ranks->planning) return MT_OK;
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
-    count_bytes(ranks, layer);
+    count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);
     struct stay arrived = find_stay(ranks, ranks->receive_bytes);
     enum mt_status status = ranks->staged ? stage(ranks, &own, transfer->own.data, lane->own.data, false)
@@ -292,7 +298,7 @@ enum mt_status mt_expert_ranks_send_finish(struct mt_expert_ranks *ranks, int la
     mt_comm_parcel_wait(lane->parcel);
     if (ranks->rows[layer] == 0) return MT_OK; // nobody chose our experts
     if (ranks->staged) {
-        count_bytes(ranks, layer);
+        count_bytes(ranks, layer, transfer);
         struct stay arrived = find_stay(ranks, ranks->receive_bytes);
         status = stage(ranks, &arrived, transfer->space.data, lane->arrived.data, true);
     }
@@ -307,7 +313,7 @@ enum mt_status mt_expert_ranks_return_start(struct mt_expert_ranks *ranks, int l
     if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->sorted, &transfer->space);
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
     enum mt_status status = MT_OK;
-    count_bytes(ranks, layer);
+    count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);
     struct stay arrived = find_stay(ranks, ranks->receive_bytes);
     if (ranks->rows[layer] > 0) {
@@ -334,7 +340,7 @@ enum mt_status mt_expert_ranks_return_finish(struct mt_expert_ranks *ranks, int 
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
     mt_comm_parcel_wait(lane->parcel);
     if (!ranks->staged) return MT_OK;
-    count_bytes(ranks, layer);
+    count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);
     return stage(ranks, &own, transfer->own.data, lane->own.data, true);
 }

@@ -22,7 +22,7 @@ struct mt_expert_ranks {
     int first, owned;         // ours
     int layers;               // MoE layers
     int64_t room;             // rows that can arrive at the most
-    size_t row_bytes;         // d numbers
+    size_t row_bytes;         // d numbers, of the largest type that travels
     bool planning;            // nothing is sent, and as many rows as can be have arrived
     bool staged;              // rows go by way of host memory
     // Owned memory, in one block.
@@ -48,7 +48,7 @@ struct mt_expert_ranks_shape {
     int layers;     // MoE layers
     int64_t rows;   // of a rank's own at the most: tokens · k
     int64_t width;  // d
-    size_t element; // bytes of a number
+    size_t element; // bytes of a number, at the most
     double room;    // rows that may arrive, over a rank's own at the most; 0: all that can
     bool direct;    // what carries bytes between ranks reads the device's own memory
 };
@@ -75,7 +75,8 @@ enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
                                        const struct mt_tensor *own_offsets);
 
 /*
- * What both directions work on: tensors of the layer at hand. `order` i32 [room]; space and sorted [room,d].
+ * What both directions work on: tensors of the layer at hand, of one type. `order` i32 [room]; space and
+ * sorted [room,d].
  * A journey begins with start and ends with finish, and other work may be done between them that leaves own
  * and space alone. Two may be under way, in different lanes.
  */

@@ -35,6 +35,27 @@ static struct homes homes_of(const struct mt_layer_plan *plan, struct mt_regions
     };
 }
 
+static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
+                     const struct mt_layer_plan *plan, struct mt_regions *regions)
+{
+    struct homes homes = homes_of(plan, regions);
+    struct mt_planner *work = &regions->work;
+    if (params->moe) {
+        mt_moe_plan(&layer->moe, pass, params, plan->backward,
+                    &(struct mt_moe_planners){.index = &regions->index,
+                                              .routing = homes.routing,
+                                              .saved = homes.experts,
+                                              .shared = homes.attention,
+                                              .work = work});
+        layer->moe.residual_rest = layer->middle_rest;
+        layer->moe.y_rest = layer->y_rest;
+        return;
+    }
+    mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention, work);
+    if (mt_tensor_present(&layer->y_rest))
+        layer->sum = mt_plan_2d(work, MT_F32, pass->tokens, pass->desc->width);
+}
+
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                    const struct mt_layer_plan *plan, struct mt_regions *regions)
 {
@@ -61,17 +82,7 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
         layer->grouped.cache = &pass->cache->layer[layer->number];
     }
     mt_regions_rewind_work(regions, common);
-    if (params->moe) {
-        mt_moe_plan(&layer->moe, pass, params, plan->backward,
-                    &(struct mt_moe_planners){.index = &regions->index,
-                                              .routing = homes.routing,
-                                              .saved = homes.experts,
-                                              .shared = homes.attention,
-                                              .work = &regions->work});
-    } else {
-        mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention,
-                    &regions->work);
-    }
+    if (!plan->half) plan_mlp(layer, pass, params, plan, regions);
     mt_regions_rewind_work(regions, start);
     mt_regions_next_layer(regions);
 }
@@ -101,44 +112,87 @@ bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *p
 
 // ------------------------------------------------------------------ forward
 
+/* y = middle + the MLP of `normed`; summed up in f32 where y has a rest. */
+static enum mt_status dense_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                    const struct mt_layer *layer, const struct mt_tensor *y)
+{
+    bool whole = mt_tensor_present(&layer->y_rest);
+    const struct mt_tensor *sum = whole ? &layer->sum : y;
+    enum mt_status status = mt_copy(pass->device, &(struct mt_copy_args){.x = layer->middle, .y = *sum});
+    if (status == MT_OK && whole)
+        status = mt_axpby(pass->device, &(struct mt_axpby_args){
+                                            .x = layer->middle_rest, .y = *sum, .alpha = 1.0f, .beta = 1.0f});
+    if (status == MT_OK)
+        status = mt_mlp_forward(pass, &params->dense, &layer->dense, &layer->normed, true, sum);
+    if (status != MT_OK || !whole) return status;
+    return mt_copy(pass->device, &(struct mt_copy_args){.x = *sum, .y = *y, .rest = layer->y_rest});
+}
+
+enum mt_status mt_layer_attend(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               const struct mt_layer *layer, const struct mt_tensor *x,
+                               const struct mt_tensor *attended)
+{
+    struct mt_norm norm1 = norm_of(pass, &params->norm1);
+    norm1.rests.x = layer->x_rest;
+    const struct mt_tensor *normed = &layer->normed;
+    enum mt_status status = mt_norm_forward(pass, &norm1, x, &layer->norm1, normed);
+    if (status != MT_OK) return status;
+    if (is_latent(pass)) return mt_attention_latent_forward(pass, params, &layer->latent, normed, attended);
+    return mt_attention_grouped_forward(pass, params, &layer->grouped, normed, attended);
+}
+
+enum mt_status mt_layer_finish(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               struct mt_layer *layer, const struct mt_tensor *x,
+                               const struct mt_tensor *attended, const struct mt_tensor *y)
+{
+    struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    norm2.rests = (struct mt_norm_rests){.x = layer->x_rest, .sum = layer->middle_rest};
+    const struct mt_tensor *normed = &layer->normed;
+    const struct mt_tensor *middle = &layer->middle;
+    enum mt_status status =
+        mt_norm_forward_residual(pass, &norm2, attended, x, middle, &layer->norm2, normed);
+    if (status != MT_OK) return status;
+    if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
+    return dense_forward(pass, params, layer, y);
+}
+
 enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                 struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y)
 {
-    struct mt_norm norm1 = norm_of(pass, &params->norm1);
-    struct mt_norm norm2 = norm_of(pass, &params->norm2);
-    const struct mt_tensor *normed = &layer->normed;
-    const struct mt_tensor *middle = &layer->middle;
-    enum mt_status status = mt_norm_forward(pass, &norm1, x, &layer->norm1, normed);
+    enum mt_status status = mt_layer_attend(pass, params, layer, x, &layer->middle);
     if (status != MT_OK) return status;
-    status = is_latent(pass) ? mt_attention_latent_forward(pass, params, &layer->latent, normed, middle)
-                             : mt_attention_grouped_forward(pass, params, &layer->grouped, normed, middle);
-    if (status != MT_OK) return status;
-    status = mt_norm_forward_residual(pass, &norm2, middle, x, middle, &layer->norm2, normed);
-    if (status != MT_OK) return status;
-    if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
-    status = mt_copy(pass->device, &(struct mt_copy_args){.x = *middle, .y = *y});
-    if (status != MT_OK) return status;
-    return mt_mlp_forward(pass, &params->dense, &layer->dense, normed, true, y);
+    return mt_layer_finish(pass, params, layer, x, &layer->middle, y);
 }
 
 // ------------------------------------------------------------------ backward
+
+/* normed = what the MLP reads, made of the middle and its rest, which may be absent. */
+static enum mt_status make_normed(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                  const struct mt_layer *layer, const struct mt_tensor *rest)
+{
+    struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    norm2.rests.x = *rest;
+    enum mt_status status = mt_norm_forward(pass, &norm2, &layer->middle, &layer->norm2, &layer->normed);
+    if (status != MT_OK || !params->moe) return status;
+    return mt_moe_jitter(pass, &layer->moe, &layer->normed);
+}
 
 /* The MLP's part: its gradients, and dnormed if that is wanted. */
 static enum mt_status mlp_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                    struct mt_layer *layer, bool want_input, const struct mt_tensor *dx)
 {
+    const struct mt_tensor none = {0};
     const struct mt_tensor *dnormed = want_input ? &layer->dnormed : NULL;
-    struct mt_norm norm2 = norm_of(pass, &params->norm2);
-    enum mt_status status = mt_norm_forward(pass, &norm2, &layer->middle, &layer->norm2, &layer->normed);
+    // Forward's experts saw the rest, which gradients are made without: it does not outlive forward
+    // elsewhere.
+    bool repeat = params->moe && layer->recompute == MT_RECOMPUTE_MOE;
+    enum mt_status status = make_normed(pass, params, layer, repeat ? &layer->middle_rest : &none);
+    if (status == MT_OK && repeat) status = mt_moe_repeat_experts(pass, params, &layer->moe, &layer->normed);
+    if (status == MT_OK && repeat && mt_tensor_present(&layer->middle_rest))
+        status = make_normed(pass, params, layer, &none);
     if (status != MT_OK) return status;
     if (!params->moe)
         return mt_mlp_backward(pass, &params->dense, &layer->dense, dx, &layer->normed, false, dnormed);
-    status = mt_moe_jitter(pass, &layer->moe, &layer->normed);
-    if (status != MT_OK) return status;
-    if (layer->recompute == MT_RECOMPUTE_MOE) {
-        status = mt_moe_repeat_experts(pass, params, &layer->moe, &layer->normed);
-        if (status != MT_OK) return status;
-    }
     return mt_moe_backward(pass, params, &layer->moe, dx, &layer->normed, dnormed);
 }
 
@@ -173,10 +227,12 @@ enum mt_status mt_layer_backward(const struct mt_pass *pass, const struct mt_lay
     }
     if (!want_middle) return MT_OK;
     struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    norm2.rests.dx = layer->dx_rest;
     status = mt_norm_backward(pass, &norm2, &layer->dnormed, &layer->middle, &layer->norm2, true, dx);
     if (status != MT_OK || !want_attention) return status;
     status = attention_backward(pass, params, layer, x, want_x, dx);
     if (status != MT_OK || !want_x) return status;
     struct mt_norm norm1 = norm_of(pass, &params->norm1);
+    norm1.rests.dx = layer->dx_rest;
     return mt_norm_backward(pass, &norm1, &layer->dnormed, x, &layer->norm1, true, dx);
 }

@@ -44,6 +44,8 @@ struct mt_device {
     // What src/ops keeps.
     struct mt_context *ctx;   // borrowed
     struct mt_buffer scratch; // grown by mt_op_run
+    struct mt_buffer owned;   // the device's own scratch, while another one is lent to it
+    const void *lent;         // where that lies; NULL: none is
     bool planning;
     struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 

@@ -3,16 +3,30 @@
 
 #include "ops/device.h"
 
+void mt_device_lend_scratch(struct mt_device *device, struct mt_space space)
+{
+    if (space.data == NULL || space.bytes <= device->scratch.bytes) return;
+    device->owned = device->scratch;
+    device->lent = space.data;
+    device->scratch = mt_buffer_borrow(space.data, space.bytes, device->memory);
+}
+
+void mt_device_end_loan(struct mt_device *device)
+{
+    if (device->lent == NULL) return;
+    if (device->scratch.data == device->lent) {
+        device->scratch = device->owned;
+    } else {
+        mt_buffer_release(&device->owned); // neither was enough: the device has more now
+    }
+    device->owned = (struct mt_buffer){0};
+    device->lent = NULL;
+}
+
 enum mt_status mt_op_run_in(struct mt_device *device, struct mt_space space, enum mt_op op, const void *args)
 {
-    if (space.data == NULL || space.bytes <= device->scratch.bytes) return mt_op_run(device, op, args);
-    struct mt_buffer own = device->scratch;
-    device->scratch = mt_buffer_borrow(space.data, space.bytes, device->memory);
+    mt_device_lend_scratch(device, space);
     enum mt_status status = mt_op_run(device, op, args);
-    if (device->scratch.data == space.data) {
-        device->scratch = own;
-    } else {
-        mt_buffer_release(&own); // neither was enough: the device has more now
-    }
+    mt_device_end_loan(device);
     return status;
 }

@@ -71,7 +71,7 @@ result $? "the same ranks gave other bytes"
 result $? "more than one rank wrote the log"
 
 # Memory the host cannot read: rows, gradients and shards go by way of the host, to the same bytes. Once with shared
-# experts, which compute while rows travel.
+# experts, which compute while rows travel; once in bf16, where the first layer's rows travel as f32.
 cat >"$place/shared.json" <<'END'
 {"model_type": "deepseek_v3", "hidden_size": 24, "intermediate_size": 44, "moe_intermediate_size": 10, "kv_lora_rank": 14,
  "q_lora_rank": null, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 12, "num_attention_heads": 3,
@@ -82,10 +82,13 @@ cat >"$place/shared.json" <<'END'
 END
 "$metier" init --config "$place/shared.json" --seed 1 --out "$place/shared" >/dev/null 2>&1 || exit 1
 cp "$place/model/tokenizer.json" "$place/shared/"
-for layout in "model 1" "model 2" "shared 4"; do
-    name=${layout% *}
-    sharing=${layout#* }
+for layout in "model 1 f32" "model 2 bf16" "shared 4 f32"; do
+    # shellcheck disable=SC2086
+    set -- $layout
+    name=$1
+    sharing=$2
     words="model=$place/$name parallel.experts=$sharing parallel.transfer=staged steps=6 checkpoint.every=3"
+    words="$words activations=$3"
     # shellcheck disable=SC2086
     expect 0 "" 4 train "$config" out="$place/host$sharing" $words --quiet
     # shellcheck disable=SC2086

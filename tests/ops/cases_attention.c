@@ -194,8 +194,8 @@ static void add_stretches(struct case_list *list, const char *layout_name, struc
 }
 
 /*
- * f32 operands, forward alone, of which a device that multiplies in bf16 has to see 16 bits: 2^-17 is what
- * that leaves of each.
+ * f32 operands, forward alone, of which a device that multiplies in 16 bits has to see 11: rounding leaves up
+ * to 2^-12 of each, 4e-4 of the result on average; the worst element is off by ten times that.
  */
 static void add_accurate(struct case_list *list, const char *layout_name, struct heads heads, int window,
                          int64_t padding)
@@ -205,7 +205,7 @@ static void add_accurate(struct case_list *list, const char *layout_name, struct
     (void)snprintf(c->label + length, sizeof c->label - length, " accurate");
     c->no_gradient = true; // without a backward
     c->backward = NULL;
-    c->tolerance = 1e-4;
+    c->tolerance = 5e-3;
 }
 
 /* Values that are the first columns of the keys, as latent attention remembers them. */
@@ -279,6 +279,16 @@ static void make_decode_speed(struct op_case *c, struct heads heads)
                (double)(heads.width + heads.value) * 4;
 }
 
+static void add_all_accurate(struct case_list *list)
+{
+    add_accurate(list, "past a tile", (struct heads){4, 2, 40, 64}, 0, 0);
+    add_accurate(list, "past a tile", (struct heads){2, 1, 128, 128}, 50, 8);
+    add_accurate(list, "long cache", (struct heads){2, 2, 192, 128}, 0, 0);
+    add_accurate(list, "past a tile before the first key", (struct heads){2, 2, 17, 33}, 0, 3);
+    add_accurate(list, "odd lengths", (struct heads){2, 2, 192, 128}, 0, 8);
+    list->items[list->count - 1].only_device = true; // slow on a host
+}
+
 void cases_attention(struct case_list *list)
 {
     add(list, "one token", (struct heads){1, 1, 1, 1}, 0, 0, MT_F32);
@@ -333,10 +343,7 @@ void cases_attention(struct case_list *list)
     add_for_devices(list, "long cache", (struct heads){4, 2, 128, 128}, 0, 0);
     add_for_devices(list, "long cache", (struct heads){1, 1, 192, 128}, 200, 0);
     add_for_devices(list, "long before the first key", (struct heads){2, 1, 64, 64}, 0, 0);
-    add_accurate(list, "past a tile", (struct heads){4, 2, 40, 64}, 0, 0);
-    add_accurate(list, "past a tile", (struct heads){2, 1, 128, 128}, 50, 8);
-    add_accurate(list, "long cache", (struct heads){2, 2, 192, 128}, 0, 0);
-    add_accurate(list, "past a tile before the first key", (struct heads){2, 2, 17, 33}, 0, 3);
+    add_all_accurate(list);
     // Sharp scores: the running maximum rises, and most weights are 0. A score's own rounding, relative to
     // scores of up to 40, is the absolute error of its exponent: 40 · 2^-24 = 2.4e-6 for each operation.
     c = add(list, "long", (struct heads){2, 1, 32, 32}, 0, 0, MT_F32);
@@ -353,6 +360,11 @@ void cases_attention(struct case_list *list)
     make_decode_speed(add(list, "8 decoding at 1024", grouped, 0, 0, MT_F32), grouped);
     make_decode_speed(add(list, "8 decoding at 1024", mla, 0, 0, MT_F32), mla);
     add_device_speed(list, "32 of 512", mla);
+    add_accurate(list, "32 of 512", mla, 0, 0); // a layer whose forward is in f32
+    c = &list->items[list->count - 1];
+    make_speed(c, mla);
+    c->only_device = true;
+    for (int i = Q; i <= V; i++) c->slot[i].fill = FILL_REPEATED;
     add_device_speed(list, "4 of 1024", grouped);
     add_device_speed(list, "1 of 4096", grouped);
     add_device_speed(list, "32 of 512", (struct heads){16, 16, 64, 64});

@@ -3,6 +3,9 @@
  * every tile edge, decode and LoRA shapes, alpha and beta, padded rows, 16-bit operands, exact
  * products.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "ops/case_files.h"
 
 enum { A, B, C, DC, DA, DB };
@@ -99,6 +102,19 @@ static void add_forms(struct case_list *list, struct gemm_case g)
     }
 }
 
+/* f32 rows, of which a device that multiplies in 16 bits has to see 11: 2^-12 is what rounding leaves. */
+static void add_accurate(struct case_list *list, struct gemm_case g)
+{
+    struct op_case *c = add(list, g);
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, " accurate");
+    c->backward = NULL;
+    c->slots = C + 1;
+    c->no_gradient = true;
+    c->tolerance = 2e-3;
+    c->only_device = true;
+}
+
 static void add_speed(struct case_list *list, struct gemm_case g)
 {
     struct op_case *c = add(list, g);
@@ -188,6 +204,12 @@ void cases_gemm(struct case_list *list)
                                  .beta = 2.0f,
                                  .padding = 8,
                                  .exact = true});
+    for (int beta = 0; beta <= 1; beta++) {
+        struct gemm_case g = {.form = "NT", .m = 1100, .n = 520, .k = 328, .b_type = MT_BF16, .alpha = 0.5f};
+        g.beta = (float)beta;
+        g.padding = beta * 8;
+        add_accurate(list, g);
+    }
     // A token or a few, as in decoding.
     add(list, (struct gemm_case){.form = "NT", .m = 1, .n = 37, .k = 264, .b_type = MT_BF16});
     add(list,

@@ -3,6 +3,9 @@
  * frozen product and a thin one forward, the gradient of x with a mask on the thin product, and the gradient
  * gate and up share. Tiles that hang over the edges, experts without rows, without a pair, rows in f32.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "ops/case_files.h"
 #include "ops/expert_loads.h"
 
@@ -35,6 +38,10 @@ struct lora_case {
     enum mt_dtype row_type;
     bool rounded; // thin weights are bf16 and have no factor of their own
 };
+
+// Of f32 rows and pairs a device that multiplies in 16 bits has to see 11: rounding leaves up to 2^-12 of
+// each, 1e-4 on average, and of half a million sums the worst is off by ten times that.
+#define ELEVEN_BITS 2e-3
 
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
@@ -105,8 +112,53 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
     return c;
 }
 
+/* Forward alone, f32 rows; scales of rows and weights. */
+static void add_accurate(struct case_list *list, struct lora_case s, double rows, double weights)
+{
+    s.kind = FORWARD;
+    s.row_type = MT_F32;
+    struct op_case *c = add(list, s);
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, " scales %g %g accurate", rows, weights);
+    for (int i = 0; i < 2; i++) {
+        c->slot[X + i].scale = rows;
+        c->slot[LOW + i].scale = rows;
+        c->slot[WEIGHT + i].scale = weights;
+        c->slot[THIN + i].scale = weights;
+    }
+    c->slot[Y].scale = rows * weights;
+    c->slot[Y].tolerance = ELEVEN_BITS;
+    c->only_device = true;
+}
+
+/* Enough rows of each expert; tiles that hang over; what would not fit into fp16 as it is. */
+static void add_all_accurate(struct case_list *list)
+{
+    struct lora_case s = {.rows = 1100, .n = 520, .k = 328, .rank = 32, .rounded = true};
+    add_accurate(list, s, 1.0, 0.1);
+    s.beta = 1.0f;
+    s.rank = 20;
+    s.n = 584;
+    add_accurate(list, s, 1e9, 1e-9);
+    s.experts = 2;
+    s.load = LOAD_UNEVEN;
+    s.rounded = false;
+    s.beta = 0.0f;
+    s.k = 600;
+    s.absent = ABSENT_SOME;
+    add_accurate(list, s, 1e-9, 1e9);
+    s.rank = 72;
+    s.absent = ABSENT_NONE;
+    s.load = LOAD_ONE;
+    add_accurate(list, s, 1e-3, 1.0);
+    s.rows = 150; // fewer than are worth it
+    s.rounded = true;
+    add_accurate(list, s, 1.0, 0.1);
+}
+
 /* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense maps. */
-static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta)
+static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta,
+                      enum mt_dtype row_type)
 {
     struct op_case *c = add(list, (struct lora_case){.rounded = true,
                                                      .kind = kind,
@@ -117,7 +169,7 @@ static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t
                                                      .experts = experts,
                                                      .load = LOAD_NEARLY_EVEN,
                                                      .beta = beta,
-                                                     .row_type = MT_BF16});
+                                                     .row_type = row_type});
     case_only_timed(c, true);
     c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (double)maps_of(kind);
 }
@@ -126,17 +178,25 @@ static void add_all_speed(struct case_list *list)
 {
     static const int64_t dense[][2] = {{3072, 2048}, {576, 2048},  {4096, 512},  {2048, 2048},
                                        {2816, 2048}, {2048, 2816}, {10944, 2048}};
-    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f);
-    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f);
-    add_speed(list, BACKWARD, 1408, 2048, 64, 0.0f);
-    add_speed(list, SHARED, 2048, 1408, 64, 0.0f);
-    add_speed(list, ONE_MASK, 2048, 1408, 64, 0.0f);
+    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f, MT_BF16);
+    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f, MT_BF16);
+    add_speed(list, BACKWARD, 1408, 2048, 64, 0.0f, MT_BF16);
+    add_speed(list, SHARED, 2048, 1408, 64, 0.0f, MT_BF16);
+    add_speed(list, ONE_MASK, 2048, 1408, 64, 0.0f, MT_BF16);
     for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
-        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0, 0.0f);
-        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0, 0.0f);
+        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0, 0.0f, MT_BF16);
+        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0, 0.0f, MT_BF16);
     }
-    add_speed(list, FORWARD, 2048, 2816, 0, 1.0f);
-    add_speed(list, BACKWARD, 2048, 2816, 0, 1.0f);
+    add_speed(list, FORWARD, 2048, 2816, 0, 1.0f, MT_BF16);
+    add_speed(list, BACKWARD, 2048, 2816, 0, 1.0f, MT_BF16);
+    // A layer whose forward is in f32.
+    static const int64_t accurate[][2] = {{3072, 2048}, {576, 2048},   {4096, 512},
+                                          {2048, 2048}, {10944, 2048}, {2048, 10944}};
+    for (size_t i = 0; i < sizeof accurate / sizeof accurate[0]; i++)
+        add_speed(list, FORWARD, accurate[i][0], accurate[i][1], 0, 0.0f, MT_F32);
+    add_speed(list, FORWARD, 2048, 10944, 0, 1.0f, MT_F32);
+    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f, MT_F32);
+    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f, MT_F32);
 }
 
 static void add_small(struct case_list *list, enum kind kind)
@@ -209,5 +269,6 @@ void cases_lora_sums(struct case_list *list)
         add_many(list, FORWARD, (float)beta);
         add_many(list, ONE_MASK, (float)beta);
     }
+    add_all_accurate(list);
     add_all_speed(list);
 }

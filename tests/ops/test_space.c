@@ -2,6 +2,8 @@
  * small. */
 #include "metier/space.h"
 
+#include <string.h>
+
 #include "ops/op_test.h"
 
 #define SIDE 70
@@ -40,6 +42,21 @@ static void test_loan(void **state)
     args = product_into(wanted);
     assert_int_equal(mt_op_run_in(test.device, (struct mt_space){0}, MT_OP_gemm, &args), MT_OK);
     assert_memory_equal(got, wanted, sizeof got);
+    // For several ops, and where the device's own turns out to be larger.
+    for (size_t i = 0; i < 2; i++) {
+        size_t own = mt_device_scratch_bytes(test.device);
+        mt_device_lend_scratch(test.device, i == 0 ? large : small);
+        assert_int_equal(mt_device_scratch_bytes(test.device), i == 0 ? sizeof memory : own);
+        for (int turn = 0; turn < 2; turn++) {
+            memset(got, 0, sizeof got);
+            args = product_into(got);
+            assert_int_equal(mt_gemm(test.device, &args), MT_OK);
+            assert_memory_equal(got, wanted, sizeof got);
+        }
+        mt_device_end_loan(test.device);
+        mt_device_end_loan(test.device); // nothing
+        assert_int_equal(mt_device_scratch_bytes(test.device), own);
+    }
     args.alpha = 0.0f;
     op_test_refused(&test, mt_op_run_in(test.device, large, MT_OP_gemm, &args), MT_ERR_USAGE, "alpha is 0");
     op_test_close(&test);

@@ -174,3 +174,15 @@ double gradients_apart(const float *expected, const float *got, size_t count)
     assert_true(largest > 0.0);
     return difference / largest;
 }
+
+double gradients_distance(const float *expected, const float *got, size_t count)
+{
+    double squares = 0.0;
+    double between = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        double difference = (double)got[i] - (double)expected[i];
+        squares += (double)expected[i] * (double)expected[i];
+        between += difference * difference;
+    }
+    return sqrt(between / squares);
+}

@@ -55,4 +55,7 @@ double model_run_check_gradients(struct model_run *run, const struct mt_batch *b
 /* The largest difference of two lists of gradients over the largest one expected, which must not be 0. */
 double gradients_apart(const float *expected, const float *got, size_t count);
 
+/* |got - expected| / |expected|, norms over all of them. */
+double gradients_distance(const float *expected, const float *got, size_t count);
+
 #endif

@@ -38,8 +38,8 @@ __device__ static double row_total(const struct mt_tensor &x, int64_t i)
 
 /* Some of a slice's tokens. */
 struct token_chunk {
-    double divisor[CHUNK];
-    double total[CHUNK]; // Σ_j x'_j
+    double divisor[CHUNK]; // D, with normalise_rows
+    double total[CHUNK];   // Σ_j x'_j
     bool counts[CHUNK];
 };
 
@@ -50,15 +50,21 @@ __device__ static int load_chunk(const struct mt_column_stats_forward_args &a, c
 {
     int64_t left = range.end - start;
     int tokens = left < CHUNK ? (int)left : CHUNK;
-    bool reads = a.normalise_rows || cuda_present(a.row_squares);
     __syncthreads(); // the chunk before has been read
-    for (int t = (int)threadIdx.x / 32; t < tokens; t += CUDA_WARPS) {
-        bool counts = token_is_in(cut, start + t, b);
-        double total = reads && counts ? row_total(a.x, start + t) : 0.0;
-        if (cuda_lane() != 0) continue;
-        chunk->divisor[t] = a.normalise_rows ? total : 1.0;
-        chunk->total[t] = a.normalise_rows ? total / total : total;
-        chunk->counts[t] = counts;
+    if (a.normalise_rows || cuda_present(a.row_squares)) {
+        for (int t = (int)threadIdx.x / 32; t < tokens; t += CUDA_WARPS) {
+            bool counts = token_is_in(cut, start + t, b);
+            double total = counts ? row_total(a.x, start + t) : 0.0;
+            if (cuda_lane() != 0) continue;
+            chunk->divisor[t] = total;
+            chunk->total[t] = a.normalise_rows ? total / total : total;
+            chunk->counts[t] = counts;
+        }
+    } else {
+        for (int t = (int)threadIdx.x; t < tokens; t += CUDA_THREADS) {
+            chunk->total[t] = 0.0;
+            chunk->counts[t] = token_is_in(cut, start + t, b);
+        }
     }
     __syncthreads();
     return tokens;
@@ -72,14 +78,17 @@ struct thread_sums {
 
 /* This thread's part of the chunk's tokens. F32: of x, whose type is then no question at every element. */
 template <bool F32>
-__device__ static void add_chunk(const struct mt_tensor &x, const struct token_chunk *chunk, int64_t start,
-                                 int tokens, int64_t column, struct thread_sums *own)
+__device__ static void add_chunk(const struct mt_column_stats_forward_args &a,
+                                 const struct token_chunk *chunk, int64_t start, int tokens, int64_t column,
+                                 struct thread_sums *own)
 {
+    const struct mt_tensor &x = a.x;
 #pragma unroll 8
     for (int t = (int)threadIdx.x / TOKEN_STRIP; t < tokens; t += TOKEN_PARTS) {
         int64_t at = (start + t) * x.stride[0] + column;
         double value = F32 ? (double)static_cast<const float *>(x.data)[at] : cuda_get(x, at);
-        value = chunk->counts[t] ? value / chunk->divisor[t] : 0.0;
+        if (a.normalise_rows) value /= chunk->divisor[t];
+        value = chunk->counts[t] ? value : 0.0;
         own->sum += value;
         own->squares += value * value;
     }
@@ -114,7 +123,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
             own.squares = 0.0;
             for (int64_t start = range.start; start < range.end; start += CHUNK) {
                 int tokens = load_chunk(a, cut, range, b, start, &chunk);
-                if (column < n) add_chunk<F32>(a.x, &chunk, start, tokens, column, &own);
+                if (column < n) add_chunk<F32>(a, &chunk, start, tokens, column, &own);
                 if (strip == 0) add_rows(&chunk, tokens, &own);
             }
             double sum = token_part_sum(own.sum, shared);

@@ -46,21 +46,49 @@ __global__ static void wide_forward_kernel(struct mt_dispatch_forward_args a)
     }
 }
 
-__global__ static void wide_backward_kernel(struct mt_dispatch_backward_args a)
+#define BATCH 6 // slots whose rows are under way together
+
+/* An eight of TYPE as it lies in memory. */
+template <enum mt_dtype TYPE> struct packed_eight {
+    uint4 part[TYPE == MT_BF16 ? 1 : 2];
+};
+
+template <enum mt_dtype TYPE>
+__device__ static inline void add_packed(const struct packed_eight<TYPE> &eight, float (&sum)[CUDA_WIDE])
+{
+    float value[CUDA_WIDE];
+    wide_load(&eight, TYPE, 0, value);
+#pragma unroll
+    for (int c = 0; c < CUDA_WIDE; c++) sum[c] += value[c];
+}
+
+/* TYPE: of drows. Rows wait as they are: what turns them into numbers would wait for each. */
+template <enum mt_dtype TYPE>
+__global__ static void __launch_bounds__(CUDA_THREADS, 5)
+    wide_backward_kernel(struct mt_dispatch_backward_args a)
 {
     int64_t i = blockIdx.x;
-    for (int64_t j = threadIdx.x * CUDA_WIDE; j < a.dx.dim[1]; j += (int64_t)blockDim.x * CUDA_WIDE) {
+    int slots = (int)a.row_of_slot.dim[1];
+    int64_t eights = a.drows.stride[0] / CUDA_WIDE; // from row to row
+    for (int64_t j = threadIdx.x; j < a.dx.dim[1] / CUDA_WIDE; j += blockDim.x) {
+        const struct packed_eight<TYPE> *column =
+            static_cast<const struct packed_eight<TYPE> *>(a.drows.data) + j;
         float sum[CUDA_WIDE] = {};
-        if (a.accumulate) wide_load2(a.dx, {i, j}, sum);
-        for (int64_t s = 0; s < a.row_of_slot.dim[1]; s++) {
-            int32_t row = cuda_int2(a.row_of_slot, i, s);
-            if (row < 0) continue;
-            float value[CUDA_WIDE];
-            wide_load2(a.drows, {row, j}, value);
+        if (a.accumulate) wide_load2(a.dx, {i, j * CUDA_WIDE}, sum);
+        for (int first = 0; first < slots; first += BATCH) {
+            packed_eight<TYPE> row[BATCH] = {}; // zero where a slot has none
+            int32_t place[BATCH];
 #pragma unroll
-            for (int c = 0; c < CUDA_WIDE; c++) sum[c] += value[c];
+            for (int s = 0; s < BATCH; s++)
+                place[s] = first + s < slots ? cuda_int2(a.row_of_slot, i, first + s) : -1;
+#pragma unroll
+            for (int s = 0; s < BATCH; s++) {
+                if (place[s] >= 0) row[s] = column[place[s] * eights];
+            }
+#pragma unroll
+            for (int s = 0; s < BATCH; s++) add_packed<TYPE>(row[s], sum);
         }
-        wide_store2(a.dx, {i, j}, sum);
+        wide_store2(a.dx, {i, j * CUDA_WIDE}, sum);
     }
 }
 
@@ -128,8 +156,12 @@ enum mt_status mt_cuda_dispatch_backward(struct mt_device *device, const void *a
     int64_t tokens = a->dx.dim[0];
     int64_t width = a->dx.dim[1];
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
-    if (cuda_is_wide(&a->drows) && cuda_is_wide(&a->dx)) {
-        wide_backward_kernel<<<(unsigned)tokens, wide_row_threads(width), 0, stream>>>(*a);
+    unsigned threads = wide_row_threads(width);
+    bool wide = cuda_is_wide(&a->drows) && cuda_is_wide(&a->dx);
+    if (wide && a->drows.dtype == MT_BF16) {
+        wide_backward_kernel<MT_BF16><<<(unsigned)tokens, threads, 0, stream>>>(*a);
+    } else if (wide) {
+        wide_backward_kernel<MT_F32><<<(unsigned)tokens, threads, 0, stream>>>(*a);
     } else {
         backward_kernel<<<cuda_grid(tokens, width), CUDA_THREADS, 0, stream>>>(*a);
     }

@@ -17,6 +17,7 @@
 #define HOPPER_MAPS    64         // of weights, among the kernel's arguments
 #define HOPPER_EXPERTS 256        // of a launch
 #define HOPPER_BESIDE  4          // matrices beside y
+#define HOPPER_COUNTER 256        // bytes of scratch, before the rest
 
 /* bf16, [rows,columns] of a call, aligned to 16 bytes at any multiple of 8 columns. */
 struct hopper_matrix {
@@ -38,6 +39,15 @@ struct hopper_term {
     enum hopper_sums sums;
 };
 
+/* Operands of fp16 numbers: powers of two that are left out of them (scaled_rows.cuh). */
+struct hopper_scaling {
+    const float *row;       // [R], NULL: operands are bf16
+    const float *column[2]; // [experts,N], of each sum
+    // Where a tile is of two sums: the second, what comes of both, and roundings in place of both.
+    struct tile_output second, product;
+    struct hopper_matrix kept[2]; // of one stride; without data: y and `second` are wanted
+};
+
 struct hopper_call {
     struct hopper_term term[MT_MAX_TERMS];
     CUtensorMap weight[HOPPER_MAPS];
@@ -57,12 +67,19 @@ struct hopper_call {
     unsigned *counter;                          // of tiles that were taken; 0 before
     bool follows;                               // what prepares weights was launched just before
     struct hopper_matrix beside[HOPPER_BESIDE]; // what a kernel that does more reads and writes as well
+    struct hopper_scaling scaling;
 };
 
 /* One launch; boxes of weights are by lines of columns with n_inner, else by lines of steps. */
 typedef enum mt_status (*hopper_launch)(struct mt_device *device, bool n_inner,
                                         const struct hopper_call *call);
 enum mt_status cuda_hopper_launch(struct mt_device *device, bool n_inner, const struct hopper_call *call);
+
+/*
+ * Makes of a call for one sum, whose first term is one of two sums' first, one for both: term `second` is the
+ * other's, and the thin ones, by their numbers, are each for one of them.
+ */
+void cuda_hopper_pair(struct hopper_call *call, int second, int thin_first, int thin_second);
 
 /* Different masks of a sum; one with more than one is as many launches. */
 int cuda_hopper_masks(const struct mt_grouped_sum_args *a);
@@ -80,5 +97,13 @@ struct hopper_matrix cuda_hopper_matrix(const struct mt_tensor *t);
  */
 enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
                                   const struct hopper_matrix *beside, hopper_launch launch, void *scratch);
+
+/*
+ * The same of fp16 numbers, without a mask: terms whose matrices are contiguous and call themselves bf16, all
+ * with one alpha. Scratch has HOPPER_COUNTER bytes.
+ */
+enum mt_status cuda_hopper_scaled_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                         const struct hopper_scaling *scaling, hopper_launch launch,
+                                         void *scratch);
 
 #endif

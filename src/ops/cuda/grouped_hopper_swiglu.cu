@@ -148,18 +148,23 @@ __global__ static void __launch_bounds__((1 + GROUPS) * GROUP, 1)
 // ------------------------------------------------------------------ launch
 
 /* To Hopper's host code gate and up are one sum; this makes a call of two sums out of its call. */
+void cuda_hopper_pair(struct hopper_call *call, int second, int thin_first, int thin_second)
+{
+    for (int t = 0; t < call->terms; t++) {
+        if (call->term[t].number == thin_first) call->term[t].sums = SUM_FIRST;
+        if (call->term[t].number == thin_second) call->term[t].sums = SUM_SECOND;
+    }
+    call->long_stages -= call->term[second].stages; // its weights come with the first's
+    call->term[second].stages = 0;
+    int blocks = (call->columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
+    call->across = (blocks + HALF_BLOCKS - 1) / HALF_BLOCKS;
+}
+
 static enum mt_status launch(struct mt_device *device, bool n_inner, const struct hopper_call *call)
 {
     (void)n_inner; // weights are [N,K]
     struct hopper_call pair = *call;
-    for (int t = 0; t < pair.terms; t++) {
-        if (pair.term[t].number == THIN_GATE) pair.term[t].sums = SUM_FIRST;
-        if (pair.term[t].number == THIN_UP) pair.term[t].sums = SUM_SECOND;
-    }
-    pair.long_stages -= pair.term[UP].stages; // its weights come with gate's
-    pair.term[UP].stages = 0;
-    int blocks = (call->columns + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
-    pair.across = (blocks + HALF_BLOCKS - 1) / HALF_BLOCKS;
+    cuda_hopper_pair(&pair, UP, THIN_GATE, THIN_UP);
     return launch_tiles(device, swiglu_kernel, &pair);
 }
 
@@ -198,7 +203,8 @@ bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_gro
     const struct mt_tensor *x = &a->gate.terms[0].x;
     if (!cuda_hopper_is_matrix(x) || !same_matrix(x, &a->up.terms[0].x)) return false;
     struct mt_grouped_sum_args both = both_of(a, terms);
-    return a->gate.count == a->up.count && cuda_hopper_sum_fits(device, &both);
+    return a->gate.count == a->up.count && !mt_tensor_present(&a->gate_kept) &&
+           cuda_hopper_sum_fits(device, &both);
 }
 
 size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a)

@@ -7,10 +7,9 @@
 #include "ops/cuda/grouped_hopper.cuh"
 #include "ops/cuda/tensor_map.cuh"
 
-#define LEAST_LARGE   256  // columns of y, and steps of a sum's first term
-#define MOST_THIN     128  // steps of a term whose weights are prepared
-#define COUNTER_BYTES 256  // of scratch, before the rest
-#define LEAST_ROWS    1024 // without offsets: fewer rows do not fill the device
+#define LEAST_LARGE 256  // columns of y, and steps of a sum's first term
+#define MOST_THIN   128  // steps of a term whose weights are prepared
+#define LEAST_ROWS  1024 // without offsets: fewer rows do not fill the device
 
 // ------------------------------------------------------------------ what fits
 
@@ -170,7 +169,7 @@ static size_t prepared_bytes(const struct mt_product_term *term, int experts)
 
 size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a)
 {
-    size_t bytes = COUNTER_BYTES;
+    size_t bytes = HOPPER_COUNTER;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         if (rounds_x(&term->x)) bytes += cuda_halves(mt_tensor_count(&term->x));
@@ -297,7 +296,7 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
                                  struct ready_term *ready)
 {
     unsigned *counter = reinterpret_cast<unsigned *>(scratch);
-    scratch += COUNTER_BYTES;
+    scratch += HOPPER_COUNTER;
     int count = 0;
     enum mt_status status = MT_OK;
     for (int rank = 0; rank < RANKS; rank++) {
@@ -434,11 +433,11 @@ static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, i
     return part;
 }
 
-enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
-                                  const struct hopper_matrix *beside, hopper_launch launch, void *scratch)
+/* One launch, or several where experts have too many maps; `call` says what is beside the sum. */
+static enum mt_status run_call(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                               hopper_launch launch, void *scratch, struct hopper_call &call)
 {
     struct ready_term ready[MT_MAX_TERMS];
-    struct hopper_call call = {};
     enum mt_status status = make_ready(device, a, static_cast<char *>(scratch), ready);
     if (status == MT_OK) status = fill_terms(device, a, ready, &call);
     int64_t blocks = (a->y.dim[1] + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
@@ -447,7 +446,6 @@ enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grou
     call.rows = a->y.dim[0];
     call.y = tile_output_of(&a->y, a->terms[0].alpha, a->beta);
     call.counter = static_cast<unsigned *>(scratch); // cleared by what prepares weights
-    for (int i = 0; beside != NULL && i < HOPPER_BESIDE; i++) call.beside[i] = beside[i];
     int most = status == MT_OK ? experts_at_once(a, ready) : 1;
     for (int first = 0; first < a->experts && status == MT_OK; first += most) {
         int maps = 0;
@@ -461,6 +459,23 @@ enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grou
         if (status == MT_OK) status = launch(device, !a->terms[0].transpose_weight, &call);
     }
     return status;
+}
+
+enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                  const struct hopper_matrix *beside, hopper_launch launch, void *scratch)
+{
+    struct hopper_call call = {};
+    for (int i = 0; beside != NULL && i < HOPPER_BESIDE; i++) call.beside[i] = beside[i];
+    return run_call(device, a, launch, scratch, call);
+}
+
+enum mt_status cuda_hopper_scaled_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                         const struct hopper_scaling *scaling, hopper_launch launch,
+                                         void *scratch)
+{
+    struct hopper_call call = {};
+    call.scaling = *scaling;
+    return run_call(device, a, launch, scratch, call);
 }
 
 enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)

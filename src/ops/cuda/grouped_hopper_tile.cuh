@@ -12,6 +12,9 @@
 #ifndef STAGES // a kernel that needs the memory has fewer
 #define STAGES 4
 #endif
+#ifndef HALVES // a kernel whose operands are fp16 numbers, tiles of weights by lines of steps, says so
+#define HALVES false
+#endif
 #define GROUPS      2 // that multiply
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
@@ -377,7 +380,10 @@ __device__ __forceinline__ static void multiply_stage(float (&sum)[FRAGMENTS][4]
 #pragma unroll
     for (unsigned k = 0; k < COUNT; k++) {
         uint64_t weight = operand_after(o.weight, k * (N_INNER ? 16 * WGMMA_LINE * 2 : 32));
-        multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
+        if constexpr (HALVES)
+            multiply_halves(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
+        else
+            multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
     }
     group_commit();
 }
@@ -522,10 +528,12 @@ __device__ __forceinline__ static void add_long(const struct hopper_call &call, 
                                                 WAITING &w)
 {
     unsigned end = *turn + (unsigned)(call.masked_stages + call.long_stages);
-    if (WAY != AT_ONCE && call.long_stages < WAITING::early) { // too few to store beside
-        store_besides<0, WAITING::early>(call, w);
-        w.left[0] = 0;
-        w.left[1] = 0;
+    if constexpr (WAY != AT_ONCE) {
+        if (call.long_stages < WAITING::early) { // too few to store beside
+            store_besides<0, WAITING::early>(call, w);
+            w.left[0] = 0;
+            w.left[1] = 0;
+        }
     }
     if constexpr (MASKED) begin_masked<FRAGMENTS, N_INNER, WAY>(call, p, first, place, row, sum, turn, w);
     if (call.long_stages < WAITING::early) {

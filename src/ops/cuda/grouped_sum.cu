@@ -1,8 +1,9 @@
 /*
  * grouped_sum: one launch where Hopper's kernel fits (grouped_hopper.cu). Else term after term: a mask on a
- * product is a pass of its own, through scratch, and later terms are added to y. On cuda-bf16 f32 rows of a
- * sum that is kept in f32 count to 16 bits: the sum is made of their roundings, and again of what those
- * leave.
+ * product is a pass of its own, through scratch, and later terms are added to y; or to f32 scratch, where y
+ * would be rounded after each. On cuda-bf16, of f32 rows of a sum that is kept in f32, 11 bits count where it
+ * can be made in fp16 (grouped_hopper_scaled.cu), else 16: the sum is made of their roundings, and again of
+ * what those leave.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
@@ -46,11 +47,26 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
     return pieces;
 }
 
+/* Whether y cannot hold the sum as it grows. */
+static bool is_narrow(const struct mt_grouped_sum_args *a)
+{
+    return a->count > 1 && a->y.dtype != MT_F32;
+}
+
+/* The same into f32 at `memory`. */
+static struct mt_grouped_sum_args widened(const struct mt_grouped_sum_args *a, void *memory)
+{
+    struct mt_grouped_sum_args wide = *a;
+    wide.y = mt_tensor_2d(memory, MT_F32, a->y.dim[0], a->y.dim[1]);
+    return wide;
+}
+
 static size_t once_bytes(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
-    struct pieces pieces = pieces_of(device, a);
-    return pieces.product + pieces.y;
+    struct mt_grouped_sum_args wide = is_narrow(a) ? widened(a, NULL) : *a;
+    struct pieces pieces = pieces_of(device, &wide);
+    return pieces.product + pieces.y + (is_narrow(a) ? cuda_floats(mt_tensor_count(&a->y)) : 0);
 }
 
 static enum mt_status add_term(struct mt_device *device, const struct mt_grouped_sum_args *a, int t,
@@ -69,15 +85,34 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
     return cuda_add_masked(device, &product.y, &term->mask_y, t == 0 ? a->beta : 1.0f, end, &a->y);
 }
 
+static enum mt_status add_terms(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                const struct pieces *pieces)
+{
+    enum mt_status status = MT_OK;
+    for (int t = 0; t < a->count && status == MT_OK; t++) status = add_term(device, a, t, pieces);
+    return status;
+}
+
+static enum mt_status copy_sum(struct mt_device *device, const struct mt_tensor *from,
+                               const struct mt_tensor *to)
+{
+    struct mt_copy_args copy = {};
+    copy.x = *from;
+    copy.y = *to;
+    return mt_cuda_copy(device, &copy);
+}
+
 static enum mt_status run_once(struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
-    struct pieces pieces = pieces_of(device, a);
-    for (int t = 0; t < a->count; t++) {
-        enum mt_status status = add_term(device, a, t, &pieces);
-        if (status != MT_OK) return status;
-    }
-    return MT_OK;
+    struct mt_grouped_sum_args wide = is_narrow(a) ? widened(a, NULL) : *a;
+    struct pieces pieces = pieces_of(device, &wide);
+    if (!is_narrow(a)) return add_terms(device, a, &pieces);
+    wide = widened(a, static_cast<char *>(device->scratch.data) + pieces.product + pieces.y);
+    bool read = a->beta != 0.0f || mt_tensor_present(&a->offsets); // rows of no expert stay as they are
+    enum mt_status status = read ? copy_sum(device, &a->y, &wide.y) : MT_OK;
+    if (status == MT_OK) status = add_terms(device, &wide, &pieces);
+    return status == MT_OK ? copy_sum(device, &wide.y, &a->y) : status;
 }
 
 // ------------------------------------------------------------------ f32 rows in two parts
@@ -131,6 +166,7 @@ static size_t sums_bytes(const struct mt_device *device, const struct twofold *t
 size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (cuda_scaled_sum_fits(device, a)) return cuda_scaled_sum_bytes(a);
     if (!is_twofold(device, a)) return once_bytes(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);
@@ -140,6 +176,7 @@ size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *a
 enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
+    if (cuda_scaled_sum_fits(device, a)) return cuda_scaled_sum(device, a, device->scratch.data);
     if (!is_twofold(device, a)) return run_once(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);

@@ -1,7 +1,8 @@
 /*
- * lora_low: one kernel for all maps on Hopper (lora_low_hopper.cu). Else a thin product per map, which takes
- * the mask as it reads x (grouped_tiles.cu) where it can, or what the mask keeps of x is made once, in
- * scratch, for all maps that need it. Exact ones are gemm's, then.
+ * lora_low: one kernel for all maps on Hopper (lora_low_hopper.cu), which reads f32 rows as bf16 roundings
+ * made beforehand. Else a thin product per map, which takes the mask as it reads x (grouped_tiles.cu) where
+ * it can, or what the mask keeps of x is made once, in scratch, for all maps that need it. Exact ones are
+ * gemm's, then.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/lora.cuh"
@@ -69,10 +70,34 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_l
     return pieces;
 }
 
+/* The same of x rounded to bf16, at `memory`. */
+static struct mt_lora_low_args rounded_of(const struct mt_lora_low_args *l, void *memory)
+{
+    struct mt_lora_low_args rounded = *l;
+    rounded.x = mt_tensor_2d(memory, MT_BF16, l->x.dim[0], l->x.dim[1]);
+    return rounded;
+}
+
+static bool is_rounded_first(const struct mt_device *device, const struct mt_lora_low_args *l)
+{
+    struct mt_lora_low_args rounded = rounded_of(l, NULL);
+    return l->x.dtype == MT_F32 && !l->exact && cuda_lora_low_fits(device, &rounded);
+}
+
+static enum mt_status run_rounded(struct mt_device *device, const struct mt_lora_low_args *l)
+{
+    struct mt_lora_low_args rounded = rounded_of(l, device->scratch.data);
+    cuda_round(device, &l->x, rounded.x.data);
+    enum mt_status status = cuda_launched(device, "rounding rows");
+    char *behind = static_cast<char *>(rounded.x.data) + cuda_halves(mt_tensor_count(&l->x));
+    return status == MT_OK ? cuda_lora_low_hopper(device, &rounded, behind) : status;
+}
+
 size_t mt_cuda_lora_low_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_lora_low_args *l = static_cast<const struct mt_lora_low_args *>(args);
     if (cuda_lora_low_fits(device, l)) return cuda_lora_low_bytes(l);
+    if (is_rounded_first(device, l)) return cuda_halves(mt_tensor_count(&l->x)) + cuda_lora_low_bytes(l);
     struct pieces pieces = pieces_of(device, l);
     return pieces.product + pieces.x;
 }
@@ -81,6 +106,7 @@ enum mt_status mt_cuda_lora_low(struct mt_device *device, const void *args)
 {
     const struct mt_lora_low_args *l = static_cast<const struct mt_lora_low_args *>(args);
     if (cuda_lora_low_fits(device, l)) return cuda_lora_low_hopper(device, l, device->scratch.data);
+    if (is_rounded_first(device, l)) return run_rounded(device, l);
     struct pieces pieces = pieces_of(device, l);
     char *scratch = static_cast<char *>(device->scratch.data);
     struct mt_tensor kept = l->x;
