@@ -4,7 +4,6 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/cmocka_all.h"
 #include "support/model_runs.h"
@@ -12,20 +11,13 @@
 
 static const char *const everything[] = {"*", NULL};
 
-/* A step's loss and gradients. */
-struct outcome {
-    double loss;
-    size_t count;
-    float *gradients; // freed by the test
-};
-
 /* LoRA on every linear map, the paper's terms. */
-static struct outcome run_step(const struct workplace *place, enum mt_dtype activations,
-                               enum mt_recompute recompute, uint64_t step)
+static struct model_outcome run_step(const struct workplace *place, enum mt_dtype activations,
+                                     enum mt_recompute recompute, uint64_t step)
 {
     struct model_run run;
     struct model_batch batch;
-    struct outcome outcome = {0};
+    struct model_outcome outcome = {0};
     struct mt_context ctx;
     struct mt_objective_config method;
     mt_context_init(&ctx, NULL);
@@ -42,19 +34,9 @@ static struct outcome run_step(const struct workplace *place, enum mt_dtype acti
     batch.batch.training = true; // dropout: drawn again in backward
     batch.batch.step = step;
     assert_int_equal(model_run_step(&run, &batch.batch, &outcome.loss), 0);
-    const struct mt_params *params = mt_model_params(run.model);
-    outcome.count = params->gradients.bytes / sizeof(float);
-    outcome.gradients = malloc(params->gradients.bytes);
-    assert_non_null(outcome.gradients);
-    memcpy(outcome.gradients, params->gradients.data, params->gradients.bytes);
+    model_outcome_take(&run, &outcome);
     model_run_close(&run);
     return outcome;
-}
-
-static double apart(const struct outcome *a, const struct outcome *b)
-{
-    assert_int_equal(a->count, b->count);
-    return gradients_distance(a->gradients, b->gradients, a->count);
 }
 
 #define STEPS 8
@@ -69,23 +51,23 @@ static void check_model(void **state, enum mt_hf_model model)
 {
     const struct workplace *place = *state;
     assert_int_equal(small_model_make(place, small_model_config(model), MT_HF_BFLOAT16, 1), 0);
-    struct outcome exact = {0};
-    struct outcome narrow = {0};
+    struct model_outcome exact = {0};
+    struct model_outcome narrow = {0};
     double difference = HUGE_VAL;
     uint64_t calmest = 0;
     for (uint64_t step = 1; step <= STEPS; step++) {
-        struct outcome f32 = run_step(place, MT_F32, MT_RECOMPUTE_NONE, step);
-        struct outcome bf16 = run_step(place, MT_BF16, MT_RECOMPUTE_NONE, step);
-        bool calmer = apart(&f32, &bf16) < difference;
+        struct model_outcome f32 = run_step(place, MT_F32, MT_RECOMPUTE_NONE, step);
+        struct model_outcome bf16 = run_step(place, MT_BF16, MT_RECOMPUTE_NONE, step);
+        bool calmer = model_outcomes_apart(&f32, &bf16) < difference;
         free(calmer ? exact.gradients : f32.gradients);
         free(calmer ? narrow.gradients : bf16.gradients);
         if (!calmer) continue;
         exact = f32;
         narrow = bf16;
-        difference = apart(&exact, &narrow);
+        difference = model_outcomes_apart(&exact, &narrow);
         calmest = step;
     }
-    struct outcome again = run_step(place, MT_BF16, MT_RECOMPUTE_FULL, calmest);
+    struct model_outcome again = run_step(place, MT_BF16, MT_RECOMPUTE_FULL, calmest);
     assert_true(difference > 0.0 && difference < 0.1);
     assert_true(fabs(exact.loss - narrow.loss) < 5e-3 * fabs(exact.loss));
     assert_true(narrow.loss == again.loss);

@@ -4,7 +4,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/cmocka_all.h"
 #include "support/model_runs.h"
@@ -28,13 +27,6 @@ static const char *const everything[] = {"*", NULL};
     " \"topk_method\": \"greedy\", \"norm_topk_prob\": false, \"routed_scaling_factor\": 1.0,"               \
     " \"vocab_size\": 128, \"initializer_range\": 0.1}"
 
-/* A step's loss and gradients. */
-struct outcome {
-    double loss;
-    size_t count;
-    float *gradients; // freed by the test
-};
-
 struct setting {
     enum mt_dtype activations;
     enum mt_recompute recompute;
@@ -42,11 +34,11 @@ struct setting {
     bool lora;      // on every map, with dropout; else everything learns
 };
 
-static struct outcome run_step(const struct workplace *place, const struct setting *setting)
+static struct model_outcome run_step(const struct workplace *place, const struct setting *setting)
 {
     struct model_run run;
     struct model_batch batch;
-    struct outcome outcome = {0};
+    struct model_outcome outcome = {0};
     struct mt_context ctx;
     struct mt_objective_config method;
     mt_context_init(&ctx, NULL);
@@ -72,11 +64,7 @@ static struct outcome run_step(const struct workplace *place, const struct setti
     batch.batch.step = 3;
     // A second step, from the first one's memory, must give the same.
     for (int i = 0; i < 2; i++) assert_int_equal(model_run_step(&run, &batch.batch, &outcome.loss), 0);
-    const struct mt_params *params = mt_model_params(run.model);
-    outcome.count = params->gradients.bytes / sizeof(float);
-    outcome.gradients = malloc(params->gradients.bytes);
-    assert_non_null(outcome.gradients);
-    memcpy(outcome.gradients, params->gradients.data, params->gradients.bytes);
+    model_outcome_take(&run, &outcome);
     model_run_close(&run);
     assert_int_equal(run.ctx.live_bytes, 0);
     return outcome;
@@ -89,21 +77,15 @@ static void make_model(const struct workplace *place, const char *format, int la
     assert_int_equal(small_model_make(place, config, MT_HF_BFLOAT16, 3), 0);
 }
 
-static double apart(const struct outcome *a, const struct outcome *b)
-{
-    assert_int_equal(a->count, b->count);
-    return gradients_distance(a->gradients, b->gradients, a->count);
-}
-
 static double error_of(const char *format, int layers)
 {
     void *state = NULL;
     assert_int_equal(workplace_open(&state), 0);
     const struct workplace *place = state;
     make_model(place, format, layers);
-    struct outcome exact = run_step(place, &(struct setting){.activations = MT_F32});
-    struct outcome narrow = run_step(place, &(struct setting){.activations = MT_BF16});
-    double error = apart(&exact, &narrow);
+    struct model_outcome exact = run_step(place, &(struct setting){.activations = MT_F32});
+    struct model_outcome narrow = run_step(place, &(struct setting){.activations = MT_BF16});
+    double error = model_outcomes_apart(&exact, &narrow);
     free(exact.gradients);
     free(narrow.gradients);
     assert_int_equal(workplace_close(&state), 0);
@@ -125,11 +107,11 @@ static void test_near_f32(void **state)
 static void expect_same_bits(const struct workplace *place, bool lora)
 {
     struct setting setting = {.activations = MT_BF16, .lora = lora};
-    struct outcome expected = run_step(place, &setting);
+    struct model_outcome expected = run_step(place, &setting);
     for (int i = 0; i < 2; i++) {
         setting.recompute = i == 0 ? MT_RECOMPUTE_MOE : MT_RECOMPUTE_FULL;
         setting.tokens = 17;
-        struct outcome got = run_step(place, &setting);
+        struct model_outcome got = run_step(place, &setting);
         assert_true(expected.loss == got.loss);
         assert_int_equal(expected.count, got.count);
         assert_memory_equal(expected.gradients, got.gradients, got.count * sizeof(float));

@@ -186,3 +186,18 @@ double gradients_distance(const float *expected, const float *got, size_t count)
     }
     return sqrt(between / squares);
 }
+
+void model_outcome_take(const struct model_run *run, struct model_outcome *outcome)
+{
+    const struct mt_buffer *gradients = &mt_model_params(run->model)->gradients;
+    outcome->count = gradients->bytes / sizeof(float);
+    outcome->gradients = malloc(gradients->bytes);
+    assert_non_null(outcome->gradients);
+    memcpy(outcome->gradients, gradients->data, gradients->bytes);
+}
+
+double model_outcomes_apart(const struct model_outcome *expected, const struct model_outcome *got)
+{
+    assert_int_equal(expected->count, got->count);
+    return gradients_distance(expected->gradients, got->gradients, expected->count);
+}

@@ -58,4 +58,17 @@ double gradients_apart(const float *expected, const float *got, size_t count);
 /* |got - expected| / |expected|, norms over all of them. */
 double gradients_distance(const float *expected, const float *got, size_t count);
 
+/* A step's loss and gradients. */
+struct model_outcome {
+    double loss;
+    size_t count;
+    float *gradients; // freed by the test
+};
+
+/* Copies the gradients of the last step; the loss is the caller's to set. */
+void model_outcome_take(const struct model_run *run, struct model_outcome *outcome);
+
+/* gradients_distance of the two. */
+double model_outcomes_apart(const struct model_outcome *expected, const struct model_outcome *got);
+
 #endif
