@@ -33,7 +33,7 @@ enum mt_status jinja_arena_grow(struct mt_arena *arena, void **items, size_t *ca
     void *memory = NULL;
     enum mt_status status = mt_arena_allocate(arena, wanted * item_bytes, &memory);
     if (status != MT_OK) return status;
-    if (*capacity != 0) memcpy(memory, *items, *capacity * item_bytes);
+    if (*items != NULL) memcpy(memory, *items, *capacity * item_bytes);
     *items = memory;
     *capacity = wanted;
     return MT_OK;

@@ -80,7 +80,7 @@ static enum mt_status reserve(struct jinja_run *run, void **items, size_t *capac
     if (wanted > SIZE_MAX / 2 / item_bytes) wanted = SIZE_MAX / 2 / item_bytes;
     enum mt_status status = jinja_allocate(run, wanted * item_bytes, &memory);
     if (status != MT_OK) return status;
-    if (*capacity != 0) memcpy(memory, *items, *capacity * item_bytes);
+    if (*items != NULL) memcpy(memory, *items, *capacity * item_bytes);
     *items = memory;
     *capacity = wanted;
     return MT_OK;
