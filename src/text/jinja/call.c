@@ -182,7 +182,10 @@ enum mt_status jinja_call(struct jinja_run *run, struct mt_value callee,
         status = call_entry(run, "function", callee.object, nothing, arguments, result);
     } else if (callee.kind == JINJA_METHOD) {
         const struct jinja_method *method = callee.object;
-        status = call_entry(run, "method", method->function, method->subject, arguments, result);
+        bool safe = method->subject.kind == JINJA_STRING && method->subject.safe;
+        status = safe && method->function->call != NULL
+                     ? jinja_call_safe_method(run, method, arguments, result)
+                     : call_entry(run, "method", method->function, method->subject, arguments, result);
     } else if (callee.kind == JINJA_LOOP && arguments->count == 1) {
         status = jinja_loop_again(run, callee.object, arguments->items[0], result);
     } else if (callee.kind == JINJA_JOINER) {

@@ -61,7 +61,8 @@ struct mt_marked {
 
 /* A value; made by the functions below, which own what it points to until mt_jinja_values_free. */
 struct mt_value {
-    int kind; // 0: none was made
+    int kind;  // 0: none was made
+    bool safe; // a string that went through the filter safe or escape: adding to it escapes (run.h)
     union {
         bool truth;
         int64_t integer;

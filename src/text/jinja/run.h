@@ -249,6 +249,19 @@ enum mt_status jinja_read_integer(struct jinja_run *run, struct mt_marked text, 
                                   int64_t *integer);
 bool jinja_read_real(struct mt_marked text, double *real);
 
+// ------------------------------------------------------------------ markup.c: text that is safe HTML
+
+/*
+ * jinja2's Markup: a string made by the filters safe and escape. Nothing escapes by itself in chat templates,
+ * but a plain string added to such a one does, and so do arguments of its methods.
+ */
+struct mt_value jinja_safe(struct mt_marked text);
+/* Text with & < > " ' as entities; safe text is left as it is. */
+enum mt_status jinja_escape(struct jinja_run *run, struct mt_value value, struct mt_value *result);
+/* Calls a method of safe text. */
+enum mt_status jinja_call_safe_method(struct jinja_run *run, const struct jinja_method *method,
+                                      const struct jinja_arguments *arguments, struct mt_value *result);
+
 // ------------------------------------------------------------------ call.c
 
 /*

@@ -114,8 +114,7 @@ static enum mt_status is_callable(struct jinja_run *run, struct mt_value subject
 static enum mt_status is_escaped(struct jinja_run *run, struct mt_value subject,
                                  const struct jinja_arguments *arguments, struct mt_value *result)
 {
-    (void)subject;
-    return answer(run, arguments, false, result);
+    return answer(run, arguments, subject.kind == JINJA_STRING && subject.safe, result);
 }
 
 static enum mt_status is_divisible(struct jinja_run *run, struct mt_value subject,
