@@ -79,6 +79,8 @@ static enum mt_status walk_iterator(struct jinja_run *run, struct jinja_iterator
     enum mt_status status = MT_OK;
     for (; status == MT_OK && iterator->next < iterator->list.count; iterator->next++)
         status = jinja_list_add(run, list, iterator->list.items[iterator->next]);
+    if (status == MT_OK && iterator->failure != MT_OK)
+        return mt_fail(run->ctx, iterator->failure, "%s", iterator->message);
     return status;
 }
 

@@ -260,8 +260,8 @@ static enum mt_status truncate_text(struct jinja_run *run, struct mt_value subje
     int64_t leeway = 5;
     bool cut = false;
     enum mt_status status = jinja_bind(run, "truncate", arguments, names, 4, 0, bound);
-    if (subject.kind == JINJA_STRING && subject.safe)
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "truncate of safe text is not known here");
+    if (subject.kind != JINJA_STRING || subject.safe)
+        return jinja_fail(run, MT_ERR_UNSUPPORTED, "truncate of what is not plain text is not known here");
     if (status == MT_OK) status = jinja_bound_string(run, "truncate", subject, &text);
     if (status == MT_OK) status = jinja_bound_integer(run, "truncate", bound[0], 255, &length);
     if (status == MT_OK) status = jinja_bound_truth(run, bound[1], false, &cut);

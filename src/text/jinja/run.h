@@ -44,9 +44,12 @@ struct jinja_range {
     int64_t step;
 };
 
+/* A generator is made at once, but fails only where it is walked that far, as in Python. */
 struct jinja_iterator {
     struct jinja_list list;
     size_t next;
+    enum mt_status failure; // behind the last item; MT_OK: none
+    const char *message;
 };
 
 struct jinja_variable {
@@ -159,8 +162,9 @@ struct mt_value jinja_object(enum jinja_kind kind, const void *object);
 struct mt_value jinja_undefined(struct mt_marked name);
 enum mt_status jinja_pair_tuple(struct jinja_run *run, struct mt_value a, struct mt_value b,
                                 struct mt_value *tuple);
-enum mt_status jinja_iterator_new(struct jinja_run *run, const struct jinja_list *list,
-                                  struct mt_value *iterator);
+/* `failure` is what ended the making of the list; running out of memory or steps is passed on. */
+enum mt_status jinja_iterator_new(struct jinja_run *run, enum mt_status failure,
+                                  const struct jinja_list *list, struct mt_value *iterator);
 
 enum mt_status jinja_assign(struct jinja_run *run, struct mt_marked name, struct mt_value value);
 struct mt_value jinja_lookup(const struct jinja_run *run, struct mt_marked name);
@@ -307,6 +311,9 @@ const struct jinja_function *jinja_find_method(int kind, struct mt_marked name);
 /* An attribute by a path, "a.b.0", as filters take it; none and absent are the value itself. */
 enum mt_status jinja_path(struct jinja_run *run, struct mt_value value, struct mt_value path,
                           struct mt_value *result);
+/* The same with a value for what is undefined on the way, where one is given. */
+enum mt_status jinja_path_or(struct jinja_run *run, struct mt_value value, struct mt_value path,
+                             struct mt_value fallback, struct mt_value *result);
 /* str.strip and the like; `characters` absent: white space. */
 struct mt_marked jinja_strip(struct mt_marked text, const struct mt_marked *characters, bool left,
                              bool right);
