@@ -179,7 +179,7 @@ enum mt_status jinja_call(struct jinja_run *run, struct mt_value callee,
     } else if (callee.kind == JINJA_MACRO) {
         status = call_macro(run, callee.object, arguments, result);
     } else if (callee.kind == JINJA_FUNCTION) {
-        status = call_entry(run, "function", callee.object, nothing, arguments, result);
+        status = call_entry(run, "function", callee.function, nothing, arguments, result);
     } else if (callee.kind == JINJA_METHOD) {
         const struct jinja_method *method = callee.object;
         bool safe = method->subject.kind == JINJA_STRING && method->subject.safe;

@@ -237,12 +237,12 @@ static enum mt_status execute_call_block(struct jinja_run *run, const struct jin
     struct mt_value callee;
     struct mt_value result;
     struct mt_value caller;
-    struct jinja_arguments arguments;
+    struct jinja_arguments arguments = {0};
     void *memory = NULL;
     enum mt_status status = jinja_evaluate(run, node->a->a, &callee);
     if (status == MT_OK) status = jinja_evaluate_arguments(run, node->a, &arguments);
     if (status == MT_OK) status = make_macro(run, node, &caller);
-    size_t count = status == MT_OK ? arguments.keyword_count : 0;
+    size_t count = arguments.keyword_count;
     if (status == MT_OK) status = jinja_allocate(run, (count + 1) * sizeof *arguments.keywords, &memory);
     if (status != MT_OK) return status;
     struct jinja_keyword *keywords = memory;

@@ -41,7 +41,7 @@ enum mt_status jinja_path_or(struct jinja_run *run, struct mt_value value, struc
     return status;
 }
 
-static enum mt_status give_list(enum mt_status status, const struct jinja_list *list, struct mt_value *result)
+static enum mt_status give_list(enum mt_status status, struct jinja_list *list, struct mt_value *result)
 {
     *result = jinja_object(JINJA_LIST, list);
     return status;

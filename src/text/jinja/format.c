@@ -94,7 +94,7 @@ static enum mt_status put_percent_integer(struct percent *p, struct jinja_field 
     bool decimal = type == 'd' || type == 'i' || type == 'u';
     if (!jinja_as_integer(value, &integer)) {
         if (value.kind != JINJA_REAL || !decimal) return number_needed(p, type, value);
-        if (!(value.real < 0x1p63 && value.real >= -0x1p63))
+        if (!(value.real < JINJA_TWO_63 && value.real >= -JINJA_TWO_63))
             return jinja_fail(p->run, MT_ERR_UNSUPPORTED, "an integer does not fit 64 bits");
         integer = (int64_t)value.real;
     }

@@ -69,6 +69,7 @@ struct mt_value {
         double real;
         struct mt_marked string;
         void *object;
+        const void *function;
     };
 };
 
@@ -107,7 +108,7 @@ enum mt_status mt_jinja_from_json(struct mt_jinja_values *values, const struct m
 struct mt_jinja_limits { // 0: the usual one
     size_t steps;        // operations of the evaluation; usually 20 million
     size_t output_bytes; // usually 64 MB
-    size_t memory_bytes; // of all values made on the way; usually 1 GB
+    size_t memory_bytes; // of all values made on the way; usually 512 MB
 };
 
 struct mt_jinja_options {

@@ -59,10 +59,9 @@ void jinja_leave_run(struct jinja_run *run)
 
 // ------------------------------------------------------------------ lists and dictionaries
 
-struct mt_value jinja_object(enum jinja_kind kind, const void *object)
+struct mt_value jinja_object(int kind, void *object)
 {
-    // The union holds one pointer for all objects; nobody writes to those of the caller.
-    return (struct mt_value){.kind = (int)kind, .object = (void *)(uintptr_t)object};
+    return (struct mt_value){.kind = kind, .object = object};
 }
 
 struct mt_value jinja_undefined(struct mt_marked name)
@@ -208,5 +207,6 @@ struct mt_value jinja_lookup(const struct jinja_run *run, struct mt_marked name)
         if (variable != NULL) return variable->value;
     }
     const struct jinja_function *function = jinja_find_global(name);
-    return function != NULL ? jinja_object(JINJA_FUNCTION, function) : jinja_undefined(name);
+    if (function == NULL) return jinja_undefined(name);
+    return (struct mt_value){.kind = JINJA_FUNCTION, .function = function};
 }

@@ -10,6 +10,7 @@
 #include "text/jinja/marked.h"
 #include "text/jinja/unicode.h"
 
+#define JINJA_TWO_63      9223372036854775808.0 // the first real beyond all integers
 #define JINJA_CALL_DEPTH  600    // expressions, blocks and macros in one another, while rendering
 #define JINJA_VALUE_DEPTH 100    // lists and dictionaries in one another, when written or compared
 #define JINJA_GENERATED   0x8000 // set in marks of what a generation block wrote
@@ -158,7 +159,7 @@ enum mt_status jinja_dict_new(struct jinja_run *run, struct jinja_dict **dict);
 enum mt_status jinja_dict_put(struct jinja_run *run, struct jinja_dict *dict, struct mt_value key,
                               struct mt_value value);
 /* A value with an object. */
-struct mt_value jinja_object(enum jinja_kind kind, const void *object);
+struct mt_value jinja_object(int kind, void *object);
 struct mt_value jinja_undefined(struct mt_marked name);
 enum mt_status jinja_pair_tuple(struct jinja_run *run, struct mt_value a, struct mt_value b,
                                 struct mt_value *tuple);

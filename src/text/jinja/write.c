@@ -38,7 +38,7 @@ enum mt_status jinja_write_real(struct jinja_run *run, struct jinja_builder *bui
         (void)snprintf(shortest, sizeof shortest, "%.*e", precision, real);
         if (strtod(shortest, NULL) == real) break;
     }
-    int exponent = atoi(strchr(shortest, 'e') + 1);
+    int exponent = (int)strtol(strchr(shortest, 'e') + 1, NULL, 10);
     int digits = 0; // behind the first
     const char *point = strchr(shortest, '.');
     if (point != NULL) digits = (int)(strchr(shortest, 'e') - point) - 1;
