@@ -31,6 +31,30 @@ expect 0 'examples:' generate --help
 expect 0 'Ctrl-C' chat --help
 expect 2 '--template NAME is missing' chat "$model"
 
+# Counts of one, and where the answers went.
+expect 0 '1 answer: ' generate "$model" --prompt 'The end' --max-new 4
+expect 0 '11 answers: ' generate "$model" --in "$place/in.jsonl" --max-new 1 --out "$place/counted"
+grep -q "^written: $place/counted" "$place/text" || fail "--out does not say where the answers are"
+
+# On a terminal: progress is never on a line with an answer, whether both are written there or a pipe is between.
+cat >"$place/screen.py" <<'END'
+import json, re, sys
+lines = open(sys.argv[1], encoding="utf-8", newline="").read().replace("\r\n", "\n").split("\n")
+shown = [re.sub(r"\x1b\[K", "", line.split("\r")[-1]) for line in lines]  # what a wiped and redrawn line leaves
+answers = [json.loads(line) for line in shown if line.startswith("{")]
+assert [a["index"] for a in answers] == list(range(11)), shown
+assert not any("{" in line and not line.startswith("{") for line in shown), shown
+drawn = [part for line in lines for part in line.split("\r") if "%" in part]
+assert len(drawn) >= int(sys.argv[2]), drawn
+END
+for pipe in '' '| cat'; do
+    least=3
+    [ -z "$pipe" ] || least=0
+    TERM=xterm script -qec "'$metier' generate '$model' --in '$place/in.jsonl' --max-new 20 --batch 1 $pipe" /dev/null \
+        >"$place/screen" </dev/null || fail "generate on a terminal"
+    python3 "$place/screen.py" "$place/screen" $least || fail "progress and answers mix on a terminal $pipe"
+done
+
 # The token that begins texts: this tokenizer adds it, a stripped one does not, --bos decides.
 count() {
     "$metier" generate "$model" --in "$place/one.jsonl" --max-new 1 --quiet "$@" 2>"$place/said-bos" |
