@@ -19,6 +19,7 @@ const struct cli_verb cli_verbs[] = {
             "runs/a/analysis\n"
             "  metier analyze --model runs/full/model --base models/moe --data wiki.txt=text --out o "
             "--layers",
+        .ranks = CLI_RANKS_SHARE,
         .run = cli_analyze,
     },
     {
@@ -56,6 +57,7 @@ const struct cli_verb cli_verbs[] = {
         .summary = "what can compute here, and with which kernels",
         .arguments = "",
         .examples = "  metier devices\n  METIER_CPU_LEVEL=v3 metier devices --threads 1",
+        .ranks = CLI_RANKS_EACH,
         .run = cli_devices,
     },
     {
@@ -88,6 +90,7 @@ const struct cli_verb cli_verbs[] = {
             "  metier eval gsm8k --data data --questions questions.jsonl\n"
             "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
             "  metier eval --merge-review review.json --out runs/eval",
+        .ranks = CLI_RANKS_SHARE,
         .run = cli_eval,
     },
     {
@@ -320,6 +323,7 @@ const struct cli_verb cli_verbs[] = {
                     "  metier train run.yaml\n"
                     "  metier train run.yaml out=runs/wide lora.rank=64 optimizer.lr=5e-5\n"
                     "  metier train run.yaml method=metier objective.beta=1e-3 --threads 8",
+        .ranks = CLI_RANKS_SHARE,
         .run = cli_train,
     },
     {0},

@@ -3,6 +3,7 @@
  * of several ranks loads the module that talks MPI, so that a program started alone pays nothing for it.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,22 @@ static long ranks_of_job(const char **launcher)
     *launcher = "SLURM_NTASKS";
     if (getenv("PMIX_RANK") != NULL && number_of("SLURM_NTASKS") > 0) return number_of("SLURM_NTASKS");
     return 1;
+}
+
+int mt_comm_job_size(void)
+{
+    const char *launcher = NULL;
+    long ranks = ranks_of_job(&launcher);
+    return ranks < INT_MAX ? (int)ranks : INT_MAX;
+}
+
+bool mt_comm_job_first(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        if (getenv(ranks[i]) != NULL) return number_of(ranks[i]) == 0;
+    }
+    return true;
 }
 
 /* The module lies beside the program. */

@@ -54,5 +54,55 @@ expect 2 "" "unexpected argument '--threads'" devices -- --threads
 expect 2 "" "expected one model folder" plan
 expect 2 "" "does not divide 4 ranks" plan --ranks 4 --experts 3 "$output"
 expect 1 "" "config.json" plan "$output/nowhere"
+
+# Names of the hub where a folder is wanted: every verb says what to do instead, and leaves nothing behind.
+cd "$output" || exit 1
+mkdir place && cd place || exit 1
+fetch="hf download Org-1/moe_2.b --local-dir models/moe_2.b"
+name=Org-1/moe_2.b
+echo '{}' >../rows.jsonl
+printf 'model: %s\nout: run\ndata.path: ../rows.jsonl\n' "$name" >../run.yaml
+printf 'model: %s\nout: run\nmethods: [aux]\ndomains: [math]\n' "$name" >../compare.yaml
+expect 2 "" "$fetch" inspect "$name"
+expect 2 "" "$fetch" inspect "$name/"
+expect 2 "" "$fetch" inspect "https://huggingface.co/$name"
+expect 2 "" "$fetch" inspect "https://huggingface.co/$name/tree/main"
+expect 2 "" "$fetch" forward "$name" --ids 1
+expect 2 "" "$fetch" generate "$name" --prompt x
+expect 2 "" "$fetch" generate "$name" --prompt x --context 64
+expect 2 "" "$fetch" chat "$name" --template chatml
+expect 2 "" "$fetch" analyze --model "$name" --data ../rows.jsonl --out analysis
+expect 2 "" "$fetch" merge "$name" --adapter x --out merged
+expect 2 "" "$fetch" plan "$name"
+expect 2 "" "$fetch" tokenize "$name" --file ../rows.jsonl
+expect 2 "" "$fetch" eval gsm8k --data .. --model "$name"
+expect 2 "" "$fetch" train ../run.yaml
+expect 2 "" "$fetch" train ../run.yaml --dry-run
+expect 2 "" "$fetch" compare ../compare.yaml
+[ -z "$(ls)" ] || { echo "FAIL a name of the hub leaves behind: $(ls)"; failed=$((failed + 1)); }
+for path in ./"$name" "$output/$name" models/moe runs/a/adapter moe Org-1/a/b; do
+    expect 1 "" "cannot open" inspect "$path"
+done
+mkdir Org-1
+expect 1 "" "cannot open" inspect "$name"
+cd ..
+
+# Under a launcher a verb shares its work or is refused: once, by the first rank, and never with status 0.
+refused=0
+for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+    case $verb in train | eval | analyze | devices) continue ;; esac
+    refused=$((refused + 1))
+    for rank in 0 1; do
+        OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=$rank "$metier" "$verb" run.yaml >out 2>err
+        got=$?
+        lines=$(cat out err | wc -l)
+        if [ $got -ne 2 ] || [ "$lines" -ne $((1 - rank)) ] || { [ $rank -eq 0 ] && ! grep -q 'without mpirun' err; }; then
+            echo "FAIL $verb on rank $rank: exit status $got"
+            cat out err
+            failed=$((failed + 1))
+        fi
+    done
+done
+[ $refused -ge 14 ] || { echo "FAIL only $refused verbs were tried"; failed=$((failed + 1)); }
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
