@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/agreement.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
@@ -31,8 +32,8 @@ static enum mt_status write_page(struct mt_context *ctx, const struct arguments 
     if (status == MT_OK) status = mt_review_page_write(ctx, &run, &options, arguments->out, &count);
     mt_judged_run_free(&run);
     if (status == MT_OK)
-        printf("%zu answers in %s; open it in a browser, then: metier review %s --merge FILE\n", count,
-               arguments->out, folder);
+        printf("%s in %s; open it in a browser, then: metier review %s --merge FILE\n",
+               mt_counted(count, "answer", "answers").text, arguments->out, folder);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/file.h"
 #include "base/nearest.h"
 #include "cli/table.h"
@@ -183,7 +184,7 @@ static enum mt_status write_file(struct mt_context *ctx, const struct request *r
     if (status == MT_OK) status = mt_file_writer_commit(&writer);
     mt_file_writer_abandon(&writer);
     for (size_t i = 0; i < domain_count; i++) mt_synth_free(sources[i]);
-    if (status == MT_OK) printf("%s: %" PRId64 " items\n", path, count);
+    if (status == MT_OK) printf("%s: %s\n", path, mt_counted((uint64_t)count, "item", "items").text);
     return status;
 }
 
