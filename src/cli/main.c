@@ -6,7 +6,7 @@
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/patience.h"
-#include "comm/comm.h"
+#include "cli/ranks.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"
@@ -40,21 +40,6 @@ static int unknown_verb(const char *word)
     return 2;
 }
 
-static int refuse_ranks(const struct cli_verb *verb)
-{
-    if (mt_comm_job_first()) {
-        (void)fprintf(stderr,
-                      "metier %s: started as %d ranks, but it runs as one program: start it without mpirun; "
-                      "verbs that share their work among ranks:",
-                      verb->name, mt_comm_job_size());
-        for (const struct cli_verb *other = cli_verbs; other->name != NULL; other++) {
-            if (other->ranks == CLI_RANKS_SHARE) (void)fprintf(stderr, " %s", other->name);
-        }
-        (void)fprintf(stderr, "\n");
-    }
-    return 2;
-}
-
 int main(int argc, char **argv)
 {
     cli_shorten_waiting(argv);
@@ -76,7 +61,7 @@ int main(int argc, char **argv)
     mt_context_init(&ctx, NULL);
     for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
         if (strcmp(verb->name, argv[1]) != 0) continue;
-        if (verb->ranks == CLI_RANKS_REFUSED && mt_comm_job_size() > 1) return refuse_ranks(verb);
+        if (verb->ranks == CLI_RANKS_REFUSED && mt_comm_job_size() > 1) return cli_refuse_ranks(&ctx, verb);
         return verb->run(&ctx, verb, argc - 2, argv + 2);
     }
     return unknown_verb(argv[1]);

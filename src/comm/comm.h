@@ -27,9 +27,6 @@ struct mt_comm; // opaque: a group of ranks
 /* Ranks that the launcher's environment speaks of, before any is looked for; 1: started alone. */
 int mt_comm_job_size(void);
 
-/* True on the first of them, who talks. */
-bool mt_comm_job_first(void);
-
 /*
  * All ranks of the job, as the launcher's environment says; without a launcher, or with one rank, this
  * process alone. The context is borrowed. The caller closes, last of all groups.

@@ -45,15 +45,6 @@ int mt_comm_job_size(void)
     return ranks < INT_MAX ? (int)ranks : INT_MAX;
 }
 
-bool mt_comm_job_first(void)
-{
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
-    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
-        if (getenv(ranks[i]) != NULL) return number_of(ranks[i]) == 0;
-    }
-    return true;
-}
-
 /* The module lies beside the program. */
 static bool module_path(char path[PATH_BYTES])
 {
