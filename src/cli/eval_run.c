@@ -176,7 +176,7 @@ static bool told_to_stop(void *self)
 static enum mt_status open_folder(struct evaluation *e)
 {
     if (mt_comm_rank(e->comm) != 0) return MT_OK;
-    enum mt_status status = mt_folder_make(e->ctx, e->arguments->out);
+    enum mt_status status = mt_folder_make_all(e->ctx, e->arguments->out);
     if (status == MT_OK) status = mt_folder_lock(e->ctx, e->arguments->out, "evaluating", &e->lock);
     return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments) : status;
 }

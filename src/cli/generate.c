@@ -9,6 +9,7 @@
 #include "base/amount.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/infer.h"
@@ -271,6 +272,7 @@ static enum mt_status run(struct generator *g)
         status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);
     }
     if (status == MT_OK) status = open_jobs(g);
+    if (status == MT_OK && settings->out != NULL) status = mt_folder_make_above(g->ctx, settings->out);
     if (status == MT_OK && settings->out != NULL)
         status = mt_file_writer_open(g->ctx, settings->out, &g->writer);
     if (status != MT_OK) return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/amount.h"
+#include "base/folder.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
 
@@ -65,6 +66,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
                                        .progress = stderr};
     struct mt_merge_result result;
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK) status = mt_folder_make_above(ctx, settings->out);
     if (status == MT_OK) status = mt_merge(ctx, &options, &result);
     if (status != MT_OK) return status;
     printf("%s: %zu of %s merged, %" PRIu64 " bytes, %s with weights, %s carried over\n", settings->out,

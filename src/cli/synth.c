@@ -6,6 +6,7 @@
 
 #include "base/amount.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/nearest.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
@@ -179,6 +180,7 @@ static enum mt_status write_file(struct mt_context *ctx, const struct request *r
         options.domain = request->domains[first + i];
         status = mt_synth_create(ctx, &options, &sources[i]);
     }
+    if (status == MT_OK) status = mt_folder_make_above(ctx, path);
     if (status == MT_OK) status = mt_file_writer_open(ctx, path, &writer);
     if (status == MT_OK) status = mt_synth_write_rows(ctx, sources, domain_count, count, &writer);
     if (status == MT_OK) status = mt_file_writer_commit(&writer);
