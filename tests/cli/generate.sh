@@ -110,6 +110,24 @@ same drawn-1 said "generation_config.json"
 same greedy-1 told "options over generation_config.json"
 rm "$model/generation_config.json"
 
+# Weights that are not numbers: no answer is made up of them, and --quiet does not hide it.
+cp -r "$model" "$place/broken"
+python3 - "$place/broken/model.safetensors" <<'END' || fail "no broken model"
+import json, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    size = struct.unpack("<Q", file.read(8))[0]
+    at = json.loads(file.read(size))["model.norm.weight"]["data_offsets"]
+    file.seek(8 + size + at[0])
+    file.write(b"\xff" * (at[1] - at[0]))
+END
+for options in '' '--temperature 1'; do
+    # shellcheck disable=SC2086
+    expect 1 'logits are not numbers' generate "$place/broken" --in "$place/in.jsonl" --max-new 4 --quiet $options
+done
+grep -q '"index"' "$place/text" && fail "answers of a broken model"
+printf 'hi\n' | "$metier" chat "$place/broken" --template chatml --max-new 4 >"$place/text" 2>&1
+grep -q 'logits are not numbers' "$place/text" || fail "chat with a broken model"
+
 # A stop text ends an answer, and is not part of it.
 "$metier" generate "$model" --prompt 'The end' --max-new 12 --quiet >"$place/whole" || fail "whole"
 stop=$(cut -c 4-5 "$place/whole")
