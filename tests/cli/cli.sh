@@ -3,6 +3,7 @@
 # Usage: cli.sh PATH-TO-METIER
 set -u
 metier=$1
+share=$(cd "$(dirname "$0")/../../share" && pwd)
 failed=0
 output=$(mktemp -d) || exit 1
 trap 'rm -rf "$output"' EXIT
@@ -83,6 +84,10 @@ expect 2 "" "$fetch" compare ../compare.yaml
 for path in ./"$name" "$output/$name" models/moe runs/a/adapter moe Org-1/a/b; do
     expect 1 "" "cannot open" inspect "$path"
 done
+mkdir lfs
+cp "$share/models/tiny-mixtral/config.json" lfs
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' >lfs/model.safetensors
+expect 2 "" "git lfs pull" inspect lfs
 mkdir Org-1
 expect 1 "" "cannot open" inspect "$name"
 cd ..
