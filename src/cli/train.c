@@ -102,6 +102,12 @@ static void report(const struct arguments *arguments, const struct mt_run_outcom
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
     printf("%s: as trained, %" PRIu64 " step%s\n", outcome->result, outcome->step,
            outcome->step == 1 ? "" : "s");
+    if (outcome->bias_file != NULL) {
+        printf(
+            "%s in it holds the biases the routers choose experts with: metier reads it; transformers, PEFT "
+            "and vLLM do not, and route without them\n",
+            outcome->bias_file);
+    }
     if (arguments->timeline != NULL) report_timeline(arguments->timeline, outcome);
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,

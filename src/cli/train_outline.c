@@ -128,11 +128,10 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     }
     if (!any) printf("  no term besides L_h\n");
     if (!settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE) {
-        printf("  each router's bias moves by %g a step%s\n", settings->objective.bias_rate,
-               outline->bias_is_lost
-                   ? "; this architecture has no place for it on disk: it is not written out"
-                   : "");
+        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
     }
+    if (outline->bias_file != NULL)
+        printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
     bool sum = settings->objective.coefficient[MT_TERM_O] > 0.0 && settings->objective.ortho_sum;
     if (sum)
         printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");
