@@ -110,9 +110,10 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
         experts += outline->paths[i].experts ? 1 : 0;
     }
     enum mt_status status =
-        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers);
-    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term],
-           status == MT_OK ? "live" : "DEAD");
+        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
+    bool direct = term == MT_TERM_O ? experts > 0 : routers > 0;
+    const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
+    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
     printf(": the router learns in %d, experts in %d of %d layers\n", routers, experts, outline->moe_layers);
 }
 

@@ -92,7 +92,8 @@ static enum mt_status check_live(struct mt_model *model, int layers)
         mt_allocate_array(model->ctx, (size_t)layers, sizeof(struct mt_layer_paths), &memory);
     if (status != MT_OK) return status;
     mt_params_paths(&model->params, &model->desc, memory);
-    status = mt_objective_check_live(model->ctx, &model->method, &model->desc.router, memory, layers);
+    const char *prefix = model->options.objective_prefix != NULL ? model->options.objective_prefix : "";
+    status = mt_objective_check_live(model->ctx, &model->method, &model->desc.router, memory, layers, prefix);
     mt_release(model->ctx, memory, bytes);
     return status;
 }
@@ -296,6 +297,7 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     // The selection's lists belong to the caller, and are not read again.
     made->options.selection = (struct mt_train_selection){.seed = checked.selection.seed};
     made->options.objective = NULL;
+    made->options.objective_prefix = NULL;
     if (status != MT_OK) {
         mt_model_close(made);
         return status;

@@ -17,6 +17,7 @@ struct mt_model_options {
     enum mt_recompute recompute;
     bool backward;                               // false: nothing is kept for backward
     const struct mt_objective_config *objective; // NULL: L_h alone
+    const char *objective_prefix;                // of its keys in messages: "objective."; NULL: ""
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
     enum mt_dtype activations;    // f32; bf16 halves their memory; f64 on ref, for finite differences

@@ -174,6 +174,7 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         .recompute = settings->recompute,
         .backward = true,
         .objective = settings->task_only ? NULL : &settings->objective,
+        .objective_prefix = "objective.",
         .selection = trainer->selection,
         .expert_ranks = trainer->expert_comm,
         .expert_room = settings->expert_room,
