@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
+#include "model/router_bias.h"
 
 struct settings {
     const char *adapter;
@@ -40,21 +41,38 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     return MT_OK;
 }
 
-static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_options *options, bool narrow)
+static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_options *options,
+                             const struct mt_merge_result *result)
 {
     struct mt_device *device = NULL;
     struct mt_merge_difference difference = {0};
     enum mt_status status = mt_device_create(ctx, "cpu", options->threads, &device);
-    if (status == MT_OK) status = mt_merge_verify(device, options, narrow, &difference);
+    if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("logits of %s, relative to their root mean square: largest difference %.2e, "
                "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
                mt_counted((uint64_t)difference.tokens, "token", "tokens").text, difference.largest,
                difference.rms, difference.median, difference.tolerance,
-               narrow ? "median" : "root mean square");
+               result->narrow ? "median" : "root mean square");
+    }
+    if ((status == MT_OK || status == MT_ERR_NUMERIC) && result->biases_beside) {
+        printf("that is with " MT_ROUTER_BIAS_OF_MODEL "; without it, as other programs read the folder, the "
+               "root mean square is %.2e\n",
+               difference.without_biases);
     }
     mt_device_destroy(device);
     return status;
+}
+
+/* A checkpoint of this architecture has no tensors for the biases: nobody else will use them. */
+static void warn_of_biases(const char *out)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr,
+                  "metier merge: warning: the adapter's routers choose experts by score plus bias, and a "
+                  "checkpoint of this architecture has no place for biases. They are in %s/%s, which metier "
+                  "reads; in transformers, PEFT and vLLM the merged model routes without them\n",
+                  out, MT_ROUTER_BIAS_OF_MODEL);
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings, const char *directory)
@@ -75,7 +93,8 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
            mt_counted(result.carried, "other", "others").text);
     if (result.biases > 0)
         printf("correction biases of %s written back\n", mt_counted(result.biases, "layer", "layers").text);
-    if (settings->verify) status = verify(ctx, &options, result.narrow);
+    if (result.biases_beside) warn_of_biases(settings->out);
+    if (settings->verify) status = verify(ctx, &options, &result);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }

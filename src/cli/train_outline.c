@@ -116,9 +116,10 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
         experts += outline->paths[i].experts ? 1 : 0;
     }
     enum mt_status status =
-        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers);
-    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term],
-           status == MT_OK ? "live" : "DEAD");
+        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
+    bool direct = term == MT_TERM_O ? experts > 0 : routers > 0;
+    const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
+    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
     printf(": the router learns in %d, experts in %d of %s\n", routers, experts,
            mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
 }
@@ -135,11 +136,10 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     }
     if (!any) printf("  no term besides L_h\n");
     if (!settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE) {
-        printf("  each router's bias moves by %g a step%s\n", settings->objective.bias_rate,
-               outline->bias_is_lost
-                   ? "; this architecture has no place for it on disk: it is not written out"
-                   : "");
+        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
     }
+    if (outline->bias_file != NULL)
+        printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
     bool sum = settings->objective.coefficient[MT_TERM_O] > 0.0 && settings->objective.ortho_sum;
     if (sum)
         printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");

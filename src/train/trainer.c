@@ -169,6 +169,7 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         .recompute = settings->recompute,
         .backward = true,
         .objective = settings->task_only ? NULL : &settings->objective,
+        .objective_prefix = "objective.",
         .selection = trainer->selection,
         .expert_ranks = trainer->expert_comm,
         .expert_room = settings->expert_room,
@@ -259,26 +260,13 @@ static enum mt_status open_log(struct mt_trainer *trainer)
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "resumed", text);
 }
 
-static bool loses_bias(const struct mt_trainer *trainer)
-{
-    return !trainer->settings->task_only && trainer->settings->objective.bias_rule != MT_BIAS_NONE &&
-           !trainer->desc.correction_bias;
-}
-
 /* What nobody may have meant. */
 static enum mt_status warn(struct mt_trainer *trainer)
 {
-    enum mt_status status = MT_OK;
-    if (trainer->numbers.step == 0 && trainer->schedule.warmup >= trainer->length.steps) {
-        status = mt_run_log_event(trainer->run_log, 0, "warning",
-                                  "every step is warm-up, the first with a learning rate of 0: set "
-                                  "optimizer.warmup to 0, or train longer");
-    }
-    if (status != MT_OK || !loses_bias(trainer)) return status;
-    return mt_run_log_event(
-        trainer->run_log, trainer->numbers.step, "warning",
-        "the method moves a bias of each router, for which this architecture has no place "
-        "on disk: it acts in training and is not written out");
+    if (trainer->numbers.step > 0 || trainer->schedule.warmup < trainer->length.steps) return MT_OK;
+    return mt_run_log_event(trainer->run_log, 0, "warning",
+                            "every step is warm-up, the first with a learning rate of 0: set "
+                            "optimizer.warmup to 0, or train longer");
 }
 
 static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_state_reader *reader)
@@ -375,7 +363,7 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
                                        .paths = trainer->paths,
                                        .moe_layers = trainer->moe_layers,
                                        .steps_done = trainer->numbers.step,
-                                       .bias_is_lost = loses_bias(trainer)};
+                                       .bias_file = mt_trainer_bias_file(trainer)};
 }
 
 struct mt_model *mt_trainer_model(struct mt_trainer *trainer)
