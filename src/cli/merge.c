@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/device.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
 
@@ -11,6 +12,7 @@ struct settings {
     const char *adapter;
     const char *out;
     const char *dtype;
+    const char *device; // of --verify
     int64_t threads;
     bool verify;
 };
@@ -38,17 +40,18 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     return MT_OK;
 }
 
-static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_options *options, bool narrow)
+static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,
+                             const struct mt_merge_options *options, bool narrow)
 {
     struct mt_device *device = NULL;
     struct mt_merge_difference difference = {0};
-    enum mt_status status = mt_device_create(ctx, "cpu", options->threads, &device);
+    enum mt_status status = cli_open_device(ctx, settings->device, MT_USE_EXACT, options->threads, &device);
     if (status == MT_OK) status = mt_merge_verify(device, options, narrow, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("logits of %" PRId64 " tokens, relative to their root mean square: largest difference %.2e, "
                "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
                difference.tokens, difference.largest, difference.rms, difference.median, difference.tolerance,
-               narrow ? "median" : "root mean square");
+               difference.by_median ? "median" : "root mean square");
     }
     mt_device_destroy(device);
     return status;
@@ -69,20 +72,22 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
            settings->out, result.merged, result.tensors, result.bytes, result.files,
            result.files == 1 ? "file" : "files", result.carried);
     if (result.biases > 0) printf("correction biases of %zu layers written back\n", result.biases);
-    if (settings->verify) status = verify(ctx, &options, result.narrow);
+    if (settings->verify) status = verify(ctx, settings, &options, result.narrow);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }
 
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct settings settings = {0};
+    struct settings settings = {.device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the PEFT adapter, in either layout"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
         {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "of the weights: f32 or bf16 (as they are stored)"},
         {"--verify", CLI_FLAG, &settings.verify, NULL,
          "then compare the logits of merged and unmerged model on 256 random ids"},
+        {"--device", CLI_TEXT, &settings.device, "NAME",
+         "of --verify: what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
     };
     struct cli_arguments arguments;
