@@ -450,8 +450,8 @@ static const struct mt_settings_row rows[] = {
 
     {.name = "device",
      .values = "NAME",
-     .standard = "cpu",
-     .meaning = "what computes; `metier devices` lists them",
+     .standard = "auto",
+     .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
      .also = "accelerator",
      .kind = MT_SETTING_NAME,
      .section = MT_SECTION_MACHINE,
