@@ -103,6 +103,12 @@ static void report(const struct arguments *arguments, const struct mt_run_outcom
     if (outcome->end == MT_RUN_FINISHED_BEFORE)
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
     printf("%s: as trained, %s\n", outcome->result, mt_counted(outcome->step, "step", "steps").text);
+    if (outcome->bias_file != NULL) {
+        printf(
+            "%s in it holds the biases the routers choose experts with: metier reads it; transformers, PEFT "
+            "and vLLM do not, and route without them\n",
+            outcome->bias_file);
+    }
     if (arguments->timeline != NULL) report_timeline(arguments->timeline, outcome);
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,

@@ -193,9 +193,11 @@ const struct cli_verb cli_verbs[] = {
         .details =
             "DIR is a Hugging Face model folder. Weights become W + alpha/r B A, rounded once; config,\n"
             "tokenizer and every other small file are carried over, correction biases the adapter has are\n"
-            "written back. Tensors are streamed, so memory is needed for a piece of one of them only. The\n"
-            "folder appears whole or not at all. With --verify the exit status is 1 when the logits are\n"
-            "further apart than 1e-4 (f32: root mean square) or 2e-2 (16 bits: median of tokens), relative.",
+            "written back, or beside the weights (router_bias.metier) where the architecture has no tensor\n"
+            "for them: other programs then route without them. Tensors are streamed, so memory is needed\n"
+            "for a piece of one of them only. The folder appears whole or not at all. With\n"
+            "--verify the exit status is 1 when the logits are further apart than 1e-4 (f32: root mean\n"
+            "square) or 2e-2 (16 bits: median of tokens), relative.",
         .examples =
             "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"
             "  metier merge models/moe --adapter runs/first/adapter --out models/merged-bf16 --dtype bf16",

@@ -121,7 +121,9 @@ void mt_page_card(struct mt_page *page, const char *name, const char *value, con
 {
     struct mt_card *card = make(page, sizeof *card);
     if (card == NULL) return;
-    *card = (struct mt_card){.name = keep(page, name), .value = keep(page, value), .note = keep(page, note)};
+    *card = (struct mt_card){.name = keep(page, name)};
+    card->value = keep(page, value);
+    card->note = keep(page, note);
     if (page->last_card != NULL) page->last_card->next = card;
     if (page->first_card == NULL) page->first_card = card;
     page->last_card = card;

@@ -196,6 +196,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .lost_spans = summary.lost,
                                        .sent_bytes = mt_trainer_sent(trainer),
                                        .result = trainer->folder.result,
+                                       .bias_file = mt_trainer_bias_file(trainer),
                                        .best = has_best ? trainer->folder.best : NULL};
     return status == MT_OK ? MT_OK : fail(trainer, status);
 }

@@ -16,6 +16,17 @@ expect 2 "is a setting" train steps=3
 expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
 expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
+# Attention alone, as people write it: refused under the default method, with words that work as they stand.
+expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj, v_proj]" out="$place/attention" --dry-run
+words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
+[ "$(printf '%s' "$words" | tr '\n' ' ')" = "method=none objective.allow_indirect=true" ]
+result $? "the refusal names $words"
+for word in $words; do expect 0 "attention          8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
+expect 0 "live through layers below alone" train "$config" targets=q_proj,v_proj objective.allow_indirect=true --dry-run
+expect 0 "attention" train "$config" targets=q_proj,v_proj,router,routed_experts --dry-run
+expect 2 "did you mean 'q_proj'?" train "$config" targets=q_porj --dry-run
+expect 2 "did you mean 'targets'?" train "$config" lora_target_modules=q_proj --dry-run
+expect 0 "live: the router learns in 2" train "$config" targets=all-linear --dry-run
 expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
