@@ -57,7 +57,7 @@ static enum mt_status hand_over(struct analyze *run)
     const char *out = run->settings->out;
     mt_json_text_init(&text, run->ctx);
     enum mt_status status = analyze_write(run, &text);
-    if (status == MT_OK && out != NULL) status = mt_folder_make(run->ctx, out);
+    if (status == MT_OK && out != NULL) status = mt_folder_make_all(run->ctx, out);
     if (status == MT_OK && out != NULL) status = mt_path_join(run->ctx, out, "analysis.json", &path);
     if (status == MT_OK && out != NULL) status = mt_file_write_all(run->ctx, path, text.bytes, text.length);
     if (status == MT_OK && run->settings->json) (void)fwrite(text.bytes, 1, text.length, stdout);

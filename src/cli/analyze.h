@@ -57,6 +57,7 @@ struct analyze {
     int domains;
     struct mt_progress progress;
     int64_t tokens_done;  // of all models and domains before the one at hand
+    int64_t passes_left;  // domains through models, after the one at hand
     int64_t *token_names; // [2,batch tokens], in the arena: numbers and groups of the tokens at hand
     // The models have the same shape.
     int layers, experts, slots; // MoE layers

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "cli/train.h"
+#include "formats/model_folder.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256
@@ -65,7 +66,10 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
     for (int i = 0; i < settings->stops.count; i++) {
         if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
     }
-    return MT_OK;
+    enum mt_status status = MT_OK;
+    if (settings->directory != NULL) status = mt_model_folder_check(ctx, settings->directory);
+    if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
+    return status;
 }
 
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,

@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/patience.h"
+#include "cli/ranks.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"
@@ -59,7 +60,9 @@ int main(int argc, char **argv)
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
-        if (strcmp(verb->name, argv[1]) == 0) return verb->run(&ctx, verb, argc - 2, argv + 2);
+        if (strcmp(verb->name, argv[1]) != 0) continue;
+        if (verb->ranks == CLI_RANKS_REFUSED && mt_comm_job_size() > 1) return cli_refuse_ranks(&ctx, verb);
+        return verb->run(&ctx, verb, argc - 2, argv + 2);
     }
     return unknown_verb(argv[1]);
 }

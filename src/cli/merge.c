@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
+#include "base/folder.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
 #include "model/router_bias.h"
@@ -47,9 +49,10 @@ static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_optio
     enum mt_status status = mt_device_create(ctx, "cpu", options->threads, &device);
     if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
-        printf("logits of %" PRId64 " tokens, relative to their root mean square: largest difference %.2e, "
+        printf("logits of %s, relative to their root mean square: largest difference %.2e, "
                "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
-               difference.tokens, difference.largest, difference.rms, difference.median, difference.tolerance,
+               mt_counted((uint64_t)difference.tokens, "token", "tokens").text, difference.largest,
+               difference.rms, difference.median, difference.tolerance,
                result->narrow ? "median" : "root mean square");
     }
     if ((status == MT_OK || status == MT_ERR_NUMERIC) && result->biases_beside) {
@@ -81,12 +84,15 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
                                        .progress = stderr};
     struct mt_merge_result result;
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK) status = mt_folder_make_above(ctx, settings->out);
     if (status == MT_OK) status = mt_merge(ctx, &options, &result);
     if (status != MT_OK) return status;
-    printf("%s: %zu of %zu tensors merged, %" PRIu64 " bytes, %zu %s with weights, %zu others carried over\n",
-           settings->out, result.merged, result.tensors, result.bytes, result.files,
-           result.files == 1 ? "file" : "files", result.carried);
-    if (result.biases > 0) printf("correction biases of %zu layers written back\n", result.biases);
+    printf("%s: %zu of %s merged, %" PRIu64 " bytes, %s with weights, %s carried over\n", settings->out,
+           result.merged, mt_counted(result.tensors, "tensor", "tensors").text, result.bytes,
+           mt_counted(result.files, "file", "files").text,
+           mt_counted(result.carried, "other", "others").text);
+    if (result.biases > 0)
+        printf("correction biases of %s written back\n", mt_counted(result.biases, "layer", "layers").text);
     if (result.biases_beside) warn_of_biases(settings->out);
     if (settings->verify) status = verify(ctx, &options, &result);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;

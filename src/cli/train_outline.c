@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/amount.h"
 #include "cli/short_number.h"
 #include "cli/table.h"
 #include "cli/train.h"
@@ -12,18 +13,20 @@
 
 static void print_counts(const char *what, const struct mt_batch_counts *counts)
 {
-    printf("  %-12s %" PRIu64 " examples, %" PRIu64 " tokens, of which %" PRIu64 " are answers; %" PRIu64
-           " steps\n",
-           what, counts->examples, counts->tokens, counts->answer_tokens, counts->steps);
+    printf("  %-12s %s, %s, of which %" PRIu64 " in answers; %s\n", what,
+           mt_counted(counts->examples, "example", "examples").text,
+           mt_counted(counts->tokens, "token", "tokens").text, counts->answer_tokens,
+           mt_counted(counts->steps, "step", "steps").text);
     if (counts->truncated > 0) {
-        printf("  %-12s %" PRIu64 " examples are longer than max_length and lose %" PRIu64 " tokens, %" PRIu64
-               " of answers\n",
-               "", counts->truncated, counts->lost_tokens, counts->lost_answer);
+        printf("  %-12s longer than max_length: %s, losing %s, %" PRIu64 " of answers\n", "",
+               mt_counted(counts->truncated, "example", "examples").text,
+               mt_counted(counts->lost_tokens, "token", "tokens").text, counts->lost_answer);
     }
     if (counts->without_answer > 0)
-        printf("  %-12s %" PRIu64 " rows have no answer within max_length: left out\n", "",
-               counts->without_answer);
-    if (counts->bad_rows > 0) printf("  %-12s %" PRIu64 " bad rows: left out\n", "", counts->bad_rows);
+        printf("  %-12s %s no answer within max_length: left out\n", "",
+               mt_counted(counts->without_answer, "row has", "rows have").text);
+    if (counts->bad_rows > 0)
+        printf("  %-12s %s: left out\n", "", mt_counted(counts->bad_rows, "bad row", "bad rows").text);
 }
 
 static void print_data(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
@@ -33,10 +36,12 @@ static void print_data(const struct mt_train_settings *settings, const struct mt
     if (outline->held_out.steps > 0) print_counts("held out", &outline->held_out);
     uint64_t epoch_steps = outline->length.epoch_steps;
     double epochs = epoch_steps > 0 ? (double)outline->length.steps / (double)epoch_steps : 0.0;
-    printf("  %-12s %" PRIu64 " steps, %.3g epochs; at most %" PRId64 " tokens in a micro-batch\n", "the run",
-           outline->length.steps, epochs, settings->tokens);
+    printf("  %-12s %s, %.3g epoch%s; at most %s in a micro-batch\n", "the run",
+           mt_counted(outline->length.steps, "step", "steps").text, epochs, epochs == 1.0 ? "" : "s",
+           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     if (outline->steps_done > 0)
-        printf("  %-12s %" PRIu64 " steps are done: a start goes on from there\n", "", outline->steps_done);
+        printf("  %-12s %s done: a start goes on from there\n", "",
+               mt_counted(outline->steps_done, "step is", "steps are").text);
 }
 
 static void print_memory(const struct mt_run_outline *outline)
@@ -90,8 +95,9 @@ static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run
     cli_table_free(&table);
     struct mt_model_count count;
     mt_model_count(outline->desc->config, &count);
-    printf("  %" PRId64 " numbers learn, beside %" PRId64 " of the model: %.3g %%\n",
-           params->trained_elements, count.all, 100.0 * (double)params->trained_elements / (double)count.all);
+    printf("  %s, beside %" PRId64 " of the model: %.3g %%\n",
+           mt_counted((uint64_t)params->trained_elements, "number learns", "numbers learn").text, count.all,
+           100.0 * (double)params->trained_elements / (double)count.all);
     return status;
 }
 
@@ -114,7 +120,8 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
     bool direct = term == MT_TERM_O ? experts > 0 : routers > 0;
     const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
     printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
-    printf(": the router learns in %d, experts in %d of %d layers\n", routers, experts, outline->moe_layers);
+    printf(": the router learns in %d, experts in %d of %s\n", routers, experts,
+           mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
 }
 
 static void print_objective(struct mt_context *ctx, const struct mt_train_settings *settings,

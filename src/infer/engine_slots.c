@@ -64,11 +64,27 @@ static bool is_stop(const struct mt_generation *generation, int32_t id)
     return false;
 }
 
+static enum mt_status refuse_logits(const struct mt_engine *engine)
+{
+    return mt_fail(
+        engine->ctx, MT_ERR_NUMERIC,
+        "the model's logits are not numbers: its weights are damaged, or too large for what computes");
+}
+
+/* A text drawn from NaN would look like an answer. */
+static bool are_numbers(const float *logits, int64_t vocabulary)
+{
+    int64_t bad = 0;
+    for (int64_t i = 0; i < vocabulary; i++) bad += isnan(logits[i]) || logits[i] == INFINITY ? 1 : 0;
+    return bad == 0;
+}
+
 static enum mt_status go_on(struct mt_engine *engine, struct engine_slot *slot, float *logits)
 {
     const struct mt_generation *generation = slot->generation;
     struct mt_sampling_place place = {
         .request = generation->number, .position = slot->count, .past = slot->ids};
+    if (!are_numbers(logits, engine->desc->vocabulary)) return refuse_logits(engine);
     int32_t id = mt_sampler_choose(&engine->sampler, &generation->sampling, &place, logits);
     if (is_stop(generation, id)) return finish_generation(engine, slot, MT_FINISH_STOP_TOKEN);
     bool stop = false;
@@ -123,7 +139,7 @@ static enum mt_status add_score(const struct mt_engine *engine, const float *log
 {
     int32_t id = continuation->ids[index];
     double score = (double)logits[id] - log_sum;
-    if (isnan(score)) return mt_fail(engine->ctx, MT_ERR_INTERNAL, "the model's logits are not numbers");
+    if (isnan(score)) return refuse_logits(engine);
     if (index == 0) {
         continuation->log_probability = 0.0;
         continuation->greedy = true;

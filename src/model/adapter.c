@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "formats/json.h"
+#include "formats/model_folder.h"
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
 #include "model/router_bias.h"
@@ -238,7 +239,7 @@ enum mt_status mt_adapter_open(struct mt_context *ctx, const char *directory,
     mt_arena_init(&adapter->arena, ctx, ARENA_BLOCK_BYTES);
     char *config = NULL;
     char *weights = NULL;
-    enum mt_status status = mt_path_join(ctx, directory, MT_ADAPTER_CONFIG, &config);
+    enum mt_status status = mt_model_folder_file(ctx, directory, MT_ADAPTER_CONFIG, &config);
     if (status == MT_OK) status = mt_path_join(ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
     if (status == MT_OK) status = mt_adapter_read_config(adapter, config);
     if (status == MT_OK) status = mt_safetensors_open(ctx, weights, &adapter->file);
@@ -257,16 +258,13 @@ enum mt_status mt_adapter_open_for(struct mt_context *ctx, const char *directory
 {
     struct mt_hf_config config = {0};
     struct mt_model_desc desc;
-    char *path = NULL;
     *adapter = (struct mt_adapter){0};
-    enum mt_status status = mt_path_join(ctx, model_directory, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
+    enum mt_status status = mt_hf_config_read_folder(ctx, model_directory, &config);
     if (status == MT_OK) {
         status = mt_model_describe(ctx, &config, &desc);
         if (status == MT_OK) status = mt_adapter_open(ctx, directory, &desc, adapter);
         mt_hf_config_free(&config);
     }
-    mt_path_release(ctx, path);
     return status;
 }
 

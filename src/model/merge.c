@@ -4,7 +4,6 @@
 #include <omp.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "formats/checkpoint.h"
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
@@ -28,11 +27,8 @@ struct merger {
 
 static enum mt_status open_model(struct merger *merger)
 {
-    char *path = NULL;
     const char *directory = merger->options->directory;
-    enum mt_status status = mt_path_join(merger->ctx, directory, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(merger->ctx, path, &merger->config);
-    mt_path_release(merger->ctx, path);
+    enum mt_status status = mt_hf_config_read_folder(merger->ctx, directory, &merger->config);
     if (status == MT_OK) status = mt_model_describe(merger->ctx, &merger->config, &merger->desc);
     if (status == MT_OK) status = mt_checkpoint_open(merger->ctx, directory, &merger->checkpoint);
     if (status == MT_OK) status = mt_params_check(merger->ctx, &merger->desc, &merger->checkpoint);

@@ -61,14 +61,10 @@ static enum mt_status load_params(struct mt_model *model, const char *directory)
 
 static enum mt_status read_folder(struct mt_model *model, const char *directory)
 {
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/config.json", directory);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return mt_fail(model->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", directory);
-    enum mt_status status = mt_hf_config_read(model->ctx, path, &model->config);
+    enum mt_status status = mt_hf_config_read_folder(model->ctx, directory, &model->config);
     if (status != MT_OK) return status;
     status = mt_model_describe(model->ctx, &model->config, &model->desc);
-    if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s", path);
+    if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s/config.json", directory);
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;

@@ -20,16 +20,11 @@ static bool trains_lora(const struct mt_trainer *trainer)
 
 static enum mt_status read_description(struct mt_trainer *trainer)
 {
-    char *path = NULL;
-    enum mt_status status = mt_path_join(trainer->ctx, trainer->settings->model, "config.json", &path);
+    const char *model = trainer->settings->model;
+    enum mt_status status = mt_hf_config_read_folder(trainer->ctx, model, &trainer->config);
     if (status != MT_OK) return status;
-    status = mt_hf_config_read(trainer->ctx, path, &trainer->config);
-    if (status == MT_OK) {
-        status = mt_model_describe(trainer->ctx, &trainer->config, &trainer->desc);
-        if (status != MT_OK) status = mt_fail_within(trainer->ctx, status, "%s", path);
-    }
-    mt_path_release(trainer->ctx, path);
-    return status;
+    status = mt_model_describe(trainer->ctx, &trainer->config, &trainer->desc);
+    return status == MT_OK ? MT_OK : mt_fail_within(trainer->ctx, status, "%s/config.json", model);
 }
 
 /* What learns, as the settings or the adapter say. */
@@ -249,8 +244,11 @@ static enum mt_status open_log(struct mt_trainer *trainer)
     const struct mt_run_log_options options = {.directory = trainer->folder.path,
                                                .tensorboard = trainer->settings->tensorboard,
                                                .terminal = trainer->options.terminal,
+                                               .log = trainer->options.log,
                                                .steps = trainer->length.steps,
-                                               .steps_done = trainer->numbers.step,
+                                               .done = {.steps = trainer->numbers.step,
+                                                        .tokens = trainer->numbers.tokens,
+                                                        .seconds = trainer->numbers.seconds},
                                                .metrics_bytes = trainer->numbers.metrics_bytes,
                                                .title = title,
                                                .layers = (size_t)trainer->moe_layers,

@@ -104,12 +104,44 @@ wait $process
 [ $? -eq 143 ] && [ $((SECONDS - began)) -lt 10 ] && [ ! -e "$out/checkpoints" ]
 result $? "the second SIGTERM did not end the run at once"
 
+# Lost rows, and a log that lost its end: --quiet is silent about progress alone.
+{
+    cat "$place/data.jsonl"
+    printf '{"prompt": "no answer"}\nnot json\n'
+} >"$place/bad.jsonl"
+expect 0 "bad.jsonl:121" train "$config" out="$place/lossy" data.path="$place/bad.jsonl" --quiet
+grep -q "metier: warning: .*step 30: of [0-9]* rows drawn: bad [1-9]" "$place/text"
+result $? "--quiet hides rows that were left out"
+grep -q "tok/s\|checkpoint" "$place/text"
+[ $? -eq 1 ]
+result $? "--quiet shows progress"
+# go_on OPTIONS...: some more steps of a run without end, whose log is emptied before, until it is interrupted.
+go_on() {
+    [ ! -e "$place/halves/metrics.jsonl" ] || : >"$place/halves/metrics.jsonl"
+    (trap - INT; exec "$metier" train "$config" out="$place/halves" steps=100000 evaluation.split=0 "$@") >"$place/text" 2>&1 &
+    process=$!
+    while ! grep -q '"learning_rate"' "$place/halves/metrics.jsonl" 2>/dev/null && kill -0 $process 2>/dev/null; do sleep 0.05; done
+    kill -INT $process
+    wait $process
+}
+go_on --quiet
+steps=$(sed -n 's/.*stopped after step \([0-9]*\),.*/\1/p' "$place/text")
+go_on
+grep -q "^this part: steps $((steps + 1)) to [0-9]* of 100000, [0-9.k]* tokens in " "$place/text"
+result $? "the summary of a resumed run does not count its part"
+last=$(sed -n 's/^the whole: \([0-9]*\) steps, [0-9.k]* tokens in .*/\1/p' "$place/text")
+[ -n "$last" ] && [ "$last" -gt "$steps" ]
+result $? "the summary of a resumed run does not count the whole"
+go_on --quiet
+grep -q "metier: warning: .*records are missing" "$place/text"
+result $? "--quiet hides records that are missing"
+
 # A damaged newest checkpoint: the one before is taken, with a warning, and the end is the same.
 "$metier" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4 --quiet >/dev/null 2>&1
 rm -r "$place/damaged/adapter"
 newest=$(find "$place/damaged/checkpoints" -name 'step-*' | sort | tail -n 1)
 printf 'x' | dd of="$newest/state.safetensors" bs=1 seek=2000 conv=notrunc 2>/dev/null
-expect 0 "as trained, 30 steps" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4
+expect 0 "as trained, 30 steps" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4 --quiet
 grep -q "${newest##*/}" "$place/text"
 result $? "the damaged checkpoint is not named"
 same one/$weights damaged/$weights
