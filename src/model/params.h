@@ -22,7 +22,8 @@
 #include "metier/objective.h"
 #include "model/desc.h"
 
-/* What learns, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
+/* What learns, and how. Patterns are part keys ("attention", "routed_experts", ...), last words of names
+ * ("q_proj") or globs on names. */
 struct mt_train_selection {
     const char *const *full;   // tensors trained as they are; NULL-terminated; NULL: none
     const char *const *lora;   // linear maps that get a LoRA pair

@@ -1,7 +1,7 @@
 /*
- * What learns. A pattern is a part's key ("attention"), or a glob on the names of tensors or of their modules
- * (the name without ".weight" or ".bias"); '*' matches dots too. Frozen wins over selected, and of the routed
- * experts only the chosen ones learn, where a list is given.
+ * What learns. A pattern is a part's key ("attention"), the last word of modules' names ("q_proj"), or a glob
+ * on the names of tensors or of their modules (the name without ".weight" or ".bias"); '*' matches dots too.
+ * Frozen wins over selected, and of the routed experts only the chosen ones learn, where a list is given.
  */
 #include <fnmatch.h>
 #include <stdio.h>
@@ -77,6 +77,19 @@ static size_t mark_name(struct choices *choices, enum list list, const char *pat
     return marked;
 }
 
+/* Every module whose name ends in ".WORD", as PEFT's target_modules do. */
+static size_t mark_word(struct choices *choices, enum list list, const char *word)
+{
+    size_t marked = 0;
+    for (size_t i = 0; i < choices->count; i++) {
+        char module[MT_MODEL_NAME_BYTES];
+        mt_params_module_name(choices->choice[i].item->tensor.name, module, sizeof module);
+        const char *dot = strrchr(module, '.');
+        if (dot != NULL && strcmp(dot + 1, word) == 0) marked += mark(&choices->choice[i], list, false);
+    }
+    return marked;
+}
+
 static size_t mark_glob(struct choices *choices, enum list list, const char *pattern)
 {
     size_t marked = 0;
@@ -99,7 +112,10 @@ static size_t mark_pattern(struct choices *choices, enum list list, const char *
         }
     }
     // A plain name is looked up: adapters name thousands of modules.
-    if (strpbrk(pattern, "*?[\\") == NULL) return mark_name(choices, list, pattern);
+    if (strpbrk(pattern, "*?[\\") == NULL) {
+        size_t marked = mark_name(choices, list, pattern);
+        return marked == 0 && strchr(pattern, '.') == NULL ? mark_word(choices, list, pattern) : marked;
+    }
     return mark_glob(choices, list, pattern);
 }
 

@@ -491,6 +491,30 @@ static void chosen_experts(void **state)
     finish(state, &opened);
 }
 
+/* The last word of a name stands for every module that ends in it, wherever it is. */
+static void words(void **state)
+{
+    struct opened_model opened;
+    make(state, MT_HF_DEEPSEEK_V2, MT_HF_FLOAT32, &opened);
+    size_t counts[2];
+    const char *const *const lists[][2] = {
+        {PATTERNS("kv_b_proj", "gate"), PATTERNS("*.kv_b_proj", "*.gate")},
+        {PATTERNS("down_proj"), PATTERNS("*.down_proj")},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        for (int form = 0; form < 2; form++) {
+            struct mt_train_selection lora = {.lora = lists[i][form], .lora_rank = 2, .lora_alpha = 2.0};
+            assert_int_equal(opened_model_load(&opened, &lora), MT_OK);
+            counts[form] = opened.params.trained_count;
+        }
+        assert_true(counts[0] > 0);
+        assert_int_equal(counts[0], counts[1]);
+    }
+    struct mt_train_selection lora = {.lora = PATTERNS("_proj"), .lora_rank = 2, .lora_alpha = 2.0};
+    refused(&opened, &lora, "'_proj' matches no linear map");
+    finish(state, &opened);
+}
+
 static void refused_selections(void **state)
 {
     struct opened_model opened;
@@ -626,6 +650,7 @@ int main(void)
         AT_A_PLACE(parts_globs_and_freeze),
         AT_A_PLACE(full_and_lora_together),
         AT_A_PLACE(chosen_experts),
+        AT_A_PLACE(words),
         AT_A_PLACE(refused_selections),
         AT_A_PLACE(paths),
         AT_A_PLACE(files_that_do_not_fit),

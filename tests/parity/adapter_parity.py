@@ -104,7 +104,7 @@ def targets_of(name):
     if name in SHARED:
         yield "router, shared", "router,shared_experts"
     yield "router, experts", "router,routed_experts"
-    yield "words", "*.o_proj,*.kv_b_proj" if "kv_lora_rank" in CONFIGS[name] else "*.q_proj,*.v_proj"
+    yield "words", "o_proj,kv_b_proj" if "kv_lora_rank" in CONFIGS[name] else "q_proj,v_proj"
     yield "one layer", "model.layers.2.*"
     yield "gate", f"*.experts.*.{gate},model.layers.1.self_attn.o_proj"
     yield "up", f"*.experts.*.{up}"
