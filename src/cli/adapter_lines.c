@@ -57,7 +57,7 @@ static void release_places(struct mt_context *ctx, struct places *places)
 static void print_peft(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
                        const struct places *places)
 {
-    bool own_code = desc->config->model == MT_HF_DEEPSEEK;
+    bool own_code = desc->loaders.router == NULL; // only the first DeepSeek-MoE
     bool biases = adapter->biases.tensor_count > 0;
     if (own_code) {
         printf("# transformers has no class for deepseek: the model's folder needs modeling_deepseek.py and\n"

@@ -84,7 +84,8 @@ static void module_on_disk(const struct mt_model_desc *desc, char *module, size_
 {
     int64_t layer = 0;
     const char *rest = mt_adapter_in_layer(module, &layer);
-    if (desc == NULL || rest == NULL || strcmp(rest, mt_adapter_router_name(desc)) != 0) return;
+    const char *router = desc != NULL ? desc->loaders.router : NULL;
+    if (router == NULL || rest == NULL || strcmp(rest, router) != 0) return;
     (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)layer, desc->names.router);
 }
 

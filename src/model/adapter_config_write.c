@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "formats/json_text.h"
-#include "model/adapter_parts.h"
+#include "model/params_parts.h"
 
 static const char *last_word(const char *module)
 {
@@ -54,8 +54,7 @@ static bool is_parameter(const struct mt_adapter_targets *targets, enum mt_model
 {
     switch (targets->layout) {
     case MT_ADAPTER_FUSED: return part == MT_PART_ROUTER || part == MT_PART_SHARED || part == MT_PART_DENSE;
-    case MT_ADAPTER_PER_EXPERT:
-        return part == MT_PART_ROUTER && mt_adapter_router_is_parameter(targets->desc);
+    case MT_ADAPTER_PER_EXPERT: return part == MT_PART_ROUTER && !targets->desc->loaders.linear_router;
     default: return false;
     }
 }

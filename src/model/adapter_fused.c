@@ -42,11 +42,6 @@ size_t mt_adapter_stack_most(const struct mt_model_desc *desc)
     return 2 * (size_t)desc->experts;
 }
 
-const char *mt_adapter_router_name(const struct mt_model_desc *desc)
-{
-    return desc->config->model == MT_HF_PHIMOE ? "mlp.router" : "mlp.gate";
-}
-
 /* The stored matrices of one stack. */
 struct stack {
     const struct mt_safetensors_tensor *a, *b;

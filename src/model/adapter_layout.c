@@ -2,7 +2,6 @@
  */
 #include <string.h>
 
-#include "formats/printable.h"
 #include "model/adapter_parts.h"
 
 static const char *const layout_names[MT_ADAPTER_LAYOUTS] = {
@@ -27,10 +26,10 @@ bool mt_adapter_layout_find(const char *word, enum mt_adapter_layout *layout)
     return false;
 }
 
-/* transformers has no class for the first DeepSeek-MoE: what loads it has one module for each expert. */
+/* Without a class in transformers 5 whatever loads the model has one module for each expert. */
 static bool has_stacked_experts(const struct mt_model_desc *desc)
 {
-    return desc->config->model != MT_HF_DEEPSEEK;
+    return desc->loaders.router != NULL;
 }
 
 enum mt_adapter_layout mt_adapter_layout_for(const struct mt_model_desc *desc, enum mt_adapter_layout layout)
@@ -43,15 +42,10 @@ enum mt_status mt_adapter_layout_check(struct mt_context *ctx, const struct mt_m
                                        enum mt_adapter_layout layout)
 {
     if (layout != MT_ADAPTER_FUSED || has_stacked_experts(desc)) return MT_OK;
-    return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                   "the fused layout is for stacked experts, which deepseek has not: write auto, per-expert "
-                   "or vllm");
-}
-
-bool mt_adapter_router_is_parameter(const struct mt_model_desc *desc)
-{
-    enum mt_hf_model model = desc->config->model;
-    return model == MT_HF_DEEPSEEK || model == MT_HF_DEEPSEEK_V2 || model == MT_HF_DEEPSEEK_V3;
+    return mt_fail(
+        ctx, MT_ERR_UNSUPPORTED,
+        "the fused layout is for experts as transformers 5 stacks them, and it has no class for this "
+        "model: write auto, per-expert or vllm");
 }
 
 // ------------------------------------------------------------------ what readers lack
@@ -75,13 +69,6 @@ static bool adapts_mlp(const struct mt_params *params)
     return false;
 }
 
-/* vLLM has a place for a pair on the head in these. */
-static bool vllm_adapts_head(const struct mt_model_desc *desc)
-{
-    enum mt_hf_model model = desc->config->model;
-    return model == MT_HF_MIXTRAL || model == MT_HF_PHIMOE || model == MT_HF_QWEN3_MOE;
-}
-
 const char *mt_adapter_layout_warning(const struct mt_params *params, const struct mt_model_desc *desc,
                                       enum mt_adapter_layout layout, int index)
 {
@@ -93,7 +80,7 @@ const char *mt_adapter_layout_warning(const struct mt_params *params, const stru
         {vllm && adapts_name(params, ".kv_b_proj.lora_"),
          "vLLM never applies the pairs of kv_b_proj: leave kv_b_proj out of the targets, or serve the merged "
          "model (metier merge)"},
-        {vllm && adapts_name(params, "lm_head.lora_") && !vllm_adapts_head(desc),
+        {vllm && adapts_name(params, "lm_head.lora_") && !desc->loaders.vllm_head,
          "vLLM refuses a pair on lm_head for this architecture: leave lm_head out of the targets, or serve "
          "the merged model (metier merge)"},
         {layout == MT_ADAPTER_PER_EXPERT && has_stacked_experts(desc) && adapts_mlp(params),

@@ -36,10 +36,4 @@ enum mt_status mt_adapter_add_stack(struct mt_adapter *adapter, const struct mt_
 /* Whether all of A and B is zero: such a pair does nothing, and learns nothing. */
 bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair);
 
-/* What transformers calls the router inside a layer: "mlp.gate" or "mlp.router". */
-const char *mt_adapter_router_name(const struct mt_model_desc *desc);
-
-/* Where PEFT meets one module for each expert: whether the router is no linear layer, but a parameter. */
-bool mt_adapter_router_is_parameter(const struct mt_model_desc *desc);
-
 #endif

@@ -73,7 +73,7 @@ static void module_of(const struct writer *writer, const struct mt_param *param,
     bool renamed = writer->layout == MT_ADAPTER_FUSED && param->part == MT_PART_ROUTER;
     if (renamed) {
         (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)param->layer,
-                       mt_adapter_router_name(writer->desc));
+                       writer->desc->loaders.router);
     } else {
         (void)snprintf(module, bytes, "%.*s", length, name);
     }

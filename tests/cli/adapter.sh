@@ -57,7 +57,7 @@ expect 0 "trust_remote_code=True" adapter "$place/first" --model "$here/model/go
 expect 0 "" forward "$here/model/golden/deepseek_v3" --ids 5,17 --grads --train lora --save-adapter "$place/third"
 expect 0 "third/router_bias.safetensors" adapter "$place/third" --model "$here/model/golden/deepseek_v3"
 
-expect 2 "which deepseek has not" adapter "$place/first" --model "$here/model/golden/deepseek" --layout fused --out "$place/x"
+expect 2 "no class for this model" adapter "$place/first" --model "$here/model/golden/deepseek" --layout fused --out "$place/x"
 expect 2 "exists and is not empty" adapter "$place/fused" --model "$model" --out "$place/vllm"
 expect 2 "expected auto, per-expert, fused or vllm" adapter "$place/fused" --model "$model" --layout odd --out "$place/x"
 expect 2 "--layout is for --out" adapter "$place/fused" --model "$model" --layout vllm

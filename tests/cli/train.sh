@@ -41,7 +41,7 @@ result $? "the dry run wrote something"
 expect 0 "adapter: written in the fused layout" train "$config" --dry-run
 expect 0 "adapter: written in the vllm layout" train "$config" lora.layout=vllm --dry-run
 expect 0 "warning: vLLM never applies the pairs of kv_b_proj" train "$config" model="$place/latent" targets=attention method=none lora.layout=vllm --dry-run
-expect 2 "which deepseek has not" train "$config" model="$here/model/golden/deepseek" lora.layout=fused --dry-run
+expect 2 "no class for this model" train "$config" model="$here/model/golden/deepseek" lora.layout=fused --dry-run
 
 expect 0 "as trained, 30 steps" train "$config" out="$place/one" --threads 1
 [ "$(tail -n 1 "$place/text")" = "model = peft.PeftModel.from_pretrained(base, \"$place/one/adapter\")" ]
