@@ -115,7 +115,7 @@ result $? "the first SIGTERM ended a step"
 kill -TERM $process
 began=$SECONDS
 wait $process
-[ $? -eq 143 ] && [ $((SECONDS - began)) -lt 10 ] && [ ! -e "$out/checkpoints" ]
+[ $? -eq 143 ] && [ $((SECONDS - began)) -lt $((10 * ${METIER_TEST_PATIENCE:-1})) ] && [ ! -e "$out/checkpoints" ]
 result $? "the second SIGTERM did not end the run at once"
 
 # Lost rows, and a log that lost its end: --quiet is silent about progress alone.
