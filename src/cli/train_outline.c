@@ -52,8 +52,8 @@ static void print_sum(const char *whose, double bytes, const struct mt_memory_ro
 {
     char remark[96] = "";
     if (room->total > 0)
-        (void)snprintf(remark, sizeof remark, "%s free of %s",
-                       cli_short_bytes((double)room->free).text, cli_short_bytes((double)room->total).text);
+        (void)snprintf(remark, sizeof remark, "%s free of %s", cli_short_bytes((double)room->free).text,
+                       cli_short_bytes((double)room->total).text);
     print_bytes("in all", bytes, remark);
     if (room->total == 0 || bytes <= (double)room->free) return;
     printf("  warning: this is more than is free %s: ", whose);

@@ -23,6 +23,7 @@ struct choice {
 struct choices {
     struct choice *choice; // sorted by the tensor's name
     size_t count;
+    size_t taken; // by the pattern at hand from what would learn
 };
 
 static int compare_choices(const void *left, const void *right)
@@ -45,11 +46,12 @@ static bool is_linear_map(const struct mt_model_tensor *tensor)
 }
 
 /* Puts a tensor on a list if it belongs there; the correction bias is no part's and only ever frozen. */
-static size_t mark(struct choice *choice, enum list list, bool by_part)
+static size_t mark(struct choices *choices, struct choice *choice, enum list list, bool by_part)
 {
     if (list == LIST_LORA && !is_linear_map(&choice->item->tensor)) return 0;
     if (choice->item->correction && (by_part || list != LIST_FREEZE)) return 0;
     choice->in[list] = true;
+    if (choice->item->correction || choice->in[LIST_FULL] || choice->in[LIST_LORA]) choices->taken++;
     return 1;
 }
 
@@ -57,7 +59,8 @@ static size_t mark_part(struct choices *choices, enum list list, enum mt_model_p
 {
     size_t marked = 0;
     for (size_t i = 0; i < choices->count; i++) {
-        if (choices->choice[i].item->tensor.part == part) marked += mark(&choices->choice[i], list, true);
+        if (choices->choice[i].item->tensor.part == part)
+            marked += mark(choices, &choices->choice[i], list, true);
     }
     return marked;
 }
@@ -72,7 +75,7 @@ static size_t mark_name(struct choices *choices, enum list list, const char *pat
         if (length >= (int)sizeof name) continue; // longer than any tensor's name
         struct choice *found =
             bsearch(name, choices->choice, choices->count, sizeof *choices->choice, compare_name);
-        if (found != NULL) marked += mark(found, list, false);
+        if (found != NULL) marked += mark(choices, found, list, false);
     }
     return marked;
 }
@@ -85,7 +88,7 @@ static size_t mark_glob(struct choices *choices, enum list list, const char *pat
         const char *name = choices->choice[i].item->tensor.name;
         mt_params_module_name(name, module, sizeof module);
         if (fnmatch(pattern, module, 0) == 0 || fnmatch(pattern, name, 0) == 0) {
-            marked += mark(&choices->choice[i], list, false);
+            marked += mark(choices, &choices->choice[i], list, false);
         }
     }
     return marked;
@@ -124,7 +127,13 @@ static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
                                 const char *const *patterns)
 {
     for (; patterns != NULL && *patterns != NULL; patterns++) {
-        if (mark_pattern(choices, list, *patterns) > 0) continue;
+        choices->taken = 0;
+        size_t marked = mark_pattern(choices, list, *patterns);
+        if (marked > 0 && choices->taken > 0) continue;
+        if (marked > 0)
+            return mt_fail(ctx, MT_ERR_USAGE,
+                           "%s: '%s' names nothing that would learn: it changes nothing, leave it out",
+                           list_names[list], mt_printable(*patterns).text);
         char parts[256];
         list_parts(choices, list, parts, sizeof parts);
         return mt_fail(ctx, MT_ERR_USAGE,

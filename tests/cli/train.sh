@@ -15,7 +15,11 @@ expect 2 "a configuration file is missing" train
 expect 2 "is a setting" train steps=3
 expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
-expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
+expect 2 "is frozen in every layer" train "$config" targets=router,routed_experts freeze=router --dry-run
+expect 2 "freeze: 'router' names nothing that would learn" train "$config" targets=routed_experts freeze=router --dry-run
+expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
+expect 2 "epochs=2: epochs means nothing here: steps says how long" train "$config" epochs=2 --dry-run
+expect 0 "steps" train "$config" epochs=2 steps=0 --dry-run
 expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
