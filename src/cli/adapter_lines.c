@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/adapter.h"
 #include "formats/utf8.h"
+#include "model/router_bias.h"
 
 /* A name as a Python string; bytes that are no UTF-8 as Python itself reads them from the system. */
 static void print_text(const char *text)
@@ -68,7 +69,7 @@ static void print_peft(const struct mt_adapter *adapter, const struct mt_model_d
         printf("# transformers 4 (metier adapter rewrites the adapter for 5)\n");
     }
     if (biases && !desc->correction_bias)
-        printf("# %s is not loaded: transformers has no place for it\n", MT_ADAPTER_BIASES);
+        printf("# %s is not loaded: transformers has no place for it\n", MT_ROUTER_BIAS_OF_ADAPTER);
     bool loaded = biases && desc->correction_bias;
     printf("import peft, transformers%s\n", loaded ? ", safetensors.torch" : "");
     printf("base = transformers.AutoModelForCausalLM.from_pretrained(");
@@ -84,14 +85,16 @@ static void print_peft(const struct mt_adapter *adapter, const struct mt_model_d
     printf(")\n");
 }
 
-static void print_vllm(const struct mt_adapter *adapter, const struct places *places)
+static void print_vllm(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
+                       const struct places *places)
 {
     static const int ranks[] = {8, 16, 32, 64, 128, 256, 320, 512}; // that vLLM has
     size_t most = sizeof ranks / sizeof ranks[0] - 1;
     size_t i = 0;
     while (i < most && ranks[i] < adapter->rank) i++;
     if (adapter->biases.tensor_count > 0)
-        printf("# %s is not loaded: serve the merged model (metier merge) to have it\n", MT_ADAPTER_BIASES);
+        printf("# %s is not loaded%s\n", MT_ROUTER_BIAS_OF_ADAPTER,
+               desc->correction_bias ? ": serve the merged model (metier merge) to have it" : "");
     if (adapter->rank > ranks[most]) printf("# vLLM takes no rank above %d\n", ranks[most]);
     printf("import vllm, vllm.lora.request\nllm = vllm.LLM(");
     print_text(places->model);
@@ -114,8 +117,9 @@ enum mt_status cli_print_adapter_lines(struct mt_context *ctx, const char *model
     if (status == MT_OK) status = mt_adapter_open(ctx, directory, &desc, &adapter);
     if (status == MT_OK) status = absolute_path(ctx, model, &places.model);
     if (status == MT_OK) status = absolute_path(ctx, directory, &places.adapter);
-    if (status == MT_OK) status = mt_path_join(ctx, places.adapter, MT_ADAPTER_BIASES, &places.biases);
-    if (status == MT_OK && adapter.layout == MT_ADAPTER_VLLM) print_vllm(&adapter, &places);
+    if (status == MT_OK)
+        status = mt_path_join(ctx, places.adapter, MT_ROUTER_BIAS_OF_ADAPTER, &places.biases);
+    if (status == MT_OK && adapter.layout == MT_ADAPTER_VLLM) print_vllm(&adapter, &desc, &places);
     if (status == MT_OK && adapter.layout != MT_ADAPTER_VLLM) print_peft(&adapter, &desc, &places);
     release_places(ctx, &places);
     mt_adapter_close(&adapter);

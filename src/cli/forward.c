@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "cli/adapter.h"
+#include "cli/device.h"
 #include "cli/forward.h"
 #include "cli/verbs.h"
 #include "model/adapter.h"
@@ -204,7 +205,8 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
         status = mt_adapter_open_for(ctx, settings->adapter, settings->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
     }
-    if (status == MT_OK) status = mt_device_create(ctx, settings->device, (int)settings->threads, &device);
+    if (status == MT_OK)
+        status = cli_open_device(ctx, settings->device, MT_USE_EXACT, (int)settings->threads, &device);
     if (status == MT_OK) status = read_activations(device, settings->activations, &options.activations);
     if (status == MT_OK) status = mt_model_open(device, settings->directory, &options, &model);
     if (status == MT_OK && settings->adapter != NULL)
@@ -265,7 +267,7 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "of --save-adapter: auto, per-expert, fused or vllm (auto)"},
         {"--train", CLI_TEXT, &settings->train, "HOW", "with --grads: full or lora (full)"},
         {"--targets", CLI_TEXT, &settings->targets, "LIST",
-         "what learns: parts (attention, router, ...), words (q_proj) or globs on names (*: everything)"},
+         "what learns: parts (attention, router, ...), ends of names (q_proj) or globs (*: everything)"},
         {"--rank", CLI_INTEGER, &settings->rank, "R", "of LoRA (8)"},
         {"--alpha", CLI_REAL, &settings->alpha, "A", "of LoRA: its scale is A/R (16)"},
         {"--lora-b-std", CLI_REAL, &settings->lora_b_deviation, "X",
@@ -277,7 +279,8 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "none, moe or full: memory against time (none)"},
         {"--activations", CLI_TEXT, &settings->activations, "TYPE",
          "f32, bf16, or auto: what the device computes fastest on (auto)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME",
+         "what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
         {"--json", CLI_FLAG, &settings->json, NULL, "the summary as JSON"},
     };
@@ -298,7 +301,7 @@ int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
 {
     struct forward_settings settings = {.recompute = "none",
                                         .activations = "auto",
-                                        .device = "cpu",
+                                        .device = MT_DEVICE_AUTO,
                                         .adapter_layout = "auto",
                                         .rank = 8,
                                         .alpha = 16.0};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/adapter.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
@@ -87,7 +88,8 @@ static void report_timeline(const char *path, const struct mt_run_outcome *outco
         printf("; rows of experts for %.3f s, %.1f %% of it behind other work", overlap->rows_under_way,
                100.0 * (1.0 - overlap->rows_waited / overlap->rows_under_way));
     }
-    if (outcome->lost_spans > 0) printf("; %" PRIu64 " later spans had no room", outcome->lost_spans);
+    if (outcome->lost_spans > 0)
+        printf("; %s had no room", mt_counted(outcome->lost_spans, "later span", "later spans").text);
     printf("\n");
 }
 
@@ -102,8 +104,13 @@ static enum mt_status report(struct mt_context *ctx, const struct arguments *arg
     }
     if (outcome->end == MT_RUN_FINISHED_BEFORE)
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
-    printf("%s: as trained, %" PRIu64 " step%s\n", outcome->result, outcome->step,
-           outcome->step == 1 ? "" : "s");
+    printf("%s: as trained, %s\n", outcome->result, mt_counted(outcome->step, "step", "steps").text);
+    if (outcome->bias_file != NULL) {
+        printf(
+            "%s in it holds the biases the routers choose experts with: metier reads it; transformers, PEFT "
+            "and vLLM do not, and route without them\n",
+            outcome->bias_file);
+    }
     if (arguments->timeline != NULL) report_timeline(arguments->timeline, outcome);
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,

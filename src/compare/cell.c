@@ -80,8 +80,8 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
     (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
     const char *const ours[][2] = {
-        {"model", settings->model},   {"out", run},         {"data.path", data}, {"seed", seed},
-        {"device", settings->device}, {"threads", threads}, {"log.every", "1"}};
+        {"model", settings->model}, {"out", run},         {"data.path", data}, {"seed", seed},
+        {"device", job->device},    {"threads", threads}, {"log.every", "1"}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && status == MT_OK; i++)
         status = mt_compare_set_word(arena, words, ours[i][0], ours[i][1]);
     return status;
@@ -213,8 +213,8 @@ static void count_step(void *self, uint64_t step, uint64_t steps)
 }
 
 /*
- * Opens the run for training. One that has finished, without having been measured, is trained again: biases
- * that a method moves are in no file of every architecture, so that only the model at hand has all of it.
+ * Opens the run for training. One that has finished, without having been measured, is trained again: what is
+ * measured is the model at hand, and what its steps took of the processors is in no file.
  */
 static enum mt_status open_trainer(const struct mt_cell_job *job, const struct mt_train_settings *training,
                                    struct step_clock *clock, struct mt_trainer **trainer)

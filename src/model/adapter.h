@@ -9,7 +9,8 @@
  *     vllm         per-expert, with zeros for the routed experts' maps that have no pair
  *
  * Beside an adapted head PEFT also saves the head itself, which must then be the model's. An adapter may have
- * a third file of ours, router_bias.safetensors: the correction biases as they were after training.
+ * a third file of ours, router_bias.safetensors: the routers' biases as they were after training
+ * (router_bias.h).
  *
  * An adapter says by itself which maps have a pair, of which rank and scale:
  *
@@ -28,7 +29,6 @@
 
 #define MT_ADAPTER_CONFIG  "adapter_config.json"
 #define MT_ADAPTER_WEIGHTS "adapter_model.safetensors"
-#define MT_ADAPTER_BIASES  "router_bias.safetensors"
 
 // Metadata of adapter_model.safetensors, which PEFT does not look at.
 #define MT_ADAPTER_LAYOUT_KEY  "metier.layout"
@@ -114,7 +114,8 @@ enum mt_status mt_adapter_open_for(struct mt_context *ctx, const char *directory
                                    struct mt_adapter *adapter);
 void mt_adapter_close(struct mt_adapter *adapter); // a zeroed struct is allowed
 
-/* Sets lora, lora_rank, lora_alpha and lora_dropout. The adapter must outlive the use of the selection. */
+/* Sets lora, lora_rank, lora_alpha, lora_dropout and biases. The adapter must outlive the use of the
+ * selection. */
 void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selection *selection);
 
 /* The pair of a module, or NULL. */
@@ -139,7 +140,7 @@ struct mt_adapter_write_options {
     enum mt_adapter_layout layout;
     const char *base_model;                     // where the model came from, for the config; NULL: unknown
     const struct mt_train_selection *selection; // what the parameters were loaded with: rank, alpha, dropout
-    bool biases;                                // write the correction biases too, where the model has them
+    bool biases;                                // write the routers' biases too, where they have any
     const struct mt_log *log;                   // warnings about the layout; borrowed; NULL: silent
 };
 

@@ -12,6 +12,7 @@
 #include "formats/safetensors_writer.h"
 #include "model/adapter_config_write.h"
 #include "model/adapter_parts.h"
+#include "model/router_bias.h"
 #include "model/shards.h"
 
 #define ARENA_BLOCK_BYTES 16384
@@ -335,69 +336,19 @@ static enum mt_status write_weights(const struct writer *writer, const char *pat
     return status;
 }
 
-// ------------------------------------------------------------------ the biases
-
-static enum mt_status write_bias_values(const struct writer *writer, const struct mt_tensor *correction,
-                                        struct mt_safetensors_writer *out)
-{
-    size_t bytes = (size_t)mt_tensor_count(correction) * sizeof(float);
-    void *memory = NULL;
-    enum mt_status status = mt_allocate(writer->ctx, bytes, &memory);
-    if (status == MT_OK) status = mt_device_download(writer->params->device, memory, correction->data, bytes);
-    if (status == MT_OK) status = mt_safetensors_writer_write(out, memory, bytes);
-    mt_release(writer->ctx, memory, bytes);
-    return status;
-}
-
-static enum mt_status list_biases(struct writer *writer, struct mt_safetensors_spec *specs, size_t *count)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t layer = 0; layer < writer->desc->layers && status == MT_OK; layer++) {
-        char name[MT_PARAMS_NAME_BYTES];
-        char *copy = NULL;
-        if (!writer->params->layer[layer].moe) continue;
-        mt_params_correction_name(writer->desc, layer, name, sizeof name);
-        status = mt_arena_copy_text(&writer->arena, name, strlen(name), &copy);
-        specs[(*count)++] = (struct mt_safetensors_spec){
-            .name = copy, .dtype = MT_SAFETENSORS_F32, .rank = 1, .dim = {writer->desc->experts}};
-    }
-    return status;
-}
-
-static enum mt_status write_biases(struct writer *writer, const char *path)
-{
-    void *memory = NULL;
-    size_t count = 0;
-    struct mt_safetensors_writer out = {0};
-    if (!writer->options->biases || !writer->desc->correction_bias) return MT_OK;
-    enum mt_status status = mt_arena_allocate(
-        &writer->arena, (size_t)writer->desc->layers * sizeof(struct mt_safetensors_spec), &memory);
-    if (status == MT_OK) status = list_biases(writer, memory, &count);
-    if (status == MT_OK) status = mt_safetensors_writer_open(writer->ctx, path, memory, count, NULL, 0, &out);
-    for (int64_t layer = 0; layer < writer->desc->layers && status == MT_OK; layer++) {
-        const struct mt_layer_params *params = &writer->params->layer[layer];
-        if (params->moe) status = write_bias_values(writer, &params->correction, &out);
-    }
-    if (status == MT_OK) status = mt_safetensors_writer_finish(&out);
-    mt_safetensors_writer_abandon(&out);
-    return status;
-}
-
 // ------------------------------------------------------------------ the folder
 
 static enum mt_status write_files(struct writer *writer, const char *directory)
 {
     char *weights = NULL;
-    char *biases = NULL;
     char *config = NULL;
     enum mt_status status = mt_path_join(writer->ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
-    if (status == MT_OK) status = mt_path_join(writer->ctx, directory, MT_ADAPTER_BIASES, &biases);
     if (status == MT_OK) status = mt_path_join(writer->ctx, directory, MT_ADAPTER_CONFIG, &config);
     if (status == MT_OK) status = write_weights(writer, weights);
-    if (status == MT_OK) status = write_biases(writer, biases);
+    if (status == MT_OK && writer->options->biases)
+        status = mt_router_bias_save(writer->params, writer->desc, directory, MT_ROUTER_BIAS_OF_ADAPTER);
     if (status == MT_OK) status = mt_adapter_write_config(&writer->targets, writer->options, config);
     mt_path_release(writer->ctx, weights);
-    mt_path_release(writer->ctx, biases);
     mt_path_release(writer->ctx, config);
     return status;
 }

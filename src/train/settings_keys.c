@@ -68,8 +68,10 @@ static const struct mt_settings_row rows[] = {
     {.name = "targets",
      .values = "LIST",
      .standard = "model.layers.*, full: *",
-     .meaning = "what learns: attention, router, routed_experts, ..., q_proj, ..., or globs on names",
-     .also = "target_modules|lora_target|lora.targets|lora_targets",
+     .meaning =
+         "what learns: parts (attention, router, ...), words (q_proj, all-linear, ...) or globs on names",
+     .also = "target_modules|lora_target|lora.targets|lora_targets|lora_target_modules|lora.target_modules|"
+             "target_parameters|lora_target_linear",
      .kind = MT_SETTING_LIST,
      .section = MT_SECTION_LEARNS,
      .offset = FIELD(targets),
@@ -448,8 +450,8 @@ static const struct mt_settings_row rows[] = {
 
     {.name = "device",
      .values = "NAME",
-     .standard = "cpu",
-     .meaning = "what computes; `metier devices` lists them",
+     .standard = "auto",
+     .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
      .also = "accelerator",
      .kind = MT_SETTING_NAME,
      .section = MT_SECTION_MACHINE,

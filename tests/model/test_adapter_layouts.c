@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "formats/json.h"
 #include "model/adapter.h"
+#include "model/router_bias.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"
@@ -422,7 +423,7 @@ static void rewriting(void **state)
             const char *expected = names[mt_adapter_layout_for(&opened.desc, (enum mt_adapter_layout)to)];
             expect_same_file(&opened.ctx, place, "new", expected, MT_ADAPTER_WEIGHTS);
             if (opened.desc.correction_bias)
-                expect_same_file(&opened.ctx, place, "new", expected, MT_ADAPTER_BIASES);
+                expect_same_file(&opened.ctx, place, "new", expected, MT_ROUTER_BIAS_OF_ADAPTER);
             workplace_remove_folder(place, "new");
         }
         for (int layout = 0; layout < last; layout++) workplace_remove_folder(place, names[layout]);
