@@ -26,6 +26,8 @@ struct analyze_settings {
     int64_t queries;    // of overlap and silhouette; 0: all
     int64_t neighbours; // of the overlap
     int64_t seed;
+    const char *experts; // file for the experts that serve `share` of the slots; NULL: none
+    double share;
     bool layers, json;
 };
 
@@ -80,6 +82,9 @@ void analyze_mean_drift(const struct analyze *run, int domain, struct mt_drift_f
 
 /* Writes analysis.json into a text that the caller frees. */
 enum mt_status analyze_write(struct analyze *run, struct mt_json_text *text);
+
+/* Writes settings->experts, and says so. */
+enum mt_status analyze_write_experts(const struct analyze *run);
 
 /* Prints the tables. */
 enum mt_status analyze_print(const struct analyze *run);

@@ -198,6 +198,18 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
         printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");
 }
 
+static void print_layout(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    enum mt_adapter_layout layout = mt_adapter_layout_for(outline->desc, settings->layout);
+    const char *sentence = "";
+    if (settings->train != MT_TRAIN_LORA) return;
+    printf("\nadapter: written in the %s layout\n", mt_adapter_layout_name(layout));
+    for (int i = 0; sentence != NULL; i++) {
+        sentence = mt_adapter_layout_warning(outline->params, outline->desc, layout, i);
+        if (sentence != NULL) printf("  warning: %s\n", sentence);
+    }
+}
+
 enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
                                    const struct mt_run_outline *outline)
 {
@@ -206,6 +218,7 @@ enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train
     print_memory(settings, outline);
     enum mt_status status = print_learning(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
+    if (status == MT_OK) print_layout(settings, outline);
     return status;
 }
 

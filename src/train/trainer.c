@@ -43,12 +43,13 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
         selection->full = settings->targets;
         return MT_OK;
     }
+    enum mt_status status = mt_adapter_layout_check(trainer->ctx, &trainer->desc, settings->layout);
+    if (status != MT_OK) return status;
     selection->lora = settings->targets;
     selection->lora_rank = (int)settings->lora_rank;
     selection->lora_alpha = settings->lora_alpha;
     if (settings->adapter != NULL) {
-        enum mt_status status =
-            mt_adapter_open(trainer->ctx, settings->adapter, &trainer->desc, &trainer->adapter);
+        status = mt_adapter_open(trainer->ctx, settings->adapter, &trainer->desc, &trainer->adapter);
         if (status != MT_OK) return status;
         mt_adapter_select(&trainer->adapter, selection);
     }
@@ -282,9 +283,25 @@ static enum mt_status open_log(struct mt_trainer *trainer)
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "resumed", text);
 }
 
+/* What those who load the adapter would not apply. */
+static enum mt_status warn_of_layout(struct mt_trainer *trainer)
+{
+    enum mt_status status = MT_OK;
+    const char *sentence = trains_lora(trainer) ? "" : NULL;
+    enum mt_adapter_layout layout = mt_adapter_layout_for(&trainer->desc, trainer->settings->layout);
+    for (int i = 0; sentence != NULL && status == MT_OK; i++) {
+        sentence = mt_adapter_layout_warning(mt_model_params(trainer->model), &trainer->desc, layout, i);
+        if (sentence != NULL)
+            status = mt_run_log_event(trainer->run_log, trainer->numbers.step, "warning", sentence);
+    }
+    return status;
+}
+
 /* What nobody may have meant. */
 static enum mt_status warn(struct mt_trainer *trainer)
 {
+    enum mt_status status = warn_of_layout(trainer);
+    if (status != MT_OK) return status;
     if (trainer->numbers.step > 0 || trainer->schedule.warmup < trainer->length.steps) return MT_OK;
     return mt_run_log_event(trainer->run_log, 0, "warning",
                             "every step is warm-up, the first with a learning rate of 0: set "
