@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "cli/device.h"
 #include "cli/ranks.h"
 #include "cli/train.h"
 #include "cli/verbs.h"
@@ -80,8 +81,13 @@ static enum mt_status analyze(struct analyze *run)
     if (status == MT_OK)
         status = train_find_templates(run->ctx, &run->arena, settings->template_name, &run->templates);
     int threads = (int)mt_comm_threads(run->comm, settings->threads);
-    if (status == MT_OK) status = mt_device_create(run->ctx, settings->device, threads, &run->device);
+    const char *device = NULL;
     status = mt_comm_agree(run->comm, run->ctx, status);
+    if (status == MT_OK)
+        status = mt_device_choose(run->ctx, run->comm, settings->device, MT_USE_FAST, &device);
+    if (status == MT_OK) status = mt_device_create(run->ctx, device, threads, &run->device);
+    status = mt_comm_agree(run->comm, run->ctx, status);
+    if (status == MT_OK && mt_comm_rank(run->comm) == 0) cli_name_device(run->device);
     if (status == MT_OK) status = analyze_run(run);
     if (status == MT_OK && mt_comm_rank(run->comm) == 0) status = hand_over(run);
     analyze_side_free(&run->model);
@@ -124,7 +130,7 @@ static enum mt_status run_with_room(void *self, struct mt_comm *comm, int *exit_
 int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
     struct analyze_settings settings = {.template_name = "plain",
-                                        .device = "cpu",
+                                        .device = MT_DEVICE_AUTO,
                                         .tokens = 20000,
                                         .length = 512,
                                         .sample = 2048,
@@ -153,7 +159,7 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--seed", CLI_INTEGER, &settings.seed, "S", "of shuffling and sampling (0)"},
         {"--layers", CLI_FLAG, &settings.layers, NULL, "a row of the table for every layer"},
         {"--json", CLI_FLAG, &settings.json, NULL, "print analysis.json instead of tables"},
-        {"--device", CLI_TEXT, &settings.device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings.device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
     };
     struct cli_arguments given;

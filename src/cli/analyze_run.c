@@ -359,8 +359,10 @@ static enum mt_status finish_side(struct analyze *run, bool vectors, struct anal
                                                  .seed = (uint64_t)settings->seed,
                                                  .threads = (int)settings->threads};
     enum mt_status status = MT_OK;
-    for (int i = 0; status == MT_OK && i <= run->domains; i++)
+    for (int i = 0; status == MT_OK && i <= run->domains; i++) {
         status = mt_collector_finish(side->collector[i], vectors ? &geometry : NULL, &side->figures[i]);
+        if (status == MT_OK) mt_progress_update(&run->progress, run->progress.done + 1);
+    }
     return status;
 }
 
@@ -371,8 +373,12 @@ static enum mt_status finish_sides(struct analyze *run)
     enum mt_status status = mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &pulse));
     if (status != MT_OK) return status;
     if (mt_comm_rank(run->comm) == 0) {
+        int64_t streams = ((int64_t)run->domains + 1) * (run->with_base ? 2 : 1);
+        mt_progress_start(&run->progress, &(struct mt_progress_options){
+                                              .stream = stderr, .label = "measuring", .total = streams});
         status = finish_side(run, true, &run->model);
         if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
+        mt_progress_finish(&run->progress);
     }
     const struct mt_pulse_state mine = {.finished = true};
     while (!mt_pulse_beat(pulse, &mine)) mt_pulse_rest();

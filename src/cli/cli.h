@@ -14,8 +14,8 @@
 enum cli_value {
     CLI_FLAG,    // bool: no value
     CLI_TEXT,    // const char *: borrowed from argv
-    CLI_INTEGER, // int64_t
-    CLI_REAL,    // double
+    CLI_INTEGER, // int64_t, not negative
+    CLI_REAL,    // double, finite and not negative
     CLI_LIST,    // struct cli_list: the option may come several times
 };
 

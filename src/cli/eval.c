@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/agreement.h"
+#include "cli/device.h"
 #include "cli/ranks.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
@@ -191,7 +192,7 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--slots", CLI_INTEGER, &infer->batch, "N", "sequences computed together (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &infer->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,

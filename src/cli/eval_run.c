@@ -28,6 +28,7 @@ struct evaluation {
     struct mt_session_answerer *answering; // likewise
     struct eval_routing routing;           // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
+    char device[EVAL_DEVICE_BYTES];        // likewise: what computes
     int lock;                              // of the folder, rank 0's
 };
 
@@ -145,6 +146,8 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
                                                         .seed = (uint64_t)arguments->infer.seed};
     struct infer_settings infer = arguments->infer;
     infer.threads = mt_comm_threads(e->comm, infer.threads);
+    infer.device = e->device;
+    infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
     status = infer_open(e->ctx, &infer, &e->session);
     if (status == MT_OK && mt_comm_rank(e->comm) == 0) infer_warn_of_bos(&e->session, &e->log);
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
@@ -178,7 +181,7 @@ static enum mt_status open_folder(struct evaluation *e)
     if (mt_comm_rank(e->comm) != 0) return MT_OK;
     enum mt_status status = mt_folder_make_all(e->ctx, e->arguments->out);
     if (status == MT_OK) status = mt_folder_lock(e->ctx, e->arguments->out, "evaluating", &e->lock);
-    return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments) : status;
+    return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments, e->device) : status;
 }
 
 /* What every rank needs before the first question. */
@@ -186,6 +189,9 @@ static enum mt_status open_all(struct evaluation *e, struct mt_answerer *answere
 {
     void *memory = NULL;
     enum mt_status status = open_judge(e, runs_programs);
+    status = mt_comm_agree(e->comm, e->ctx, status);
+    if (status == MT_OK && e->arguments->infer.directory != NULL)
+        status = eval_choose_device(e->ctx, e->arguments, e->comm, e->device);
     if (status == MT_OK) status = open_folder(e);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status != MT_OK) return status;

@@ -92,6 +92,7 @@ static void print_text(const struct forward_settings *settings, const struct for
         if (!mt_model_layer_is_moe(desc, layer)) continue;
         printf("%-14s %.4f   layer %" PRId64 "\n", "MaxVio", *violations++, layer);
     }
+    if (settings->out != NULL) printf("%-14s %s\n", "written", settings->out);
 }
 
 static json_t *terms_json(const struct forward_results *results)

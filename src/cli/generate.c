@@ -329,6 +329,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     if (status == MT_OK) status = check(ctx, &settings, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     settings.infer.directory = arguments.positional[0];
+    settings.infer.quiet = settings.quiet;
     if (settings.prompt != NULL) settings.infer.batch = 1;
     struct generator generator = {.ctx = ctx, .settings = &settings};
     mt_row_init(ctx, &generator.row);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "cli/device.h"
 #include "cli/train.h"
 #include "formats/model_folder.h"
 
@@ -14,7 +15,7 @@
 void infer_settings_init(struct infer_settings *settings)
 {
     *settings = (struct infer_settings){.bos = "tokenizer",
-                                        .device = "cpu",
+                                        .device = MT_DEVICE_AUTO,
                                         .batch = 1,
                                         .temperature = -1.0,
                                         .top_p = -1.0,
@@ -37,7 +38,7 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
         {"--stop", CLI_LIST, &settings->stops, "TEXT", "ends an answer; may come several times"},
         {"--context", CLI_INTEGER, &settings->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
     };
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
@@ -86,9 +87,11 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     struct mt_arena arena;
     enum mt_status status = MT_OK;
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    if (options.template_name != NULL)
+    status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
+    if (status == MT_OK && options.template_name != NULL)
         status = train_find_templates(ctx, &arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
+    if (status == MT_OK && !settings->quiet) cli_name_device(session->device);
     mt_arena_free(&arena);
     return status;
 }

@@ -23,6 +23,7 @@ struct infer_settings {
     int64_t seed;
     int64_t max_new; // 0: as generation_config.json says, or 256
     struct cli_list stops;
+    bool quiet; // the device is not named
 };
 
 #define INFER_OPTIONS 12

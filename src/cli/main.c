@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/patience.h"
 #include "cli/ranks.h"
+#include "cli/streams.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"
@@ -40,9 +41,8 @@ static int unknown_verb(const char *word)
     return 2;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    cli_shorten_waiting(argv);
     // How text is encoded, for what goes to the terminal; numbers stay as C writes them.
     (void)setlocale(LC_CTYPE, "");
     if (argc < 2) {
@@ -65,4 +65,12 @@ int main(int argc, char **argv)
         return verb->run(&ctx, verb, argc - 2, argv + 2);
     }
     return unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    cli_streams_open();
+    cli_shorten_waiting(argv);
+    int status = run(argc, argv);
+    return cli_streams_close(status);
 }

@@ -6,6 +6,7 @@
 
 #include "base/amount.h"
 #include "base/folder.h"
+#include "cli/device.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
 #include "model/router_bias.h"
@@ -14,6 +15,7 @@ struct settings {
     const char *adapter;
     const char *out;
     const char *dtype;
+    const char *device; // of --verify
     int64_t threads;
     bool verify;
 };
@@ -41,19 +43,19 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     return MT_OK;
 }
 
-static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_options *options,
-                             const struct mt_merge_result *result)
+static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,
+                             const struct mt_merge_options *options, const struct mt_merge_result *result)
 {
     struct mt_device *device = NULL;
     struct mt_merge_difference difference = {0};
-    enum mt_status status = mt_device_create(ctx, "cpu", options->threads, &device);
+    enum mt_status status = cli_open_device(ctx, settings->device, MT_USE_EXACT, options->threads, &device);
     if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("logits of %s, relative to their root mean square: largest difference %.2e, "
                "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
                mt_counted((uint64_t)difference.tokens, "token", "tokens").text, difference.largest,
                difference.rms, difference.median, difference.tolerance,
-               result->narrow ? "median" : "root mean square");
+               difference.by_median ? "median" : "root mean square");
     }
     if ((status == MT_OK || status == MT_ERR_NUMERIC) && result->biases_beside) {
         printf("that is with " MT_ROUTER_BIAS_OF_MODEL "; without it, as other programs read the folder, the "
@@ -94,20 +96,22 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     if (result.biases > 0)
         printf("correction biases of %s written back\n", mt_counted(result.biases, "layer", "layers").text);
     if (result.biases_beside) warn_of_biases(settings->out);
-    if (settings->verify) status = verify(ctx, &options, &result);
+    if (settings->verify) status = verify(ctx, settings, &options, &result);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }
 
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct settings settings = {0};
+    struct settings settings = {.device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the PEFT adapter, in either layout"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
         {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "of the weights: f32 or bf16 (as they are stored)"},
         {"--verify", CLI_FLAG, &settings.verify, NULL,
          "then compare the logits of merged and unmerged model on 256 random ids"},
+        {"--device", CLI_TEXT, &settings.device, "NAME",
+         "of --verify: what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
     };
     struct cli_arguments arguments;

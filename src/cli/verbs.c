@@ -3,6 +3,27 @@
 
 const struct cli_verb cli_verbs[] = {
     {
+        .name = "adapter",
+        .summary = "an adapter in another layout, and the lines of Python that load it",
+        .arguments = "ADAPTER --model DIR",
+        .details =
+            "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it, DIR that of its "
+            "model.\n"
+            "Printed are its layout and the lines of Python that load it; with --out it is written anew, "
+            "with\n"
+            "the same values, in the layout that\n"
+            "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
+            "  fused       transformers 5 has: one pair for all experts of a layer\n"
+            "  per-expert  transformers 4 has: a pair for each map of each expert, names of the checkpoint\n"
+            "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
+            "The folder appears whole or not at all. docs/adapters.md says what is right where.",
+        .examples =
+            "  metier adapter runs/a/adapter --model models/moe\n"
+            "  metier adapter runs/a/adapter --model models/moe --layout vllm --out runs/a/adapter-vllm\n"
+            "  metier adapter downloaded --model models/moe --out for-transformers-5",
+        .run = cli_adapter,
+    },
+    {
         .name = "analyze",
         .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
         .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",

@@ -80,8 +80,8 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
     (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
     const char *const ours[][2] = {
-        {"model", settings->model},   {"out", run},         {"data.path", data}, {"seed", seed},
-        {"device", settings->device}, {"threads", threads}, {"log.every", "1"}};
+        {"model", settings->model}, {"out", run},         {"data.path", data}, {"seed", seed},
+        {"device", job->device},    {"threads", threads}, {"log.every", "1"}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && status == MT_OK; i++)
         status = mt_compare_set_word(arena, words, ours[i][0], ours[i][1]);
     return status;

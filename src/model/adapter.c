@@ -20,11 +20,6 @@ static const char prefix[] = MT_ADAPTER_NAME_PREFIX;
 static const char head_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.weight";
 static const char head_bias_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.bias";
 
-const char *mt_adapter_layout_name(enum mt_adapter_layout layout)
-{
-    return layout == MT_ADAPTER_FUSED ? "fused" : "per-expert";
-}
-
 // ------------------------------------------------------------------ names
 
 struct lora_name {
@@ -91,7 +86,8 @@ static void module_on_disk(const struct mt_model_desc *desc, char *module, size_
 {
     int64_t layer = 0;
     const char *rest = mt_adapter_in_layer(module, &layer);
-    if (desc == NULL || rest == NULL || strcmp(rest, mt_adapter_router_name(desc)) != 0) return;
+    const char *router = desc != NULL ? desc->loaders.router : NULL;
+    if (router == NULL || rest == NULL || strcmp(rest, router) != 0) return;
     (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)layer, desc->names.router);
 }
 
@@ -109,6 +105,8 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
                        (long long)a->dim[1], (long long)b->dim[0], (long long)b->dim[1],
                        (long long)pair.rank);
     }
+    // What vLLM wants of experts without a pair.
+    if (strstr(module, ".experts.") != NULL && mt_adapter_pair_is_zero(&pair)) return MT_OK;
     module_on_disk(desc, module, module_bytes);
     enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);
     pair.module = copy;
@@ -215,19 +213,27 @@ static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_mod
 }
 
 /* PEFT cannot have dropout with stacked experts, so what was trained with is beside its own number. */
-static enum mt_status read_dropout(struct mt_adapter *adapter)
+static enum mt_status read_dropout(struct mt_adapter *adapter, const char *text)
 {
-    for (size_t i = 0; i < adapter->file.metadata_count; i++) {
+    char *end = NULL;
+    adapter->dropout = strtod(text, &end);
+    if (end != text && *end == '\0' && adapter->dropout >= 0.0 && adapter->dropout <= 0.999) return MT_OK;
+    return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: the metadata " MT_ADAPTER_DROPOUT_KEY " is '%s'",
+                   adapter->file.path, mt_printable(text).text);
+}
+
+/* The layout is per-expert unless vllm's is named here, or stacked experts are met later. */
+static enum mt_status read_metadata(struct mt_adapter *adapter)
+{
+    enum mt_status status = MT_OK;
+    adapter->layout = MT_ADAPTER_PER_EXPERT;
+    for (size_t i = 0; i < adapter->file.metadata_count && status == MT_OK; i++) {
         const struct mt_safetensors_metadata *entry = &adapter->file.metadata[i];
-        if (strcmp(entry->key, MT_ADAPTER_DROPOUT_KEY) != 0) continue;
-        char *end = NULL;
-        adapter->dropout = strtod(entry->value, &end);
-        if (end != entry->value && *end == '\0' && adapter->dropout >= 0.0 && adapter->dropout <= 0.999)
-            return MT_OK;
-        return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: the metadata " MT_ADAPTER_DROPOUT_KEY " is '%s'",
-                       adapter->file.path, mt_printable(entry->value).text);
+        if (strcmp(entry->key, MT_ADAPTER_DROPOUT_KEY) == 0) status = read_dropout(adapter, entry->value);
+        if (strcmp(entry->key, MT_ADAPTER_LAYOUT_KEY) == 0 && strcmp(entry->value, "vllm") == 0)
+            adapter->layout = MT_ADAPTER_VLLM;
     }
-    return MT_OK;
+    return status;
 }
 
 // ------------------------------------------------------------------ open, select, read
@@ -243,7 +249,7 @@ enum mt_status mt_adapter_open(struct mt_context *ctx, const char *directory,
     if (status == MT_OK) status = mt_path_join(ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
     if (status == MT_OK) status = mt_adapter_read_config(adapter, config);
     if (status == MT_OK) status = mt_safetensors_open(ctx, weights, &adapter->file);
-    if (status == MT_OK) status = read_dropout(adapter);
+    if (status == MT_OK) status = read_metadata(adapter);
     if (status == MT_OK) status = list_pairs(adapter, desc);
     if (status == MT_OK)
         status = mt_router_bias_open(ctx, directory, MT_ROUTER_BIAS_OF_ADAPTER, desc, &adapter->biases);

@@ -347,6 +347,7 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
 {
     return (struct mt_model_bytes){
         .mapped = model->params.mapped,
+        .copies = model->params.copies.bytes,
         .masters = model->params.masters.bytes + model->params.rounded.bytes,
         .gradients = model->params.gradients.bytes,
         .activations = model->kept.bytes + model->index.bytes,

@@ -79,6 +79,7 @@ struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without
 /* Bytes by purpose, for the plan that is printed. */
 struct mt_model_bytes {
     size_t mapped;  // used from the file
+    size_t copies;  // frozen weights that could not be
     size_t masters; // trained parameters, and their roundings where there are any
     size_t gradients;
     size_t activations; // kept for backward

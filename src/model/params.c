@@ -376,6 +376,7 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
 
 static enum mt_status fill_values(struct loader *loader)
 {
+    if (mt_device_is_dry(loader->device)) return MT_OK; // there is nothing to fill
     for (size_t i = 0; i < loader->items.count; i++) {
         const struct mt_params_item *item = &loader->items.item[i];
         enum mt_status status = fill_item(loader, item);

@@ -36,7 +36,8 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
                                                      .layout = settings->layout,
                                                      .base_model = settings->model,
                                                      .selection = &trainer->selection,
-                                                     .biases = true};
+                                                     .biases = true,
+                                                     .log = trainer->options.log};
     return mt_adapter_write(trainer->tensors.params, &trainer->desc, &options);
 }
 

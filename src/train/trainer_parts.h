@@ -14,7 +14,8 @@
 struct mt_trainer {
     struct mt_context *ctx; // borrowed
     struct mt_trainer_options options;
-    const struct mt_train_settings *settings; // options.settings
+    struct mt_train_settings resolved;        // the options' settings, with the device that computes
+    const struct mt_train_settings *settings; // these
     struct mt_arena arena;
     const char *settings_text;
     struct mt_run_folder folder;

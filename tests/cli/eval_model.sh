@@ -223,6 +223,8 @@ wait $process
 got=$?
 process=
 [ $got -eq 130 ] || { cat "$place/text"; fail "generate, SIGINT: exit status $got"; }
+grep -q "stopped: $(lines "$place/answers.jsonl") of 2000 answers are written, in $place/answers.jsonl" "$place/text" ||
+    { cat "$place/text"; fail "generate, SIGINT: what is missing is not said"; }
 [ -e "$place/answers.jsonl" ] && [ "$(lines "$place/answers.jsonl")" -lt 2000 ] || fail "generate, SIGINT: no file"
 if [ -s "$place/answers.jsonl" ] && ! tail -n 1 "$place/answers.jsonl" | grep -q '}$'; then fail "a torn line"; fi
 

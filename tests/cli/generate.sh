@@ -122,11 +122,11 @@ with open(sys.argv[1], "r+b") as file:
 END
 for options in '' '--temperature 1'; do
     # shellcheck disable=SC2086
-    expect 1 'logits are not numbers' generate "$place/broken" --in "$place/in.jsonl" --max-new 4 --quiet $options
+    expect 1 'are not finite numbers' generate "$place/broken" --in "$place/in.jsonl" --max-new 4 --quiet $options
 done
 grep -q '"index"' "$place/text" && fail "answers of a broken model"
 printf 'hi\n' | "$metier" chat "$place/broken" --template chatml --max-new 4 >"$place/text" 2>&1
-grep -q 'logits are not numbers' "$place/text" || fail "chat with a broken model"
+grep -q 'are not finite numbers' "$place/text" || fail "chat with a broken model"
 
 # A stop text ends an answer, and is not part of it.
 "$metier" generate "$model" --prompt 'The end' --max-new 12 --quiet >"$place/whole" || fail "whole"

@@ -39,14 +39,28 @@ cp "$config" "$place/mine/config.yaml"
 expect 2 "nor the folder of a run" train "$place/mine/config.yaml" out="$place/mine"
 same run.yaml mine/config.yaml
 
+sed 's/"vocab_size": [0-9]*/"vocab_size": 440/' "$here/model/golden/deepseek_v2/config.json" >"$place/latent.json"
+"$metier" init --config "$place/latent.json" --dtype f32 --out "$place/latent" >/dev/null 2>&1
+cp "$place/model/tokenizer.json" "$place/latent"
 expect 0 "what learns" train "$config" --dry-run
 grep -q "in all" "$place/text" && grep -q "live: the router learns in 2" "$place/text" && grep -q "120 examples" "$place/text"
 result $? "the dry run says less than it should"
 [ ! -e "$place/run" ]
 result $? "the dry run wrote something"
 
+# How the adapter is written, what its readers would leave out, and what cannot be written at all.
+expect 0 "adapter: written in the fused layout" train "$config" --dry-run
+expect 0 "adapter: written in the vllm layout" train "$config" lora.layout=vllm --dry-run
+expect 0 "warning: vLLM never applies the pairs of kv_b_proj" train "$config" model="$place/latent" targets=attention method=none lora.layout=vllm --dry-run
+expect 2 "no class for this model" train "$config" model="$here/model/golden/deepseek" lora.layout=fused --dry-run
+
 expect 0 "as trained, 30 steps" train "$config" out="$place/one" --threads 1
+[ "$(tail -n 1 "$place/text")" = "model = peft.PeftModel.from_pretrained(base, \"$place/one/adapter\")" ]
+result $? "the lines that load the adapter are not printed"
 expect 0 "this run has finished" train "$config" out="$place/one"
+grep -qF "AutoModelForCausalLM.from_pretrained(\"$place/model\")" "$place/text"
+result $? "the lines are printed but once"
+expect 0 "may make another model" train "$config" out="$place/each" lora.layout=per-expert steps=1 --quiet
 expect 0 "" train "$config" out="$place/two" --threads 2 --quiet
 same one/$weights two/$weights
 expect 2 "nor the folder of a run" train "$config" out="$place"
