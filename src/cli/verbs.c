@@ -40,7 +40,9 @@ const struct cli_verb cli_verbs[] = {
             "  metier analyze --model models/moe --adapter runs/first/adapter --data math.jsonl \\\n"
             "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
             "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
-            "--layers",
+            "--layers\n"
+            "  metier analyze --model models/moe --data math.jsonl --experts experts.json   # for train's "
+            "experts=experts.json",
         .ranks = CLI_RANKS_SHARE,
         .run = cli_analyze,
     },
