@@ -198,7 +198,7 @@ static enum mt_status print_shares(struct bench *bench)
     return status;
 }
 
-static int64_t number_at(int argc, char **argv, int place, int64_t otherwise)
+static int64_t number_at(int argc, char *const *argv, int place, int64_t otherwise)
 {
     return argc > place ? strtoll(argv[place], NULL, 10) : otherwise;
 }

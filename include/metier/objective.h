@@ -255,11 +255,12 @@ struct mt_layer_paths {
 /*
  * Before the first step: every non-zero coefficient must reach something trainable in at least one layer.
  * Refuses with the term, the reason and the cure. k = 1 leaves L_o nothing to compare, and with normalised
- * weights leaves terms on the weights nothing to change.
+ * weights leaves terms on the weights nothing to change. `prefix` stands before the keys that the cure names:
+ * "objective." where they are keys of a training run's settings, "" elsewhere.
  */
 enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
                                        const struct mt_router_config *router,
-                                       const struct mt_layer_paths *paths, int layers);
+                                       const struct mt_layer_paths *paths, int layers, const char *prefix);
 
 /*
  * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from

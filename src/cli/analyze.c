@@ -31,7 +31,10 @@ static enum mt_status check(struct mt_context *ctx, const struct analyze_setting
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", given->positional[0]);
     if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
     if (settings->data.count == 0) return mt_fail(ctx, MT_ERR_USAGE, "--data FILE is missing");
-    if (settings->out == NULL && !settings->json)
+    if (!(settings->share > 0.0 && settings->share <= 1.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--share is %g, expected more than 0 and at most 1",
+                       settings->share);
+    if (settings->out == NULL && !settings->json && settings->experts == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing; --json prints instead of writing");
     const struct {
         const char *option;
@@ -56,14 +59,16 @@ static enum mt_status hand_over(struct analyze *run)
     const char *out = run->settings->out;
     mt_json_text_init(&text, run->ctx);
     enum mt_status status = analyze_write(run, &text);
-    if (status == MT_OK && out != NULL) status = mt_folder_make(run->ctx, out);
+    if (status == MT_OK && out != NULL) status = mt_folder_make_all(run->ctx, out);
     if (status == MT_OK && out != NULL) status = mt_path_join(run->ctx, out, "analysis.json", &path);
     if (status == MT_OK && out != NULL) status = mt_file_write_all(run->ctx, path, text.bytes, text.length);
     if (status == MT_OK && run->settings->json) (void)fwrite(text.bytes, 1, text.length, stdout);
     if (status == MT_OK && !run->settings->json) {
         status = analyze_print(run);
-        if (status == MT_OK) printf("\nwritten: %s\n", path);
+        if (status == MT_OK) printf("\n");
+        if (status == MT_OK && out != NULL) printf("written: %s\n", path);
     }
+    if (status == MT_OK && run->settings->experts != NULL) status = analyze_write_experts(run);
     mt_path_release(run->ctx, path);
     mt_json_text_free(&text);
     if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
@@ -130,7 +135,8 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
                                         .tokens = 20000,
                                         .length = 512,
                                         .sample = 2048,
-                                        .neighbours = 10};
+                                        .neighbours = 10,
+                                        .share = 0.2};
     const struct cli_option options[] = {
         {"--model", CLI_TEXT, &settings.model, "DIR", "a Hugging Face model folder"},
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR",
@@ -139,6 +145,9 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--data", CLI_LIST, &settings.data, "FILE[=DOMAIN]",
          "rows as training reads them, or text; may come several times"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where analysis.json goes"},
+        {"--experts", CLI_TEXT, &settings.experts, "FILE",
+         "write the busiest experts of every layer, for train's key experts (ESFT)"},
+        {"--share", CLI_REAL, &settings.share, "P", "of the slots that these serve together (0.2)"},
         {"--tokens", CLI_INTEGER, &settings.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &settings.template_name, "NAME",

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
@@ -197,9 +198,9 @@ static enum mt_status hear(struct chat *chat)
     if ((int64_t)chat->ids.count < chat->session.context) return answer(chat);
     unsay(chat);
     (void)fprintf(stderr,
-                  "(that makes %zu tokens, and there is room for %" PRId64
+                  "(that makes %s, and there is room for %" PRId64
                   "; say less, /reset, or start with a larger --context)\n",
-                  chat->ids.count, chat->session.context);
+                  mt_counted(chat->ids.count, "token", "tokens").text, chat->session.context);
     return MT_OK;
 }
 

@@ -15,8 +15,8 @@
 enum cli_value {
     CLI_FLAG,    // bool: no value
     CLI_TEXT,    // const char *: borrowed from argv
-    CLI_INTEGER, // int64_t
-    CLI_REAL,    // double
+    CLI_INTEGER, // int64_t, not negative
+    CLI_REAL,    // double, finite and not negative
     CLI_LIST,    // struct cli_list: the option may come several times
 };
 
@@ -35,12 +35,20 @@ struct cli_option {
     const char *help;
 };
 
+// What a verb does when a launcher (mpirun, srun) starts several of it.
+enum cli_ranks {
+    CLI_RANKS_REFUSED, // they would all do the same work, and write the same files
+    CLI_RANKS_SHARE,   // they share the work
+    CLI_RANKS_EACH,    // each tells what it sees
+};
+
 struct cli_verb {
     const char *name;
     const char *summary;   // one line
     const char *arguments; // "DIR", or ""
     const char *details;   // paragraphs for --help, or NULL
     const char *examples;  // lines for --help
+    enum cli_ranks ranks;
     int (*run)(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 };
 

@@ -42,7 +42,7 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     struct mt_log log;
     bool interrupted = false;
     int signal = 0;
-    mt_log_init(&log, stderr, MT_LOG_ERROR);
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     struct mt_comparison_options options = {
         .log = &log, .terminal = arguments->quiet ? NULL : stderr, .signals = true};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "cli/adapter.h"
 #include "cli/device.h"
 #include "cli/forward.h"
 #include "cli/objective.h"
@@ -62,17 +63,6 @@ static enum mt_status read_activations(struct mt_device *device, const char *wor
     if (strcmp(word, "auto") == 0 || strcmp(word, mt_dtype_name(*type)) == 0) return MT_OK;
     return mt_fail(mt_device_context(device), MT_ERR_USAGE,
                    "--activations is '%s', expected auto, f32 or bf16", word);
-}
-
-static enum mt_status read_layout(struct mt_context *ctx, const char *word, enum mt_adapter_layout *layout)
-{
-    static const enum mt_adapter_layout layouts[] = {MT_ADAPTER_PER_EXPERT, MT_ADAPTER_FUSED};
-    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-        if (strcmp(word, mt_adapter_layout_name(layouts[i])) != 0) continue;
-        *layout = layouts[i];
-        return MT_OK;
-    }
-    return mt_fail(ctx, MT_ERR_USAGE, "--adapter-layout is '%s', expected per-expert or fused", word);
 }
 
 static enum mt_status read_method(struct mt_context *ctx, const struct forward_settings *settings,
@@ -133,7 +123,11 @@ static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_
                                                .selection = selection,
                                                .biases = true};
     if (settings->save_adapter == NULL) return MT_OK;
-    enum mt_status status = read_layout(ctx, settings->adapter_layout, &options.layout);
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    options.log = &log;
+    enum mt_status status =
+        cli_read_layout(ctx, "--adapter-layout", settings->adapter_layout, &options.layout);
     if (status != MT_OK) return status;
     return mt_adapter_write(mt_model_params(model), mt_model_description(model), &options);
 }
@@ -232,7 +226,7 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
 {
     const char *train = settings->train;
     enum mt_adapter_layout layout;
-    enum mt_status status = read_layout(ctx, settings->adapter_layout, &layout);
+    enum mt_status status = cli_read_layout(ctx, "--adapter-layout", settings->adapter_layout, &layout);
     if (status != MT_OK) return status;
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
@@ -286,10 +280,10 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
         {"--save-adapter", CLI_TEXT, &settings->save_adapter, "DIR",
          "with --adapter or --train lora: write the pairs as a PEFT adapter"},
         {"--adapter-layout", CLI_TEXT, &settings->adapter_layout, "HOW",
-         "of --save-adapter: per-expert or fused (per-expert)"},
+         "of --save-adapter: auto, per-expert, fused or vllm (auto)"},
         {"--train", CLI_TEXT, &settings->train, "HOW", "with --grads: full or lora (full)"},
         {"--targets", CLI_TEXT, &settings->targets, "LIST",
-         "what learns: parts (attention, router, ...) or globs on names (*: everything)"},
+         "what learns: parts (attention, router, ...), ends of names (q_proj) or globs (*: everything)"},
         {"--rank", CLI_INTEGER, &settings->rank, "R", "of LoRA (8)"},
         {"--alpha", CLI_REAL, &settings->alpha, "A", "of LoRA: its scale is A/R (16)"},
         {"--lora-b-std", CLI_REAL, &settings->lora_b_deviation, "X",
@@ -325,7 +319,7 @@ int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
     struct forward_settings settings = {.recompute = "none",
                                         .activations = "auto",
                                         .device = MT_DEVICE_AUTO,
-                                        .adapter_layout = "per-expert",
+                                        .adapter_layout = "auto",
                                         .rank = 8,
                                         .alpha = 16.0};
     struct forward_ids ids = {0};

@@ -5,6 +5,7 @@
 
 #include "cli/forward.h"
 #include "formats/safetensors_writer.h"
+#include "infer/sampler.h"
 #include "tensor/dtype.h"
 
 #define NAME_BYTES 256
@@ -142,8 +143,9 @@ struct piece {
     float widened[PIECE]; // as f32
 };
 
+/* *finite becomes false where a number of the device's is infinite or none. */
 static enum mt_status write_source(struct mt_device *device, const struct source *source, size_t bytes,
-                                   struct piece *piece, struct mt_safetensors_writer *writer)
+                                   struct piece *piece, struct mt_safetensors_writer *writer, bool *finite)
 {
     const char *data = source->data;
     if (!source->on_device) return mt_safetensors_writer_write(writer, data, bytes);
@@ -156,8 +158,9 @@ static enum mt_status write_source(struct mt_device *device, const struct source
         status = mt_device_download(device, piece->stored, data + first * element, count * element);
         if (status != MT_OK) return status;
         if (!as_stored) mt_convert_to_f32(source->type, piece->stored, (int64_t)count, piece->widened);
-        status = mt_safetensors_writer_write(writer, as_stored ? piece->stored : piece->widened,
-                                             count * sizeof(float));
+        const float *values = as_stored ? piece->stored : piece->widened;
+        *finite = *finite && (source->type == MT_I32 || mt_logits_finite(values, (int64_t)count));
+        status = mt_safetensors_writer_write(writer, values, count * sizeof(float));
     }
     return status;
 }
@@ -167,6 +170,7 @@ static enum mt_status write_file(struct mt_device *device, const struct listing 
     struct mt_safetensors_writer writer;
     struct mt_context *ctx = list->arena.ctx;
     void *piece = NULL;
+    const char *damaged = NULL; // the first tensor that has numbers that are none
     enum mt_status status = mt_allocate(ctx, sizeof(struct piece), &piece);
     if (status != MT_OK) return status;
     status = mt_safetensors_writer_open(ctx, path, list->specs, list->count, NULL, 0, &writer);
@@ -174,10 +178,17 @@ static enum mt_status write_file(struct mt_device *device, const struct listing 
         const struct mt_safetensors_spec *spec = &list->specs[i];
         size_t bytes = mt_safetensors_dtype_bytes(spec->dtype);
         for (int axis = 0; axis < spec->rank; axis++) bytes *= (size_t)spec->dim[axis];
-        status = write_source(device, &list->sources[i], bytes, piece, &writer);
+        bool finite = true;
+        status = write_source(device, &list->sources[i], bytes, piece, &writer, &finite);
+        if (!finite && damaged == NULL) damaged = spec->name;
     }
     mt_release(ctx, piece, sizeof(struct piece));
-    return status == MT_OK ? mt_safetensors_writer_finish(&writer) : status;
+    if (status == MT_OK) status = mt_safetensors_writer_finish(&writer);
+    if (status != MT_OK || damaged == NULL) return status;
+    // The file is there for whoever looks for the cause.
+    return mt_fail(ctx, MT_ERR_NUMERIC,
+                   "numbers of '%s' are not finite (see %s): weights are damaged or too large", damaged,
+                   path);
 }
 
 static enum mt_status list_and_write(struct listing *list, const struct forward_settings *settings,

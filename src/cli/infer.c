@@ -5,6 +5,7 @@
 
 #include "cli/device.h"
 #include "cli/train.h"
+#include "formats/model_folder.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256
@@ -82,7 +83,11 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
         {settings->temperature == 0.0, "--top-p --top-k --seed",
          "with --temperature 0, which takes the most likely token"},
     };
-    return cli_refuse_void(ctx, given, rules, 1);
+    enum mt_status status = cli_refuse_void(ctx, given, rules, 1);
+    if (status == MT_OK && settings->directory != NULL)
+        status = mt_model_folder_check(ctx, settings->directory);
+    if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
+    return status;
 }
 
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
+#include "base/folder.h"
 #include "cli/device.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
+#include "model/router_bias.h"
 
 struct settings {
     const char *adapter;
@@ -42,20 +45,37 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
 }
 
 static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,
-                             const struct mt_merge_options *options, bool narrow)
+                             const struct mt_merge_options *options, const struct mt_merge_result *result)
 {
     struct mt_device *device = NULL;
     struct mt_merge_difference difference = {0};
     enum mt_status status = cli_open_device(ctx, settings->device, MT_USE_EXACT, options->threads, &device);
-    if (status == MT_OK) status = mt_merge_verify(device, options, narrow, &difference);
+    if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
-        printf("logits of %" PRId64 " tokens, relative to their root mean square: largest difference %.2e, "
+        printf("logits of %s, relative to their root mean square: largest difference %.2e, "
                "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
-               difference.tokens, difference.largest, difference.rms, difference.median, difference.tolerance,
+               mt_counted((uint64_t)difference.tokens, "token", "tokens").text, difference.largest,
+               difference.rms, difference.median, difference.tolerance,
                difference.by_median ? "median" : "root mean square");
+    }
+    if ((status == MT_OK || status == MT_ERR_NUMERIC) && result->biases_beside) {
+        printf("that is with " MT_ROUTER_BIAS_OF_MODEL "; without it, as other programs read the folder, the "
+               "root mean square is %.2e\n",
+               difference.without_biases);
     }
     mt_device_destroy(device);
     return status;
+}
+
+/* A checkpoint of this architecture has no tensors for the biases: nobody else will use them. */
+static void warn_of_biases(const char *out)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr,
+                  "metier merge: warning: the adapter's routers choose experts by score plus bias, and a "
+                  "checkpoint of this architecture has no place for biases. They are in %s/%s, which metier "
+                  "reads; in transformers, PEFT and vLLM the merged model routes without them\n",
+                  out, MT_ROUTER_BIAS_OF_MODEL);
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings, const char *directory)
@@ -67,13 +87,17 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
                                        .progress = stderr};
     struct mt_merge_result result;
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK) status = mt_folder_make_above(ctx, settings->out);
     if (status == MT_OK) status = mt_merge(ctx, &options, &result);
     if (status != MT_OK) return status;
-    printf("%s: %zu of %zu tensors merged, %" PRIu64 " bytes, %zu %s with weights, %zu others carried over\n",
-           settings->out, result.merged, result.tensors, result.bytes, result.files,
-           result.files == 1 ? "file" : "files", result.carried);
-    if (result.biases > 0) printf("correction biases of %zu layers written back\n", result.biases);
-    if (settings->verify) status = verify(ctx, settings, &options, result.narrow);
+    printf("%s: %zu of %s merged, %" PRIu64 " bytes, %s with weights, %s carried over\n", settings->out,
+           result.merged, mt_counted(result.tensors, "tensor", "tensors").text, result.bytes,
+           mt_counted(result.files, "file", "files").text,
+           mt_counted(result.carried, "other", "others").text);
+    if (result.biases > 0)
+        printf("correction biases of %s written back\n", mt_counted(result.biases, "layer", "layers").text);
+    if (result.biases_beside) warn_of_biases(settings->out);
+    if (settings->verify) status = verify(ctx, settings, &options, &result);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }

@@ -1,5 +1,6 @@
 /* Reading a verb's arguments from its option table, and printing its help. */
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,12 @@ static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
     return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; --help lists them", word);
 }
 
+/* Defaults may be negative or no number, to be told from what was given: what is given never is. */
+static enum mt_status negative(struct mt_context *ctx, const struct cli_option *option, const char *text)
+{
+    return mt_fail(ctx, MT_ERR_USAGE, "%s is not negative, and '%s' is", option->name, text);
+}
+
 static enum mt_status store_value(struct mt_context *ctx, const struct cli_option *option, const char *text)
 {
     char *end = NULL;
@@ -56,13 +63,15 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
         if (errno != 0 || end == text || *end != '\0') {
             return mt_fail(ctx, MT_ERR_USAGE, "%s wants a whole number, not '%s'", option->name, text);
         }
+        if (value < 0) return negative(ctx, option, text);
         *(int64_t *)option->target = value;
         return MT_OK;
     }
     double value = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0') {
+    if (errno != 0 || end == text || *end != '\0' || !isfinite(value)) {
         return mt_fail(ctx, MT_ERR_USAGE, "%s wants a number, not '%s'", option->name, text);
     }
+    if (value < 0.0) return negative(ctx, option, text);
     *(double *)option->target = value;
     return MT_OK;
 }

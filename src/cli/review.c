@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
+#include "base/folder.h"
 #include "cli/agreement.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
@@ -28,11 +30,12 @@ static enum mt_status write_page(struct mt_context *ctx, const struct arguments 
     const struct mt_review_options options = {
         .share = share, .sample = arguments->sample, .seed = (uint64_t)arguments->seed};
     status = mt_judged_run_read(ctx, folder, arguments->tasks, &run);
+    if (status == MT_OK) status = mt_folder_make_above(ctx, arguments->out);
     if (status == MT_OK) status = mt_review_page_write(ctx, &run, &options, arguments->out, &count);
     mt_judged_run_free(&run);
     if (status == MT_OK)
-        printf("%zu answers in %s; open it in a browser, then: metier review %s --merge FILE\n", count,
-               arguments->out, folder);
+        printf("%s in %s; open it in a browser, then: metier review %s --merge FILE\n",
+               mt_counted(count, "answer", "answers").text, arguments->out, folder);
     return status;
 }
 

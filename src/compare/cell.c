@@ -268,8 +268,8 @@ static void count_step(void *self, uint64_t step, uint64_t steps)
 }
 
 /*
- * Opens the run for training. One that has finished, without having been measured, is trained again: biases
- * that a method moves are in no file of every architecture, so that only the model at hand has all of it.
+ * Opens the run for training. One that has finished, without having been measured, is trained again: what is
+ * measured is the model at hand, and what its steps took of the processors is in no file.
  */
 static enum mt_status open_trainer(const struct mt_cell_job *job, const struct mt_train_settings *training,
                                    struct step_clock *clock, struct mt_trainer **trainer)

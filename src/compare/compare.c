@@ -9,6 +9,7 @@
 #include "base/folder.h"
 #include "base/progress.h"
 #include "compare/problems.h"
+#include "formats/hf_config.h"
 #include "ops/choose.h"
 
 #define ARENA_BLOCK_BYTES 65536
@@ -221,14 +222,25 @@ static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *ba
     return status;
 }
 
+/* A model that cannot be read fails no cell, but the whole, before anything is written. */
+static enum mt_status check_model(const struct mt_comparison *comparison)
+{
+    struct mt_hf_config config;
+    enum mt_status status = mt_hf_config_read_folder(comparison->ctx, comparison->settings->model, &config);
+    if (status == MT_OK) mt_hf_config_free(&config);
+    return status;
+}
+
 enum mt_status mt_comparison_run(struct mt_comparison *comparison,
                                  const struct mt_comparison_options *options, bool *interrupted, int *signal)
 {
     size_t known = count_known(comparison);
+    comparison->kept = known;
     struct bar bar = {.settings = comparison->settings, .cells = comparison->cells, .number = known};
     *interrupted = false;
     *signal = 0;
-    enum mt_status status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
+    enum mt_status status = known < comparison->cells ? check_model(comparison) : MT_OK;
+    if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
     if (status == MT_OK) status = mt_compare_write_problems(&comparison->job);
     if (status != MT_OK || known == comparison->cells) return status;
     status = choose_device(comparison, options->terminal);

@@ -23,6 +23,7 @@ struct mt_comparison {
     struct mt_cell_job job;
     struct mt_cell *cell; // [cells], in the arena: seed by seed, domain by domain, method by method
     size_t cells;
+    size_t kept; // of them, done before this start
     size_t failed;
     int64_t steps;                        // of a cell; 0: as its data says
     char device[MT_COMPARE_DEVICE_BYTES]; // the cells are computed on, as OUT/device says; "": none is yet

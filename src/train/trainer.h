@@ -55,6 +55,7 @@ struct mt_run_outcome {
     uint64_t sent_bytes;       // by this rank, since the run was opened; 0: alone
     const char *result;        // folder of what was trained; lives with the trainer
     const char *best;          // of the best checkpoint; NULL: none
+    const char *bias_file;     // in these folders: routers' biases, which no other program reads; NULL: none
 };
 
 /*
@@ -75,7 +76,7 @@ struct mt_run_outline {
     const struct mt_layer_paths *paths; // [moe_layers]
     int moe_layers;
     uint64_t steps_done;      // by a run in the folder
-    bool bias_is_lost;        // the method moves biases that the model has no place for on disk
+    const char *bias_file;    // that will hold routers' biases, which no other program reads; NULL: none
     struct mt_device *device; // with plan_only it is dry (metier/device.h), and says what it would hold
     size_t host_bytes;        // held by this process beside the device's buffers
 };

@@ -88,4 +88,7 @@ enum mt_status mt_trainer_write_results(struct mt_trainer *trainer);
 /* True when all that a finished run writes is there. */
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers);
 
+/* The file of the result that holds routers' biases no other program reads; NULL: there are none. */
+const char *mt_trainer_bias_file(const struct mt_trainer *trainer);
+
 #endif

@@ -43,6 +43,11 @@ holds plain 'set(d["formulas"]) == set(d["overall"]["mean"]) and set(d["formulas
 holds plain 'all(abs(sum(row) - 1) < 1e-12 for layer in d["affinity"] for row in layer["share"])'
 holds plain 'len(d["pca"]) == len(d["layers"]) and d["pca"][0]["residual"] < 1e-8'
 
+# Batches are whole: what was analysed is never more than all of it, and at the end it is all.
+counts=$(sed -n 's/^analysing: \([0-9]*\)\/\([0-9]*\) (100%).*/\1 \2/p' "$place/text")
+[ -n "$counts" ] && [ "${counts% *}" -eq "${counts#* }" ] && [ "${counts% *}" -gt 1000 ]
+result $? "analysing: '$counts' of the expected tokens"
+
 # The adapter moved something; a model is its own base without any drift.
 # shellcheck disable=SC2086
 expect 0 "drift from the base" analyze --model "$model" --adapter "$place/run/adapter" $data --out "$place/moved" --layers

@@ -71,7 +71,7 @@ static void defaults(void **state)
     assert_true(s->objective.coefficient[MT_TERM_AUX] == 1e-3 &&
                 s->objective.coefficient[MT_TERM_O] == 1e-3 && s->objective.coefficient[MT_TERM_V] == 1e-3);
     assert_false(s->task_only);
-    assert_int_equal(s->layout, MT_ADAPTER_PER_EXPERT);
+    assert_int_equal(s->layout, MT_ADAPTER_AUTO);
     assert_int_equal(s->source_count, 1);
     assert_string_equal(s->sources[0].path, "d.jsonl");
     assert_true(s->sources[0].weight == 1.0 && s->sources[0].limit == 0);

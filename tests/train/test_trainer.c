@@ -77,13 +77,14 @@ static void a_run_learns(void **state)
 static void going_on_changes_no_bit(void **state)
 {
     const struct workplace *place = *state;
-    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_PHIMOE};
+    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_PHIMOE, MT_HF_MIXTRAL};
     static const char *const words[] = {
         "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
-        "method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
-        "objective.scale=running",
+        ("method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
+         "objective.scale=running"),
+        "method=loss-free evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
     };
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         struct training_run run = {0};
         make(state, models[m]);
         must(training_run_all(&run, place, "whole", words[m]), &run);
@@ -103,6 +104,14 @@ static void going_on_changes_no_bit(void **state)
             assert_int_equal(training_bench_compare(place, "whole/adapter-best/adapter_model.safetensors",
                                                     "parts/adapter-best/adapter_model.safetensors"),
                              0);
+            if (models[m] != MT_HF_PHIMOE) {
+                assert_int_equal(training_bench_compare(place, "whole/adapter/router_bias.safetensors",
+                                                        "parts/adapter/router_bias.safetensors"),
+                                 0);
+                assert_int_equal(training_bench_compare(place, "whole/adapter-best/router_bias.safetensors",
+                                                        "parts/adapter-best/router_bias.safetensors"),
+                                 0);
+            }
             training_bench_remove(place, "parts");
         }
         training_bench_remove(place, "whole");
