@@ -61,8 +61,8 @@ static void print_peft(const struct mt_adapter *adapter, const struct mt_model_d
     bool own_code = desc->loaders.router == NULL; // only the first DeepSeek-MoE
     bool biases = adapter->biases.tensor_count > 0;
     if (own_code) {
-        printf("# transformers has no class for deepseek: the model's folder needs modeling_deepseek.py and\n"
-               "# configuration_deepseek.py as published with it, and a transformers they work with\n");
+        printf("# transformers has no class for this model: its folder needs modeling_deepseek.py and\n"
+               "# configuration_deepseek.py as published with it, which are for transformers 4\n");
     } else if (adapter->layout == MT_ADAPTER_FUSED) {
         printf("# transformers >= 5.22, PEFT >= 0.21\n");
     } else {

@@ -48,7 +48,8 @@ static enum mt_status check(struct mt_context *ctx, const struct analyze_setting
     enum mt_status status = MT_OK;
     for (size_t i = 0; status == MT_OK && i < sizeof numbers / sizeof numbers[0]; i++)
         status = check_number(ctx, numbers[i].option, numbers[i].value, numbers[i].least, numbers[i].most);
-    return status;
+    const struct cli_void rules[] = {{settings->json, "--layers", "with --json, which has every layer"}};
+    return status == MT_OK ? cli_refuse_void(ctx, given, rules, 1) : status;
 }
 
 static enum mt_status hand_over(struct analyze *run)

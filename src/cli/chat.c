@@ -30,6 +30,7 @@ struct said {
 struct chat {
     struct mt_context *ctx;
     const struct settings *settings;
+    const struct cli_arguments *given;
     struct mt_session session;
     struct mt_interrupt interrupt;
     struct mt_byte_list texts;
@@ -231,6 +232,7 @@ static enum mt_status run(struct chat *chat)
 {
     const struct infer_settings *infer = &chat->settings->infer;
     enum mt_status status = infer_open(chat->ctx, infer, &chat->session);
+    if (status == MT_OK) status = infer_check_drawing(chat->ctx, infer, &chat->session, chat->given);
     if (status != MT_OK) return status;
     const char *const *stops = infer->stops.count > 0 ? infer->stops.item : NULL;
     status = mt_answer_create(chat->ctx, chat->session.tokenizer, stops, &chat->answer);
@@ -264,11 +266,12 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         status = mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
     if (status == MT_OK && settings.infer.template_name == NULL)
         status = mt_fail(ctx, MT_ERR_USAGE, "--template NAME is missing: how the model is talked to");
-    if (status == MT_OK) status = infer_check(ctx, &settings.infer);
+    if (status == MT_OK) status = infer_check(ctx, &settings.infer, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     settings.infer.directory = arguments.positional[0];
     struct chat chat = {.ctx = ctx,
                         .settings = &settings,
+                        .given = &arguments,
                         .texts = {.ctx = ctx},
                         .ids = {.ctx = ctx},
                         .input = {.ctx = ctx},

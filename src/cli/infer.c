@@ -44,7 +44,19 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
 }
 
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings)
+enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
+                                   const struct mt_session *session, const struct cli_arguments *given)
+{
+    double temperature = infer_request(settings, session).sampling.temperature;
+    const struct cli_void rules[] = {
+        {temperature == 0.0 && settings->temperature < 0.0, "--top-p --top-k --seed",
+         "without --temperature: the model's generation_config.json asks for the most likely token"},
+    };
+    return cli_refuse_void(ctx, given, rules, 1);
+}
+
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
+                           const struct cli_arguments *given)
 {
     if (settings->threads < 0 || settings->threads > MOST_THREADS)
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to %d", settings->threads,
@@ -67,8 +79,13 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
     for (int i = 0; i < settings->stops.count; i++) {
         if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
     }
-    enum mt_status status = MT_OK;
-    if (settings->directory != NULL) status = mt_model_folder_check(ctx, settings->directory);
+    const struct cli_void rules[] = {
+        {settings->temperature == 0.0, "--top-p --top-k --seed",
+         "with --temperature 0, which takes the most likely token"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, given, rules, 1);
+    if (status == MT_OK && settings->directory != NULL)
+        status = mt_model_folder_check(ctx, settings->directory);
     if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
     return status;
 }

@@ -25,6 +25,10 @@ expect 2 'give one of' generate "$model"
 expect 2 'model folder' generate --prompt x
 expect 2 '--stop is an empty text' generate "$model" --prompt x --stop ''
 expect 2 'top-p is 2' generate "$model" --prompt x --temperature 1 --top-p 2
+expect 2 '--batch means nothing with --prompt' generate "$model" --prompt x --batch 4
+expect 2 '--ids means nothing with --prompt' generate "$model" --prompt x --ids
+expect 2 '--top-p means nothing with --temperature 0' generate "$model" --prompt x --temperature 0 --top-p 0.5
+expect 2 '--seed means nothing without --temperature' generate "$model" --prompt x --seed 3
 expect 2 '--batch is 0' generate "$model" --in "$place/in.jsonl" --batch 0
 expect 1 'nothere' generate "$model" --prompt x --template nothere
 expect 0 'examples:' generate --help

@@ -295,7 +295,10 @@ def check_merged(metier, report, case, folder, adapter, ids, want, base):
 def check_return(metier, report, case, folder, adapter, ids, want, base):
     """PEFT saves the adapter again, in its own way; it is read here, and rewritten, with rsLoRA's scale, too."""
     again = metier.new("again")
-    peft.PeftModel.from_pretrained(load(folder), adapter).save_pretrained(again)
+    model = peft.PeftModel.from_pretrained(load(folder), adapter)
+    model.save_pretrained(again)
+    with torch.no_grad():
+        report(case, "merged by PEFT", difference(model.merge_and_unload()(torch.tensor([ids])).logits[0], want, base))
     report(case, "saved by PEFT", difference(metier.logits(folder, ids, "--adapter", again), want, base))
     path = os.path.join(again, "adapter_config.json")
     with open(path, encoding="utf-8") as file:
@@ -347,7 +350,7 @@ def check(metier, report, name):
 
 
 def check_training(metier, report, config, name):
-    """A shipped config with a small model, some steps; and, where the model has them, with biases that move."""
+    """A shipped config with a small model, some steps; attention with dropout; and, where it has them, moving biases."""
     ids = draw_ids()
     folder = make_model(metier, name)
     base = metier.logits(folder, ids)
@@ -355,15 +358,19 @@ def check_training(metier, report, config, name):
     with open(rows, "w", encoding="utf-8") as file:
         for i in range(64):
             file.write(json.dumps({"instruction": f"add {i} and {i % 7}", "output": f"{i + i % 7}"}) + "\n")
-    for method in ("paper", "loss-free") if name == "deepseek_v3" else ("paper",):
+    variants = {"as shipped": ["method=paper"],
+                "attention, dropout": ["targets=attention", "lora.dropout=0.3", "method=none", "objective.alpha=0",
+                                       "objective.beta=0", "objective.gamma=0"]}
+    if name == "deepseek_v3":
+        variants["loss-free"] = ["method=loss-free", "objective.bias_rate=0.2"]
+    for variant, words in variants.items():
         out = metier.new("run")
         text = metier.run("train", os.path.join(ROOT, "share", "configs", config + ".yaml"), f"model={folder}",
                           f"out={out}", f"data.path={rows}", "data.template=plain", "data.max_length=60", "steps=6",
                           "optimizer.lr=3e-2", "optimizer.warmup=0", "batch.examples=8", "batch.tokens=512",
-                          "evaluation.split=0", f"method={method}", "--threads=1", "--quiet",
-                          *(["objective.bias_rate=0.2"] if method == "loss-free" else []))
+                          "evaluation.split=0", "--threads=1", "--quiet", *words)
         want = metier.logits(folder, ids, "--adapter", os.path.join(out, "adapter"))
-        report(f"{name} {config}", f"trained, {method}", difference(run_lines(printed_lines(text), ids), want, base))
+        report(f"{name} {config}", f"trained, {variant}", difference(run_lines(printed_lines(text), ids), want, base))
 
 
 def survey(metier, name, layouts):
@@ -426,7 +433,7 @@ def main():
         for config in (c for c, small in SHIPPED.items() if small == name):
             guarded(f"{name} {config}", check_training, report, config, name)
     for (case, what), error in rows.items():
-        print(f"{case:30} {what:22} {error:9.1e}")
+        print(f"{case:30} {what:28} {error:9.1e}")
     print(f"{len(rows)} rows, {len(failures)} failures")
     return 1 if failures else 0
 
