@@ -162,8 +162,10 @@ static enum mt_status encode(struct chat *chat)
         chat->turns[i] = (struct mt_turn){
             .role = said->role, .text = (const char *)chat->texts.data + said->first, .bytes = said->bytes};
     }
+    const struct mt_conversation conversation = {
+        .ctx = chat->ctx, .turns = chat->turns, .count = chat->count};
     chat->ids.count = 0;
-    return mt_session_encode_turns(&chat->session, chat->turns, chat->count, &chat->ids);
+    return mt_session_encode_conversation(&chat->session, &conversation, &chat->ids);
 }
 
 /* One answer, printed as it comes. */

@@ -143,9 +143,7 @@ static enum mt_status encode_prompt(struct generator *g, uint64_t index, struct 
         if (status != MT_ERR_USAGE) return status;
         return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
     }
-    if (g->session.template == NULL) return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt, .bytes = strlen(prompt)};
-    return mt_session_encode_turns(&g->session, &turn, 1, ids);
+    return mt_session_encode_said(&g->session, prompt, strlen(prompt), ids);
 }
 
 static enum mt_status start_job(struct generator *g)

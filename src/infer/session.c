@@ -10,7 +10,6 @@
 #include "text/special_ids.h"
 
 #define CONTEXT_TOKENS 4096
-#define MOST_MESSAGES  4096
 
 // ------------------------------------------------------------------ opening
 
@@ -122,7 +121,8 @@ static enum mt_status open_texts(struct mt_session *session, const struct mt_ses
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session)
 {
-    *session = (struct mt_session){.ctx = ctx, .stop_ids = {.ctx = ctx}, .slots = options->slots};
+    *session = (struct mt_session){
+        .ctx = ctx, .stop_ids = {.ctx = ctx}, .conversation = {.ctx = ctx}, .slots = options->slots};
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);
@@ -134,6 +134,7 @@ void mt_session_close(struct mt_session *session)
 {
     if (session->ctx == NULL) return;
     mt_example_maker_free(session->maker);
+    mt_conversation_free(&session->conversation);
     mt_chat_template_free(session->template);
     mt_token_scratch_free(session->scratch);
     mt_tokenizer_free(session->tokenizer);
@@ -166,35 +167,36 @@ enum mt_status mt_session_encode_text(struct mt_session *session, const char *te
     return mt_plain_text_encode(session->tokenizer, session->scratch, &session->beginning, text, bytes, ids);
 }
 
-enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,
-                                       struct mt_id_list *ids)
+enum mt_status mt_session_encode_conversation(struct mt_session *session,
+                                              const struct mt_conversation *conversation,
+                                              struct mt_id_list *ids)
 {
     if (session->maker == NULL)
         return mt_fail(session->ctx, MT_ERR_USAGE,
                        "messages need a chat template to be written out with: --template NAME");
-    return mt_example_prompt(session->maker, turns, count, ids);
+    return mt_example_prompt(session->maker, conversation, ids);
+}
+
+enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,
+                                      struct mt_id_list *ids)
+{
+    if (session->maker == NULL) return mt_session_encode_text(session, text, bytes, ids);
+    struct mt_turn turn = {.role = MT_ROLE_USER, .text = text, .bytes = bytes};
+    const struct mt_conversation conversation = {.ctx = session->ctx, .turns = &turn, .count = 1};
+    return mt_session_encode_conversation(session, &conversation, ids);
 }
 
 static enum mt_status encode_messages(struct mt_session *session, const struct mt_row *row,
-                                      const struct mt_row_field *field, struct mt_id_list *ids)
+                                      const char *column, struct mt_id_list *ids)
 {
-    size_t count = field->message_count;
-    void *memory = NULL;
-    if (count == 0 || count > MOST_MESSAGES)
-        return mt_row_fail(row, "%zu messages, expected 1 to %d", count, MOST_MESSAGES);
-    enum mt_status status = mt_allocate_array(session->ctx, count, sizeof(struct mt_turn), &memory);
+    struct mt_conversation *conversation = &session->conversation;
+    struct mt_json_node list = {0};
+    mt_conversation_clear(conversation);
+    enum mt_status status = MT_OK;
+    if (mt_row_value(row, column, &list)) status = mt_conversation_read(conversation, row, &list);
+    if (status == MT_OK) status = mt_conversation_read_tools(conversation, row, "tools");
     if (status != MT_OK) return status;
-    struct mt_turn *turns = memory;
-    for (size_t i = 0; status == MT_OK && i < count; i++) {
-        const struct mt_row_message *message = &row->messages[field->first_message + i];
-        turns[i] = (struct mt_turn){
-            .role = mt_role_named(message->role), .text = message->text, .bytes = message->bytes};
-        if (turns[i].role == MT_ROLES)
-            status = mt_row_fail(row, "message %zu has the role '%.40s'", i + 1, message->role);
-    }
-    if (status == MT_OK) status = mt_session_encode_turns(session, turns, count, ids);
-    mt_release(session->ctx, memory, count * sizeof(struct mt_turn));
-    return status;
+    return mt_session_encode_conversation(session, conversation, ids);
 }
 
 enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt_row *row,
@@ -202,11 +204,9 @@ enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt
 {
     const struct mt_row_field *messages = mt_row_field(row, "messages");
     const struct mt_row_field *prompt = mt_row_field(row, "prompt");
-    if (messages != NULL && messages->kind == MT_FIELD_MESSAGES)
-        return encode_messages(session, row, messages, ids);
-    if (prompt == NULL || prompt->kind != MT_FIELD_TEXT)
-        return mt_row_fail(row, "neither \"messages\" nor a \"prompt\" that is a text");
-    if (session->maker == NULL) return mt_session_encode_text(session, prompt->text, prompt->bytes, ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt->text, .bytes = prompt->bytes};
-    return mt_session_encode_turns(session, &turn, 1, ids);
+    if (messages != NULL && messages->kind == MT_FIELD_OTHER)
+        return encode_messages(session, row, "messages", ids);
+    if (prompt != NULL && prompt->kind == MT_FIELD_OTHER) return encode_messages(session, row, "prompt", ids);
+    if (prompt == NULL) return mt_row_fail(row, "neither \"messages\" nor a \"prompt\"");
+    return mt_session_encode_said(session, prompt->text, prompt->bytes, ids);
 }

@@ -35,9 +35,10 @@ struct mt_session {
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
     struct mt_special_ids special;
-    struct mt_text_beginning beginning; // of plain texts
-    bool bos_unheard;                   // add_bos_token asks for a bos that plain texts do not get
-    struct mt_id_list stop_ids;         // every id that ends a text
+    struct mt_text_beginning beginning;  // of plain texts
+    bool bos_unheard;                    // add_bos_token asks for a bos that plain texts do not get
+    struct mt_id_list stop_ids;          // every id that ends a text
+    struct mt_conversation conversation; // of the row being encoded
     int64_t slots;
     int64_t context;
 };
@@ -55,10 +56,15 @@ enum mt_status mt_session_encode_text(struct mt_session *session, const char *te
                                       struct mt_id_list *ids);
 
 /* Appends the ids of a conversation that waits for an answer. Without a template it is refused. */
-enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,
-                                       struct mt_id_list *ids);
+enum mt_status mt_session_encode_conversation(struct mt_session *session,
+                                              const struct mt_conversation *conversation,
+                                              struct mt_id_list *ids);
 
-/* The ids of a row's "messages", or of its "prompt" (with a template: as what a user says). */
+/* The same of a prompt: with a template it is what a user says, without a plain text. */
+enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,
+                                      struct mt_id_list *ids);
+
+/* The ids of a row's "messages" and "tools", or of its "prompt": messages, or what a user says. */
 enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt_row *row,
                                      struct mt_id_list *ids);
 

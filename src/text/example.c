@@ -9,7 +9,7 @@ struct mt_example_maker {
     struct mt_context *ctx; // borrowed
     struct mt_example_options options;
     struct mt_token_scratch *scratch;
-    struct mt_turn_list turns;
+    struct mt_conversation conversation;
     struct mt_piece_list pieces;
     struct mt_byte_list run; // text that is encoded at once
     struct mt_id_list probe; // of a conversation's text, to see whether it spells a special token
@@ -36,7 +36,7 @@ enum mt_status mt_example_maker_create(struct mt_context *ctx, const struct mt_e
     struct mt_example_maker *made = memory;
     *made = (struct mt_example_maker){.ctx = ctx,
                                       .options = *options,
-                                      .turns = {.ctx = ctx},
+                                      .conversation = {.ctx = ctx},
                                       .pieces = {.ctx = ctx},
                                       .run = {.ctx = ctx},
                                       .probe = {.ctx = ctx}};
@@ -54,7 +54,7 @@ void mt_example_maker_free(struct mt_example_maker *maker)
     if (maker == NULL) return;
     struct mt_context *ctx = maker->ctx;
     mt_token_scratch_free(maker->scratch);
-    mt_release(ctx, maker->turns.data, maker->turns.capacity * sizeof *maker->turns.data);
+    mt_conversation_free(&maker->conversation);
     mt_piece_list_free(&maker->pieces);
     mt_byte_list_free(&maker->run);
     mt_id_list_free(&maker->probe);
@@ -177,12 +177,12 @@ static enum mt_status check_ids(const struct mt_example_maker *maker, const stru
     return MT_OK;
 }
 
-enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_turn *turns, size_t count,
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
                                  struct mt_id_list *ids)
 {
     maker->pieces.count = 0;
-    enum mt_status status =
-        mt_chat_template_render(maker->options.template, turns, count, true, &maker->pieces);
+    enum mt_status status = mt_chat_template_render(maker->options.template, conversation->turns,
+                                                    conversation->count, true, &maker->pieces);
     for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next)
         status = encode_next(maker, first, ids, &next);
     return status;
@@ -221,14 +221,14 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
     example->lost_tokens = 0;
     example->lost_answer = 0;
     maker->pieces.count = 0;
-    enum mt_status status = mt_form_read(source, row, &maker->turns, &text);
+    enum mt_status status = mt_form_read(source, row, &maker->conversation, &text);
     if (status != MT_OK) return status;
     const struct mt_chat_template *template = maker->options.template;
     if (text != NULL) {
         status = mt_chat_template_render_text(template, text->text, text->bytes, &maker->pieces);
     } else {
-        status =
-            mt_chat_template_render(template, maker->turns.data, maker->turns.count, false, &maker->pieces);
+        status = mt_chat_template_render(template, maker->conversation.turns, maker->conversation.count,
+                                         false, &maker->pieces);
         // A conversation the template cannot say is the row's failure, not the template's.
         if (status == MT_ERR_USAGE) {
             return mt_fail_within(maker->ctx, MT_ERR_FORMAT, "%s:%llu", row->file,

@@ -23,7 +23,7 @@ enum mt_example_form {
     MT_FORM_AUTO, // the first of the others whose fields the row has
     MT_FORM_MESSAGES,
     MT_FORM_INSTRUCTION, // instruction, input (may be absent or empty), output
-    MT_FORM_PROMPT,      // prompt, completion
+    MT_FORM_PROMPT,      // prompt, completion: texts, or lists of messages (TRL)
     MT_FORM_QUESTION,    // question, answer
     MT_FORM_TEXT,        // text, all of it trained on
     MT_FORMS
@@ -85,7 +85,7 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
  * Appends the ids of a conversation that waits for an answer, encoded as a prompt is when it is trained on.
  * MT_ERR_USAGE when the template cannot say it.
  */
-enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_turn *turns, size_t count,
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
                                  struct mt_id_list *ids);
 
 #endif

@@ -21,22 +21,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "formats/conversation.h"
 #include "formats/lists.h"
 
 struct mt_chat_template; // opaque; does not change once read
-
-enum mt_role { MT_ROLE_SYSTEM, MT_ROLE_USER, MT_ROLE_ASSISTANT, MT_ROLES };
-
-/* The role of a name ("human" and "gpt" are user and assistant), or MT_ROLES. */
-enum mt_role mt_role_named(const char *name);
-
-struct mt_turn {
-    enum mt_role role;
-    const char *text;
-    size_t bytes;
-    const char *input; // of a user: what the instruction is about; NULL: none
-    size_t input_bytes;
-};
 
 enum mt_piece_kind {
     MT_PIECE_TEMPLATE, // text in which special tokens are meant

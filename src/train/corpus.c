@@ -1,9 +1,12 @@
 /* Opening tokenizer, template and files; the split; counting steps. */
 #include "train/corpus.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #include "text/special_ids.h"
+
+#define SURVEYED_DRAWS 10000 // so few are always gone through, to say at once what is wrong with them
 
 // ------------------------------------------------------------------ files and their parts
 
@@ -54,28 +57,33 @@ static struct mt_batch_source batch_source(const struct mt_corpus *corpus,
                                     .weight = source->weight};
 }
 
-static struct mt_batch_options batch_options(const struct mt_corpus *corpus,
-                                             const struct mt_train_settings *settings,
-                                             const struct mt_log *log)
+static struct mt_example_options example_options(const struct mt_corpus *corpus,
+                                                 const struct mt_train_settings *settings)
 {
-    return (struct mt_batch_options){.example = {.tokenizer = corpus->tokenizer,
-                                                 .template = corpus->template,
-                                                 .special = corpus->special,
-                                                 .max_length = settings->max_length,
-                                                 .vocabulary = corpus->vocabulary},
+    return (struct mt_example_options){.tokenizer = corpus->tokenizer,
+                                       .template = corpus->template,
+                                       .special = corpus->special,
+                                       .max_length = settings->max_length,
+                                       .vocabulary = corpus->vocabulary};
+}
+
+static struct mt_batch_options batch_options(struct mt_corpus *corpus,
+                                             const struct mt_train_settings *settings)
+{
+    return (struct mt_batch_options){.example = example_options(corpus, settings),
                                      .layout = settings->batching,
                                      .examples = settings->examples,
                                      .tokens = settings->tokens,
                                      .window = settings->window,
                                      .seed = settings->seed,
                                      .stop_at_bad_row = settings->stop_at_bad_row,
-                                     .log = log};
+                                     .log = corpus->log,
+                                     .faults = &corpus->faults};
 }
 
-static enum mt_status make_training(struct mt_corpus *corpus, const struct mt_train_settings *settings,
-                                    const struct mt_log *log)
+static enum mt_status make_training(struct mt_corpus *corpus, const struct mt_train_settings *settings)
 {
-    struct mt_batch_options options = batch_options(corpus, settings, log);
+    struct mt_batch_options options = batch_options(corpus, settings);
     size_t bytes = settings->source_count * sizeof(struct mt_batch_source);
     void *memory = NULL;
     enum mt_status status = mt_allocate(corpus->ctx, bytes, &memory);
@@ -119,11 +127,10 @@ static size_t held_out_sources(const struct mt_corpus *corpus, const struct mt_t
     return count;
 }
 
-static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_train_settings *settings,
-                                    const struct mt_log *log)
+static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_train_settings *settings)
 {
     bool wanted = settings->split > 0.0 || settings->held_out_count > 0;
-    struct mt_batch_options options = batch_options(corpus, settings, log);
+    struct mt_batch_options options = batch_options(corpus, settings);
     size_t bytes = corpus->dataset_count * sizeof(struct mt_batch_source);
     void *memory = NULL;
     if (!wanted) return MT_OK;
@@ -145,6 +152,69 @@ static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_tr
     return status;
 }
 
+// ------------------------------------------------------------------ a first look
+
+/* What goes through a source until a row can be used. */
+struct looking {
+    struct mt_example_maker *maker;
+    struct mt_row row;
+    struct mt_example example;
+    struct mt_row_faults faults;
+};
+
+static enum mt_status fail_source(const struct mt_corpus *corpus, const struct looking *looking,
+                                  const char *path, uint64_t rows)
+{
+    const struct mt_row_fault *fault = mt_row_faults_commonest(&looking->faults);
+    if (fault == NULL) {
+        return mt_fail(corpus->ctx, MT_ERR_FORMAT,
+                       "%s: not one of its %" PRIu64 " rows has an answer within data.max_length", path,
+                       rows);
+    }
+    return mt_fail(corpus->ctx, MT_ERR_FORMAT,
+                   "%s: not one of its %" PRIu64 " rows can be used; of %" PRIu64 " this is true: %s", path,
+                   rows, fault->count, fault->first);
+}
+
+/* Goes through a source's rows until one can be used; fails when none can. */
+static enum mt_status check_source(struct mt_corpus *corpus, struct looking *looking,
+                                   const struct mt_dataset *dataset, const struct mt_example_source *source)
+{
+    uint64_t rows = mt_dataset_rows(dataset);
+    for (uint64_t i = 0; i < rows; i++) {
+        bool fresh = false;
+        enum mt_status status = mt_dataset_read(dataset, i, &looking->row);
+        if (status == MT_OK)
+            status = mt_example_make(looking->maker, source, &looking->row, &looking->example);
+        if (status == MT_OK && looking->example.answer_tokens > 0) return MT_OK;
+        if (status == MT_ERR_FORMAT)
+            status = mt_row_faults_add(&looking->faults, looking->row.file, corpus->ctx->message, &fresh);
+        if (status != MT_OK) return status;
+    }
+    return fail_source(corpus, looking, mt_dataset_path(dataset), rows);
+}
+
+/* A source that has nothing to say ends the run, however much others have. */
+static enum mt_status check_sources(struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    struct mt_context *ctx = corpus->ctx;
+    struct looking looking = {.faults = {.ctx = ctx}};
+    const struct mt_example_options options = example_options(corpus, settings);
+    mt_row_init(ctx, &looking.row);
+    mt_example_init(ctx, &looking.example);
+    enum mt_status status = mt_example_maker_create(ctx, &options, &looking.maker);
+    for (size_t i = 0; i < corpus->dataset_count && status == MT_OK; i++) {
+        struct mt_batch_source source = batch_source(corpus, settings, i);
+        mt_row_faults_free(&looking.faults);
+        status = check_source(corpus, &looking, source.dataset, &source.example);
+    }
+    mt_row_faults_free(&looking.faults);
+    mt_example_maker_free(looking.maker);
+    mt_example_free(&looking.example);
+    mt_row_free(&looking.row);
+    return status;
+}
+
 // ------------------------------------------------------------------ the way in
 
 enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_settings *settings,
@@ -152,15 +222,17 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
                               const struct mt_log *log, struct mt_corpus *corpus)
 {
     const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
-    *corpus = (struct mt_corpus){.ctx = ctx, .vocabulary = config->vocab_size};
+    *corpus =
+        (struct mt_corpus){.ctx = ctx, .vocabulary = config->vocab_size, .log = log, .faults = {.ctx = ctx}};
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, corpus->tokenizer, tokenizer, config, &corpus->special);
     if (status == MT_OK)
         status = mt_chat_template_read(ctx, templates, settings->template_name, &corpus->template);
     if (status == MT_OK) status = open_datasets(corpus, settings);
-    if (status == MT_OK) status = make_training(corpus, settings, log);
-    if (status == MT_OK) status = make_held_out(corpus, settings, log);
+    if (status == MT_OK) status = make_training(corpus, settings);
+    if (status == MT_OK) status = check_sources(corpus, settings);
+    if (status == MT_OK) status = make_held_out(corpus, settings);
     if (status != MT_OK) mt_corpus_close(corpus);
     return status;
 }
@@ -173,16 +245,18 @@ void mt_corpus_close(struct mt_corpus *corpus)
     for (size_t i = 0; corpus->datasets != NULL && i < corpus->dataset_count; i++)
         mt_dataset_close(corpus->datasets[i]);
     mt_release(corpus->ctx, corpus->datasets, corpus->dataset_count * sizeof(struct mt_dataset *));
+    mt_row_faults_free(&corpus->faults);
     mt_chat_template_free(corpus->template);
     mt_tokenizer_free(corpus->tokenizer);
     *corpus = (struct mt_corpus){0};
 }
 
-enum mt_status mt_corpus_length(const struct mt_corpus *corpus, const struct mt_train_settings *settings,
+enum mt_status mt_corpus_length(struct mt_corpus *corpus, const struct mt_train_settings *settings,
                                 bool survey, struct mt_run_length *length)
 {
     bool given = settings->steps > 0;
-    double epochs = given ? (survey ? 1.0 : 0.0) : settings->epochs;
+    bool short_data = mt_batches_draws(corpus->training) <= SURVEYED_DRAWS;
+    double epochs = given ? (survey || short_data ? 1.0 : 0.0) : settings->epochs;
     *length = (struct mt_run_length){0};
     for (uint64_t epoch = 0; (double)epoch < epochs; epoch++) {
         struct mt_batch_counts counts;
@@ -193,6 +267,7 @@ enum mt_status mt_corpus_length(const struct mt_corpus *corpus, const struct mt_
         // 0.07 of 100 steps are 7, though the product is a little above.
         length->steps += (uint64_t)ceil(part * (double)counts.steps - 1e-6);
     }
+    mt_row_faults_tell(&corpus->faults, corpus->log);
     length->epoch_steps = length->epoch.steps;
     if (given) length->steps = (uint64_t)settings->steps;
     if (length->steps > 0) return MT_OK;
