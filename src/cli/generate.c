@@ -253,6 +253,7 @@ static enum mt_status run(struct generator *g)
     g->start = mt_clock_seconds();
     status = run_jobs(g);
     mt_progress_finish(&g->progress);
+    if (g->session.talked_plainly) infer_warn_of_plain(&log);
     if (status != MT_OK) return status;
     if (streams(g)) printf("\n");
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
@@ -277,6 +278,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
+    settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 7] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},

@@ -156,11 +156,13 @@ static enum mt_status join_parts(struct reading *r, const json_t *parts)
 
 static enum mt_status read_content(struct reading *r)
 {
-    const json_t *content = json_object_get(r->given, "content");
+    const json_t *content = json_object_get(r->made, "content");
+    json_t *value = json_object_get(r->made, "value");
     enum mt_status status = MT_OK;
-    if (content == NULL && (content = json_object_get(r->given, "value")) != NULL) {
+    if (content == NULL && value != NULL) {
+        content = value;
+        status = json_object_set(r->made, "content", value) == 0 ? MT_OK : out_of_memory(r);
         (void)json_object_del(r->made, "value");
-        status = json_object_set(r->made, "content", (json_t *)content) == 0 ? MT_OK : out_of_memory(r);
     }
     if (json_is_array(content)) status = join_parts(r, content);
     if (status != MT_OK) return status;

@@ -91,13 +91,36 @@ static enum mt_status choose_beginning(struct mt_session *session, const struct 
                        options->directory);
     session->beginning = (struct mt_text_beginning){.rule = options->bos,
                                                     .id = special->bos >= 0 ? special->bos : special->eos};
-    if (options->bos != MT_BOS_TOKENIZER || options->template_name != NULL || !special->asks_bos ||
+    if (options->bos != MT_BOS_TOKENIZER && mt_session_talks(session))
+        return mt_fail(
+            session->ctx, MT_ERR_USAGE,
+            "--bos is for plain texts (--template none): a chat template says how a conversation begins");
+    if (options->bos != MT_BOS_TOKENIZER || mt_session_talks(session) || !special->asks_bos ||
         special->bos < 0)
         return MT_OK;
     enum mt_status status = mt_session_encode_text(session, "", 0, &ids);
     session->bos_unheard = ids.count == 0 || ids.data[0] != special->bos;
     mt_id_list_free(&ids);
     return status;
+}
+
+static enum mt_status open_template(struct mt_session *session, const struct mt_session_options *options)
+{
+    const struct mt_template_choice choice = {.name = options->template_name,
+                                              .folder = options->templates,
+                                              .model = options->directory,
+                                              .options = options->template_options,
+                                              .date = options->template_date};
+    enum mt_status status = mt_chat_template_open(session->ctx, &choice, &session->template);
+    if (status != MT_OK) return status;
+    const struct mt_example_options example = {
+        .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
+    return mt_example_maker_create(session->ctx, &example, &session->maker);
+}
+
+bool mt_session_talks(const struct mt_session *session)
+{
+    return session->template != NULL && !mt_chat_template_stands_in(session->template);
 }
 
 static enum mt_status open_texts(struct mt_session *session, const struct mt_session_options *options)
@@ -109,13 +132,8 @@ static enum mt_status open_texts(struct mt_session *session, const struct mt_ses
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &session->special);
     if (status == MT_OK) status = find_stops(session, options->directory);
-    if (status == MT_OK) status = choose_beginning(session, options);
-    if (status != MT_OK || options->template_name == NULL) return status;
-    status = mt_chat_template_read(ctx, options->templates, options->template_name, &session->template);
-    if (status != MT_OK) return status;
-    const struct mt_example_options example = {
-        .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
-    return mt_example_maker_create(ctx, &example, &session->maker);
+    if (status == MT_OK && options->template_name != NULL) status = open_template(session, options);
+    return status == MT_OK ? choose_beginning(session, options) : status;
 }
 
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
@@ -174,13 +192,14 @@ enum mt_status mt_session_encode_conversation(struct mt_session *session,
     if (session->maker == NULL)
         return mt_fail(session->ctx, MT_ERR_USAGE,
                        "messages need a chat template to be written out with: --template NAME");
+    if (!mt_session_talks(session)) session->talked_plainly = true;
     return mt_example_prompt(session->maker, conversation, ids);
 }
 
 enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,
                                       struct mt_id_list *ids)
 {
-    if (session->maker == NULL) return mt_session_encode_text(session, text, bytes, ids);
+    if (!mt_session_talks(session)) return mt_session_encode_text(session, text, bytes, ids);
     struct mt_turn turn = {.role = MT_ROLE_USER, .text = text, .bytes = bytes};
     const struct mt_conversation conversation = {.ctx = session->ctx, .turns = &turn, .count = 1};
     return mt_session_encode_conversation(session, &conversation, ids);

@@ -12,11 +12,13 @@
 #include "text/example.h"
 
 struct mt_session_options {
-    const char *directory;     // the model's
-    const char *adapter;       // NULL: none
-    const char *template_name; // NULL: none; prompts are then plain texts
-    const char *templates;     // the folder of those that come along; NULL: only files
-    enum mt_bos_rule bos;      // how plain texts begin
+    const char *directory;        // the model's
+    const char *adapter;          // NULL: none
+    const char *template_name;    // "model", a name or a file; NULL: none; prompts are then plain texts
+    const char *templates;        // the folder of those that come along; NULL: only files
+    const char *template_options; // variables of one in Jinja, "name=value,..."; NULL: none
+    const char *template_date;    // that it is told, YYYY-MM-DD; NULL: today's
+    enum mt_bos_rule bos;         // how plain texts begin
     const char *device;
     int threads;
     int64_t slots;   // sequences computed together
@@ -32,6 +34,7 @@ struct mt_session {
     struct mt_token_scratch *scratch;
     struct mt_chat_template *template;  // NULL: none
     struct mt_example_maker *maker;     // NULL without a template
+    bool talked_plainly;                // messages were written out plainly, for want of a template
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
     struct mt_special_ids special;
@@ -47,6 +50,9 @@ struct mt_session {
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session);
 void mt_session_close(struct mt_session *session); // a zeroed struct is allowed
+
+/* True when prompts are what a user says, in a chat template; else they are plain texts. */
+bool mt_session_talks(const struct mt_session *session);
 
 /* How the model's authors sample: greedily, where they do not say. */
 struct mt_sampling mt_session_sampling(const struct mt_session *session);

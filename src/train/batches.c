@@ -224,6 +224,8 @@ static enum mt_status take_draw(struct mt_batches *b, uint64_t index)
     b->counts.truncated += example->lost_tokens > 0;
     b->counts.lost_tokens += (uint64_t)example->lost_tokens;
     b->counts.lost_answer += (uint64_t)example->lost_answer;
+    if (b->options.faults != NULL && b->position.epoch == 0 && !b->surveyed)
+        b->options.faults->lost_turns += (uint64_t)example->lost_turns;
     if (example->answer_tokens == 0) {
         b->counts.without_answer++;
         return MT_OK;

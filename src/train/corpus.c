@@ -3,13 +3,18 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "formats/hf_generation.h"
 #include "text/special_ids.h"
+#include "train/corpus_parts.h"
 
 #define SURVEYED_DRAWS 10000 // so few are always gone through, to say at once what is wrong with them
 
 // ------------------------------------------------------------------ files and their parts
 
+/* The source of a dataset. */
 static const struct mt_train_source *source_at(const struct mt_train_settings *settings, size_t index)
 {
     if (index < settings->source_count) return &settings->sources[index];
@@ -48,8 +53,8 @@ static struct parts parts_of(const struct mt_corpus *corpus, const struct mt_tra
     return (struct parts){.held = held, .trained = rows - held};
 }
 
-static struct mt_batch_source batch_source(const struct mt_corpus *corpus,
-                                           const struct mt_train_settings *settings, size_t index)
+struct mt_batch_source mt_corpus_source(const struct mt_corpus *corpus,
+                                        const struct mt_train_settings *settings, size_t index)
 {
     const struct mt_train_source *source = source_at(settings, index);
     return (struct mt_batch_source){.dataset = corpus->datasets[index],
@@ -57,12 +62,14 @@ static struct mt_batch_source batch_source(const struct mt_corpus *corpus,
                                     .weight = source->weight};
 }
 
-static struct mt_example_options example_options(const struct mt_corpus *corpus,
-                                                 const struct mt_train_settings *settings)
+struct mt_example_options mt_corpus_example_options(const struct mt_corpus *corpus,
+                                                    const struct mt_train_settings *settings)
 {
     return (struct mt_example_options){.tokenizer = corpus->tokenizer,
                                        .template = corpus->template,
                                        .special = corpus->special,
+                                       .stops = corpus->stops.data,
+                                       .stop_count = corpus->stops.count,
                                        .max_length = settings->max_length,
                                        .vocabulary = corpus->vocabulary};
 }
@@ -70,7 +77,7 @@ static struct mt_example_options example_options(const struct mt_corpus *corpus,
 static struct mt_batch_options batch_options(struct mt_corpus *corpus,
                                              const struct mt_train_settings *settings)
 {
-    return (struct mt_batch_options){.example = example_options(corpus, settings),
+    return (struct mt_batch_options){.example = mt_corpus_example_options(corpus, settings),
                                      .layout = settings->batching,
                                      .examples = settings->examples,
                                      .tokens = settings->tokens,
@@ -91,7 +98,7 @@ static enum mt_status make_training(struct mt_corpus *corpus, const struct mt_tr
     struct mt_batch_source *sources = memory;
     for (size_t i = 0; status == MT_OK && i < settings->source_count; i++) {
         struct parts parts = parts_of(corpus, settings, i);
-        sources[i] = batch_source(corpus, settings, i);
+        sources[i] = mt_corpus_source(corpus, settings, i);
         sources[i].first = parts.held;
         sources[i].count = parts.trained;
         if (parts.held + parts.trained == 0) {
@@ -120,7 +127,7 @@ static size_t held_out_sources(const struct mt_corpus *corpus, const struct mt_t
         double most = (double)settings->evaluate_examples;
         if (most > 0.0 && all > most) held = (uint64_t)ceil((double)held * most / all);
         if (held == 0) continue;
-        sources[count] = batch_source(corpus, settings, i);
+        sources[count] = mt_corpus_source(corpus, settings, i);
         sources[count].weight = 1.0;
         sources[count++].count = held;
     }
@@ -152,67 +159,35 @@ static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_tr
     return status;
 }
 
-// ------------------------------------------------------------------ a first look
+// ------------------------------------------------------------------ the template
 
-/* What goes through a source until a row can be used. */
-struct looking {
-    struct mt_example_maker *maker;
-    struct mt_row row;
-    struct mt_example example;
-    struct mt_row_faults faults;
-};
-
-static enum mt_status fail_source(const struct mt_corpus *corpus, const struct looking *looking,
-                                  const char *path, uint64_t rows)
+/* Ids that end texts, by generation_config.json: a template may end its answers with any of them. */
+static enum mt_status read_stops(struct mt_corpus *corpus, const char *model,
+                                 const struct mt_hf_config *config)
 {
-    const struct mt_row_fault *fault = mt_row_faults_commonest(&looking->faults);
-    if (fault == NULL) {
-        return mt_fail(corpus->ctx, MT_ERR_FORMAT,
-                       "%s: not one of its %" PRIu64 " rows has an answer within data.max_length", path,
-                       rows);
-    }
-    return mt_fail(corpus->ctx, MT_ERR_FORMAT,
-                   "%s: not one of its %" PRIu64 " rows can be used; of %" PRIu64 " this is true: %s", path,
-                   rows, fault->count, fault->first);
-}
-
-/* Goes through a source's rows until one can be used; fails when none can. */
-static enum mt_status check_source(struct mt_corpus *corpus, struct looking *looking,
-                                   const struct mt_dataset *dataset, const struct mt_example_source *source)
-{
-    uint64_t rows = mt_dataset_rows(dataset);
-    for (uint64_t i = 0; i < rows; i++) {
-        bool fresh = false;
-        enum mt_status status = mt_dataset_read(dataset, i, &looking->row);
-        if (status == MT_OK)
-            status = mt_example_make(looking->maker, source, &looking->row, &looking->example);
-        if (status == MT_OK && looking->example.answer_tokens > 0) return MT_OK;
-        if (status == MT_ERR_FORMAT)
-            status = mt_row_faults_add(&looking->faults, looking->row.file, corpus->ctx->message, &fresh);
-        if (status != MT_OK) return status;
-    }
-    return fail_source(corpus, looking, mt_dataset_path(dataset), rows);
-}
-
-/* A source that has nothing to say ends the run, however much others have. */
-static enum mt_status check_sources(struct mt_corpus *corpus, const struct mt_train_settings *settings)
-{
-    struct mt_context *ctx = corpus->ctx;
-    struct looking looking = {.faults = {.ctx = ctx}};
-    const struct mt_example_options options = example_options(corpus, settings);
-    mt_row_init(ctx, &looking.row);
-    mt_example_init(ctx, &looking.example);
-    enum mt_status status = mt_example_maker_create(ctx, &options, &looking.maker);
-    for (size_t i = 0; i < corpus->dataset_count && status == MT_OK; i++) {
-        struct mt_batch_source source = batch_source(corpus, settings, i);
-        mt_row_faults_free(&looking.faults);
-        status = check_source(corpus, &looking, source.dataset, &source.example);
-    }
-    mt_row_faults_free(&looking.faults);
-    mt_example_maker_free(looking.maker);
-    mt_example_free(&looking.example);
-    mt_row_free(&looking.row);
+    char path[4096];
+    struct mt_hf_generation generation = {0};
+    enum mt_status status = MT_OK;
+    int length = snprintf(path, sizeof path, "%s/generation_config.json", model);
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0)
+        status = mt_hf_generation_read(corpus->ctx, path, &generation);
+    for (size_t i = 0; i < generation.eos_count && status == MT_OK; i++)
+        status = mt_id_list_append(&corpus->stops, (int32_t)generation.eos[i]);
+    for (size_t i = 0; i < config->eos_count && status == MT_OK; i++)
+        status = mt_id_list_append(&corpus->stops, (int32_t)config->eos[i]);
+    mt_hf_generation_free(&generation);
     return status;
+}
+
+static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                                    const char *tokenizer, const char *templates)
+{
+    const struct mt_template_choice choice = {.name = settings->template_name,
+                                              .folder = templates,
+                                              .model = tokenizer,
+                                              .options = settings->template_options,
+                                              .date = settings->template_date};
+    return mt_chat_template_open(corpus->ctx, &choice, &corpus->template);
 }
 
 // ------------------------------------------------------------------ the way in
@@ -222,16 +197,20 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
                               const struct mt_log *log, struct mt_corpus *corpus)
 {
     const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
-    *corpus =
-        (struct mt_corpus){.ctx = ctx, .vocabulary = config->vocab_size, .log = log, .faults = {.ctx = ctx}};
+    *corpus = (struct mt_corpus){.ctx = ctx,
+                                 .vocabulary = config->vocab_size,
+                                 .log = log,
+                                 .faults = {.ctx = ctx},
+                                 .stops = {.ctx = ctx}};
+    mt_example_init(ctx, &corpus->first);
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, corpus->tokenizer, tokenizer, config, &corpus->special);
-    if (status == MT_OK)
-        status = mt_chat_template_read(ctx, templates, settings->template_name, &corpus->template);
+    if (status == MT_OK) status = open_template(corpus, settings, tokenizer, templates);
+    if (status == MT_OK) status = read_stops(corpus, settings->model, config);
     if (status == MT_OK) status = open_datasets(corpus, settings);
     if (status == MT_OK) status = make_training(corpus, settings);
-    if (status == MT_OK) status = check_sources(corpus, settings);
+    if (status == MT_OK) status = mt_corpus_look(corpus, settings);
     if (status == MT_OK) status = make_held_out(corpus, settings);
     if (status != MT_OK) mt_corpus_close(corpus);
     return status;
@@ -246,6 +225,9 @@ void mt_corpus_close(struct mt_corpus *corpus)
         mt_dataset_close(corpus->datasets[i]);
     mt_release(corpus->ctx, corpus->datasets, corpus->dataset_count * sizeof(struct mt_dataset *));
     mt_row_faults_free(&corpus->faults);
+    mt_id_list_free(&corpus->stops);
+    mt_example_free(&corpus->first);
+    mt_path_release(corpus->ctx, corpus->first_place);
     mt_chat_template_free(corpus->template);
     mt_tokenizer_free(corpus->tokenizer);
     *corpus = (struct mt_corpus){0};

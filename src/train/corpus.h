@@ -16,6 +16,7 @@ struct mt_corpus {
     struct mt_tokenizer *tokenizer;
     struct mt_chat_template *template;
     struct mt_special_ids special;
+    struct mt_id_list stops;      // ids that end texts
     int64_t vocabulary;           // tokens of the model
     struct mt_dataset **datasets; // of the sources, then of the held-out ones
     size_t dataset_count;
@@ -24,6 +25,8 @@ struct mt_corpus {
     struct mt_batch_counts held_out_size; // of all of it
     const struct mt_log *log;             // borrowed
     struct mt_row_faults faults;          // of all sources
+    struct mt_example first;              // the first example, as it is trained on
+    char *first_place;                    // "FILE:LINE"; owned
 };
 
 /*

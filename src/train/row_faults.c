@@ -81,6 +81,12 @@ void mt_row_faults_tell(struct mt_row_faults *faults, const struct mt_log *log)
             mt_log_warning(log, "%s; %" PRIu64 " rows like this are skipped", fault->first, fault->count);
         }
     }
+    if (faults->lost_turns == faults->lost_told) return;
+    faults->lost_told = faults->lost_turns;
+    mt_log_warning(log,
+                   "%" PRIu64 " answers are not trained on: when more of the conversation follows, the chat "
+                   "template writes them otherwise, or not at all",
+                   faults->lost_turns);
 }
 
 const struct mt_row_fault *mt_row_faults_commonest(const struct mt_row_faults *faults)

@@ -76,5 +76,52 @@ result $? "the same prompt in three forms has different answers"
 printf '%s\n' '{"messages": [{"role": "user", "content": [{"type": "image"}]}]}' >"$place/picture.jsonl"
 expect 2 "picture.jsonl:1: message 1 has a part of the type 'image': only text can be read" generate "$place/model" --template chatml --in "$place/picture.jsonl"
 
+
+# The model's own template is used unless another is named; a model without one gets `plain`, and a warning.
+cat >"$place/talk.jsonl" <<'END'
+{"messages": [{"role": "user", "content": "1 <｜end▁of▁sentence｜>"}, {"role": "assistant", "content": "2 3"}]}
+END
+expect 0 "the model has no chat template of its own" train "$config" data.path="$place/talk.jsonl" --dry-run
+grep -qF "1 <｜end▁of▁sentence｜>[[2 3<｜end▁of▁sentence｜>]]" "$place/text"
+result $? "the plain example is not shown with what is trained on marked"
+said 1 "warning:"
+expect 0 "an example, as the model will see it" train "$config" --dry-run
+said 0 "warning:"
+cp -r "$place/model" "$place/own"
+printf '{"bos_token": "<｜begin▁of▁sentence｜>", "eos_token": "<｜end▁of▁sentence｜>"}' >"$place/own/tokenizer_config.json"
+printf '%s' "{{ bos_token }}{% for m in messages %}{{ '(' + m.role + ')' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}{{ '(assistant)' }}{% endif %}{% if loud %}{{ '!' }}{% endif %}" >"$place/own/chat_template.jinja"
+expect 0 "" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 --dry-run
+grep -qF "(user)1 <｜end▁of▁sentence｜><｜end▁of▁sentence｜>(assistant)[[2 3<｜end▁of▁sentence｜>]]" "$place/text"
+result $? "the model's own template is not used"
+said 0 "warning:"
+expect 0 "]]!" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 data.template_options=loud=true --dry-run
+expect 0 "<|im_start|>, <|im_end|>, for which the tokenizer has no token" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=128 batch.tokens=128 data.template=chatml --dry-run
+cp "$place/own/chat_template.jinja" "$place/mine.jinja"
+expect 0 "[[2 3<｜end▁of▁sentence｜>]]" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 data.template="$place/mine.jinja" --dry-run
+expect 2 "there is no chat template 'nothing'" train "$config" data.template=nothing --dry-run
+printf '%s' "{% for m in messages %}{{ m.content }}{% endfor" >"$place/broken.jinja"
+expect 2 "broken.jinja, line 1" train "$config" data.template="$place/broken.jinja" --dry-run
+expect 2 "must read as name=value" train "$config" model="$place/own" data.template_options=loud --dry-run
+expect 2 "is no date" train "$config" model="$place/own" data.template_date=today --dry-run
+
+# Trained on, and carried on: the same bytes after a stop, the template in what a full run writes.
+expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 out="$place/talked" steps=6
+expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 out="$place/full" steps=2 train=full
+same own/chat_template.jinja full/model/chat_template.jinja
+
+# Prompts: the same template, the same ids as in training.
+expect 0 '"prompt_tokens": ' generate "$place/own" --in "$place/prompts.jsonl" --max-new 2
+[ "$(sed 's/"index": [0-9]*//' "$place/text" | grep -c prompt_tokens)" -eq 3 ] && [ "$(grep prompt_tokens "$place/text" | sed 's/"index": [0-9]*//' | sort -u | wc -l)" -eq 1 ]
+result $? "a prompt is not what a user says by default"
+talked=$(sed -n '3s/.*"prompt_tokens": \([0-9]*\).*/\1/p' "$place/text")
+printf '{"prompt": "1 plus"}\n' >"$place/plain.jsonl"
+expect 0 '"prompt_tokens": ' generate "$place/own" --template none --in "$place/plain.jsonl" --max-new 2
+[ "$(sed -n 's/.*"prompt_tokens": \([0-9]*\).*/\1/p' "$place/text")" -lt "$talked" ]
+result $? "--template none still writes a conversation"
+expect 2 "--bos is for plain texts (--template none)" generate "$place/own" --prompt x --bos yes
+printf 'hi\n' | "$metier" chat "$place/own" --max-new 3 >"$place/text" 2>&1
+result $? "chat without --template"
+said 0 "warning:"
+
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -16,7 +16,7 @@ expect 2 "is a setting" train steps=3
 expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
 expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
-expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
+expect 2 "there is no chat template 'nothing'; there are model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
 sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"

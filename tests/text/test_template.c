@@ -220,7 +220,7 @@ static void refused(void **state)
         assert_null(template);
     }
     struct mt_chat_template *template = NULL;
-    assert_int_equal(mt_chat_template_read(&ctx, folder(), "no-such", &template), MT_ERR_IO);
+    assert_int_equal(mt_chat_template_read(&ctx, folder(), "no-such", &template), MT_ERR_USAGE);
     assert_int_equal(ctx.live_bytes, 0);
 }
 
