@@ -266,6 +266,21 @@ static enum mt_status read_calls(struct reading *r)
     return put(r, r->made, "tool_calls", calls);
 }
 
+/* What an assistant thought has three names; templates read the first, some the second. As transformers 5. */
+static enum mt_status name_thoughts(const struct reading *r)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    json_t *thought = NULL;
+    for (size_t i = 0; i < 3 && thought == NULL; i++) {
+        thought = json_object_get(r->made, names[i]);
+        if (json_is_null(thought)) thought = NULL;
+    }
+    if (thought == NULL) return MT_OK;
+    bool known = json_object_get(r->made, "thinking") != NULL;
+    enum mt_status status = put(r, r->made, "reasoning_content", json_incref(thought));
+    return status == MT_OK && !known ? put(r, r->made, "thinking", json_incref(thought)) : status;
+}
+
 // ------------------------------------------------------------------ the list
 
 static enum mt_status read_message(struct mt_conversation *conversation, struct reading *r)
@@ -278,6 +293,7 @@ static enum mt_status read_message(struct mt_conversation *conversation, struct 
     enum mt_status status = r->made == NULL ? out_of_memory(r) : read_role(r);
     if (status == MT_OK) status = read_calls(r);
     if (status == MT_OK) status = read_content(r);
+    if (status == MT_OK) status = name_thoughts(r);
     if (status != MT_OK) {
         json_decref(r->made);
         return status;

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "formats/utf8.h"
 #include "text/example_parts.h"
 
 enum mt_status mt_example_pieces(struct mt_example_maker *maker, const struct mt_jinja_output *output,
@@ -38,27 +39,53 @@ static enum mt_status encode_head(struct mt_example_maker *maker, const struct m
     return status == MT_OK ? mt_example_encode(maker, maker->pieces.data, maker->pieces.count, ids) : status;
 }
 
+/* Bytes of a token that says nothing before the next: one byte, or the beginning of a character. */
+static size_t bytes_held_back(const struct mt_tokenizer *tokenizer, int32_t id)
+{
+    size_t bytes = 0;
+    const uint8_t *token = mt_tokenizer_token(tokenizer, id, &bytes);
+    size_t count = 0;
+    if (token == NULL) return 0;
+    if (bytes == 6 && memcmp(token, "<0x", 3) == 0 && token[5] == '>') return 1;
+    if (!mt_utf8_valid(token, bytes)) return bytes; // tiktoken's tokens are bytes themselves
+    // The byte-level alphabet has a character for each byte; a space that is swallowed has none.
+    for (size_t i = 0; i < bytes; i++) count += (token[i] & 0xC0) != 0x80;
+    return bytes == 3 && memcmp(token, "\xE2\x96\x81", 3) == 0 ? 0 : count;
+}
+
+/* Where the tokens from `first` on end, which began to speak at `from` and have said all by `to` together. */
+static enum mt_status part_tokens(const struct mt_example_maker *maker, const struct mt_id_list *ids,
+                                  size_t first, size_t last, size_t from, size_t to, struct mt_id_list *ends)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = first; i <= last && status == MT_OK; i++) {
+        size_t held = i < last ? bytes_held_back(maker->options.tokenizer, ids->data[i]) : to - from;
+        from = held < to - from ? from + held : to;
+        status = mt_id_list_append(ends, (int32_t)from);
+    }
+    return status;
+}
+
 /* What ids say, and, where `ends` is given, where each of them ends. */
 static enum mt_status decode(struct mt_example_maker *maker, const struct mt_id_list *ids,
                              struct mt_byte_list *text, struct mt_id_list *ends)
 {
     enum mt_status status = MT_OK;
+    size_t first = 0; // of the tokens that have not said all
+    size_t said = 0;
     text->count = 0;
     if (ends != NULL) ends->count = 0;
     for (size_t i = 0; i < ids->count && status == MT_OK; i++) {
         status = mt_token_stream_push(maker->stream, ids->data[i], text);
-        if (status == MT_OK && ends != NULL) status = mt_id_list_append(ends, (int32_t)text->count);
+        if (status != MT_OK || text->count == said || ends == NULL) continue;
+        status = part_tokens(maker, ids, first, i, said, text->count, ends);
+        first = i + 1;
+        said = text->count;
     }
     enum mt_status ended = mt_token_stream_end(maker->stream, text);
-    if (status != MT_OK || ended != MT_OK) return status != MT_OK ? status : ended;
-    // Part of a character says nothing before the rest of it: all of its tokens end where it ends.
-    int32_t end = (int32_t)text->count;
-    for (size_t i = ends != NULL ? ends->count : 0; i > 0; i--) {
-        int32_t before = i > 1 ? ends->data[i - 2] : 0;
-        if (ends->data[i - 1] > before) end = ends->data[i - 1];
-        ends->data[i - 1] = end;
-    }
-    return MT_OK;
+    if (status == MT_OK) status = ended;
+    if (status != MT_OK || ends == NULL || first == ids->count) return status;
+    return part_tokens(maker, ids, first, ids->count - 1, said, text->count, ends);
 }
 
 /* The place in what the ids say that is byte `at` of the text. */
@@ -92,7 +119,8 @@ static bool is_stop(const struct mt_example_maker *maker, int32_t id)
 
 /*
  * The end of what ends an answer, between its last word and the end of what can belong to it: the first token
- * that ends texts, or else the first special one; without either, all of it but white space.
+ * that ends texts, or else the first special one and those right behind it; without either, all of it but
+ * white space.
  */
 static size_t find_ending(const struct mt_example_maker *maker, const struct mt_example *example,
                           size_t words, size_t end, bool *ended)
@@ -102,12 +130,13 @@ static size_t find_ending(const struct mt_example_maker *maker, const struct mt_
     const uint8_t *text = maker->decoded.data;
     *ended = true;
     for (size_t i = 0; i < example->ids.count; i++) {
+        int32_t id = example->ids.data[i];
         size_t stop = (size_t)maker->ends.data[i];
         bool within = start >= words && stop <= end;
+        if (within && is_stop(maker, id)) return stop;
+        bool next = special == 0 || special == start;
+        if (within && next && mt_tokenizer_is_special(maker->options.tokenizer, id)) special = stop;
         start = stop;
-        if (within && is_stop(maker, example->ids.data[i])) return stop;
-        if (within && special == 0 && mt_tokenizer_is_special(maker->options.tokenizer, example->ids.data[i]))
-            special = stop;
     }
     if (special > 0) return special;
     *ended = false;
@@ -122,7 +151,7 @@ static void label(const struct mt_example_maker *maker, struct mt_example *examp
     for (size_t i = 0; i < example->ids.count; i++) {
         size_t to = (size_t)maker->ends.data[i];
         if (from < end && to > start) example->labels.data[i] = example->ids.data[i];
-        if (i + 1 < example->ids.count && (size_t)maker->ends.data[i + 1] > to) from = to;
+        from = to;
     }
 }
 
