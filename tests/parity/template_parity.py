@@ -8,6 +8,7 @@ BATCH is the program template_batch. Real templates are other people's text and 
 llama.cpp (models/templates), vLLM (examples), and in the tokenizer_config.json of every model.
 """
 import collections
+import copy
 import datetime
 import hashlib
 import json
@@ -17,11 +18,13 @@ import struct
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import template_cases
 import template_grammar
 from transformers.utils import chat_template_utils
 
+warnings.simplefilter("ignore")  # of what Python thinks about generated code
 NOW = datetime.datetime(2024, 7, 26, 13, 5, 9)
 
 
@@ -42,7 +45,7 @@ def reference(text, cases):
         blocks, stretches = [], []
         try:
             with template.environment.activate_tracker(blocks, stretches):
-                for block in template.generate(**case):
+                for block in template.generate(**copy.deepcopy(case)):  # filters can change lists
                     blocks.append(block)
             results.append(("".join(blocks), stretches))
         except Exception as error:
@@ -82,7 +85,7 @@ def merged(stretches, text):
     return result
 
 
-def compare(expected, got):
+def compare(expected, got, generated=True):
     """None where both agree, else what differs."""
     state, text, stretches = got
     if isinstance(expected, Exception):
@@ -92,9 +95,14 @@ def compare(expected, got):
     if text != expected[0]:
         at = next((i for i, (a, b) in enumerate(zip(text, expected[0])) if a != b), min(len(text), len(expected[0])))
         return f"jinja2: ...{expected[0][max(0, at - 60):at + 60]!r}\nours:   ...{text[max(0, at - 60):at + 60]!r}"
-    if spans(stretches.split(";")[1]) != merged(expected[1], text):
+    if generated and spans(stretches.split(";")[1]) != merged(expected[1], text):
         return f"generated: {merged(expected[1], text)}, ours {stretches}"
     return None
+
+
+def has_address(text):
+    """Whether a text has an address in it, of a generator or function: not the same twice."""
+    return text is not None and (" at 0x" in text.lower() or "<function" in text or "<class" in text)
 
 
 def templates_in(folder):
@@ -165,12 +173,12 @@ def random_templates(batch, count, seed):
             if have[0] == "not supported":
                 refused += 1
                 continue
-            if not isinstance(want, Exception) and (" object at 0x" in want[0] or "<function" in want[0] or "<class" in want[0]):
+            if not isinstance(want, Exception) and has_address(want[0]):
                 continue
-            difference = compare(want, have)
+            difference = compare(want, have, generated=False)
             if difference is not None:
                 wrong += 1
-                if wrong <= 25:
+                if wrong <= 40:
                     print(f"{text!r}\n{difference}\n")
     print(f"{done} random templates: {wrong} differ; {raised} raise in jinja2; {refused} refused by name here")
     return wrong == 0

@@ -79,6 +79,8 @@ static enum mt_status walk_iterator(struct jinja_run *run, struct jinja_iterator
     enum mt_status status = MT_OK;
     for (; status == MT_OK && iterator->next < iterator->list.count; iterator->next++)
         status = jinja_list_add(run, list, iterator->list.items[iterator->next]);
+    if (status == MT_OK && iterator->failure != MT_OK)
+        return mt_fail(run->ctx, iterator->failure, "%s", iterator->message);
     return status;
 }
 
@@ -157,6 +159,7 @@ static enum mt_status subscript(struct jinja_run *run, struct mt_value value, st
         size_t start = jinja_character_at(value.string, place);
         size_t end = start + mt_utf8_length((uint8_t)value.string.text[start]);
         *result = marked_value(marked_part(value.string, start, end));
+        result->safe = value.safe;
         return jinja_spend(run, value.string.bytes / 64);
     }
     return MT_OK;
@@ -238,7 +241,11 @@ enum mt_status jinja_slice(struct jinja_run *run, struct mt_value value, const s
                            struct mt_value *result)
 {
     if (value.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, value);
-    if (value.kind == JINJA_STRING) return slice_string(run, value.string, bounds, result);
+    if (value.kind == JINJA_STRING) {
+        enum mt_status status = slice_string(run, value.string, bounds, result);
+        result->safe = value.safe;
+        return status;
+    }
     if (value.kind == JINJA_LIST || value.kind == JINJA_TUPLE) return slice_list(run, value, bounds, result);
     if (value.kind == JINJA_RANGE) {
         const struct jinja_range *range = value.object;

@@ -129,7 +129,7 @@ static enum mt_status repeat(struct jinja_run *run, struct mt_value value, int64
             return jinja_fail(run, MT_ERR_UNSUPPORTED, "the template takes too much memory");
         status = jinja_spend(run, count / 16);
         for (size_t i = 0; status == MT_OK && i < count; i++) status = jinja_put(run, &builder, value.string);
-        *result = marked_value(jinja_built(&builder));
+        *result = value.safe ? jinja_safe(jinja_built(&builder)) : marked_value(jinja_built(&builder));
         return status;
     }
     const struct jinja_list *list = value.object;
@@ -153,9 +153,12 @@ static enum mt_status join(struct jinja_run *run, struct mt_value a, struct mt_v
     struct jinja_list *made = NULL;
     enum mt_status status = MT_OK;
     if (a.kind == JINJA_STRING) {
-        status = jinja_put(run, &builder, a.string);
+        bool safe = a.safe || b.safe;
+        if (safe) status = jinja_escape(run, a, &a);
+        if (status == MT_OK && safe) status = jinja_escape(run, b, &b);
+        if (status == MT_OK) status = jinja_put(run, &builder, a.string);
         if (status == MT_OK) status = jinja_put(run, &builder, b.string);
-        *result = marked_value(jinja_built(&builder));
+        *result = safe ? jinja_safe(jinja_built(&builder)) : marked_value(jinja_built(&builder));
         return status;
     }
     const struct jinja_list *parts[] = {a.object, b.object};
@@ -180,6 +183,8 @@ enum mt_status jinja_binary(struct jinja_run *run, struct mt_value a, struct mt_
     int64_t right = 0;
     bool whole_left = jinja_as_integer(a, &left);
     bool whole_right = jinja_as_integer(b, &right);
+    if (marked_is(symbol, "%") && a.kind == JINJA_STRING && a.safe)
+        return jinja_fail(run, MT_ERR_UNSUPPORTED, "%% of safe text is not known here");
     if (marked_is(symbol, "%") && a.kind == JINJA_STRING)
         return jinja_format_percent(run, a.string, b, result);
     if (a.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, a);

@@ -179,10 +179,13 @@ enum mt_status jinja_call(struct jinja_run *run, struct mt_value callee,
     } else if (callee.kind == JINJA_MACRO) {
         status = call_macro(run, callee.object, arguments, result);
     } else if (callee.kind == JINJA_FUNCTION) {
-        status = call_entry(run, "function", callee.object, nothing, arguments, result);
+        status = call_entry(run, "function", callee.function, nothing, arguments, result);
     } else if (callee.kind == JINJA_METHOD) {
         const struct jinja_method *method = callee.object;
-        status = call_entry(run, "method", method->function, method->subject, arguments, result);
+        bool safe = method->subject.kind == JINJA_STRING && method->subject.safe;
+        status = safe && method->function->call != NULL
+                     ? jinja_call_safe_method(run, method, arguments, result)
+                     : call_entry(run, "method", method->function, method->subject, arguments, result);
     } else if (callee.kind == JINJA_LOOP && arguments->count == 1) {
         status = jinja_loop_again(run, callee.object, arguments->items[0], result);
     } else if (callee.kind == JINJA_JOINER) {

@@ -63,7 +63,7 @@ static int order_numbers(struct mt_value a, struct mt_value b)
     // The integer may have been rounded to equal the real; a real of 2^63 is beyond all integers.
     double real = whole_left ? y : x;
     int64_t integer = whole_left ? left : right;
-    if (real >= 0x1p63) return whole_left ? -1 : 1;
+    if (real >= JINJA_TWO_63) return whole_left ? -1 : 1;
     int64_t exact = (int64_t)real;
     if (exact == integer) return 0;
     return (integer < exact) == whole_left ? -1 : 1;

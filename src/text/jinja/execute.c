@@ -147,7 +147,9 @@ static enum mt_status filter_items(struct jinja_run *run, const struct jinja_nod
     return status;
 }
 
-static enum mt_status run_iterations(struct jinja_run *run, struct jinja_loop *loop)
+/* *through: an iteration came to its end, neither broken off nor continued; else, jinja2 runs the else
+ * branch. */
+static enum mt_status run_iterations(struct jinja_run *run, struct jinja_loop *loop, bool *through)
 {
     const struct jinja_node *node = loop->node;
     enum mt_status status = MT_OK;
@@ -158,6 +160,7 @@ static enum mt_status run_iterations(struct jinja_run *run, struct jinja_loop *l
         if (status == MT_OK) status = assign_target(run, node->a, loop->items.items[loop->index]);
         if (status == MT_OK) status = jinja_execute(run, node->c);
         enum jinja_flow flow = run->flow;
+        *through = *through || flow == JINJA_GOES_ON;
         run->flow = JINJA_GOES_ON;
         if (flow == JINJA_BREAKS) break;
     }
@@ -171,6 +174,7 @@ static enum mt_status run_loop(struct jinja_run *run, const struct jinja_node *n
     struct jinja_list *list = NULL;
     struct jinja_list *kept = NULL;
     void *memory = NULL;
+    bool through = false;
     enum mt_status status = jinja_walk(run, items, &list);
     if (status == MT_OK && node->e != NULL) {
         status = jinja_list_new(run, 0, &kept);
@@ -182,10 +186,10 @@ static enum mt_status run_loop(struct jinja_run *run, const struct jinja_node *n
     if (status == MT_OK) {
         struct jinja_loop *loop = memory;
         *loop = (struct jinja_loop){.node = node, .scope = outer, .items = *list, .depth = depth};
-        status = run_iterations(run, loop);
+        status = run_iterations(run, loop, &through);
     }
     run->scope = outer;
-    if (status == MT_OK && list->count == 0 && node->d != NULL) {
+    if (status == MT_OK && !through && node->d != NULL) {
         status = jinja_scope_push(run, outer);
         if (status == MT_OK) status = jinja_execute(run, node->d);
     }
@@ -233,12 +237,12 @@ static enum mt_status execute_call_block(struct jinja_run *run, const struct jin
     struct mt_value callee;
     struct mt_value result;
     struct mt_value caller;
-    struct jinja_arguments arguments;
+    struct jinja_arguments arguments = {0};
     void *memory = NULL;
     enum mt_status status = jinja_evaluate(run, node->a->a, &callee);
     if (status == MT_OK) status = jinja_evaluate_arguments(run, node->a, &arguments);
     if (status == MT_OK) status = make_macro(run, node, &caller);
-    size_t count = status == MT_OK ? arguments.keyword_count : 0;
+    size_t count = arguments.keyword_count;
     if (status == MT_OK) status = jinja_allocate(run, (count + 1) * sizeof *arguments.keywords, &memory);
     if (status != MT_OK) return status;
     struct jinja_keyword *keywords = memory;

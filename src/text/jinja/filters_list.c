@@ -16,20 +16,32 @@ static enum mt_status path_step(struct jinja_run *run, struct mt_value value, st
 enum mt_status jinja_path(struct jinja_run *run, struct mt_value value, struct mt_value path,
                           struct mt_value *result)
 {
+    struct mt_value nothing = {.kind = JINJA_ABSENT};
+    return jinja_path_or(run, value, path, nothing, result);
+}
+
+enum mt_status jinja_path_or(struct jinja_run *run, struct mt_value value, struct mt_value path,
+                             struct mt_value fallback, struct mt_value *result)
+{
+    enum mt_status status = MT_OK;
     *result = value;
     if (!jinja_given(path)) return MT_OK;
-    if (path.kind != JINJA_STRING) return jinja_item(run, value, path, result);
-    enum mt_status status = MT_OK;
+    if (path.kind != JINJA_STRING) {
+        status = jinja_item(run, value, path, result);
+        if (status == MT_OK && result->kind == JINJA_UNDEFINED && jinja_given(fallback)) *result = fallback;
+        return status;
+    }
     for (size_t start = 0; status == MT_OK && start <= path.string.bytes;) {
         size_t end = jinja_find_text(path.string, marked_of("."), start);
         if (end == SIZE_MAX) end = path.string.bytes;
         status = path_step(run, *result, marked_part(path.string, start, end), result);
+        if (status == MT_OK && result->kind == JINJA_UNDEFINED && jinja_given(fallback)) *result = fallback;
         start = end + 1;
     }
     return status;
 }
 
-static enum mt_status give_list(enum mt_status status, const struct jinja_list *list, struct mt_value *result)
+static enum mt_status give_list(enum mt_status status, struct jinja_list *list, struct mt_value *result)
 {
     *result = jinja_object(JINJA_LIST, list);
     return status;
@@ -38,7 +50,7 @@ static enum mt_status give_list(enum mt_status status, const struct jinja_list *
 static enum mt_status give_iterator(struct jinja_run *run, enum mt_status status,
                                     const struct jinja_list *list, struct mt_value *result)
 {
-    return status == MT_OK ? jinja_iterator_new(run, list, result) : status;
+    return jinja_iterator_new(run, status, list, result);
 }
 
 // ------------------------------------------------------------------ length, first, last, list
@@ -64,7 +76,10 @@ static enum mt_status first(struct jinja_run *run, struct mt_value subject,
     *result = jinja_undefined(marked_of("first of nothing"));
     if (status == MT_OK && subject.kind == JINJA_ITERATOR) {
         struct jinja_iterator *iterator = subject.object; // takes one and leaves the rest
-        if (iterator->next < iterator->list.count) *result = iterator->list.items[iterator->next++];
+        if (iterator->next < iterator->list.count)
+            *result = iterator->list.items[iterator->next++];
+        else if (iterator->failure != MT_OK)
+            return mt_fail(run->ctx, iterator->failure, "%s", iterator->message);
         return MT_OK;
     }
     if (status == MT_OK) status = jinja_walk(run, subject, &list);
@@ -111,12 +126,13 @@ static enum mt_status reverse(struct jinja_run *run, struct mt_value subject,
     struct jinja_builder builder = {0};
     enum mt_status status = jinja_bind(run, "reverse", arguments, NULL, 0, 0, NULL);
     if (status == MT_OK) status = copy_list(run, subject, &copy);
-    for (size_t i = 0; status == MT_OK && i < copy->count / 2; i++) {
+    if (status != MT_OK) return status;
+    for (size_t i = 0; i < copy->count / 2; i++) {
         struct mt_value swapped = copy->items[i];
         copy->items[i] = copy->items[copy->count - 1 - i];
         copy->items[copy->count - 1 - i] = swapped;
     }
-    if (status != MT_OK || subject.kind != JINJA_STRING) {
+    if (subject.kind != JINJA_STRING) {
         // Of a generator jinja2 makes a list, of everything else an iterator.
         if (subject.kind == JINJA_ITERATOR) return give_list(status, copy, result);
         return give_iterator(run, status, copy, result);
@@ -133,7 +149,7 @@ static enum mt_status items(struct jinja_run *run, struct mt_value subject,
     struct jinja_list *made = NULL;
     enum mt_status status = jinja_bind(run, "items", arguments, NULL, 0, 0, NULL);
     if (status == MT_OK && subject.kind != JINJA_DICT && subject.kind != JINJA_UNDEFINED)
-        return jinja_fail(run, MT_ERR_FORMAT, "Can only get item pairs from a mapping.");
+        status = jinja_fail(run, MT_ERR_FORMAT, "Can only get item pairs from a mapping.");
     if (status == MT_OK) status = jinja_list_new(run, 0, &made);
     const struct jinja_dict *dict = subject.kind == JINJA_DICT ? subject.object : NULL;
     for (size_t i = 0; status == MT_OK && dict != NULL && i < dict->count; i++) {
@@ -172,8 +188,7 @@ static enum mt_status map_attribute(struct jinja_run *run, const struct jinja_li
     enum mt_status status = jinja_bind(run, "map", arguments, names, 2, 1, bound);
     for (size_t i = 0; status == MT_OK && i < source->count; i++) {
         struct mt_value item;
-        status = jinja_path(run, source->items[i], bound[0], &item);
-        if (item.kind == JINJA_UNDEFINED && jinja_given(bound[1])) item = bound[1];
+        status = jinja_path_or(run, source->items[i], bound[0], bound[1], &item);
         if (status == MT_OK) status = jinja_list_add(run, made, item);
     }
     return status;
@@ -194,9 +209,9 @@ static enum mt_status map(struct jinja_run *run, struct mt_value subject,
         return give_iterator(run, status, made, result);
     }
     if (status == MT_OK && arguments->count == 0)
-        return jinja_fail(run, MT_ERR_FORMAT, "map requires a filter argument");
+        status = jinja_fail(run, MT_ERR_FORMAT, "map requires a filter argument");
     if (status == MT_OK) status = jinja_bound_string(run, "map", arguments->items[0], &name);
-    if (status != MT_OK) return status;
+    if (status != MT_OK) return give_iterator(run, status, made, result);
     struct jinja_arguments rest = rest_of(arguments, 1);
     for (size_t i = 0; status == MT_OK && i < source->count; i++) {
         struct mt_value item;
@@ -219,11 +234,11 @@ static enum mt_status choose(struct jinja_run *run, struct mt_value subject,
     if (status == MT_OK) status = jinja_list_new(run, 0, &made);
     if (status == MT_OK && source->count == 0) return give_iterator(run, status, made, result);
     if (status == MT_OK && arguments->count < offset)
-        return jinja_fail(run, MT_ERR_FORMAT, "Missing parameter for attribute name");
+        status = jinja_fail(run, MT_ERR_FORMAT, "Missing parameter for attribute name");
     bool tested = arguments->count > offset;
     if (status == MT_OK && tested)
         status = jinja_bound_string(run, "select", arguments->items[offset], &name);
-    if (status != MT_OK) return status;
+    if (status != MT_OK) return give_iterator(run, status, made, result);
     struct jinja_arguments rest = rest_of(arguments, tested ? offset + 1 : offset);
     for (size_t i = 0; status == MT_OK && i < source->count; i++) {
         struct mt_value item = source->items[i];

@@ -58,7 +58,7 @@ static enum mt_status whole_part(struct jinja_run *run, double real, bool *valid
 {
     *valid = isfinite(real);
     if (!*valid) return MT_OK;
-    if (real >= 0x1p63 || real < -0x1p63)
+    if (real >= JINJA_TWO_63 || real < -JINJA_TWO_63)
         return jinja_fail(run, MT_ERR_UNSUPPORTED, "an integer does not fit 64 bits");
     *integer = (int64_t)real;
     return MT_OK;

@@ -17,6 +17,15 @@ static enum mt_status give(enum mt_status status, struct mt_marked text, struct 
     return status;
 }
 
+/* Text that stays as safe as the subject was. */
+static enum mt_status give_like(enum mt_status status, struct mt_value subject, struct mt_marked text,
+                                struct mt_value *result)
+{
+    bool safe = subject.kind == JINJA_STRING && subject.safe;
+    *result = safe ? jinja_safe(text) : marked_value(text);
+    return status;
+}
+
 static enum mt_status change(struct jinja_run *run, const char *what, struct mt_value subject,
                              const struct jinja_arguments *arguments, enum jinja_case first,
                              enum jinja_case rest, struct mt_value *result)
@@ -25,7 +34,7 @@ static enum mt_status change(struct jinja_run *run, const char *what, struct mt_
     struct mt_marked made = {0};
     enum mt_status status = prepare(run, what, subject, arguments, NULL, 0, 0, NULL, &text);
     if (status == MT_OK) status = jinja_change_case(run, text, first, rest, &made);
-    return give(status, made, result);
+    return give_like(status, subject, made, result);
 }
 
 static enum mt_status upper(struct jinja_run *run, struct mt_value subject,
@@ -91,7 +100,8 @@ static enum mt_status trim(struct jinja_run *run, struct mt_value subject,
     if (status == MT_OK && jinja_given(bound)) status = jinja_bound_string(run, "trim", bound, &characters);
     if (status == MT_OK) status = jinja_spend(run, text.bytes / 64 * (1 + characters.bytes));
     if (status != MT_OK) return status;
-    return give(MT_OK, jinja_strip(text, jinja_given(bound) ? &characters : NULL, true, true), result);
+    text = jinja_strip(text, jinja_given(bound) ? &characters : NULL, true, true);
+    return give_like(MT_OK, subject, text, result);
 }
 
 static enum mt_status replace(struct jinja_run *run, struct mt_value subject,
@@ -116,30 +126,31 @@ static enum mt_status string(struct jinja_run *run, struct mt_value subject,
 {
     struct mt_marked text = {0};
     enum mt_status status = prepare(run, "string", subject, arguments, NULL, 0, 0, NULL, &text);
-    return give(status, text, result);
+    return give_like(status, subject, text, result);
 }
 
-/* Characters that mean something in HTML, written as entities. */
+static enum mt_status safe(struct jinja_run *run, struct mt_value subject,
+                           const struct jinja_arguments *arguments, struct mt_value *result)
+{
+    struct mt_marked text = {0};
+    enum mt_status status = prepare(run, "safe", subject, arguments, NULL, 0, 0, NULL, &text);
+    *result = jinja_safe(text);
+    return status;
+}
+
 static enum mt_status escape(struct jinja_run *run, struct mt_value subject,
                              const struct jinja_arguments *arguments, struct mt_value *result)
 {
-    static const char special[] = "&<>\"'";
-    static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+    enum mt_status status = jinja_bind(run, "escape", arguments, NULL, 0, 0, NULL);
+    return status == MT_OK ? jinja_escape(run, subject, result) : status;
+}
+
+static enum mt_status forceescape(struct jinja_run *run, struct mt_value subject,
+                                  const struct jinja_arguments *arguments, struct mt_value *result)
+{
     struct mt_marked text = {0};
-    struct jinja_builder builder = {0};
-    size_t start = 0;
-    enum mt_status status = prepare(run, "escape", subject, arguments, NULL, 0, 0, NULL, &text);
-    if (status == MT_OK) status = jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; status == MT_OK && at < text.bytes; at++) {
-        const char *found = text.text[at] != '\0' ? strchr(special, text.text[at]) : NULL;
-        if (found == NULL) continue;
-        status = jinja_put(run, &builder, marked_part(text, start, at));
-        for (const char *c = entities[found - special]; status == MT_OK && *c != '\0'; c++)
-            status = jinja_put_character(run, &builder, (unsigned char)*c, jinja_mark_at(text, at));
-        start = at + 1;
-    }
-    if (status == MT_OK) status = jinja_put(run, &builder, marked_part(text, start, text.bytes));
-    return give(status, jinja_built(&builder), result);
+    enum mt_status status = prepare(run, "forceescape", subject, arguments, NULL, 0, 0, NULL, &text);
+    return status == MT_OK ? jinja_escape(run, marked_value(text), result) : status;
 }
 
 static enum mt_status put_indented(struct jinja_run *run, struct jinja_builder *builder,
@@ -188,7 +199,7 @@ static enum mt_status indent(struct jinja_run *run, struct mt_value subject,
     if (status == MT_OK) status = jinja_put_text(run, &ended, "\n");
     if (status == MT_OK) status = jinja_split_lines(run, jinja_built(&ended), false, lines);
     if (status == MT_OK) status = put_indented(run, &builder, lines, jinja_built(&blanks), first, blank);
-    return give(status, jinja_built(&builder), result);
+    return give_like(status, subject, jinja_built(&builder), result);
 }
 
 static enum mt_status join(struct jinja_run *run, struct mt_value subject,
@@ -218,6 +229,8 @@ static enum mt_status format(struct jinja_run *run, struct mt_value subject,
     struct jinja_list *list = NULL;
     struct jinja_dict *dict = NULL;
     enum mt_status status = jinja_to_text(run, subject, &text);
+    if (subject.kind == JINJA_STRING && subject.safe)
+        return jinja_fail(run, MT_ERR_UNSUPPORTED, "format of safe text is not known here");
     if (status == MT_OK && arguments->count != 0 && arguments->keyword_count != 0)
         return jinja_fail(run, MT_ERR_FORMAT, "format takes arguments by place or by name, not both");
     if (status == MT_OK && arguments->keyword_count != 0) {
@@ -247,6 +260,8 @@ static enum mt_status truncate_text(struct jinja_run *run, struct mt_value subje
     int64_t leeway = 5;
     bool cut = false;
     enum mt_status status = jinja_bind(run, "truncate", arguments, names, 4, 0, bound);
+    if (subject.kind != JINJA_STRING || subject.safe)
+        return jinja_fail(run, MT_ERR_UNSUPPORTED, "truncate of what is not plain text is not known here");
     if (status == MT_OK) status = jinja_bound_string(run, "truncate", subject, &text);
     if (status == MT_OK) status = jinja_bound_integer(run, "truncate", bound[0], 255, &length);
     if (status == MT_OK) status = jinja_bound_truth(run, bound[1], false, &cut);
@@ -297,10 +312,10 @@ static const struct jinja_function entries[] = {
     {"trim", trim},
     {"replace", replace},
     {"string", string},
-    {"safe", string},
+    {"safe", safe},
     {"escape", escape},
     {"e", escape},
-    {"forceescape", escape},
+    {"forceescape", forceescape},
     {"indent", indent},
     {"join", join},
     {"format", format},

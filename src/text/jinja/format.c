@@ -94,7 +94,7 @@ static enum mt_status put_percent_integer(struct percent *p, struct jinja_field 
     bool decimal = type == 'd' || type == 'i' || type == 'u';
     if (!jinja_as_integer(value, &integer)) {
         if (value.kind != JINJA_REAL || !decimal) return number_needed(p, type, value);
-        if (!(value.real < 0x1p63 && value.real >= -0x1p63))
+        if (!(value.real < JINJA_TWO_63 && value.real >= -JINJA_TWO_63))
             return jinja_fail(p->run, MT_ERR_UNSUPPORTED, "an integer does not fit 64 bits");
         integer = (int64_t)value.real;
     }
@@ -308,7 +308,7 @@ static enum mt_status put_with_spec(struct braces *b, struct mt_value value, str
     if (status != MT_OK) return status;
     if (value.kind == JINJA_STRING) {
         if ((field.type != 0 && field.type != 's') || field.align == '=' || field.sign != 0 ||
-            field.alternate)
+            field.alternate || field.grouped)
             return jinja_fail(b->run, MT_ERR_FORMAT, "the format '%.*s' is none of text", marked_width(spec),
                               spec.text);
         return jinja_put_text_field(b->run, &b->out, &field, value.string);
@@ -347,7 +347,6 @@ static enum mt_status follow(struct braces *b, struct mt_marked path, struct mt_
             status = jinja_item(b->run, subject, valid ? mt_jinja_integer(place) : marked_value(step), value);
         else if (status == MT_OK)
             status = jinja_attribute(b->run, subject, step, value);
-        if (status == MT_OK && value->kind == JINJA_UNDEFINED) return jinja_fail_undefined(b->run, *value);
         at += index;
     }
     return status;

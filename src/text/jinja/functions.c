@@ -172,6 +172,6 @@ static enum mt_status strftime_now(struct jinja_run *run, struct mt_value subjec
 static const struct jinja_function entries[] = {
     {"range", make_range},          {"dict", make_dict},     {"namespace", make_namespace},
     {"joiner", make_joiner},        {"cycler", make_cycler}, {"raise_exception", raise_exception},
-    {"strftime_now", strftime_now}, {"lipsum", NULL},
+    {"strftime_now", strftime_now}, {"lipsum", NULL},        {"self", NULL},
 };
 const struct jinja_table jinja_globals = {entries, sizeof entries / sizeof entries[0]};

@@ -61,13 +61,15 @@ struct mt_marked {
 
 /* A value; made by the functions below, which own what it points to until mt_jinja_values_free. */
 struct mt_value {
-    int kind; // 0: none was made
+    int kind;  // 0: none was made
+    bool safe; // a string that went through the filter safe or escape: adding to it escapes (run.h)
     union {
         bool truth;
         int64_t integer;
         double real;
         struct mt_marked string;
         void *object;
+        const void *function;
     };
 };
 
@@ -106,7 +108,7 @@ enum mt_status mt_jinja_from_json(struct mt_jinja_values *values, const struct m
 struct mt_jinja_limits { // 0: the usual one
     size_t steps;        // operations of the evaluation; usually 20 million
     size_t output_bytes; // usually 64 MB
-    size_t memory_bytes; // of all values made on the way; usually 1 GB
+    size_t memory_bytes; // of all values made on the way; usually 512 MB
 };
 
 struct mt_jinja_options {

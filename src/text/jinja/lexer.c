@@ -143,6 +143,10 @@ static size_t tag_end(const struct lexer *lexer, size_t at, const char *end, boo
 static enum mt_status lex_comment(struct lexer *lexer)
 {
     size_t at = lexer->at + 2 + (sign_at(lexer, lexer->at + 2) != 0 ? 1 : 0);
+    if (at == lexer->bytes) { // an opening with nothing behind it is none to jinja2
+        step(lexer, at - lexer->at);
+        return MT_OK;
+    }
     for (; at < lexer->bytes; at++) {
         size_t length = tag_end(lexer, at, "#}", true);
         if (length == 0) continue;
@@ -173,6 +177,7 @@ static size_t raw_tag(const struct lexer *lexer, size_t at, const char *word, bo
 static enum mt_status lex_raw(struct lexer *lexer, size_t head)
 {
     step(lexer, head);
+    if (lexer->at == lexer->bytes) return MT_OK; // as with comments
     for (size_t at = lexer->at; at < lexer->bytes; at++) {
         char sign = 0;
         size_t tag = raw_tag(lexer, at, "endraw", true, &sign);
@@ -270,7 +275,8 @@ static enum mt_status lex_integer(struct lexer *lexer)
         int digit = digit_of(text[at]);
         if (digit >= highest) break;
         if (value > ((uint64_t)INT64_MAX - (uint64_t)digit) / (uint64_t)base)
-            return lex_fail(lexer, "an integer does not fit 64 bits");
+            return jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
+                                    "an integer does not fit 64 bits");
         value = value * (uint64_t)base + (uint64_t)digit;
         count++;
     }

@@ -182,7 +182,9 @@ const struct jinja_table jinja_cycler_methods = {cycler_entries,
 static enum mt_status is_integer(struct jinja_run *run, struct mt_value subject,
                                  const struct jinja_arguments *arguments, struct mt_value *result)
 {
-    *result = mt_jinja_bool(subject.kind != JINJA_REAL || floor(subject.real) == subject.real);
+    if (subject.kind != JINJA_REAL) // Python 3.12 has it, 3.11 has not
+        return jinja_fail(run, MT_ERR_UNSUPPORTED, "is_integer of an integer is not known here");
+    *result = mt_jinja_bool(floor(subject.real) == subject.real);
     return jinja_bind(run, "is_integer", arguments, NULL, 0, 0, NULL);
 }
 

@@ -161,8 +161,8 @@ enum mt_status jinja_node_list_add(struct jinja_parser *parser, struct jinja_nod
                                    struct jinja_node *node)
 {
     void *items = list->items;
-    enum mt_status status =
-        jinja_arena_grow(parser->arena, &items, &list->capacity, sizeof *list->items, list->count + 1);
+    enum mt_status status = jinja_arena_grow(parser->arena, &items, &list->capacity,
+                                             sizeof(struct jinja_node *), list->count + 1);
     if (status != MT_OK) return status;
     list->items = items;
     list->items[list->count++] = node;

@@ -5,7 +5,7 @@
 
 #define USUAL_STEPS  ((size_t)20000000)
 #define USUAL_OUTPUT ((size_t)64 << 20)
-#define USUAL_MEMORY ((size_t)1 << 30)
+#define USUAL_MEMORY ((size_t)512 << 20)
 
 static size_t limit_or(size_t limit, size_t usual)
 {

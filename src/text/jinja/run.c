@@ -59,10 +59,9 @@ void jinja_leave_run(struct jinja_run *run)
 
 // ------------------------------------------------------------------ lists and dictionaries
 
-struct mt_value jinja_object(enum jinja_kind kind, const void *object)
+struct mt_value jinja_object(int kind, void *object)
 {
-    // The union holds one pointer for all objects; nobody writes to those of the caller.
-    return (struct mt_value){.kind = (int)kind, .object = (void *)(uintptr_t)object};
+    return (struct mt_value){.kind = kind, .object = object};
 }
 
 struct mt_value jinja_undefined(struct mt_marked name)
@@ -146,14 +145,21 @@ enum mt_status jinja_pair_tuple(struct jinja_run *run, struct mt_value a, struct
     return status;
 }
 
-enum mt_status jinja_iterator_new(struct jinja_run *run, const struct jinja_list *list,
-                                  struct mt_value *iterator)
+enum mt_status jinja_iterator_new(struct jinja_run *run, enum mt_status failure,
+                                  const struct jinja_list *list, struct mt_value *iterator)
 {
     void *memory = NULL;
+    char *message = NULL;
+    bool spent = run->steps_left == 0 || run->memory_left == 0 || run->depth > JINJA_CALL_DEPTH;
+    if (failure == MT_ERR_MEMORY || (failure != MT_OK && spent)) return failure;
     enum mt_status status = jinja_allocate(run, sizeof(struct jinja_iterator), &memory);
+    if (status == MT_OK && failure != MT_OK)
+        status = mt_arena_copy_text(&run->arena, run->ctx->message, strlen(run->ctx->message), &message);
     if (status != MT_OK) return status;
     struct jinja_iterator *made = memory;
-    made->list = *list;
+    if (list != NULL) made->list = *list;
+    made->failure = failure;
+    made->message = message;
     *iterator = jinja_object(JINJA_ITERATOR, made);
     return MT_OK;
 }
@@ -201,5 +207,6 @@ struct mt_value jinja_lookup(const struct jinja_run *run, struct mt_marked name)
         if (variable != NULL) return variable->value;
     }
     const struct jinja_function *function = jinja_find_global(name);
-    return function != NULL ? jinja_object(JINJA_FUNCTION, function) : jinja_undefined(name);
+    if (function == NULL) return jinja_undefined(name);
+    return (struct mt_value){.kind = JINJA_FUNCTION, .function = function};
 }

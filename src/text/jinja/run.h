@@ -10,6 +10,7 @@
 #include "text/jinja/marked.h"
 #include "text/jinja/unicode.h"
 
+#define JINJA_TWO_63      9223372036854775808.0 // the first real beyond all integers
 #define JINJA_CALL_DEPTH  600    // expressions, blocks and macros in one another, while rendering
 #define JINJA_VALUE_DEPTH 100    // lists and dictionaries in one another, when written or compared
 #define JINJA_GENERATED   0x8000 // set in marks of what a generation block wrote
@@ -44,9 +45,12 @@ struct jinja_range {
     int64_t step;
 };
 
+/* A generator is made at once, but fails only where it is walked that far, as in Python. */
 struct jinja_iterator {
     struct jinja_list list;
     size_t next;
+    enum mt_status failure; // behind the last item; MT_OK: none
+    const char *message;
 };
 
 struct jinja_variable {
@@ -155,12 +159,13 @@ enum mt_status jinja_dict_new(struct jinja_run *run, struct jinja_dict **dict);
 enum mt_status jinja_dict_put(struct jinja_run *run, struct jinja_dict *dict, struct mt_value key,
                               struct mt_value value);
 /* A value with an object. */
-struct mt_value jinja_object(enum jinja_kind kind, const void *object);
+struct mt_value jinja_object(int kind, void *object);
 struct mt_value jinja_undefined(struct mt_marked name);
 enum mt_status jinja_pair_tuple(struct jinja_run *run, struct mt_value a, struct mt_value b,
                                 struct mt_value *tuple);
-enum mt_status jinja_iterator_new(struct jinja_run *run, const struct jinja_list *list,
-                                  struct mt_value *iterator);
+/* `failure` is what ended the making of the list; running out of memory or steps is passed on. */
+enum mt_status jinja_iterator_new(struct jinja_run *run, enum mt_status failure,
+                                  const struct jinja_list *list, struct mt_value *iterator);
 
 enum mt_status jinja_assign(struct jinja_run *run, struct mt_marked name, struct mt_value value);
 struct mt_value jinja_lookup(const struct jinja_run *run, struct mt_marked name);
@@ -249,6 +254,19 @@ enum mt_status jinja_read_integer(struct jinja_run *run, struct mt_marked text, 
                                   int64_t *integer);
 bool jinja_read_real(struct mt_marked text, double *real);
 
+// ------------------------------------------------------------------ markup.c: text that is safe HTML
+
+/*
+ * jinja2's Markup: a string made by the filters safe and escape. Nothing escapes by itself in chat templates,
+ * but a plain string added to such a one does, and so do arguments of its methods.
+ */
+struct mt_value jinja_safe(struct mt_marked text);
+/* Text with & < > " ' as entities; safe text is left as it is. */
+enum mt_status jinja_escape(struct jinja_run *run, struct mt_value value, struct mt_value *result);
+/* Calls a method of safe text. */
+enum mt_status jinja_call_safe_method(struct jinja_run *run, const struct jinja_method *method,
+                                      const struct jinja_arguments *arguments, struct mt_value *result);
+
 // ------------------------------------------------------------------ call.c
 
 /*
@@ -294,6 +312,9 @@ const struct jinja_function *jinja_find_method(int kind, struct mt_marked name);
 /* An attribute by a path, "a.b.0", as filters take it; none and absent are the value itself. */
 enum mt_status jinja_path(struct jinja_run *run, struct mt_value value, struct mt_value path,
                           struct mt_value *result);
+/* The same with a value for what is undefined on the way, where one is given. */
+enum mt_status jinja_path_or(struct jinja_run *run, struct mt_value value, struct mt_value path,
+                             struct mt_value fallback, struct mt_value *result);
 /* str.strip and the like; `characters` absent: white space. */
 struct mt_marked jinja_strip(struct mt_marked text, const struct mt_marked *characters, bool left,
                              bool right);

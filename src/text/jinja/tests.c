@@ -114,8 +114,7 @@ static enum mt_status is_callable(struct jinja_run *run, struct mt_value subject
 static enum mt_status is_escaped(struct jinja_run *run, struct mt_value subject,
                                  const struct jinja_arguments *arguments, struct mt_value *result)
 {
-    (void)subject;
-    return answer(run, arguments, false, result);
+    return answer(run, arguments, subject.kind == JINJA_STRING && subject.safe, result);
 }
 
 static enum mt_status is_divisible(struct jinja_run *run, struct mt_value subject,
@@ -191,14 +190,16 @@ static enum mt_status is_filter(struct jinja_run *run, struct mt_value subject,
                                 const struct jinja_arguments *arguments, struct mt_value *result)
 {
     bool known = subject.kind == JINJA_STRING && jinja_find_filter(subject.string) != NULL;
-    return answer(run, arguments, known, result);
+    enum mt_status status = jinja_check_key(run, subject);
+    return status != MT_OK ? status : answer(run, arguments, known, result);
 }
 
 static enum mt_status is_test(struct jinja_run *run, struct mt_value subject,
                               const struct jinja_arguments *arguments, struct mt_value *result)
 {
     bool known = subject.kind == JINJA_STRING && jinja_find_test(subject.string) != NULL;
-    return answer(run, arguments, known, result);
+    enum mt_status status = jinja_check_key(run, subject);
+    return status != MT_OK ? status : answer(run, arguments, known, result);
 }
 
 static enum mt_status compare(struct jinja_run *run, struct mt_value subject, const char *symbol,

@@ -38,7 +38,7 @@ enum mt_status jinja_write_real(struct jinja_run *run, struct jinja_builder *bui
         (void)snprintf(shortest, sizeof shortest, "%.*e", precision, real);
         if (strtod(shortest, NULL) == real) break;
     }
-    int exponent = atoi(strchr(shortest, 'e') + 1);
+    int exponent = (int)strtol(strchr(shortest, 'e') + 1, NULL, 10);
     int digits = 0; // behind the first
     const char *point = strchr(shortest, '.');
     if (point != NULL) digits = (int)(strchr(shortest, 'e') - point) - 1;
@@ -195,7 +195,11 @@ static enum mt_status write_at(struct jinja_run *run, struct jinja_builder *out,
         (void)snprintf(text, sizeof text, "%" PRId64, value.integer);
         return jinja_put_text(run, out, text);
     case JINJA_REAL: return jinja_write_real(run, out, value.real);
-    case JINJA_STRING: return write_quoted(run, out, value.string);
+    case JINJA_STRING:
+        if (!value.safe) return write_quoted(run, out, value.string);
+        status = jinja_put_text(run, out, "Markup(");
+        if (status == MT_OK) status = write_quoted(run, out, value.string);
+        return status == MT_OK ? jinja_put_text(run, out, ")") : status;
     default: return write_object(run, out, value, depth);
     }
 }
