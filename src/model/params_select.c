@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/printable.h"
 #include "formats/tokenizer_regex.h"
 #include "model/params_parts.h"
 
