@@ -398,6 +398,7 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
                                        .params = params,
                                        .length = trainer->length,
                                        .held_out = trainer->corpus.held_out_size,
+                                       .corpus = &trainer->corpus,
                                        .model = mt_model_bytes(trainer->model),
                                        .moments = mt_optimizer_bytes(params->masters.bytes),
                                        .paths = trainer->paths,
