@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
@@ -29,6 +30,7 @@ struct said {
 struct chat {
     struct mt_context *ctx;
     const struct settings *settings;
+    const struct cli_arguments *given;
     struct mt_session session;
     struct mt_interrupt interrupt;
     struct mt_byte_list texts;
@@ -198,9 +200,9 @@ static enum mt_status hear(struct chat *chat)
     if ((int64_t)chat->ids.count < chat->session.context) return answer(chat);
     unsay(chat);
     (void)fprintf(stderr,
-                  "(that makes %zu tokens, and there is room for %" PRId64
+                  "(that makes %s, and there is room for %" PRId64
                   "; say less, /reset, or start with a larger --context)\n",
-                  chat->ids.count, chat->session.context);
+                  mt_counted(chat->ids.count, "token", "tokens").text, chat->session.context);
     return MT_OK;
 }
 
@@ -232,6 +234,7 @@ static enum mt_status run(struct chat *chat)
 {
     const struct infer_settings *infer = &chat->settings->infer;
     enum mt_status status = infer_open(chat->ctx, infer, &chat->session);
+    if (status == MT_OK) status = infer_check_drawing(chat->ctx, infer, &chat->session, chat->given);
     if (status != MT_OK) return status;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
@@ -267,11 +270,12 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK && arguments.positional_count != 1)
         status = mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
-    if (status == MT_OK) status = infer_check(ctx, &settings.infer);
+    if (status == MT_OK) status = infer_check(ctx, &settings.infer, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     settings.infer.directory = arguments.positional[0];
     struct chat chat = {.ctx = ctx,
                         .settings = &settings,
+                        .given = &arguments,
                         .texts = {.ctx = ctx},
                         .ids = {.ctx = ctx},
                         .input = {.ctx = ctx},

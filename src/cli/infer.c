@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/device.h"
 #include "cli/train.h"
+#include "formats/model_folder.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256
@@ -14,7 +16,7 @@
 void infer_settings_init(struct infer_settings *settings)
 {
     *settings = (struct infer_settings){.bos = "tokenizer",
-                                        .device = "cpu",
+                                        .device = MT_DEVICE_AUTO,
                                         .batch = 1,
                                         .temperature = -1.0,
                                         .top_p = -1.0,
@@ -40,13 +42,25 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
         {"--stop", CLI_LIST, &settings->stops, "TEXT", "ends an answer; may come several times"},
         {"--context", CLI_INTEGER, &settings->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
     };
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
 }
 
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings)
+enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
+                                   const struct mt_session *session, const struct cli_arguments *given)
+{
+    double temperature = infer_request(settings, session).sampling.temperature;
+    const struct cli_void rules[] = {
+        {temperature == 0.0 && settings->temperature < 0.0, "--top-p --top-k --seed",
+         "without --temperature: the model's generation_config.json asks for the most likely token"},
+    };
+    return cli_refuse_void(ctx, given, rules, 1);
+}
+
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
+                           const struct cli_arguments *given)
 {
     if (settings->threads < 0 || settings->threads > MOST_THREADS)
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to %d", settings->threads,
@@ -65,7 +79,15 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
     for (int i = 0; i < settings->stops.count; i++) {
         if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
     }
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {settings->temperature == 0.0, "--top-p --top-k --seed",
+         "with --temperature 0, which takes the most likely token"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, given, rules, 1);
+    if (status == MT_OK && settings->directory != NULL)
+        status = mt_model_folder_check(ctx, settings->directory);
+    if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
+    return status;
 }
 
 /* Options of the template, as one text; NULL: none. */
@@ -103,9 +125,11 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     if (options.template_name != NULL && strcmp(options.template_name, "none") == 0)
         options.template_name = NULL;
     enum mt_status status = join_options(&settings->template_options, &arena, &options.template_options);
+    if (status == MT_OK) status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
     if (status == MT_OK && options.template_name != NULL)
         status = train_find_templates(ctx, &arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
+    if (status == MT_OK && !settings->quiet) cli_name_device(session->device);
     mt_arena_free(&arena);
     return status;
 }

@@ -26,6 +26,7 @@ struct infer_settings {
     int64_t seed;
     int64_t max_new; // 0: as generation_config.json says, or 256
     struct cli_list stops;
+    bool quiet; // the device is not named
 };
 
 #define INFER_OPTIONS 13
@@ -34,8 +35,13 @@ struct infer_settings {
 void infer_settings_init(struct infer_settings *settings);
 void infer_options(struct infer_settings *settings, struct cli_option *options);
 
-/* Refuses what makes no sense. */
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings);
+/* Refuses what makes no sense, beside the options that were given. */
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
+                           const struct cli_arguments *given);
+
+/* After opening: refuses options of drawing where always the most likely token is taken. */
+enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
+                                   const struct mt_session *session, const struct cli_arguments *given);
 
 /* Opens the session. The caller closes. */
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,

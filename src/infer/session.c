@@ -16,14 +16,10 @@
 /* The room of a sequence must be known before the model is opened. */
 static enum mt_status choose_context(struct mt_session *session, const struct mt_session_options *options)
 {
-    char path[4096];
     struct mt_hf_config config = {0};
     session->context = options->context;
     if (options->context > 0) return MT_OK;
-    int length = snprintf(path, sizeof path, "%s/config.json", options->directory);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return mt_fail(session->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", options->directory);
-    enum mt_status status = mt_hf_config_read(session->ctx, path, &config);
+    enum mt_status status = mt_hf_config_read_folder(session->ctx, options->directory, &config);
     if (status != MT_OK) return status;
     session->context = CONTEXT_TOKENS;
     if (config.max_position_embeddings > 0 && config.max_position_embeddings < CONTEXT_TOKENS)

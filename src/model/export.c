@@ -7,6 +7,7 @@
 #include "formats/printable.h"
 #include "model/params_parts.h"
 #include "model/rewrite.h"
+#include "model/router_bias.h"
 #include "model/shards.h"
 
 #define ARENA_BLOCK_BYTES 65536
@@ -31,7 +32,7 @@ struct exporter {
     struct learned *trained; // sorted by name
     struct moved_bias *biases;
     size_t bias_count;
-    size_t left_out;
+    size_t beside; // biases without a tensor in the checkpoint
 };
 
 // ------------------------------------------------------------------ what learned
@@ -101,7 +102,7 @@ static enum mt_status list_bias(struct exporter *exporter, int64_t layer)
     mt_params_correction_name(exporter->desc, layer, name, sizeof name);
     const struct mt_safetensors_tensor *stored = mt_checkpoint_find(&exporter->checkpoint, name);
     if (stored == NULL) {
-        exporter->left_out++;
+        exporter->beside++;
         return MT_OK;
     }
     enum mt_status status = mt_arena_allocate(&exporter->arena, 3 * bytes, &memory);
@@ -153,12 +154,21 @@ static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, i
     return mt_shards_read_value(exporter->params, param, first, count, values);
 }
 
+/* Biases the checkpoint has no tensors for. */
+static enum mt_status add_files(void *self, const char *directory)
+{
+    const struct exporter *exporter = self;
+    if (exporter->beside == 0) return MT_OK;
+    return mt_router_bias_save(exporter->params, exporter->desc, directory, MT_ROUTER_BIAS_OF_MODEL);
+}
+
 // ------------------------------------------------------------------ the way in
 
 static enum mt_status write_folder(struct exporter *exporter, const struct mt_export_options *options,
                                    struct mt_export_result *result)
 {
-    const struct mt_rewrite_source source = {.self = exporter, .choose = choose, .fill = fill};
+    const struct mt_rewrite_source source = {
+        .self = exporter, .choose = choose, .fill = fill, .add_files = add_files};
     const struct mt_rewrite_options rewrite = {
         .directory = options->directory,
         .out = options->out,
@@ -174,7 +184,7 @@ static enum mt_status write_folder(struct exporter *exporter, const struct mt_ex
         .tensors = written.tensors,
         .trained = written.changed,
         .biases = written.replaced,
-        .biases_left_out = exporter->left_out,
+        .biases_beside = exporter->beside,
         .bytes = written.bytes,
         .files = written.files,
         .carried = written.carried,

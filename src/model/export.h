@@ -1,7 +1,8 @@
 /*
  * A trained model as a folder of its own: every tensor of the model it was trained from, those that learned
  * with their masters' values, rounded once to the type they are written in; correction biases as they are
- * now; config, tokenizer and so on carried over. Written as a stream; the folder appears whole or not at all.
+ * now, those the checkpoint has no tensor for beside it; config, tokenizer and so on carried over. Written as
+ * a stream; the folder appears whole or not at all.
  */
 #ifndef MT_MODEL_EXPORT_H
 #define MT_MODEL_EXPORT_H
@@ -19,14 +20,15 @@ struct mt_export_options {
 };
 
 struct mt_export_result {
-    size_t tensors;         // in all
-    size_t trained;         // with new values
-    size_t biases;          // correction biases that moved, and are written as f32
-    size_t biases_left_out; // that a method gave to routers which have none on disk: no place for them there
-    uint64_t bytes;         // of all tensors
-    size_t files;           // with weights
-    size_t carried;         // other files copied
-    bool narrow;            // some trained tensor has 16 bits
+    size_t tensors; // in all
+    size_t trained; // with new values
+    size_t biases;  // correction biases that moved, and are written as f32
+    size_t
+        biases_beside; // of routers that have none in the checkpoint: in a file of their own (router_bias.h)
+    uint64_t bytes;    // of all tensors
+    size_t files;      // with weights
+    size_t carried;    // other files copied
+    bool narrow;       // some trained tensor has 16 bits
 };
 
 /*
