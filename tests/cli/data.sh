@@ -118,6 +118,7 @@ printf '{"prompt": "1 plus"}\n' >"$place/plain.jsonl"
 expect 0 '"prompt_tokens": ' generate "$place/own" --template none --in "$place/plain.jsonl" --max-new 2
 [ "$(sed -n 's/.*"prompt_tokens": \([0-9]*\).*/\1/p' "$place/text")" -lt "$talked" ]
 result $? "--template none still writes a conversation"
+expect 0 "<|im_start|>, <|im_end|>, for which the tokenizer has no token" generate "$place/own" --prompt x --template chatml --max-new 2
 expect 2 "--bos is for plain texts (--template none)" generate "$place/own" --prompt x --bos yes
 printf 'hi\n' | "$metier" chat "$place/own" --max-new 3 >"$place/text" 2>&1
 result $? "chat without --template"
