@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "model/adapter.h"
+#include "model/carried_files.h"
 #include "text/special_ids.h"
 
 #define CONTEXT_TOKENS 4096
@@ -113,7 +114,15 @@ static enum mt_status try_template(struct mt_session *session)
 
 static enum mt_status open_template(struct mt_session *session, const struct mt_session_options *options)
 {
-    const struct mt_template_choice choice = {.name = options->template_name,
+    char path[4096];
+    const char *name = options->template_name;
+    // An adapter that was trained with a template brings it along.
+    int length = options->adapter != NULL
+                     ? snprintf(path, sizeof path, "%s/" MT_CHAT_TEMPLATE_FILE, options->adapter)
+                     : -1;
+    bool brought =
+        strcmp(name, "model") == 0 && length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
+    const struct mt_template_choice choice = {.name = brought ? path : name,
                                               .folder = options->templates,
                                               .model = options->directory,
                                               .options = options->template_options,
@@ -123,7 +132,7 @@ static enum mt_status open_template(struct mt_session *session, const struct mt_
     struct mt_example_options example = {
         .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
     // What a model's own template writes, its authors have seen.
-    if (!mt_chat_template_is_models(session->template)) example.foreign = &session->foreign;
+    if (!brought && !mt_chat_template_is_models(session->template)) example.foreign = &session->foreign;
     status = mt_example_maker_create(session->ctx, &example, &session->maker);
     return status == MT_OK ? try_template(session) : status;
 }
