@@ -130,7 +130,7 @@ static enum mt_status run_with_room(void *self, struct mt_comm *comm, int *exit_
 
 int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct analyze_settings settings = {.template_name = "plain",
+    struct analyze_settings settings = {.template_name = "model",
                                         .device = MT_DEVICE_AUTO,
                                         .tokens = 20000,
                                         .length = 512,
@@ -151,7 +151,7 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--tokens", CLI_INTEGER, &settings.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &settings.template_name, "NAME",
-         "how conversations are written out, a name of share/templates or a file (plain)"},
+         "how conversations are written out: a name of share/templates or a file (model: its own)"},
         {"--sample", CLI_INTEGER, &settings.sample, "N",
          "vectors kept per layer and domain, for overlap, silhouette and PCA (2048)"},
         {"--queries", CLI_INTEGER, &settings.queries, "N",

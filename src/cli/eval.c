@@ -195,6 +195,7 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     struct infer_settings *infer = &arguments.infer;
     infer_settings_init(infer);
     infer->batch = SLOTS;
+    infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
     const struct cli_option options[] = {
         {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
@@ -203,7 +204,9 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--model", CLI_TEXT, &infer->directory, "DIR", "the model that answers"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "ask through a chat template: a name or a file; default plain text"},
+         "ask through a chat template: model (its own), a name or a file; default plain text"},
+        {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
+         "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",
          "a token that begins texts: yes, no, or as the tokenizer adds it (tokenizer)"},
         {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},

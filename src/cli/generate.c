@@ -162,9 +162,7 @@ static enum mt_status encode_prompt(struct generator *g, uint64_t index, struct 
         if (status != MT_ERR_USAGE) return status;
         return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
     }
-    if (g->session.template == NULL) return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt, .bytes = strlen(prompt)};
-    return mt_session_encode_turns(&g->session, &turn, 1, ids);
+    return mt_session_encode_said(&g->session, prompt, strlen(prompt), ids);
 }
 
 static enum mt_status start_job(struct generator *g)
@@ -288,6 +286,7 @@ static enum mt_status run(struct generator *g)
     status = run_jobs(g);
     g->seconds = mt_clock_seconds() - g->start;
     mt_progress_finish(&g->progress);
+    if (g->session.talked_plainly) infer_warn_of_plain(&log);
     if (status != MT_OK) return status;
     if (streams(g)) printf("\n");
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
@@ -319,6 +318,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
+    settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 7] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},

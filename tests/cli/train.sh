@@ -31,7 +31,7 @@ expect 2 "freeze: 'router' names nothing that would learn" train "$config" targe
 expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
 expect 2 "epochs=2: epochs means nothing here: steps says how long" train "$config" epochs=2 --dry-run
 expect 0 "steps" train "$config" epochs=2 steps=0 --dry-run
-expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
+expect 2 "there is no chat template 'nothing'; there are model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
 sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"

@@ -76,7 +76,7 @@ static void defaults(void **state)
     assert_string_equal(s->sources[0].path, "d.jsonl");
     assert_true(s->sources[0].weight == 1.0 && s->sources[0].limit == 0);
     assert_int_equal(s->sources[0].format, MT_DATASET_BY_NAME);
-    assert_string_equal(s->template_name, "plain");
+    assert_string_equal(s->template_name, "model");
     assert_int_equal(s->batching, MT_LAYOUT_IN_ORDER);
     assert_int_equal(s->tokens, 4096);
     assert_true(s->beta1 == 0.9 && s->beta2 == 0.999 && s->epsilon == 1e-8 && s->weight_decay == 0.0);
