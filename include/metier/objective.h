@@ -130,6 +130,10 @@ struct mt_objective_key {
 };
 bool mt_objective_key_listed(int index, struct mt_objective_key *key);
 
+/* Why a key changes nothing beside the others, in words that end a sentence; NULL: it does change something.
+ */
+const char *mt_objective_key_idle(const struct mt_objective_config *config, const char *key);
+
 /* Writes the current value of key number `index` as text mt_objective_config_set would accept. */
 void mt_objective_key_value(const struct mt_objective_config *config, int index, char *text, size_t bytes);
 

@@ -48,7 +48,8 @@ static enum mt_status check(struct mt_context *ctx, const struct analyze_setting
     enum mt_status status = MT_OK;
     for (size_t i = 0; status == MT_OK && i < sizeof numbers / sizeof numbers[0]; i++)
         status = check_number(ctx, numbers[i].option, numbers[i].value, numbers[i].least, numbers[i].most);
-    return status;
+    const struct cli_void rules[] = {{settings->json, "--layers", "with --json, which has every layer"}};
+    return status == MT_OK ? cli_refuse_void(ctx, given, rules, 1) : status;
 }
 
 static enum mt_status hand_over(struct analyze *run)
@@ -129,7 +130,7 @@ static enum mt_status run_with_room(void *self, struct mt_comm *comm, int *exit_
 
 int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct analyze_settings settings = {.template_name = "plain",
+    struct analyze_settings settings = {.template_name = "model",
                                         .device = MT_DEVICE_AUTO,
                                         .tokens = 20000,
                                         .length = 512,
@@ -150,7 +151,7 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--tokens", CLI_INTEGER, &settings.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &settings.template_name, "NAME",
-         "how conversations are written out, a name of share/templates or a file (plain)"},
+         "how conversations are written out: a name of share/templates or a file (model: its own)"},
         {"--sample", CLI_INTEGER, &settings.sample, "N",
          "vectors kept per layer and domain, for overlap, silhouette and PCA (2048)"},
         {"--queries", CLI_INTEGER, &settings.queries, "N",

@@ -249,6 +249,7 @@ static enum mt_status run_domain(struct analyze *run, struct mt_model *model, in
                                               .sources = domain->sources,
                                               .source_count = domain->source_count,
                                               .template_name = settings->template_name,
+                                              .template_date = MT_TEMPLATE_DATE,
                                               .max_length = settings->length,
                                               .batching = MT_LAYOUT_PACKED,
                                               .tokens = batch_tokens(run),

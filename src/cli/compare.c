@@ -79,6 +79,11 @@ int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
+    const struct cli_void rules[] = {
+        {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.tables, "--quiet", "with --tables: nothing is trained"},
+    };
+    if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && arguments.keys) {
         print_keys();
     } else if (status == MT_OK && given.positional_count == 0) {

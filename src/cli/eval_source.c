@@ -92,6 +92,10 @@ static enum mt_status describe(struct mt_json_text *text, const struct eval_argu
         status = mt_json_text_format(text, ", \"template\": ");
         if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
     }
+    for (int i = 0; i < infer->template_options.count && status == MT_OK; i++) {
+        status = mt_json_text_format(text, ", \"template option %d\": ", i + 1);
+        if (status == MT_OK) status = mt_json_text_string(text, infer->template_options.item[i]);
+    }
     if (status == MT_OK && strcmp(infer->bos, "tokenizer") != 0)
         status = mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
     if (status == MT_OK && strcmp(device, UNNOTED_DEVICE) != 0)

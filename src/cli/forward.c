@@ -8,6 +8,7 @@
 #include "cli/adapter.h"
 #include "cli/device.h"
 #include "cli/forward.h"
+#include "cli/objective.h"
 #include "cli/verbs.h"
 #include "model/adapter.h"
 #include "model/stream.h"
@@ -80,7 +81,8 @@ static enum mt_status read_method(struct mt_context *ctx, const struct forward_s
         key[length] = '\0';
         status = mt_objective_config_set(ctx, method, key, equals + 1);
     }
-    return status == MT_OK ? mt_objective_config_check(ctx, method) : status;
+    if (status == MT_OK) status = mt_objective_config_check(ctx, method);
+    return status == MT_OK ? cli_refuse_idle_keys(ctx, method, settings->keys, settings->key_count) : status;
 }
 
 static bool trains_lora(const struct forward_settings *settings)
@@ -249,6 +251,20 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
     return MT_OK;
 }
 
+static enum mt_status check_void(struct mt_context *ctx, const struct forward_settings *settings,
+                                 const struct cli_arguments *given)
+{
+    bool lora = trains_lora(settings);
+    const struct cli_void rules[] = {
+        {!settings->grads, "--recompute --targets", "without --grads"},
+        {settings->adapter != NULL, "--rank --alpha", "with --adapter, which has its own"},
+        {!lora, "--rank --alpha --lora-b-std", "without --train lora"},
+        {!lora && !settings->training, "--seed", "without --train lora or --training: nothing is drawn"},
+        {settings->save_adapter == NULL, "--adapter-layout", "without --save-adapter"},
+    };
+    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+}
+
 static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv,
                             struct forward_settings *settings, bool *help_shown)
 {
@@ -294,7 +310,8 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
     settings->directory = arguments.positional[0];
     settings->keys = arguments.positional + 1;
     settings->key_count = arguments.positional_count - 1;
-    return check(ctx, settings);
+    status = check(ctx, settings);
+    return status == MT_OK ? check_void(ctx, settings, &arguments) : status;
 }
 
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

@@ -44,6 +44,7 @@ struct job {
 struct generator {
     struct mt_context *ctx;
     const struct settings *settings;
+    const struct cli_arguments *given;
     struct mt_session session;
     struct mt_dataset *dataset; // NULL: --prompt
     struct mt_row row;
@@ -161,9 +162,7 @@ static enum mt_status encode_prompt(struct generator *g, uint64_t index, struct 
         if (status != MT_ERR_USAGE) return status;
         return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
     }
-    if (g->session.template == NULL) return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt, .bytes = strlen(prompt)};
-    return mt_session_encode_turns(&g->session, &turn, 1, ids);
+    return mt_session_encode_said(&g->session, prompt, strlen(prompt), ids);
 }
 
 static enum mt_status start_job(struct generator *g)
@@ -266,6 +265,7 @@ static enum mt_status run(struct generator *g)
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
+    if (status == MT_OK) status = infer_check_drawing(g->ctx, &settings->infer, &g->session, g->given);
     if (status == MT_OK) infer_warn_of_bos(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
         const struct mt_dataset_options plain = {0};
@@ -286,6 +286,7 @@ static enum mt_status run(struct generator *g)
     status = run_jobs(g);
     g->seconds = mt_clock_seconds() - g->start;
     mt_progress_finish(&g->progress);
+    if (g->session.talked_plainly) infer_warn_of_plain(&log);
     if (status != MT_OK) return status;
     if (streams(g)) printf("\n");
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
@@ -303,7 +304,13 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
     if ((settings->prompt == NULL) == (settings->in == NULL))
         return mt_fail(ctx, MT_ERR_USAGE, "give one of --prompt TEXT and --in FILE");
-    return infer_check(ctx, &settings->infer);
+    const struct cli_void rules[] = {
+        {settings->prompt != NULL, "--batch", "with --prompt, which is one answer"},
+        {settings->prompt != NULL && settings->out == NULL, "--ids",
+         "with --prompt: the answer is printed as it comes; --out FILE takes ids, too"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, arguments, rules, sizeof rules / sizeof rules[0]);
+    return status == MT_OK ? infer_check(ctx, &settings->infer, arguments) : status;
 }
 
 int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
@@ -311,6 +318,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
+    settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 7] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
@@ -331,7 +339,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     settings.infer.directory = arguments.positional[0];
     settings.infer.quiet = settings.quiet;
     if (settings.prompt != NULL) settings.infer.batch = 1;
-    struct generator generator = {.ctx = ctx, .settings = &settings};
+    struct generator generator = {.ctx = ctx, .settings = &settings, .given = &arguments};
     mt_row_init(ctx, &generator.row);
     mt_json_text_init(&generator.line, ctx);
     mt_interrupt_begin(&generator.interrupt, NULL, NULL); // before the device makes threads

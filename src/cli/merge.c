@@ -40,7 +40,8 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
     if (settings->threads < 0 || settings->threads > 4096)
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
-    return MT_OK;
+    const struct cli_void rules[] = {{!settings->verify, "--device", "without --verify"}};
+    return cli_refuse_void(ctx, arguments, rules, 1);
 }
 
 static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,

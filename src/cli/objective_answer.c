@@ -87,8 +87,9 @@ static void make_notes(const struct objective_question *question, const struct o
         add_note(answer, "the bias rule is no loss: router_bias is the bias after this step");
     }
     if (answer->dropped > 0) {
-        add_note(answer, "dropped: %" PRId64 " of %s (experts -1), which no expert serves", answer->dropped,
-                 mt_counted((uint64_t)(record->counted * question->router.slots), "slot", "slots").text);
+        uint64_t slots = (uint64_t)(record->counted * question->router.slots);
+        add_note(answer, "%" PRId64 " of %s dropped (experts -1): no expert serves them", answer->dropped,
+                 mt_counted(slots, "slot is", "slots are").text);
     }
     char unused[512];
     objective_record_unused(record, unused, sizeof unused);

@@ -84,7 +84,14 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
             ctx, MT_ERR_USAGE,
             "--flops and bandwidths must be above 0, latencies, --room and --max-violation not below");
     }
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {settings->nodes == 0, "--per-node --node-bandwidth --node-latency", "without --nodes"},
+        {settings->nodes > 0, "--ranks", "with --nodes, which says how many there are"},
+        {settings->experts == 1, "--room", "without --experts: no rank shares them"},
+        {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
+         "beside --bandwidth and --latency"},
+    };
+    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
 }
 
 static void predict(const struct mt_hf_config *config, const struct settings *settings, int64_t ranks,

@@ -50,6 +50,12 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
         return mt_fail(ctx, MT_ERR_USAGE, "one of --out PAGE.html, --merge FILE and --agreement is expected");
     if (arguments->sample < 0 || arguments->seed < 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--sample and --seed may not be negative");
+    const struct cli_void rules[] = {
+        {arguments->out == NULL, "--tasks --sample --seed", "without --out"},
+        {arguments->sample == 0, "--seed", "without --sample: all answers are shown"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+    if (status != MT_OK) return status;
     const char *folder = given->positional[0];
     if (arguments->agreement) return cli_agreement(ctx, folder);
     if (arguments->merge != NULL) return cli_merge_review(ctx, folder, arguments->merge);

@@ -203,7 +203,8 @@ static enum mt_status check_arguments(struct mt_context *ctx, const struct setti
     if (settings->at_once < 0 || settings->at_once > MT_SANDBOX_MOST_AT_ONCE)
         return mt_fail(ctx, MT_ERR_USAGE, "--at-once is %" PRId64 ", expected 0 to %d", settings->at_once,
                        MT_SANDBOX_MOST_AT_ONCE);
-    return MT_OK;
+    const struct cli_void rules[] = {{!settings->check, "--at-once", "without --check"}};
+    return cli_refuse_void(ctx, arguments, rules, 1);
 }
 
 int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

@@ -112,9 +112,15 @@ static enum mt_status read_request(struct mt_context *ctx, const struct settings
         return mt_fail(ctx, MT_ERR_USAGE, "--count is %" PRId64 ", expected 1 to %" PRId64, settings->count,
                        MOST_ITEMS);
     }
+    const struct cli_void rules[] = {
+        {settings->list, "--split --count --seed --difficulty --out --show", "with --list"},
+        {settings->show > 0, "--count --out", "with --show, which prints"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, arguments, rules, sizeof rules / sizeof rules[0]);
+    if (status != MT_OK) return status;
     request->options.seed = (uint64_t)settings->seed;
     request->options.difficulty = (int)settings->difficulty;
-    enum mt_status status = read_split(ctx, settings->split, &request->options.split);
+    status = read_split(ctx, settings->split, &request->options.split);
     if (status != MT_OK) return status;
     return read_domains(ctx, settings->domains != NULL ? settings->domains : "all", request);
 }

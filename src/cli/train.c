@@ -179,7 +179,10 @@ static enum mt_status check(struct mt_context *ctx, const struct arguments *argu
     if (arguments->threads < -1 || arguments->threads > 4096) {
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", arguments->threads);
     }
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {arguments->dry_run, "--timeline", "with --dry-run: nothing is trained"},
+    };
+    return cli_refuse_void(ctx, given, rules, 1);
 }
 
 int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
@@ -202,6 +205,9 @@ int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
+    const struct cli_void rules[] = {
+        {arguments.keys, "--dry-run --quiet --threads --device --timeline", "with --keys"}};
+    if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, 1);
     if (status == MT_OK && arguments.keys) {
         status = train_print_keys(ctx);
     } else {

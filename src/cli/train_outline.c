@@ -219,7 +219,7 @@ enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train
     enum mt_status status = print_learning(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
     if (status == MT_OK) print_layout(settings, outline);
-    return status;
+    return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;
 }
 
 enum mt_status train_print_keys(struct mt_context *ctx)

@@ -40,23 +40,25 @@ const struct cli_verb cli_verbs[] = {
             "  metier analyze --model models/moe --adapter runs/first/adapter --data math.jsonl \\\n"
             "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
             "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
-            "--layers",
+            "--layers\n"
+            "  metier analyze --model models/moe --data math.jsonl --experts experts.json   # for train's "
+            "experts=experts.json",
         .ranks = CLI_RANKS_SHARE,
         .run = cli_analyze,
     },
     {
         .name = "chat",
         .summary = "talk with a model in the terminal",
-        .arguments = "DIR --template NAME",
+        .arguments = "DIR",
         .details =
-            "DIR is a Hugging Face model folder. The template writes the conversation out for the model:\n"
-            "one of those that come along (share/templates) or a file. Sampling is as\n"
-            "generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
+            "DIR is a Hugging Face model folder. Its own chat template writes the conversation out, unless\n"
+            "--template names another: one of those that come along (share/templates) or a file. Sampling "
+            "is\n"
+            "as generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
             "/reset begins a new conversation, /quit or Ctrl-D ends; Ctrl-C stops an answer.",
-        .examples =
-            "  metier chat models/Moonlight-16B-A3B-Instruct --template moonlight\n"
-            "  metier chat models/moe --template chatml --adapter runs/first/adapter --temperature 0.7\n"
-            "  metier chat models/moe --template chatml --system 'You answer in one sentence.'",
+        .examples = "  metier chat models/Moonlight-16B-A3B-Instruct\n"
+                    "  metier chat models/moe --adapter runs/first/adapter --temperature 0.7\n"
+                    "  metier chat models/moe --template chatml --system 'You answer in one sentence.'",
         .run = cli_chat,
     },
     {
@@ -146,9 +148,11 @@ const struct cli_verb cli_verbs[] = {
         .arguments = "DIR",
         .details =
             "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
-            "\"prompt\", or \"messages\" of {role, content}; these need a --template, which also makes a\n"
-            "prompt what a user says. Without one a prompt is a plain text to go on from. Out comes JSONL, "
-            "in\n"
+            "\"prompt\", or \"messages\" of {role, content}. The model's own chat template writes them out, "
+            "and\n"
+            "a prompt is what a user says; --template names another one, --template none and a model "
+            "without\n"
+            "one make a prompt a plain text to go on from. Out comes JSONL, in\n"
             "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended "
             "it),\n"
             "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json "
@@ -158,7 +162,7 @@ const struct cli_verb cli_verbs[] = {
         .examples =
             "  metier generate models/moe --prompt 'The capital of France is' --max-new 20\n"
             "  metier generate models/moe --in prompts.jsonl --out answers.jsonl --batch 16\n"
-            "  metier generate models/moe --adapter runs/first/adapter --template chatml --in chats.jsonl\n"
+            "  metier generate models/moe --adapter runs/first/adapter --template none --in texts.jsonl\n"
             "  metier generate models/moe --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7 --stop END",
         .run = cli_generate,
     },

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/printable.h"
 #include "formats/tokenizer_regex.h"
 #include "model/params_parts.h"
 
@@ -26,6 +27,7 @@ struct choices {
     struct choice *choice; // sorted by the tensor's name
     size_t count;
     const struct mt_model_desc *desc;
+    size_t taken; // by the pattern at hand from what would learn
 };
 
 static int compare_choices(const void *left, const void *right)
@@ -42,11 +44,12 @@ static int compare_name(const void *name, const void *entry)
 }
 
 /* Puts a tensor on a list if it belongs there; the correction bias is no part's and only ever frozen. */
-static size_t mark(struct choice *choice, enum list list, bool by_part)
+static size_t mark(struct choices *choices, struct choice *choice, enum list list, bool by_part)
 {
     if (list == LIST_LORA && !mt_params_is_linear_map(&choice->item->tensor)) return 0;
     if (choice->item->correction && (by_part || list != LIST_FREEZE)) return 0;
     choice->in[list] = true;
+    if (choice->item->correction || choice->in[LIST_FULL] || choice->in[LIST_LORA]) choices->taken++;
     return 1;
 }
 
@@ -54,7 +57,8 @@ static size_t mark_part(struct choices *choices, enum list list, enum mt_model_p
 {
     size_t marked = 0;
     for (size_t i = 0; i < choices->count; i++) {
-        if (choices->choice[i].item->tensor.part == part) marked += mark(&choices->choice[i], list, true);
+        if (choices->choice[i].item->tensor.part == part)
+            marked += mark(choices, &choices->choice[i], list, true);
     }
     return marked;
 }
@@ -69,7 +73,7 @@ static size_t mark_name(struct choices *choices, enum list list, const char *pat
         if (length >= (int)sizeof name) continue; // longer than any tensor's name
         struct choice *found =
             bsearch(name, choices->choice, choices->count, sizeof *choices->choice, compare_name);
-        if (found != NULL) marked += mark(found, list, false);
+        if (found != NULL) marked += mark(choices, found, list, false);
     }
     return marked;
 }
@@ -82,7 +86,7 @@ static size_t mark_glob(struct choices *choices, enum list list, const char *pat
         const char *name = choices->choice[i].item->tensor.name;
         mt_params_module_name(name, module, sizeof module);
         if (fnmatch(pattern, module, 0) == 0 || fnmatch(pattern, name, 0) == 0) {
-            marked += mark(&choices->choice[i], list, false);
+            marked += mark(choices, &choices->choice[i], list, false);
         }
     }
     return marked;
@@ -95,7 +99,7 @@ static size_t mark_linear(struct choices *choices, enum list list)
     for (size_t i = 0; i < choices->count; i++) {
         const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
         if (tensor->layer >= 0 && mt_params_is_linear_map(tensor))
-            marked += mark(&choices->choice[i], list, true);
+            marked += mark(choices, &choices->choice[i], list, true);
     }
     return marked;
 }
@@ -109,7 +113,7 @@ static size_t mark_word(struct choices *choices, enum list list, const char *wor
             const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
             bool named = other == 0 ? mt_params_word_names(word, tensor)
                                     : mt_params_other_word_names(choices->desc, word, tensor);
-            if (named) marked += mark(&choices->choice[i], list, false);
+            if (named) marked += mark(choices, &choices->choice[i], list, false);
         }
     }
     return marked;
@@ -149,7 +153,8 @@ static enum mt_status mark_regex(struct mt_context *ctx, struct choices *choices
         size_t length = strlen(module);
         mt_regex_matcher_begin(matcher, length);
         status = mt_regex_next(matcher, regex, (const uint8_t *)module, length, &walk, &found);
-        if (found && walk.start == 0 && walk.end == length) *marked += mark(&choices->choice[i], list, false);
+        if (found && walk.start == 0 && walk.end == length)
+            *marked += mark(choices, &choices->choice[i], list, false);
     }
     mt_regex_matcher_free(matcher);
     mt_regex_free(regex);
@@ -162,11 +167,16 @@ static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
 {
     enum mt_status status = MT_OK;
     for (; status == MT_OK && patterns != NULL && *patterns != NULL; patterns++) {
+        choices->taken = 0;
         size_t marked = mark_text(choices, list, *patterns);
         if (marked == 0 && strpbrk(*patterns, "*?[]\\|()^$+{}") != NULL)
             status = mark_regex(ctx, choices, list, *patterns, &marked);
         if (status == MT_OK && marked == 0)
             status = mt_params_fail_word(ctx, items, list == LIST_LORA, list_names[list], *patterns);
+        if (status == MT_OK && marked > 0 && choices->taken == 0)
+            status = mt_fail(ctx, MT_ERR_USAGE,
+                             "%s: '%s' names nothing that would learn: it changes nothing, leave it out",
+                             list_names[list], mt_printable(*patterns).text);
     }
     return status;
 }

@@ -53,7 +53,9 @@ struct mt_train_settings {
 
     const struct mt_train_source *sources; // data.sources, or data.path for one; at least one
     size_t source_count;
-    const char *template_name;     // data.template: a name of share/templates or a file
+    const char *template_name;     // data.template: "model", a name of share/templates or a file
+    const char *template_options;  // data.template_options: "name=value,..."; NULL: none
+    const char *template_date;     // data.template_date: YYYY-MM-DD
     int64_t max_length;            // data.max_length
     enum mt_batch_layout batching; // data.layout
     int64_t window;                // data.window; 0: the layout's own

@@ -71,6 +71,7 @@ struct mt_run_outline {
     const struct mt_params *params;
     struct mt_run_length length;
     struct mt_batch_counts held_out; // zero without
+    const struct mt_corpus *corpus;
     struct mt_model_bytes model;
     size_t moments;                     // bytes of the optimizer's
     const struct mt_layer_paths *paths; // [moe_layers]

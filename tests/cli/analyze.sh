@@ -24,6 +24,7 @@ data="--data $place/data.jsonl=sums --data $place/words.txt --sample 120 --token
 
 expect 0 "metier analyze --model DIR" analyze --help
 expect 2 "--model DIR is missing" analyze
+expect 2 "--layers means nothing with --json" analyze --model "$model" --data "$place/words.txt" --json --layers
 expect 2 "--data FILE is missing" analyze --model "$model" --out "$place/o"
 expect 2 "--out DIR is missing" analyze --model "$model" --data "$place/words.txt"
 expect 2 "expected FILE or FILE=DOMAIN" analyze --model "$model" --data "$place/words.txt=" --out "$place/o"

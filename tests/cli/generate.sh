@@ -19,17 +19,22 @@ printf '{"messages": [{"role": "user", "content": "hi"}]}\n' >"$place/chats.json
 expect 0 '"finish": "length"' generate "$model" --in "$place/in.jsonl" --max-new 4 --ids
 expect 0 '4 written' generate "$model" --prompt 'The end' --max-new 4
 expect 0 '"tokens": 3' generate "$model" --in "$place/chats.jsonl" --template chatml --max-new 3
-expect 2 'chats.jsonl:1: messages need a chat template' generate "$model" --in "$place/chats.jsonl"
+expect 2 'chats.jsonl:1: messages need a chat template' generate "$model" --in "$place/chats.jsonl" --template none
+expect 0 'the model has no chat template of its own' generate "$model" --in "$place/chats.jsonl" --max-new 3
 expect 2 'there is room for 6' generate "$model" --prompt 'a much longer text than six tokens' --context 6
 expect 2 'give one of' generate "$model"
 expect 2 'model folder' generate --prompt x
 expect 2 '--stop is an empty text' generate "$model" --prompt x --stop ''
 expect 2 'top-p is 2' generate "$model" --prompt x --temperature 1 --top-p 2
+expect 2 '--batch means nothing with --prompt' generate "$model" --prompt x --batch 4
+expect 2 '--ids means nothing with --prompt' generate "$model" --prompt x --ids
+expect 2 '--top-p means nothing with --temperature 0' generate "$model" --prompt x --temperature 0 --top-p 0.5
+expect 2 '--seed means nothing without --temperature' generate "$model" --prompt x --seed 3
 expect 2 '--batch is 0' generate "$model" --in "$place/in.jsonl" --batch 0
-expect 1 'nothere' generate "$model" --prompt x --template nothere
+expect 2 "there is no chat template 'nothere'" generate "$model" --prompt x --template nothere
 expect 0 'examples:' generate --help
 expect 0 'Ctrl-C' chat --help
-expect 2 '--template NAME is missing' chat "$model"
+expect 0 'the model has no chat template of its own' chat "$model"
 
 # Counts of one, and where the answers went.
 expect 0 '1 answer: ' generate "$model" --prompt 'The end' --max-new 4

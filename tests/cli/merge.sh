@@ -34,6 +34,7 @@ same model/config.json two/config.json
 expect 0 "tolerance 2e-02" merge "$model" --adapter "$place/fused" --out "$place/narrow" --dtype bf16 --verify
 expect 2 "exists and is not empty" merge "$model" --adapter "$place/fused" --out "$place/one"
 expect 2 "--adapter DIR is missing" merge "$model" --out "$place/x"
+expect 2 "--device means nothing without --verify" merge "$model" --adapter "$place/fused" --out "$place/x" --device cpu
 expect 2 "--out DIR is missing" merge "$model" --adapter "$place/fused"
 expect 2 "expected f32 or bf16" merge "$model" --adapter "$place/fused" --out "$place/x" --dtype f8
 expect 2 "a model folder is missing" merge

@@ -15,7 +15,6 @@ expect 2 "a configuration file is missing" train
 expect 2 "is a setting" train steps=3
 expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
-expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
 # Attention alone, as people write it: refused under the default method, with words that work as they stand.
 expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj, v_proj]" out="$place/attention" --dry-run
 words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
@@ -27,7 +26,12 @@ expect 0 "attention" train "$config" targets=q_proj,v_proj,router,routed_experts
 expect 2 "did you mean 'q_proj'?" train "$config" targets=q_porj --dry-run
 expect 2 "did you mean 'targets'?" train "$config" lora_target_modules=q_proj --dry-run
 expect 0 "live: the router learns in 2" train "$config" targets=all-linear --dry-run
-expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
+expect 2 "is frozen in every layer" train "$config" targets=router,routed_experts freeze=router --dry-run
+expect 2 "freeze: 'router' names nothing that would learn" train "$config" targets=routed_experts freeze=router --dry-run
+expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
+expect 2 "epochs=2: epochs means nothing here: steps says how long" train "$config" epochs=2 --dry-run
+expect 0 "steps" train "$config" epochs=2 steps=0 --dry-run
+expect 2 "there is no chat template 'nothing'; there are model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
 sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"
@@ -115,7 +119,7 @@ result $? "the first SIGTERM ended a step"
 kill -TERM $process
 began=$SECONDS
 wait $process
-[ $? -eq 143 ] && [ $((SECONDS - began)) -lt 10 ] && [ ! -e "$out/checkpoints" ]
+[ $? -eq 143 ] && [ $((SECONDS - began)) -lt $((10 * ${METIER_TEST_PATIENCE:-1})) ] && [ ! -e "$out/checkpoints" ]
 result $? "the second SIGTERM did not end the run at once"
 
 # Lost rows, and a log that lost its end: --quiet is silent about progress alone.

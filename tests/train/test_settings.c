@@ -76,7 +76,7 @@ static void defaults(void **state)
     assert_string_equal(s->sources[0].path, "d.jsonl");
     assert_true(s->sources[0].weight == 1.0 && s->sources[0].limit == 0);
     assert_int_equal(s->sources[0].format, MT_DATASET_BY_NAME);
-    assert_string_equal(s->template_name, "plain");
+    assert_string_equal(s->template_name, "model");
     assert_int_equal(s->batching, MT_LAYOUT_IN_ORDER);
     assert_int_equal(s->tokens, 4096);
     assert_true(s->beta1 == 0.9 && s->beta2 == 0.999 && s->epsilon == 1e-8 && s->weight_decay == 0.0);
@@ -123,7 +123,6 @@ static const char everything[] =
     "evaluation.sources: [held.jsonl]\n"
     "evaluation: {every: 10, examples: 100, patience: 3}\n"
     "batch: {examples: 0, tokens: 1024}\n"
-    "epochs: 0.5\n"
     "steps: 100\n"
     "optimizer: {lr: 3.14159e-5, beta1: 0.8, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1, clip: 0,\n"
     "  schedule: linear, warmup: 20, final: 0.1}\n"
@@ -166,7 +165,7 @@ static void every_key(void **state)
     assert_true(s->stop_at_bad_row && !s->resume && !s->tensorboard);
     assert_int_equal(s->held_out_count, 1);
     assert_int_equal(s->patience, 3);
-    assert_true(s->epochs == 0.5 && s->steps == 100 && s->warmup == 20.0);
+    assert_true(s->steps == 100 && s->warmup == 20.0);
     assert_int_equal(s->schedule, MT_SCHEDULE_LINEAR);
     assert_int_equal(s->recompute, MT_RECOMPUTE_FULL);
     assert_int_equal(s->activations, MT_ACTIVATIONS_BF16);

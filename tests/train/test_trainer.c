@@ -299,6 +299,31 @@ static void a_signal_ends_after_the_step(void **state)
     assert_false(training_bench_has(place, "run/adapter"));
 }
 
+/* A plan takes none of the memory it speaks of, and says what the run then holds. */
+static void plan_of_memory(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run plan = {.options = {.plan_only = true}};
+    struct training_run real = {0};
+    struct mt_run_outline outline;
+    static const char words[] = "batch.tokens=2048 data.max_length=64";
+    make(state, MT_HF_OLMOE);
+    must(training_run_open(&plan, place, "run", words), &plan);
+    mt_trainer_outline(plan.trainer, &outline);
+    size_t planned = mt_device_dry_bytes(outline.device);
+    size_t held = plan.ctx.live_bytes;
+    size_t named = outline.model.copies + outline.model.masters + outline.model.gradients + outline.moments +
+                   outline.model.activations + outline.model.work;
+    training_run_close(&plan);
+    must(training_run_open(&real, place, "run", words), &real);
+    size_t used = real.ctx.live_bytes;
+    training_run_close(&real);
+    assert_true(planned >= named && planned > 1000000);
+    // The open log of a run is not part of a plan.
+    if (used < planned + held - 65536 || used > planned + held + 65536)
+        fail_msg("%zu bytes planned beside %zu, %zu are held", planned, held, used);
+}
+
 /* ESFT: only the experts a file names learn. */
 static void experts_are_chosen_by_file(void **state)
 {
@@ -385,6 +410,7 @@ int main(void)
         IN_PLACE(folders_come_and_go),
         IN_PLACE(changed_data_is_refused),
         IN_PLACE(a_signal_ends_after_the_step),
+        IN_PLACE(plan_of_memory),
         IN_PLACE(experts_are_chosen_by_file),
         IN_PLACE(an_adapter_is_gone_on_from),
         IN_PLACE(memory_may_run_out),
