@@ -27,6 +27,11 @@ bool mt_chat_template_is_jinja(const struct mt_chat_template *template)
     return template->jinja != NULL;
 }
 
+const char *mt_chat_template_jinja(const struct mt_chat_template *template)
+{
+    return template->jinja != NULL ? template->own.standard : NULL;
+}
+
 const char *mt_chat_template_name(const struct mt_chat_template *template)
 {
     return template->name;
@@ -149,11 +154,14 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_template
                                 struct mt_chat_template *template)
 {
     void *text = NULL;
+    char *copy = NULL;
     size_t bytes = 0;
     enum mt_status status =
         mt_own_templates_read(ctx, choice->model != NULL ? choice->model : ".", &template->own);
     if (status == MT_OK) status = mt_file_read_all(ctx, choice->name, TEMPLATE_BYTES, &text, &bytes);
     if (status == MT_OK) status = mt_jinja_parse(ctx, choice->name, text, bytes, &template->jinja);
+    if (status == MT_OK) status = mt_arena_copy_text(&template->own.arena, text, bytes, &copy);
+    template->own.standard = copy; // instead of the model's
     mt_release(ctx, text, bytes);
     return status;
 }
