@@ -316,8 +316,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (trainer->options.signals)
         mt_interrupt_begin(&trainer->interrupt, trainer->options.terminal,
                            "the step at hand is finished and saved");
-    status = choose_device(trainer);
-    if (status == MT_OK) status = open_model(trainer);
+    status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
     if (status == MT_OK) status = open_optimizer(trainer);
     if (status == MT_OK) status = mt_trainer_join_ranks(trainer);
@@ -355,7 +354,8 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     if (status == MT_OK) status = read_description(made);
     if (status == MT_OK) status = select_parameters(made);
     status = open_folder(made, status, &reader);
-    status = mt_comm_agree(made->comm, ctx, status); // what follows takes all of them
+    status = mt_comm_agree(made->comm, ctx, status); // the choice takes all of them
+    if (status == MT_OK && !made->finished_before) status = choose_device(made);
     if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
     mt_state_close(reader);
     status = mt_comm_agree(made->comm, ctx, status);

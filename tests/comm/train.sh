@@ -87,7 +87,8 @@ for layout in "model 1 f32" "model 2 bf16" "shared 4 f32"; do
     set -- $layout
     name=$1
     sharing=$2
-    words="model=$place/$name parallel.experts=$sharing parallel.transfer=staged steps=6 checkpoint.every=3"
+    words="model=$place/$name parallel.experts=$sharing steps=6 checkpoint.every=3"
+    [ "$sharing" = 1 ] || words="$words parallel.transfer=staged"
     words="$words activations=$3"
     # shellcheck disable=SC2086
     expect 0 "" 4 train "$config" out="$place/host$sharing" $words --quiet
