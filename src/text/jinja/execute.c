@@ -15,6 +15,13 @@ enum mt_status jinja_capture(struct jinja_run *run, const struct jinja_node *bod
     return status;
 }
 
+/* What a block gives; jinja2 joins it with its surroundings as it is, so it must be text. */
+static enum mt_status put_string(struct jinja_run *run, struct mt_value value)
+{
+    if (value.kind == JINJA_STRING) return jinja_put(run, run->out, value.string);
+    return jinja_fail(run, MT_ERR_FORMAT, "expected a str from the block, got '%s'", jinja_type_name(value));
+}
+
 // ------------------------------------------------------------------ assignment
 
 static enum mt_status assign_member(struct jinja_run *run, const struct jinja_node *target,
@@ -105,7 +112,7 @@ static enum mt_status execute_filter_block(struct jinja_run *run, const struct j
     enum mt_status status = capture_scoped(run, node->c, &text);
     if (status != MT_OK || run->flow != JINJA_GOES_ON) return status;
     status = apply_filters(run, node->a, marked_value(text), &value);
-    return status == MT_OK ? jinja_write(run, run->out, value) : status;
+    return status == MT_OK ? put_string(run, value) : status;
 }
 
 static enum mt_status execute_with(struct jinja_run *run, const struct jinja_node *node)
@@ -252,7 +259,7 @@ static enum mt_status execute_call_block(struct jinja_run *run, const struct jin
     arguments.keyword_count = count + 1;
     run->line = node->line;
     status = jinja_call(run, callee, &arguments, &result);
-    return status == MT_OK ? jinja_write(run, run->out, result) : status;
+    return status == MT_OK ? put_string(run, result) : status;
 }
 
 /* What the block writes goes out as it is, its bytes noted as generated. */
