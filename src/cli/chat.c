@@ -238,6 +238,7 @@ static enum mt_status run(struct chat *chat)
     if (status != MT_OK) return status;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
+    infer_warn_of_texts(&chat->session, &log);
     if (chat->session.template != NULL && !mt_session_talks(&chat->session)) infer_warn_of_plain(&log);
     const char *const *stops = infer->stops.count > 0 ? infer->stops.item : NULL;
     status = mt_answer_create(chat->ctx, chat->session.tokenizer, stops, &chat->answer);

@@ -149,7 +149,10 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
     infer.device = e->device;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
     status = infer_open(e->ctx, &infer, &e->session);
-    if (status == MT_OK && mt_comm_rank(e->comm) == 0) infer_warn_of_bos(&e->session, &e->log);
+    if (status == MT_OK && mt_comm_rank(e->comm) == 0) {
+        infer_warn_of_texts(&e->session, &e->log);
+        if (e->session.template != NULL && !mt_session_talks(&e->session)) infer_warn_of_plain(&e->log);
+    }
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
     if (status == MT_OK && !arguments->no_routing)

@@ -266,7 +266,7 @@ static enum mt_status run(struct generator *g)
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
     if (status == MT_OK) status = infer_check_drawing(g->ctx, &settings->infer, &g->session, g->given);
-    if (status == MT_OK) infer_warn_of_bos(&g->session, &log);
+    if (status == MT_OK) infer_warn_of_texts(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
         const struct mt_dataset_options plain = {0};
         status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);

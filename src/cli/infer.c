@@ -141,12 +141,17 @@ void infer_warn_of_plain(const struct mt_log *log)
              "other; --template NAME names another");
 }
 
-void infer_warn_of_bos(const struct mt_session *session, const struct mt_log *log)
+void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log)
 {
     if (session->bos_unheard)
         mt_log_warning(log,
                        "tokenizer_config.json asks for a token that begins texts (add_bos_token), and "
                        "tokenizer.json adds none: none is added, as in transformers 5; --bos yes adds it");
+    if (session->foreign.count > 0)
+        mt_log_warning(log,
+                       "%s writes %.*s, for which the tokenizer has no token: ordinary text to the model",
+                       mt_chat_template_name(session->template), (int)session->foreign.count,
+                       (const char *)session->foreign.data);
 }
 
 struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session)

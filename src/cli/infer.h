@@ -50,8 +50,9 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
 /* Says when messages were, or will be, written out plainly because the model has no chat template. */
 void infer_warn_of_plain(const struct mt_log *log);
 
-/* Says once when tokenizer_config.json asks for a token in front of texts that they do not get. */
-void infer_warn_of_bos(const struct mt_session *session, const struct mt_log *log);
+/* Says when tokenizer_config.json asks for a token in front of texts that they do not get, and when the
+ * template writes special tokens that the tokenizer lacks. */
+void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log);
 
 /* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller.
  */

@@ -6,8 +6,9 @@
 #define MT_CLI_STREAMS_H
 
 /*
- * Call first. A descriptor among 0 to 2 that the caller closed is taken: the first file the program opens would
- * get its number, and messages would be written into that file. Using one that was closed is an error still.
+ * Call first. A descriptor among 0 to 2 that the caller closed is taken: the first file the program opens
+ * would get its number, and messages would be written into that file. Using one that was closed is an error
+ * still.
  *
  * A write to a closed pipe or past the limit of a file's size fails instead of ending the process: a training
  * whose output goes to `head` goes on, and keeps its checkpoints.

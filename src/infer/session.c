@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "model/adapter.h"
+#include "model/carried_files.h"
 #include "text/special_ids.h"
 
 #define CONTEXT_TOKENS 4096
@@ -100,18 +101,40 @@ static enum mt_status choose_beginning(struct mt_session *session, const struct 
     return status;
 }
 
+/* Writes a word out, to see which tokens the template uses. It may not like the word. */
+static enum mt_status try_template(struct mt_session *session)
+{
+    struct mt_turn turn = {.role = MT_ROLE_USER, .text = "x", .bytes = 1};
+    const struct mt_conversation conversation = {.ctx = session->ctx, .turns = &turn, .count = 1};
+    struct mt_id_list ids = {.ctx = session->ctx};
+    enum mt_status status = mt_example_prompt(session->maker, &conversation, &ids);
+    mt_id_list_free(&ids);
+    return status == MT_ERR_USAGE || status == MT_ERR_FORMAT ? MT_OK : status;
+}
+
 static enum mt_status open_template(struct mt_session *session, const struct mt_session_options *options)
 {
-    const struct mt_template_choice choice = {.name = options->template_name,
+    char path[4096];
+    const char *name = options->template_name;
+    // An adapter that was trained with a template brings it along.
+    int length = options->adapter != NULL
+                     ? snprintf(path, sizeof path, "%s/" MT_CHAT_TEMPLATE_FILE, options->adapter)
+                     : -1;
+    bool brought =
+        strcmp(name, "model") == 0 && length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
+    const struct mt_template_choice choice = {.name = brought ? path : name,
                                               .folder = options->templates,
                                               .model = options->directory,
                                               .options = options->template_options,
                                               .date = options->template_date};
     enum mt_status status = mt_chat_template_open(session->ctx, &choice, &session->template);
     if (status != MT_OK) return status;
-    const struct mt_example_options example = {
+    struct mt_example_options example = {
         .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
-    return mt_example_maker_create(session->ctx, &example, &session->maker);
+    // What a model's own template writes, its authors have seen.
+    if (!brought && !mt_chat_template_is_models(session->template)) example.foreign = &session->foreign;
+    status = mt_example_maker_create(session->ctx, &example, &session->maker);
+    return status == MT_OK ? try_template(session) : status;
 }
 
 bool mt_session_talks(const struct mt_session *session)
@@ -135,8 +158,11 @@ static enum mt_status open_texts(struct mt_session *session, const struct mt_ses
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session)
 {
-    *session = (struct mt_session){
-        .ctx = ctx, .stop_ids = {.ctx = ctx}, .conversation = {.ctx = ctx}, .slots = options->slots};
+    *session = (struct mt_session){.ctx = ctx,
+                                   .stop_ids = {.ctx = ctx},
+                                   .conversation = {.ctx = ctx},
+                                   .foreign = {.ctx = ctx},
+                                   .slots = options->slots};
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);
@@ -149,6 +175,7 @@ void mt_session_close(struct mt_session *session)
     if (session->ctx == NULL) return;
     mt_example_maker_free(session->maker);
     mt_conversation_free(&session->conversation);
+    mt_byte_list_free(&session->foreign);
     mt_chat_template_free(session->template);
     mt_token_scratch_free(session->scratch);
     mt_tokenizer_free(session->tokenizer);

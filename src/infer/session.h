@@ -32,9 +32,10 @@ struct mt_session {
     struct mt_engine *engine;
     struct mt_tokenizer *tokenizer;
     struct mt_token_scratch *scratch;
-    struct mt_chat_template *template;  // NULL: none
-    struct mt_example_maker *maker;     // NULL without a template
-    bool talked_plainly;                // messages were written out plainly, for want of a template
+    struct mt_chat_template *template; // NULL: none
+    struct mt_example_maker *maker;    // NULL without a template
+    bool talked_plainly;               // messages were written out plainly, for want of a template
+    struct mt_byte_list foreign; // special tokens the template writes and the tokenizer lacks, "<|a|>, <|b|>"
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
     struct mt_special_ids special;

@@ -141,6 +141,7 @@ struct mt_adapter_write_options {
     const char *base_model;                     // where the model came from, for the config; NULL: unknown
     const struct mt_train_selection *selection; // what the parameters were loaded with: rank, alpha, dropout
     bool biases;                                // write the routers' biases too, where they have any
+    const char *chat_template;                  // that it was trained with, in Jinja; NULL: none is written
     const struct mt_log *log;                   // warnings about the layout; borrowed; NULL: silent
 };
 

@@ -12,6 +12,7 @@
 #include "formats/safetensors_writer.h"
 #include "model/adapter_config_write.h"
 #include "model/adapter_parts.h"
+#include "model/carried_files.h"
 #include "model/router_bias.h"
 #include "model/shards.h"
 
@@ -348,6 +349,8 @@ static enum mt_status write_files(struct writer *writer, const char *directory)
     if (status == MT_OK && writer->options->biases)
         status = mt_router_bias_save(writer->params, writer->desc, directory, MT_ROUTER_BIAS_OF_ADAPTER);
     if (status == MT_OK) status = mt_adapter_write_config(&writer->targets, writer->options, config);
+    if (status == MT_OK)
+        status = mt_model_write_template(writer->ctx, directory, writer->options->chat_template);
     mt_path_release(writer->ctx, weights);
     mt_path_release(writer->ctx, config);
     return status;

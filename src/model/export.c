@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/printable.h"
+#include "model/carried_files.h"
 #include "model/params_parts.h"
 #include "model/rewrite.h"
 #include "model/router_bias.h"
@@ -32,7 +33,8 @@ struct exporter {
     struct learned *trained; // sorted by name
     struct moved_bias *biases;
     size_t bias_count;
-    size_t beside; // biases without a tensor in the checkpoint
+    size_t beside;             // biases without a tensor in the checkpoint
+    const char *chat_template; // borrowed; NULL: none
 };
 
 // ------------------------------------------------------------------ what learned
@@ -154,11 +156,12 @@ static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, i
     return mt_shards_read_value(exporter->params, param, first, count, values);
 }
 
-/* Biases the checkpoint has no tensors for. */
+/* Biases the checkpoint has no tensors for; another chat template. */
 static enum mt_status add_files(void *self, const char *directory)
 {
     const struct exporter *exporter = self;
-    if (exporter->beside == 0) return MT_OK;
+    enum mt_status status = mt_model_write_template(exporter->ctx, directory, exporter->chat_template);
+    if (status != MT_OK || exporter->beside == 0) return status;
     return mt_router_bias_save(exporter->params, exporter->desc, directory, MT_ROUTER_BIAS_OF_MODEL);
 }
 
@@ -197,7 +200,8 @@ enum mt_status mt_model_export(const struct mt_params *params, const struct mt_m
                                const struct mt_export_options *options, struct mt_export_result *result)
 {
     struct mt_context *ctx = mt_device_context(params->device);
-    struct exporter exporter = {.ctx = ctx, .params = params, .desc = desc};
+    struct exporter exporter = {
+        .ctx = ctx, .params = params, .desc = desc, .chat_template = options->chat_template};
     mt_arena_init(&exporter.arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_checkpoint_open(ctx, options->directory, &exporter.checkpoint);
     if (status == MT_OK) status = mt_params_check(ctx, desc, &exporter.checkpoint);

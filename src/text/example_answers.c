@@ -131,12 +131,25 @@ static enum mt_status find_end(struct mt_chat_rendering *rendering, size_t turn,
     return MT_OK;
 }
 
+static bool is_blank(const struct mt_turn *turn)
+{
+    size_t i = 0;
+    while (i < turn->bytes && strchr(" \t\r\n", turn->text[i]) != NULL) i++;
+    return i == turn->bytes;
+}
+
 static enum mt_status find_turn(struct mt_example_maker *maker, struct mt_chat_rendering *rendering,
                                 size_t turn, const struct mt_jinja_output *whole, struct mt_example *example)
 {
+    const struct mt_turn *said = &rendering->conversation->turns[turn];
     struct mt_answer_span span = {0};
     bool found = false;
-    enum mt_status status = find_start(rendering, turn, whole, &span.start, &found, example);
+    size_t first = 0;
+    size_t end = 0;
+    enum mt_status status = MT_OK;
+    // What the template leaves out cannot be learnt: a turn says something, and nothing of it is there.
+    bool there = (is_blank(said) && !said->calls) || find_mark(whole, mt_turn_mark(turn), 0, &first, &end);
+    if (there) status = find_start(rendering, turn, whole, &span.start, &found, example);
     if (status != MT_OK) return status;
     if (!found) {
         example->lost_turns++;

@@ -77,6 +77,9 @@ bool mt_chat_template_is_models(const struct mt_chat_template *template);
 /* True for a template in Jinja, which is rendered by template_jinja.h. */
 bool mt_chat_template_is_jinja(const struct mt_chat_template *template);
 
+/* The text of a template in Jinja; NULL: it is a file of keys. */
+const char *mt_chat_template_jinja(const struct mt_chat_template *template);
+
 /* What messages call it. */
 const char *mt_chat_template_name(const struct mt_chat_template *template);
 

@@ -27,6 +27,11 @@ bool mt_chat_template_is_jinja(const struct mt_chat_template *template)
     return template->jinja != NULL;
 }
 
+const char *mt_chat_template_jinja(const struct mt_chat_template *template)
+{
+    return template->jinja != NULL ? template->own.standard : NULL;
+}
+
 const char *mt_chat_template_name(const struct mt_chat_template *template)
 {
     return template->name;
@@ -74,24 +79,28 @@ enum mt_status mt_chat_template_unknown(struct mt_context *ctx, const char *fold
 /* YYYY-MM-DD, or today. */
 static enum mt_status set_date(struct mt_chat_template *template, const char *date)
 {
+    static const char form[] = "dddd-dd-dd";
     time_t now = time(NULL);
-    int year = 0;
-    int month = 0;
-    int day = 0;
-    int used = 0;
     if (date == NULL) {
         (void)localtime_r(&now, &template->now);
         return MT_OK;
     }
-    if (sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || date[used] != '\0' || month < 1 ||
-        month > 12 || day < 1 || day > 31) {
+    bool reads = strlen(date) == sizeof form - 1;
+    for (size_t i = 0; reads && form[i] != '\0'; i++)
+        reads = form[i] == 'd' ? date[i] >= '0' && date[i] <= '9' : date[i] == form[i];
+    if (!reads) {
         return mt_fail(template->ctx, MT_ERR_USAGE, "'%s' is no date, expected YYYY-MM-DD",
                        mt_printable(date).text);
     }
     // Noon exists on every day, wherever this runs.
-    struct tm noon = {
-        .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = 12, .tm_isdst = -1};
-    if (mktime(&noon) == (time_t)-1 || noon.tm_mday != day) {
+    struct tm noon = {.tm_year = (int)strtol(date, NULL, 10) - 1900,
+                      .tm_mon = (int)strtol(date + 5, NULL, 10) - 1,
+                      .tm_mday = (int)strtol(date + 8, NULL, 10),
+                      .tm_hour = 12,
+                      .tm_isdst = -1};
+    const struct tm asked = noon;
+    time_t seconds = mktime(&noon);
+    if (seconds == (time_t)-1 || noon.tm_mday != asked.tm_mday || noon.tm_mon != asked.tm_mon) {
         return mt_fail(template->ctx, MT_ERR_USAGE, "there is no day %s", date);
     }
     template->now = noon;
@@ -149,11 +158,14 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_template
                                 struct mt_chat_template *template)
 {
     void *text = NULL;
+    char *copy = NULL;
     size_t bytes = 0;
     enum mt_status status =
         mt_own_templates_read(ctx, choice->model != NULL ? choice->model : ".", &template->own);
     if (status == MT_OK) status = mt_file_read_all(ctx, choice->name, TEMPLATE_BYTES, &text, &bytes);
     if (status == MT_OK) status = mt_jinja_parse(ctx, choice->name, text, bytes, &template->jinja);
+    if (status == MT_OK) status = mt_arena_copy_text(&template->own.arena, text, bytes, &copy);
+    template->own.standard = copy; // instead of the model's
     mt_release(ctx, text, bytes);
     return status;
 }

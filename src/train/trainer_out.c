@@ -27,9 +27,14 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
     const char *directory = self;
     if (mt_run_folder_has(directory)) return MT_OK;
     const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_chat_template *template = trainer->corpus.template;
     if (settings->train == MT_TRAIN_FULL) {
-        const struct mt_export_options options = {
-            .directory = settings->model, .out = directory, .progress = trainer->options.terminal};
+        bool own = mt_chat_template_is_models(template); // carried over as it is
+        const struct mt_export_options options = {.directory = settings->model,
+                                                  .out = directory,
+                                                  .progress = trainer->options.terminal,
+                                                  .chat_template =
+                                                      own ? NULL : mt_chat_template_jinja(template)};
         return mt_model_export(trainer->tensors.params, &trainer->desc, &options, NULL);
     }
     const struct mt_adapter_write_options options = {.directory = directory,
@@ -37,6 +42,7 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
                                                      .base_model = settings->model,
                                                      .selection = &trainer->selection,
                                                      .biases = true,
+                                                     .chat_template = mt_chat_template_jinja(template),
                                                      .log = trainer->options.log};
     return mt_adapter_write(trainer->tensors.params, &trainer->desc, &options);
 }

@@ -108,6 +108,12 @@ expect 2 "is no date" train "$config" model="$place/own" data.template_date=toda
 expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 out="$place/talked" steps=6
 expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 out="$place/full" steps=2 train=full
 same own/chat_template.jinja full/model/chat_template.jinja
+same own/chat_template.jinja talked/adapter/chat_template.jinja
+printf '%s' "{% for m in messages %}{{ '[' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}{{ '[' }}{% endif %}" >"$place/short.jinja"
+expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 data.template="$place/short.jinja" out="$place/short" steps=2
+same short.jinja short/adapter/chat_template.jinja
+expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 data.template="$place/short.jinja" out="$place/shortfull" steps=2 train=full
+same short.jinja shortfull/model/chat_template.jinja
 
 # Prompts: the same template, the same ids as in training.
 expect 0 '"prompt_tokens": ' generate "$place/own" --in "$place/prompts.jsonl" --max-new 2
@@ -118,6 +124,10 @@ printf '{"prompt": "1 plus"}\n' >"$place/plain.jsonl"
 expect 0 '"prompt_tokens": ' generate "$place/own" --template none --in "$place/plain.jsonl" --max-new 2
 [ "$(sed -n 's/.*"prompt_tokens": \([0-9]*\).*/\1/p' "$place/text")" -lt "$talked" ]
 result $? "--template none still writes a conversation"
+expect 0 '"prompt_tokens": ' generate "$place/own" --adapter "$place/short/adapter" --in "$place/plain.jsonl" --max-new 2
+[ "$(sed -n 's/.*"prompt_tokens": \([0-9]*\).*/\1/p' "$place/text")" -lt "$talked" ]
+result $? "the template an adapter was trained with is not used with it"
+expect 0 "<|im_start|>, <|im_end|>, for which the tokenizer has no token" generate "$place/own" --prompt x --template chatml --max-new 2
 expect 2 "--bos is for plain texts (--template none)" generate "$place/own" --prompt x --bos yes
 printf 'hi\n' | "$metier" chat "$place/own" --max-new 3 >"$place/text" 2>&1
 result $? "chat without --template"

@@ -112,8 +112,10 @@ def judge(tokenizer, row, want, got, marks):
         return "(both refuse)" if "error" in got else "(only theirs refuses)"
     ids, mask, prompt = want
     if "error" in got:
-        nothing = marks and not any(mask) and "none of the answers can be found" in got["error"]
-        return "(theirs trains on nothing)" if nothing else "ours refuses: " + got["error"]
+        unfound = "none of the answers can be found" in got["error"]
+        text = tokenizer.decode(ids)
+        written = any(m["content"].strip() and m["content"].strip() in text for m in row["messages"] if m["role"] == "assistant")
+        return "(there is nothing to train on)" if unfound and (marks and not any(mask) or not written) else "ours refuses: " + got["error"]
     if ids != got["ids"]:
         return "other ids"
     if prompt is not None and got["prompt"] and prompt != got["prompt"]:
@@ -122,7 +124,7 @@ def judge(tokenizer, row, want, got, marks):
         return None if mask == got["trained"] else last_characters(mask, got["trained"])
     said = tokenizer.decode([i for i, t in zip(ids, got["trained"]) if t])
     answers = [m["content"].split("</think>")[-1].strip() for m in row["messages"] if m["role"] == "assistant" and not m.get("tool_calls")]
-    missing = [x for x in answers if x and x not in said]
+    missing = [x for x in answers if x and x not in said and x in tokenizer.decode(ids)]
     if missing and not got["lost"]:
         return "an answer is not trained on: %r not in %r" % (missing[0], said)
     for m in row["messages"]:
