@@ -17,10 +17,10 @@ const struct cli_verb cli_verbs[] = {
             "  per-expert  transformers 4 has: a pair for each map of each expert, names of the checkpoint\n"
             "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
             "The folder appears whole or not at all. docs/adapters.md says what is right where.",
-        .examples =
-            "  metier adapter runs/a/adapter --model models/moe\n"
-            "  metier adapter runs/a/adapter --model models/moe --layout vllm --out runs/a/adapter-vllm\n"
-            "  metier adapter downloaded --model models/moe --out for-transformers-5",
+        .examples = "  metier adapter runs/first/adapter --model models/moe\n"
+                    "  metier adapter runs/first/adapter --model models/moe --layout vllm --out "
+                    "runs/first/adapter-vllm\n"
+                    "  metier adapter downloaded --model models/moe --out for-transformers-5",
         .run = cli_adapter,
     },
     {
