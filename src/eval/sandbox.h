@@ -40,6 +40,7 @@ struct mt_sandbox_options {
     const char *interpreter; // looked for in /usr/bin and /bin, or an absolute path under /usr; borrowed
     const char *launcher;    // bubblewrap; borrowed
     bool without_sandbox;    // no bubblewrap: limits per process, and nothing is contained
+    int talk;                // a socket that becomes the program's descriptor 8; borrowed; 0: none
 };
 
 enum mt_sandbox_outcome {

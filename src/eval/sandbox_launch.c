@@ -131,6 +131,10 @@ static int open_channels(struct mt_sandbox *sandbox, const char *program, size_t
     if (error == 0) error = open_pipe(&sandbox->output[1], &source[STDERR_FILENO]);
     if (error == 0) error = open_pipe(&sandbox->proof, &source[MT_CHANNEL_PROOF]);
     if (error == 0) error = open_program(sandbox, program, bytes, &source[MT_CHANNEL_PROGRAM]);
+    if (error == 0 && sandbox->options.talk > 0) {
+        source[MT_CHANNEL_TALK] = fcntl(sandbox->options.talk, F_DUPFD_CLOEXEC, FIRST_FREE);
+        if (source[MT_CHANNEL_TALK] < 0) error = errno;
+    }
     if (error != 0 || sandbox->options.without_sandbox) return error;
     error = open_filter(&source[MT_CHANNEL_FILTER]);
     if (error == 0) error = open_pipe(&sandbox->status, &source[MT_CHANNEL_STATUS]);

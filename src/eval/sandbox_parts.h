@@ -12,7 +12,8 @@ enum mt_sandbox_channel {
     MT_CHANNEL_FILTER,      // system calls
     MT_CHANNEL_STATUS,      // bubblewrap writes
     MT_CHANNEL_GATE,        // bubblewrap waits
-    MT_CHANNEL_PROOF,       // the program's last line writes; the only one the program has
+    MT_CHANNEL_PROOF,       // the program's first and last line write
+    MT_CHANNEL_TALK,        // to another program, where it has one
     MT_CHANNEL_END
 };
 

@@ -74,10 +74,12 @@ static bool is_dying(int folder, const char *path)
     read_text(folder, path, stat, sizeof stat);
     const char *name_end = strrchr(stat, ')'); // the name may hold brackets itself
     if (name_end == NULL) return true;
-    char state = 'X';
-    unsigned long flags = 0;
-    int read = sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %lu", &state, &flags);
-    return read != 2 || state == 'Z' || state == 'X' || (flags & EXITING) != 0;
+    // ") S parent group session terminal group flags"
+    const char *at = name_end + 1;
+    if (at[0] != ' ' || at[1] == 'Z' || at[1] == 'X') return true;
+    at++;
+    for (int i = 0; i < 6 && at != NULL; i++) at = strchr(at + 1, ' ');
+    return at == NULL || (strtoul(at, NULL, 10) & EXITING) != 0;
 }
 
 /*
