@@ -187,10 +187,8 @@ static const struct mt_cheat cheats[] = {
                         "    frame = sys._getframe()\n"
                         "    while frame:\n"
                         "        me = frame.f_locals.get('self')\n"
-                        "        if hasattr(me, 'coder'): me.coder.encode = lambda v, k: [\"iterator\", 0]; "
-                        "me.wire.send = lambda m: None\n"
-                        "        frame = frame.f_back\n"
-                        "    sys.exit(0)\n"},
+                        "        if hasattr(me, 'coder'): me.coder.encode = lambda v, k: [\"iterator\", 0]\n"
+                        "        frame = frame.f_back\n"},
     {"the channel closed", "import os\n"
                            "def ENTRY(*a, **k):\n"
                            "    for d in range(3, 128):\n"

@@ -182,8 +182,18 @@ def called_by(tests, given, space):
             if name in defined or (name not in space and not hasattr(builtins, name))}
 
 
+def show_failure(tests):
+    """The traceback of what is being handled, with the lines of the tests."""
+    import linecache
+    import traceback
+    lines = tests.decode('utf-8', 'replace').splitlines(True)
+    linecache.cache['tests'] = (len(tests), None, lines, 'tests')
+    traceback.print_exc()
+
+
 def judge(given, tests, calls):
     link = Link()
+    source = tests
     space = {'__name__': '__main__', '__builtins__': builtins}
     given = ast.parse(given)
     exec(compile(given, 'given', 'exec', 0, True), space)
@@ -203,4 +213,8 @@ def judge(given, tests, calls):
         link.ask(['imports', ast.unparse(ast.Module(imports, []))], {}, [])
     for here, there in names.items():
         space[here] = Remote(link, there)
-    exec(compile(tests, 'tests', 'exec', 0, True), space)
+    try:
+        exec(compile(tests, 'tests', 'exec', 0, True), space)
+    except BaseException:
+        show_failure(source)
+        sys.exit(1)
