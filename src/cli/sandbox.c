@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "eval/code_judge.h"
 #include "eval/sandbox_hostile.h"
 
 #define MEBIBYTE      (1 << 20)
@@ -26,6 +27,7 @@ struct settings {
     int64_t at_once;
     const char *interpreter;
     const char *launcher;
+    const char *tests; // NULL: the program stands alone
 };
 
 // ------------------------------------------------------------------ the hostile suite
@@ -204,6 +206,13 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
 
 // ------------------------------------------------------------------ one program
 
+static enum mt_status take_result(void *self, size_t trial, const struct mt_sandbox_result *result)
+{
+    (void)trial;
+    *(struct mt_sandbox_result *)self = *result;
+    return MT_OK;
+}
+
 static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings, const char *path,
                                   bool *passed)
 {
@@ -217,11 +226,26 @@ static enum mt_status run_program(struct mt_context *ctx, const struct settings 
     options.interpreter = settings->interpreter;
     options.launcher = settings->launcher;
     void *source = NULL;
+    void *tests = NULL;
     size_t bytes = 0;
+    size_t test_bytes = 0;
     struct mt_sandbox_result result;
     enum mt_status status = mt_file_read_all(ctx, path, MAX_SOURCE, &source, &bytes);
-    if (status == MT_OK) status = mt_sandbox_run(ctx, &options, source, bytes, &result);
+    if (status == MT_OK && settings->tests != NULL)
+        status = mt_file_read_all(ctx, settings->tests, MAX_SOURCE, &tests, &test_bytes);
+    if (status == MT_OK && settings->tests != NULL) {
+        const struct mt_code_trial trial = {.part = {[MT_TRIAL_ANSWER] = {source, bytes},
+                                                     [MT_TRIAL_GIVEN] = {"", 0},
+                                                     [MT_TRIAL_TESTS] = {tests, test_bytes},
+                                                     [MT_TRIAL_CALLS] = {"", 0}}};
+        const struct mt_sandbox_judge judge = {.ctx = ctx, .options = options};
+        const struct mt_trial_listener listener = {.self = &result, .heard = take_result};
+        status = mt_code_trials_run(&judge, &trial, 1, &listener);
+    } else if (status == MT_OK) {
+        status = mt_sandbox_run(ctx, &options, source, bytes, &result);
+    }
     mt_release(ctx, source, bytes);
+    mt_release(ctx, tests, test_bytes);
     if (status != MT_OK) return status;
     (void)fputs(result.tail, stderr);
     printf("%s: %s, exit status %d, %.2f s, %.0f MiB\n", path, mt_sandbox_outcome_name(result.outcome),
@@ -236,6 +260,8 @@ static enum mt_status check_arguments(struct mt_context *ctx, const struct setti
     if (settings->check && arguments->positional_count > 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--check runs its own programs, not '%s'",
                        arguments->positional[0]);
+    if (settings->check && settings->tests != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--check has tests of its own, not '%s'", settings->tests);
     if (!settings->check && arguments->positional_count == 0)
         return mt_fail(ctx, MT_ERR_USAGE, "a program is missing, or --check");
     if (arguments->positional_count > 1)
@@ -265,7 +291,9 @@ int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
                                 .launcher = defaults.launcher};
     const struct cli_option options[] = {
         {"--check", CLI_FLAG, &settings.check, NULL,
-         "run programs that try to get out, and say whether they did"},
+         "run programs that try to get out or to pass without solving anything, and say whether they did"},
+        {"--tests", CLI_TEXT, &settings.tests, "FILE",
+         "Python that calls the program's functions, from an interpreter of its own"},
         {"--seconds", CLI_REAL, &settings.seconds, "S", "from start to end (10)"},
         {"--cpu-seconds", CLI_INTEGER, &settings.cpu_seconds, "S", "processor time of each process (10)"},
         {"--memory", CLI_INTEGER, &settings.memory, "MIB", "of each process, and of all together (1024)"},

@@ -22,7 +22,7 @@
 #include "formats/printable.h"
 
 #define SETUP_SECONDS       30    // until bubblewrap has the sandbox ready
-#define DEATH_MILLISECONDS  10000 // until a killed sandbox is gone
+#define DEATH_MILLISECONDS  60000 // until a killed sandbox is gone
 #define BURIAL_MILLISECONDS 1000  // until bubblewrap has noticed
 #define MAX_FILES           20000 // in /tmp and /dev/shm; an empty file costs no byte there, but kernel memory
 #define MOST_PROCESSES      4096
@@ -377,12 +377,19 @@ static bool launcher_ended(const struct mt_sandbox *sandbox)
     return poll(&wait, 1, 0) > 0;
 }
 
-/* Once the program runs, the sandbox is complete and can be looked into. */
+/*
+ * Once the program runs, the sandbox is complete and can be looked into. That process 1 is on its way out,
+ * which the program can bring about, is no failure; that we may not look, or have no descriptor left, is.
+ */
 static enum mt_status open_views(struct mt_sandbox *sandbox)
 {
-    if (sandbox->proof_size == 0 || sandbox->first_handle < 0 || sandbox->views[0] >= 0) return MT_OK;
+    if (sandbox->proof_size == 0 || sandbox->first_handle < 0) return MT_OK;
+    if (sandbox->views[MT_SANDBOX_VIEWS - 1] >= 0) return MT_OK;
     int error = mt_sandbox_open_views(sandbox->first, sandbox->views);
-    if (error == 0 || wait_for_end(sandbox->first_handle, 0)) return MT_OK;
+    if (error == 0) return MT_OK;
+    for (int i = 0; i < MT_SANDBOX_VIEWS; i++) close_one(&sandbox->views[i]);
+    bool ours = error == EACCES || error == EPERM || error == EMFILE || error == ENFILE || error == ENOMEM;
+    if (!ours || wait_for_end(sandbox->first_handle, 0)) return MT_OK; // gone, or the next look will tell
     return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot look into a sandbox from outside: %s",
                    strerror(error));
 }

@@ -156,30 +156,60 @@ def nearest_error(names):
     return Exception
 
 
+def names_of(nodes):
+    return {node.id for top in nodes for node in ast.walk(top) if isinstance(node, ast.Name)}
+
+
 def bound_by(tree):
-    """Names a module binds at its top level by def, class or assignment."""
-    names = set()
+    """Names a module binds at its top level: by def or class, and in other ways."""
+    defined, others = set(), set()
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
+            defined.add(node.name)
         elif isinstance(node, ast.Assign):
-            names.update(part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name))
-    return names
+            others |= names_of(node.targets)
+        elif not isinstance(node, ast.Expr):
+            others |= imported(node) | names_of([node])
+    return defined, others
 
 
-def called_by(tests, given, space):
-    """What tests take from the answer unless they are told: what `given` defines to be called, or nobody defines."""
-    loaded, stored = set(), bound_by(tests)
+def imported(tree):
+    return {(node.asname or node.name).split('.')[0] for node in ast.walk(tree) if isinstance(node, ast.alias)}
+
+
+def free_names(tests):
+    """Names that tests use and do not bind."""
+    loaded, stored = set(), bound_by(tests)[0] | imported(tests)
     for node in ast.walk(tests):
         if isinstance(node, ast.Name):
             (loaded if isinstance(node.ctx, ast.Load) else stored).add(node.id)
         elif isinstance(node, ast.arg):
             stored.add(node.arg)
-        elif isinstance(node, ast.alias):
-            stored.add((node.asname or node.name).split('.')[0])
-    defined = {name for name in bound_by(given) if callable(space.get(name))}
-    return {name: name for name in loaded - stored
-            if name in defined or (name not in space and not hasattr(builtins, name))}
+    return loaded - stored
+
+
+def prepare(given, tests, calls):
+    """The tests' namespace, and what they take from the answer: {name: name there}."""
+    space = {'__name__': '__main__', '__builtins__': builtins}
+    pairs = [pair.partition('=') for pair in calls.split()]
+    names = {here: there or here for here, _, there in pairs}
+    given = ast.parse(given)
+    defined, others = bound_by(given)
+    wanted = free_names(tests)
+    if not names:
+        names = {name: name for name in wanted & defined}
+    # Running what nobody uses would only take time.
+    if (wanted - names.keys()) & (defined | others) or '*' in others:
+        exec(compile(given, 'given', 'exec', 0, True), space)
+    if not pairs:
+        names.update({name: name for name in wanted if name not in names and
+                      (callable(space.get(name)) and name in names_of_assigned(given) or
+                       name not in space and not hasattr(builtins, name))})
+    return space, names
+
+
+def names_of_assigned(tree):
+    return names_of([target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets])
 
 
 def show_failure(tests):
@@ -193,13 +223,8 @@ def show_failure(tests):
 
 def judge(given, tests, calls):
     link = Link()
-    source = tests
-    space = {'__name__': '__main__', '__builtins__': builtins}
-    given = ast.parse(given)
-    exec(compile(given, 'given', 'exec', 0, True), space)
-    tests = ast.parse(tests)
-    pairs = [pair.partition('=') for pair in calls.decode().split()]
-    names = {here: there or here for here, _, there in pairs} or called_by(tests, given, space)
+    tree = ast.parse(tests)
+    space, names = prepare(given, tree, calls.decode())
     try:
         if link.wire.receive() != ['ready']:
             give_up('it does not begin as it should')
@@ -208,13 +233,13 @@ def judge(given, tests, calls):
     except ValueError:
         give_up('it does not begin as it should')
     # Tests and answers used to be one program: what tests import, an answer may use.
-    imports = [node for node in tests.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     if imports:
         link.ask(['imports', ast.unparse(ast.Module(imports, []))], {}, [])
     for here, there in names.items():
         space[here] = Remote(link, there)
     try:
-        exec(compile(tests, 'tests', 'exec', 0, True), space)
+        exec(compile(tree, 'tests', 'exec', 0, True), space)
     except BaseException:
-        show_failure(source)
+        show_failure(tests)
         sys.exit(1)
