@@ -163,13 +163,12 @@ static void print_times(const struct bench *bench, const struct lora_step *step)
 static void print_memory(struct bench *bench)
 {
     struct mt_model_bytes bytes = mt_model_bytes(bench->model);
-    const struct mt_params *params = mt_model_params(bench->model);
     size_t moments = bench->optimizer.memory.bytes;
     size_t all =
-        params->copies.bytes + bytes.masters + bytes.gradients + moments + bytes.activations + bytes.work;
+        bytes.copies + bytes.masters + bytes.gradients + moments + bytes.activations + bytes.work;
     printf("memory, GB: %.2f = weights %.2f, trained %.2f, gradients %.2f, moments %.2f, activations %.2f, "
            "work and scratch %.2f\n",
-           (double)all / 1e9, (double)params->copies.bytes / 1e9, (double)bytes.masters / 1e9,
+           (double)all / 1e9, (double)bytes.copies / 1e9, (double)bytes.masters / 1e9,
            (double)bytes.gradients / 1e9, (double)moments / 1e9, (double)bytes.activations / 1e9,
            (double)bytes.work / 1e9);
 }
@@ -199,7 +198,7 @@ static enum mt_status print_shares(struct bench *bench)
     return status;
 }
 
-static int64_t number_at(int argc, char **argv, int place, int64_t otherwise)
+static int64_t number_at(int argc, char *const *argv, int place, int64_t otherwise)
 {
     return argc > place ? strtoll(argv[place], NULL, 10) : otherwise;
 }

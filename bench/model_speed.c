@@ -240,7 +240,7 @@ static enum mt_status report_scaling(struct mt_context *ctx, const char *folder,
 
 // ------------------------------------------------------------------ the program
 
-static int argument(int argc, char **argv, int index, int otherwise)
+static int argument(int argc, char *const *argv, int index, int otherwise)
 {
     return index < argc ? (int)strtol(argv[index], NULL, 10) : otherwise;
 }

@@ -14,6 +14,13 @@
 struct mt_device; // opaque
 struct mt_buffer; // base/buffer.h
 
+/* What a device is wanted for, where `auto` chooses it. */
+enum mt_device_use {
+    MT_USE_ASKED, // by its name, never by `auto`
+    MT_USE_EXACT, // values that are looked at: products in f32
+    MT_USE_FAST,  // training and answering: products in bf16
+};
+
 /*
  * Creates a device. threads 0 means as many as the machine has; "ref" always uses one. The context is
  * borrowed and outlives the device. The caller destroys it.
@@ -57,6 +64,24 @@ enum mt_status mt_device_download(struct mt_device *device, void *host, const vo
 
 /* Waits for everything issued so far. */
 enum mt_status mt_device_synchronise(struct mt_device *device);
+
+/* Room in a memory, in bytes; zeros where it is not known. */
+struct mt_memory_room {
+    size_t free, total;
+    size_t own; // what the device itself takes beside buffers: its context, kernels, workspaces; about
+};
+
+/* Room in the memory its buffers lie in: the host's, or its own. */
+void mt_device_room(struct mt_device *device, struct mt_memory_room *room);
+
+/*
+ * For a plan: from now on buffers are addresses without memory behind them, and ops are planned and not run.
+ * On a device with memory of its own nothing is copied, and what is read back is zeros; the host's memory is
+ * taken only where something is copied to. What would have been allocated is counted. There is no way back.
+ */
+void mt_device_set_dry(struct mt_device *device);
+bool mt_device_is_dry(const struct mt_device *device);
+size_t mt_device_dry_bytes(const struct mt_device *device); // of the buffers there are
 
 /*
  * While planning, ops check their arguments and record how much scratch they need, and compute nothing:

@@ -130,6 +130,10 @@ struct mt_objective_key {
 };
 bool mt_objective_key_listed(int index, struct mt_objective_key *key);
 
+/* Why a key changes nothing beside the others, in words that end a sentence; NULL: it does change something.
+ */
+const char *mt_objective_key_idle(const struct mt_objective_config *config, const char *key);
+
 /* Writes the current value of key number `index` as text mt_objective_config_set would accept. */
 void mt_objective_key_value(const struct mt_objective_config *config, int index, char *text, size_t bytes);
 
@@ -251,11 +255,12 @@ struct mt_layer_paths {
 /*
  * Before the first step: every non-zero coefficient must reach something trainable in at least one layer.
  * Refuses with the term, the reason and the cure. k = 1 leaves L_o nothing to compare, and with normalised
- * weights leaves terms on the weights nothing to change.
+ * weights leaves terms on the weights nothing to change. `prefix` stands before the keys that the cure names:
+ * "objective." where they are keys of a training run's settings, "" elsewhere.
  */
 enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
                                        const struct mt_router_config *router,
-                                       const struct mt_layer_paths *paths, int layers);
+                                       const struct mt_layer_paths *paths, int layers, const char *prefix);
 
 /*
  * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from

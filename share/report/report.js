@@ -4,10 +4,13 @@
  */
 'use strict';
 (function () {
-    // Okabe and Ito's colours, which colour-blind readers can tell apart; yellow and black fitted to each theme.
+    // Okabe and Ito's colours, which colour-blind readers can tell apart, yellow and black fitted to each theme; then
+    // as many others, for experts. draw.c has the same.
     const palettes = {
-        light: ['#0072b2', '#d55e00', '#009e73', '#b0578d', '#b37a00', '#3a94c8', '#4d4d4d', '#8f8600'],
-        dark: ['#56b4e9', '#f0843c', '#2fc79b', '#dd94bd', '#e6a93a', '#8fc7ef', '#c4c8cd', '#e8df63'],
+        light: ['#0072b2', '#d55e00', '#009e73', '#b0578d', '#b37a00', '#3a94c8', '#4d4d4d', '#8f8600',
+            '#d1103f', '#00a3a3', '#6a3d9a', '#7fb800', '#14286b', '#7a3b10', '#f06fb0', '#1b5e20'],
+        dark: ['#56b4e9', '#f0843c', '#2fc79b', '#dd94bd', '#e6a93a', '#8fc7ef', '#c4c8cd', '#e8df63',
+            '#ff5c7a', '#4be0e0', '#b393f0', '#b6e04a', '#7c97e8', '#c58a5c', '#ffb0da', '#7cc47c'],
     };
     const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
     const marks = ['circle', 'triangle', 'rect', 'rectRot', 'star', 'crossRot', 'cross', 'rectRounded'];
@@ -21,6 +24,8 @@
     const isDark = () => root.dataset.theme ? root.dataset.theme === 'dark' : media.matches;
     const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
     const colour = (i) => { const p = palettes[isDark() ? 'dark' : 'light']; return p[i % p.length]; };
+    // Series of the same colour, or of one like it, have different marks.
+    const mark = (i) => marks[(i + Math.floor(i / 8)) % marks.length];
     const faded = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, '0');
 
     /* A number for people: four digits that count (output.c has the same rule). */
@@ -67,9 +72,9 @@
 
     // ------------------------------------------------------------------ Chart.js
 
-    /* Rows by series: name and the row numbers. */
+    /* Rows by series: name, the number of its colour on the page, and the row numbers. */
     function bySeries(data) {
-        const all = data.columns[0].levels.map((name) => ({ name, rows: [] }));
+        const all = data.columns[0].levels.map((name, i) => ({ name, hue: data.colours[i], rows: [] }));
         data.columns[0].codes.forEach((code, row) => all[code].rows.push(row));
         return all;
     }
@@ -82,13 +87,13 @@
         }, extra);
     }
 
-    function baseOptions(data, series) {
+    function baseOptions(data) {
         return {
             animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
             interaction: { mode: 'nearest', axis: 'x', intersect: false },
             plugins: {
                 legend: {
-                    display: series > 1, position: 'bottom',
+                    display: data.kindred > 1, position: 'bottom',
                     labels: {
                         color: css('--ink'), usePointStyle: true, boxWidth: 10, boxHeight: 7,
                         filter: (item, all) => !all.datasets[item.datasetIndex].hidden_in_legend,
@@ -103,11 +108,12 @@
         const [, xs, ys, lows, highs] = data.columns;
         const series = bySeries(data);
         const datasets = [];
-        series.forEach((one, i) => {
+        series.forEach((one) => {
+            const i = one.hue;
             const at = (column) => one.rows.map((r) => ({ x: xs.values[r], y: column.values[r] }));
             const line = {
                 borderColor: colour(i), backgroundColor: colour(i), borderWidth: 1.8, spanGaps: false,
-                borderDash: dashes[Math.floor(i / palettes.light.length) % dashes.length],
+                borderDash: dashes[Math.floor(i / 8) % dashes.length],
                 pointRadius: one.rows.length > 40 ? 0 : 2.5, pointHoverRadius: 4, parsing: false,
             };
             datasets.push(Object.assign({ label: one.name, data: at(ys), order: 0 }, line));
@@ -119,7 +125,7 @@
             datasets.push(Object.assign({ label: one.name, data: at(lows), fill: false }, edge));
             datasets.push(Object.assign({ label: one.name, data: at(highs), fill: '-1' }, edge));
         });
-        const options = baseOptions(data, series.length);
+        const options = baseOptions(data);
         const positive = ys.values.every((v) => v === null || v > 0);
         options.scales = {
             x: axis(data.x, { type: 'linear' }),
@@ -168,16 +174,16 @@
                 values[labels.codes[r]] = ys.values[r];
                 if (data.band) ranges[labels.codes[r]] = [lows.values[r], highs.values[r]];
             });
-            return { label: one.name, data: values, ranges: data.band ? ranges : null };
+            return { label: one.name, hue: one.hue, data: values, ranges: data.band ? ranges : null };
         });
     }
 
     function barsConfig(data) {
         const sets = labelledSets(data);
-        sets.forEach((set, i) => Object.assign(set, {
-            backgroundColor: faded(colour(i), 0.8), borderColor: colour(i), borderWidth: 1, borderRadius: 2,
+        sets.forEach((set) => Object.assign(set, {
+            backgroundColor: faded(colour(set.hue), 0.8), borderColor: colour(set.hue), borderWidth: 1, borderRadius: 2,
         }));
-        const options = baseOptions(data, sets.length);
+        const options = baseOptions(data);
         const most = data.columns[data.band ? 4 : 2].values.reduce((a, v) => v === null ? a : Math.max(a, v), 0);
         options.interaction = { mode: 'index', intersect: false };
         options.scales = {
@@ -198,12 +204,12 @@
     function scatterConfig(data) {
         const [, xs, ys] = data.columns;
         const series = bySeries(data);
-        const datasets = series.map((one, i) => ({
+        const datasets = series.map((one) => ({
             label: one.name, data: one.rows.map((r) => ({ x: xs.values[r], y: ys.values[r] })), parsing: false,
-            backgroundColor: faded(colour(i), 0.6), borderColor: colour(i), pointStyle: marks[i % marks.length],
+            backgroundColor: faded(colour(one.hue), 0.6), borderColor: colour(one.hue), pointStyle: mark(one.hue),
             pointRadius: one.rows.length > 400 ? 2.2 : 3.2, borderWidth: 1,
         }));
-        const options = baseOptions(data, series.length);
+        const options = baseOptions(data);
         options.interaction = { mode: 'nearest', intersect: true };
         options.scales = { x: axis(data.x, { type: 'linear' }), y: axis(data.y, {}) };
         options.plugins.tooltip.callbacks = {
@@ -214,11 +220,11 @@
 
     function radarConfig(data) {
         const sets = labelledSets(data);
-        sets.forEach((set, i) => Object.assign(set, {
-            backgroundColor: faded(colour(i), 0.12), borderColor: colour(i), pointBackgroundColor: colour(i),
-            borderWidth: 2, pointStyle: marks[i % marks.length],
+        sets.forEach((set) => Object.assign(set, {
+            backgroundColor: faded(colour(set.hue), 0.12), borderColor: colour(set.hue),
+            pointBackgroundColor: colour(set.hue), borderWidth: 2, pointStyle: mark(set.hue),
         }));
-        const options = baseOptions(data, sets.length);
+        const options = baseOptions(data);
         options.interaction = { mode: 'nearest', intersect: false };
         options.scales = {
             r: {
@@ -242,13 +248,9 @@
     }
 
     /* value -> colour, and the numbers the legend names. */
-    function colourScale(values, centre, range) {
-        let [low, high] = range || [Infinity, -Infinity];
-        values.forEach((v) => { if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); } });
-        if (low > high) { low = 0; high = 1; }
+    function colourScale(centre, [low, high]) {
         if (centre !== null) {
             const middle = hexToRgb(css('--neutral'));
-            low = Math.min(low, centre); high = Math.max(high, centre);
             const pick = (v) => v < centre
                 ? mix(middle, below, (centre - v) / (centre - low || 1))
                 : mix(middle, above, (v - centre) / (high - centre || 1));
@@ -302,7 +304,7 @@
         const left = Math.min(widest, width * 0.3) + 28;
         const box = { left, top: 6, width: width - left - 4, height: height - 6 - 76 };
         const wide = box.width / across.levels.length, tall = box.height / down.levels.length;
-        const scale = colourScale(value.values, data.centre, data.range);
+        const scale = colourScale(data.centre, data.range);
         const gap = wide > 6 && tall > 6 ? 1 : 0;
         pen.fillStyle = css('--empty');
         pen.fillRect(box.left, box.top, box.width, box.height);

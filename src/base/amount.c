@@ -27,6 +27,13 @@ void mt_amount_count(char *text, size_t bytes, uint64_t count)
     }
 }
 
+struct mt_counted mt_counted(uint64_t count, const char *one, const char *many)
+{
+    struct mt_counted counted;
+    (void)snprintf(counted.text, sizeof counted.text, "%" PRIu64 " %s", count, count == 1 ? one : many);
+    return counted;
+}
+
 void mt_amount_rate(char *text, size_t bytes, double rate, const char *unit)
 {
     char amount[32];

@@ -12,6 +12,14 @@ void mt_amount_count(char *text, size_t bytes, uint64_t count);
  */
 void mt_amount_rate(char *text, size_t bytes, double rate, const char *unit);
 
+/* A count with the word that fits it, to stand among the arguments of a printf: "1 answer", "2 answers". */
+struct mt_counted {
+    char text[80];
+};
+
+/* `one` for a count of 1, else `many`; both may go on: ("row is", "rows are"). */
+struct mt_counted mt_counted(uint64_t count, const char *one, const char *many);
+
 /* "0:47", "5:33:00", "2d 23h"; "--:--" for what is not finite. */
 void mt_amount_duration(char *text, size_t bytes, double seconds);
 

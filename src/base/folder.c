@@ -168,7 +168,7 @@ enum mt_status mt_folder_make(struct mt_context *ctx, const char *path)
     return MT_OK;
 }
 
-enum mt_status mt_folder_make_all(struct mt_context *ctx, const char *path)
+enum mt_status mt_folder_make_above(struct mt_context *ctx, const char *path)
 {
     char *copy = NULL;
     enum mt_status status = mt_path_join(ctx, "", path, &copy);
@@ -180,6 +180,12 @@ enum mt_status mt_folder_make_all(struct mt_context *ctx, const char *path)
         *slash = '/';
     }
     mt_path_release(ctx, copy);
+    return status;
+}
+
+enum mt_status mt_folder_make_all(struct mt_context *ctx, const char *path)
+{
+    enum mt_status status = mt_folder_make_above(ctx, path);
     return status == MT_OK ? mt_folder_make(ctx, path) : status;
 }
 

@@ -38,6 +38,9 @@ void mt_folder_abandon(struct mt_folder *folder);
 /* Makes a folder unless there is one; the folder above must exist. */
 enum mt_status mt_folder_make(struct mt_context *ctx, const char *path);
 
+/* Makes the folders above a path, unless they are there: where a file is going to be written. */
+enum mt_status mt_folder_make_above(struct mt_context *ctx, const char *path);
+
 /* Makes a folder and those above it, unless they are there. */
 enum mt_status mt_folder_make_all(struct mt_context *ctx, const char *path);
 

@@ -89,7 +89,7 @@ static void fill_fields(const struct mt_progress *p, double now, bool final, str
     }
     set_field(line, FIELD_COUNT, text, p->utf8);
     double rate = final ? overall_rate(p, now) : p->rate;
-    mt_amount_rate(text, sizeof text, p->shown_rate > 0.0 ? p->shown_rate : rate, p->options.unit);
+    mt_amount_rate(text, sizeof text, p->rate_told ? p->shown_rate : rate, p->options.unit);
     set_field(line, FIELD_RATE, text, p->utf8);
     if (final || !known) {
         mt_amount_duration(duration, sizeof duration, now - p->start);
@@ -243,7 +243,7 @@ void mt_progress_start(struct mt_progress *progress, const struct mt_progress_op
     *progress = (struct mt_progress){.options = *options, .done = options->done, .rate_done = options->done};
     if (options->stream == NULL) return;
     progress->running = true;
-    progress->terminal = is_capable_terminal(options->stream);
+    progress->terminal = !options->lines && is_capable_terminal(options->stream);
     progress->utf8 = mt_columns_locale_is_utf8();
     progress->start = now_of(progress);
     progress->drawn = progress->start;
@@ -260,8 +260,14 @@ void mt_progress_note(struct mt_progress *progress, const char *format, ...)
     va_end(args);
 }
 
+void mt_progress_total(struct mt_progress *progress, int64_t total)
+{
+    progress->options.total = total;
+}
+
 void mt_progress_rate(struct mt_progress *progress, double rate)
 {
+    progress->rate_told = true;
     progress->shown_rate = rate > 0.0 ? rate : 0.0;
 }
 
@@ -278,9 +284,19 @@ void mt_progress_line(struct mt_progress *progress, const char *text)
     if (live) draw(progress, now_of(progress), false);
 }
 
+void mt_progress_hide(struct mt_progress *progress)
+{
+    if (!progress->running || !progress->terminal) return;
+    (void)fputs("\r\033[K", progress->options.stream);
+    (void)fflush(progress->options.stream);
+    progress->drawn = (double)-INFINITY;
+}
+
 void mt_progress_update(struct mt_progress *progress, int64_t done)
 {
     progress->done = done;
+    // A total that is passed was an estimate.
+    if (progress->options.total > 0 && done > progress->options.total) progress->options.total = done;
     if (!progress->running) return;
     double now = now_of(progress);
     double wait = progress->terminal ? REDRAW_SECONDS : progress->options.line_seconds;
@@ -297,7 +313,11 @@ void mt_progress_update(struct mt_progress *progress, int64_t done)
 void mt_progress_finish(struct mt_progress *progress)
 {
     if (!progress->running) return;
+    // What failed before its first item is told by its failure.
+    bool begun = progress->done != progress->options.done || progress->done == progress->options.total;
+    if (!begun) mt_progress_hide(progress);
     progress->running = false;
+    if (!begun) return;
     double now = now_of(progress);
     if (progress->terminal) {
         draw(progress, now, true);

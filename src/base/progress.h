@@ -19,8 +19,9 @@ struct mt_progress_options {
     FILE *stream;                // borrowed; NULL shows nothing
     const char *label;           // what is being done; borrowed until the finish
     const char *unit;            // of the rate: "tok" gives "12.3k tok/s"; NULL: "12.3k/s"; borrowed
-    int64_t total;               // items to do; 0: unknown
+    int64_t total;               // items to do, as far as is known: it grows when it is passed; 0: unknown
     int64_t done;                // items done before the start (a resumed run); they count in no rate
+    bool lines;                  // plain lines on a terminal, too: somebody else writes there
     double line_seconds;         // off a terminal: at most one line in so many seconds; 0: 10
     double (*clock)(void *self); // seconds; NULL: the monotonic clock
     void *clock_self;            // borrowed; handed to `clock`
@@ -37,7 +38,8 @@ struct mt_progress {
     double rate_clock; // clock and items when the rate was last brought up to date
     int64_t rate_done;
     double rate;                       // items per second, recent ones weighing most; 0: not known yet
-    double shown_rate;                 // what mt_progress_rate was told; 0: show the rate of items
+    bool rate_told;                    // by mt_progress_rate: the rate of items is not shown
+    double shown_rate;                 // what it was told; 0: nothing to show
     char note[MT_PROGRESS_NOTE_BYTES]; // the free text
 };
 
@@ -57,13 +59,20 @@ void mt_progress_rate(struct mt_progress *progress, double rate);
 void mt_progress_note(struct mt_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* There are `total` items after all. */
+void mt_progress_total(struct mt_progress *progress, int64_t total);
+
 /* `done` items are done; redraws when it is time to. Cheap enough to call for every item. */
 void mt_progress_update(struct mt_progress *progress, int64_t done);
 
 /* Prints a line that stays, above the progress on a terminal. A newline is added; control characters go. */
 void mt_progress_line(struct mt_progress *progress, const char *text);
 
-/* Shows the last state with the time taken and ends the line. A second call does nothing. */
+/* Takes the line off the terminal, for others who write there; the next update shows it again. */
+void mt_progress_hide(struct mt_progress *progress);
+
+/* Shows the last state with the time taken and ends the line; where nothing was done, takes it away. A second
+ * call does nothing. */
 void mt_progress_finish(struct mt_progress *progress);
 
 #endif

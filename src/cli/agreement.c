@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/amount.h"
 #include "cli/table.h"
 #include "eval/agreement.h"
 #include "eval/review_marks.h"
@@ -130,6 +131,6 @@ enum mt_status cli_merge_review(struct mt_context *ctx, const char *folder, cons
     if (status == MT_OK) status = mt_review_marks_merge(ctx, &run, marks, &count);
     mt_judged_run_free(&run);
     if (status != MT_OK) return status;
-    printf("%zu marks merged into %s\n\n", count, folder);
+    printf("%s merged into %s\n\n", mt_counted(count, "mark", "marks").text, folder);
     return cli_agreement(ctx, folder);
 }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "cli/device.h"
 #include "cli/ranks.h"
 #include "cli/train.h"
 #include "cli/verbs.h"
@@ -30,7 +31,10 @@ static enum mt_status check(struct mt_context *ctx, const struct analyze_setting
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", given->positional[0]);
     if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
     if (settings->data.count == 0) return mt_fail(ctx, MT_ERR_USAGE, "--data FILE is missing");
-    if (settings->out == NULL && !settings->json)
+    if (!(settings->share > 0.0 && settings->share <= 1.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--share is %g, expected more than 0 and at most 1",
+                       settings->share);
+    if (settings->out == NULL && !settings->json && settings->experts == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing; --json prints instead of writing");
     const struct {
         const char *option;
@@ -44,7 +48,8 @@ static enum mt_status check(struct mt_context *ctx, const struct analyze_setting
     enum mt_status status = MT_OK;
     for (size_t i = 0; status == MT_OK && i < sizeof numbers / sizeof numbers[0]; i++)
         status = check_number(ctx, numbers[i].option, numbers[i].value, numbers[i].least, numbers[i].most);
-    return status;
+    const struct cli_void rules[] = {{settings->json, "--layers", "with --json, which has every layer"}};
+    return status == MT_OK ? cli_refuse_void(ctx, given, rules, 1) : status;
 }
 
 static enum mt_status hand_over(struct analyze *run)
@@ -54,14 +59,16 @@ static enum mt_status hand_over(struct analyze *run)
     const char *out = run->settings->out;
     mt_json_text_init(&text, run->ctx);
     enum mt_status status = analyze_write(run, &text);
-    if (status == MT_OK && out != NULL) status = mt_folder_make(run->ctx, out);
+    if (status == MT_OK && out != NULL) status = mt_folder_make_all(run->ctx, out);
     if (status == MT_OK && out != NULL) status = mt_path_join(run->ctx, out, "analysis.json", &path);
     if (status == MT_OK && out != NULL) status = mt_file_write_all(run->ctx, path, text.bytes, text.length);
     if (status == MT_OK && run->settings->json) (void)fwrite(text.bytes, 1, text.length, stdout);
     if (status == MT_OK && !run->settings->json) {
         status = analyze_print(run);
-        if (status == MT_OK) printf("\nwritten: %s\n", path);
+        if (status == MT_OK) printf("\n");
+        if (status == MT_OK && out != NULL) printf("written: %s\n", path);
     }
+    if (status == MT_OK && run->settings->experts != NULL) status = analyze_write_experts(run);
     mt_path_release(run->ctx, path);
     mt_json_text_free(&text);
     if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
@@ -75,8 +82,13 @@ static enum mt_status analyze(struct analyze *run)
     if (status == MT_OK)
         status = train_find_templates(run->ctx, &run->arena, settings->template_name, &run->templates);
     int threads = (int)mt_comm_threads(run->comm, settings->threads);
-    if (status == MT_OK) status = mt_device_create(run->ctx, settings->device, threads, &run->device);
+    const char *device = NULL;
     status = mt_comm_agree(run->comm, run->ctx, status);
+    if (status == MT_OK)
+        status = mt_device_choose(run->ctx, run->comm, settings->device, MT_USE_FAST, &device);
+    if (status == MT_OK) status = mt_device_create(run->ctx, device, threads, &run->device);
+    status = mt_comm_agree(run->comm, run->ctx, status);
+    if (status == MT_OK && mt_comm_rank(run->comm) == 0) cli_name_device(run->device);
     if (status == MT_OK) status = analyze_run(run);
     if (status == MT_OK && mt_comm_rank(run->comm) == 0) status = hand_over(run);
     analyze_side_free(&run->model);
@@ -118,12 +130,13 @@ static enum mt_status run_with_room(void *self, struct mt_comm *comm, int *exit_
 
 int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct analyze_settings settings = {.template_name = "plain",
-                                        .device = "cpu",
+    struct analyze_settings settings = {.template_name = "model",
+                                        .device = MT_DEVICE_AUTO,
                                         .tokens = 20000,
                                         .length = 512,
                                         .sample = 2048,
-                                        .neighbours = 10};
+                                        .neighbours = 10,
+                                        .share = 0.2};
     const struct cli_option options[] = {
         {"--model", CLI_TEXT, &settings.model, "DIR", "a Hugging Face model folder"},
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR",
@@ -132,10 +145,13 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--data", CLI_LIST, &settings.data, "FILE[=DOMAIN]",
          "rows as training reads them, or text; may come several times"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where analysis.json goes"},
+        {"--experts", CLI_TEXT, &settings.experts, "FILE",
+         "write the busiest experts of every layer, for train's key experts (ESFT)"},
+        {"--share", CLI_REAL, &settings.share, "P", "of the slots that these serve together (0.2)"},
         {"--tokens", CLI_INTEGER, &settings.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &settings.template_name, "NAME",
-         "how conversations are written out, a name of share/templates or a file (plain)"},
+         "how conversations are written out: a name of share/templates or a file (model: its own)"},
         {"--sample", CLI_INTEGER, &settings.sample, "N",
          "vectors kept per layer and domain, for overlap, silhouette and PCA (2048)"},
         {"--queries", CLI_INTEGER, &settings.queries, "N",
@@ -144,7 +160,7 @@ int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--seed", CLI_INTEGER, &settings.seed, "S", "of shuffling and sampling (0)"},
         {"--layers", CLI_FLAG, &settings.layers, NULL, "a row of the table for every layer"},
         {"--json", CLI_FLAG, &settings.json, NULL, "print analysis.json instead of tables"},
-        {"--device", CLI_TEXT, &settings.device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings.device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
     };
     struct cli_arguments given;

@@ -26,6 +26,8 @@ struct analyze_settings {
     int64_t queries;    // of overlap and silhouette; 0: all
     int64_t neighbours; // of the overlap
     int64_t seed;
+    const char *experts; // file for the experts that serve `share` of the slots; NULL: none
+    double share;
     bool layers, json;
 };
 
@@ -55,6 +57,7 @@ struct analyze {
     int domains;
     struct mt_progress progress;
     int64_t tokens_done;  // of all models and domains before the one at hand
+    int64_t passes_left;  // domains through models, after the one at hand
     int64_t *token_names; // [2,batch tokens], in the arena: numbers and groups of the tokens at hand
     // The models have the same shape.
     int layers, experts, slots; // MoE layers
@@ -79,6 +82,9 @@ void analyze_mean_drift(const struct analyze *run, int domain, struct mt_drift_f
 
 /* Writes analysis.json into a text that the caller frees. */
 enum mt_status analyze_write(struct analyze *run, struct mt_json_text *text);
+
+/* Writes settings->experts, and says so. */
+enum mt_status analyze_write_experts(const struct analyze *run);
 
 /* Prints the tables. */
 enum mt_status analyze_print(const struct analyze *run);

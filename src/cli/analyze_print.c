@@ -100,10 +100,10 @@ static enum mt_status print_drift(const struct analyze *run)
 
 enum mt_status analyze_print(const struct analyze *run)
 {
-    printf("%d MoE layers, %d of %d experts per token; means over layers. MaxVio at most %.3g, entropy %.3g\n"
+    printf("%s, %d of %d experts per token; means over layers. MaxVio at most %.3g, entropy %.3g\n"
            "when balanced; overlap out by angle. All figures and formulas: analysis.json.\n\n",
-           run->layers, run->slots, run->experts, (double)run->experts / run->slots - 1.0,
-           log((double)run->experts));
+           mt_counted((uint64_t)run->layers, "MoE layer", "MoE layers").text, run->slots, run->experts,
+           (double)run->experts / run->slots - 1.0, log((double)run->experts));
     enum mt_status status = print_figures(run);
     return status == MT_OK && run->with_base ? print_drift(run) : status;
 }

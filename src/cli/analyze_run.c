@@ -155,6 +155,15 @@ struct passage {
     int64_t turn; // batches so far: ranks take turns
 };
 
+/* Batches are whole, and a domain may have fewer tokens: how many there are to be, as far as is known. */
+static void expect_tokens(const struct passage *passage, bool ended)
+{
+    struct analyze *run = passage->run;
+    int64_t wanted = run->settings->tokens;
+    int64_t domain = ended || passage->seen > wanted ? passage->seen : wanted;
+    mt_progress_total(&run->progress, run->tokens_done + domain + run->passes_left * wanted);
+}
+
 /* Tells the other ranks, and shows what all have done. False: all come back now. */
 static bool beat(struct passage *passage, bool finished, bool failed)
 {
@@ -171,16 +180,18 @@ static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_
     struct mt_batch batch = {.progress = 1.0};
     struct mt_model_loss loss;
     enum mt_status status = MT_OK;
+    int64_t first = passage->seen;
     mt_batches_micro(passage->batches, index, &batch);
     batch.labels = NULL;
     batch.loss_only = true;
+    passage->seen += batch.tokens;
+    expect_tokens(passage, false);
     if (passage->turn++ % mt_comm_size(run->comm) == mt_comm_rank(run->comm)) {
-        name_tokens(run, passage->collector, passage->seen, batch.tokens);
+        name_tokens(run, passage->collector, first, batch.tokens);
         status = mt_model_forward(passage->model, &batch, &loss);
         passage->done += batch.tokens;
         *go_on = beat(passage, false, status != MT_OK);
     }
-    passage->seen += batch.tokens;
     return status;
 }
 
@@ -194,7 +205,7 @@ static enum mt_status run_batches(struct passage *passage)
         status = mt_batches_next(passage->batches, &step);
         if (status != MT_OK) return status;
         if (step.epoch > 0) { // the domain has no more
-            run->progress.options.total -= run->settings->tokens - passage->seen;
+            expect_tokens(passage, true);
             return MT_OK;
         }
         for (size_t i = 0; i < step.micro_batches && go_on; i++) {
@@ -210,6 +221,7 @@ static enum mt_status pass(struct passage *passage)
 {
     struct analyze *run = passage->run;
     struct mt_layer_observer observer = {.self = passage->collector, .look = look};
+    run->passes_left--;
     enum mt_status status =
         mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &passage->pulse));
     if (status == MT_OK) {
@@ -237,6 +249,7 @@ static enum mt_status run_domain(struct analyze *run, struct mt_model *model, in
                                               .sources = domain->sources,
                                               .source_count = domain->source_count,
                                               .template_name = settings->template_name,
+                                              .template_date = MT_TEMPLATE_DATE,
                                               .max_length = settings->length,
                                               .batching = MT_LAYOUT_PACKED,
                                               .tokens = batch_tokens(run),
@@ -347,8 +360,10 @@ static enum mt_status finish_side(struct analyze *run, bool vectors, struct anal
                                                  .seed = (uint64_t)settings->seed,
                                                  .threads = (int)settings->threads};
     enum mt_status status = MT_OK;
-    for (int i = 0; status == MT_OK && i <= run->domains; i++)
+    for (int i = 0; status == MT_OK && i <= run->domains; i++) {
         status = mt_collector_finish(side->collector[i], vectors ? &geometry : NULL, &side->figures[i]);
+        if (status == MT_OK) mt_progress_update(&run->progress, run->progress.done + 1);
+    }
     return status;
 }
 
@@ -359,8 +374,12 @@ static enum mt_status finish_sides(struct analyze *run)
     enum mt_status status = mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &pulse));
     if (status != MT_OK) return status;
     if (mt_comm_rank(run->comm) == 0) {
+        int64_t streams = ((int64_t)run->domains + 1) * (run->with_base ? 2 : 1);
+        mt_progress_start(&run->progress, &(struct mt_progress_options){
+                                              .stream = stderr, .label = "measuring", .total = streams});
         status = finish_side(run, true, &run->model);
         if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
+        mt_progress_finish(&run->progress);
     }
     const struct mt_pulse_state mine = {.finished = true};
     while (!mt_pulse_beat(pulse, &mine)) mt_pulse_rest();
@@ -374,12 +393,12 @@ enum mt_status analyze_run(struct analyze *run)
     const char *base = settings->base != NULL ? settings->base : settings->model;
     void *memory = NULL;
     run->with_base = settings->base != NULL || settings->adapter != NULL;
-    int64_t sides = run->with_base ? 2 : 1;
+    run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
     mt_progress_start(&run->progress,
                       &(struct mt_progress_options){.stream = mt_comm_rank(run->comm) == 0 ? stderr : NULL,
                                                     .label = "analysing",
                                                     .unit = "tok",
-                                                    .total = settings->tokens * run->domains * sides});
+                                                    .total = settings->tokens * run->passes_left});
     enum mt_status status =
         mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
     run->token_names = memory;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
@@ -30,6 +31,7 @@ struct said {
 struct chat {
     struct mt_context *ctx;
     const struct settings *settings;
+    const struct cli_arguments *given;
     struct mt_session session;
     struct mt_interrupt interrupt;
     struct mt_byte_list texts;
@@ -163,8 +165,10 @@ static enum mt_status encode(struct chat *chat)
         chat->turns[i] = (struct mt_turn){
             .role = said->role, .text = (const char *)chat->texts.data + said->first, .bytes = said->bytes};
     }
+    const struct mt_conversation conversation = {
+        .ctx = chat->ctx, .turns = chat->turns, .count = chat->count};
     chat->ids.count = 0;
-    return mt_session_encode_turns(&chat->session, chat->turns, chat->count, &chat->ids);
+    return mt_session_encode_conversation(&chat->session, &conversation, &chat->ids);
 }
 
 /* One answer, printed as it comes. */
@@ -197,9 +201,9 @@ static enum mt_status hear(struct chat *chat)
     if ((int64_t)chat->ids.count < chat->session.context) return answer(chat);
     unsay(chat);
     (void)fprintf(stderr,
-                  "(that makes %zu tokens, and there is room for %" PRId64
+                  "(that makes %s, and there is room for %" PRId64
                   "; say less, /reset, or start with a larger --context)\n",
-                  chat->ids.count, chat->session.context);
+                  mt_counted(chat->ids.count, "token", "tokens").text, chat->session.context);
     return MT_OK;
 }
 
@@ -231,7 +235,12 @@ static enum mt_status run(struct chat *chat)
 {
     const struct infer_settings *infer = &chat->settings->infer;
     enum mt_status status = infer_open(chat->ctx, infer, &chat->session);
+    if (status == MT_OK) status = infer_check_drawing(chat->ctx, infer, &chat->session, chat->given);
     if (status != MT_OK) return status;
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    infer_warn_of_texts(&chat->session, &log);
+    if (chat->session.template != NULL && !mt_session_talks(&chat->session)) infer_warn_of_plain(&log);
     const char *const *stops = infer->stops.count > 0 ? infer->stops.item : NULL;
     status = mt_answer_create(chat->ctx, chat->session.tokenizer, stops, &chat->answer);
     return status == MT_OK ? talk(chat) : status;
@@ -253,6 +262,7 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
 {
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
+    settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 1] = {
         {"--system", CLI_TEXT, &settings.system, "TEXT", "what the conversation begins with"},
     };
@@ -262,13 +272,12 @@ int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK && arguments.positional_count != 1)
         status = mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
-    if (status == MT_OK && settings.infer.template_name == NULL)
-        status = mt_fail(ctx, MT_ERR_USAGE, "--template NAME is missing: how the model is talked to");
-    if (status == MT_OK) status = infer_check(ctx, &settings.infer);
+    if (status == MT_OK) status = infer_check(ctx, &settings.infer, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     settings.infer.directory = arguments.positional[0];
     struct chat chat = {.ctx = ctx,
                         .settings = &settings,
+                        .given = &arguments,
                         .texts = {.ctx = ctx},
                         .ids = {.ctx = ctx},
                         .input = {.ctx = ctx},

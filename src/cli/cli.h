@@ -8,14 +8,15 @@
 #define MT_CLI_CLI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "metier/context.h"
 
 enum cli_value {
     CLI_FLAG,    // bool: no value
     CLI_TEXT,    // const char *: borrowed from argv
-    CLI_INTEGER, // int64_t
-    CLI_REAL,    // double
+    CLI_INTEGER, // int64_t, not negative
+    CLI_REAL,    // double, finite and not negative
     CLI_LIST,    // struct cli_list: the option may come several times
 };
 
@@ -34,22 +35,34 @@ struct cli_option {
     const char *help;
 };
 
+// What a verb does when a launcher (mpirun, srun) starts several of it.
+enum cli_ranks {
+    CLI_RANKS_REFUSED, // they would all do the same work, and write the same files
+    CLI_RANKS_SHARE,   // they share the work
+    CLI_RANKS_EACH,    // each tells what it sees
+};
+
 struct cli_verb {
     const char *name;
     const char *summary;   // one line
     const char *arguments; // "DIR", or ""
     const char *details;   // paragraphs for --help, or NULL
     const char *examples;  // lines for --help
+    enum cli_ranks ranks;
     int (*run)(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 };
 
 /* The verbs; one line each in verbs.c. Ends with a NULL name. */
 extern const struct cli_verb cli_verbs[];
 
+#define CLI_OPTIONS_MOST 64 // of a verb
+
 struct cli_arguments {
     const char **positional; // borrowed: points into the argv given
     int positional_count;
-    bool help_shown; // --help was given and answered: the verb returns 0
+    bool help_shown;                     // --help was given and answered: the verb returns 0
+    const char *given[CLI_OPTIONS_MOST]; // names of the options given, borrowed from the table
+    int given_count;
 };
 
 /*
@@ -60,6 +73,19 @@ struct cli_arguments {
 enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
                          const struct cli_option *options, int option_count, int argc, char **argv,
                          struct cli_arguments *arguments);
+
+bool cli_is_given(const struct cli_arguments *arguments, const char *name);
+
+/* Options that would change nothing beside the other arguments. */
+struct cli_void {
+    bool now;          // whether it is so
+    const char *names; // of the options, spaces between them
+    const char *why;   // ends the sentence "--seed means nothing ..."
+};
+
+/* Refuses the first given option that a rule which holds now names. */
+enum mt_status cli_refuse_void(struct mt_context *ctx, const struct cli_arguments *arguments,
+                               const struct cli_void *rules, size_t count);
 
 /* Prints "metier VERB: message" on standard error and returns the exit status that fits. */
 int cli_fail(const struct mt_context *ctx, const struct cli_verb *verb, enum mt_status status);

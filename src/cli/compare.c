@@ -42,7 +42,7 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     struct mt_log log;
     bool interrupted = false;
     int signal = 0;
-    mt_log_init(&log, stderr, MT_LOG_ERROR);
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     struct mt_comparison_options options = {
         .log = &log, .terminal = arguments->quiet ? NULL : stderr, .signals = true};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
@@ -79,6 +79,11 @@ int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
+    const struct cli_void rules[] = {
+        {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.tables, "--quiet", "with --tables: nothing is trained"},
+    };
+    if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && arguments.keys) {
         print_keys();
     } else if (status == MT_OK && given.positional_count == 0) {

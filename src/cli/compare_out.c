@@ -1,6 +1,7 @@
 /* metier compare: the table on the terminal, and the files. */
 #include <stdio.h>
 
+#include "base/amount.h"
 #include "cli/compare.h"
 #include "cli/page_out.h"
 #include "cli/table.h"
@@ -47,11 +48,20 @@ static void print_notes(const struct mt_comparison *comparison)
     const struct mt_compare_settings *settings = comparison->settings;
     printf("\ntrained on");
     for (size_t d = 0; d < settings->trained; d++) printf(" %s", settings->domain[d].name);
-    printf(", measured on held-out problems; others: of the other %zu domains; ", settings->domains - 1);
+    printf(", measured on held-out problems");
+    if (settings->domains > 1)
+        printf("; others: of the other %s",
+               settings->domains == 2 ? "domain"
+                                      : mt_counted(settings->domains - 1, "domain", "domains").text);
+    printf("; ");
     if (settings->seeds > 1)
         printf("mean ± standard deviation over %zu seeds\n", settings->seeds);
     else
         printf("one seed: differences may be chance\n");
+    if (comparison->kept > 0)
+        printf("of %s, %zu trained and measured now, %zu before\n",
+               mt_counted(comparison->cells, "cell", "cells").text,
+               comparison->cells - comparison->kept - comparison->failed, comparison->kept);
 }
 
 enum mt_status compare_print(const struct mt_comparison *comparison)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/agreement.h"
+#include "cli/device.h"
 #include "cli/ranks.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
@@ -69,7 +70,26 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 // ------------------------------------------------------------------ arguments
 
-static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments)
+static enum mt_status check_void(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const struct cli_arguments *given)
+{
+    static const char of_a_model[] =
+        "--adapter --template --bos --temperature --top-p --seed --slots --context "
+        "--device --threads --no-routing";
+    const struct cli_void rules[] = {
+        {arguments->list, "--tasks --data --model --answers --questions --out --merge-review --limit",
+         "with --list"},
+        {arguments->merge_review != NULL, "--tasks --data --model --answers --questions --limit --shots",
+         "with --merge-review"},
+        {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
+         "with --questions: nothing is answered"},
+        {arguments->infer.directory == NULL, of_a_model, "without --model"},
+    };
+    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments,
+                            const struct cli_arguments *given)
 {
     int sources =
         (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
@@ -89,7 +109,7 @@ static enum mt_status check(struct mt_context *ctx, const struct eval_arguments 
     if (arguments->pass_k < 0 || arguments->pass_k > arguments->samples)
         return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
                        arguments->pass_k);
-    return infer_check(ctx, &arguments->infer);
+    return infer_check(ctx, &arguments->infer, given);
 }
 
 /* What every rank knows. */
@@ -99,6 +119,18 @@ struct evaluating {
     const struct cli_arguments *given;
     struct mt_arena *arena;
 };
+
+/* Options of drawing, where every answer is the most likely one. */
+static enum mt_status check_drawing(const struct evaluating *e, const struct mt_task_list *list)
+{
+    double temperature = e->arguments->infer.temperature;
+    bool draws = temperature > 0.0;
+    for (size_t i = 0; i < list->count; i++)
+        draws = draws || (temperature < 0.0 && list->tasks[i].samples > 1);
+    const struct cli_void rules[] = {
+        {!draws, "--top-p --seed", "without --temperature: always the most likely token is taken"}};
+    return cli_refuse_void(e->ctx, e->given, rules, 1);
+}
 
 /* What needs no model, and one rank only. */
 static bool is_for_one(const struct eval_arguments *arguments)
@@ -111,7 +143,8 @@ static enum mt_status prepare(const struct evaluating *e, const char *folder, st
 {
     struct eval_arguments *arguments = e->arguments;
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
-    if (status == MT_OK) status = check(e->ctx, arguments);
+    if (status == MT_OK) status = check(e->ctx, arguments, e->given);
+    if (status == MT_OK) status = check_drawing(e, list);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
@@ -141,7 +174,8 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     struct mt_task_list list = {0};
     int signal = 0;
     if (is_for_one(e->arguments) && mt_comm_rank(comm) != 0) return MT_OK;
-    enum mt_status status = cli_find_share(e->arena, "tasks", &folder);
+    enum mt_status status = check_void(e->ctx, e->arguments, e->given);
+    if (status == MT_OK) status = cli_find_share(e->arena, "tasks", &folder);
     if (status == MT_OK && folder == NULL) status = cli_share_missing(e->ctx, "tasks");
     if (is_for_one(e->arguments)) {
         if (status == MT_OK) status = run_for_one(e, folder);
@@ -161,6 +195,7 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
     struct infer_settings *infer = &arguments.infer;
     infer_settings_init(infer);
     infer->batch = SLOTS;
+    infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
     const struct cli_option options[] = {
         {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
@@ -169,7 +204,9 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--model", CLI_TEXT, &infer->directory, "DIR", "the model that answers"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "ask through a chat template: a name or a file; default plain text"},
+         "ask through a chat template: model (its own), a name or a file; default plain text"},
+        {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
+         "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",
          "a token that begins texts: yes, no, or as the tokenizer adds it (tokenizer)"},
         {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},
@@ -191,7 +228,7 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--slots", CLI_INTEGER, &infer->batch, "N", "sequences computed together (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &infer->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,

@@ -3,6 +3,7 @@
 #define MT_CLI_EVAL_H
 
 #include "cli/infer.h"
+#include "comm/comm.h"
 #include "eval/runner.h"
 
 struct eval_arguments {
@@ -33,11 +34,21 @@ enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_ar
 enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
                                 const char **out);
 
+#define EVAL_DEVICE_BYTES 64
+
 /*
- * Notes in OUT/source.json whose answers these are; refuses a folder that holds those of another model, or of
- * the same one asked in another way.
+ * What answers are computed on: as asked for, or where that is `auto` as OUT/source.json says, so that a run
+ * that goes on stays where it was. All ranks call it, and get the same.
  */
-enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments);
+enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  struct mt_comm *comm, char device[EVAL_DEVICE_BYTES]);
+
+/*
+ * Notes in OUT/source.json whose answers these are; refuses a folder that holds those of another model, of
+ * the same one asked in another way, or computed on another device.
+ */
+enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const char *device);
 
 /*
  * Runs the tasks on all ranks; the first of them prints the table. *signal: what stopped it, else 0. Agreed

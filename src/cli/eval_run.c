@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/amount.h"
 #include "base/folder.h"
 #include "base/folder_lock.h"
 #include "base/interrupt.h"
@@ -27,6 +28,7 @@ struct evaluation {
     struct mt_session_answerer *answering; // likewise
     struct eval_routing routing;           // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
+    char device[EVAL_DEVICE_BYTES];        // likewise: what computes
     int lock;                              // of the folder, rank 0's
 };
 
@@ -75,6 +77,23 @@ static enum mt_status print_results(const struct evaluation *e)
     return status;
 }
 
+/* Where everything is, and what of it an earlier start had done. */
+static void print_places(const struct evaluation *e)
+{
+    size_t kept = 0;
+    size_t done = 0;
+    for (size_t i = 0; i < e->list->count; i++) {
+        kept += e->results[i].kept;
+        done += e->results[i].done;
+    }
+    if (kept > 0)
+        printf("\nof %s, %zu judged now and %zu before\n", mt_counted(done, "sample", "samples").text,
+               done - kept, kept);
+    printf("\nwritten: %s/results.json\n         %s/samples_TASK.jsonl\n", e->arguments->out,
+           e->arguments->out);
+    if (e->routing.watch != NULL) printf("         %s/routing_TASK.json\n", e->arguments->out);
+}
+
 /* What a stop leaves behind: how far it got, and how to go on. */
 static void print_stop(const struct evaluation *e)
 {
@@ -87,11 +106,9 @@ static void print_stop(const struct evaluation *e)
         if (!result->stopped) whole++;
         if (result->stopped && task[0] == '\0') task = result->task->name;
     }
-    (void)fprintf(
-        stderr,
-        "stopped in %s: %zu of %zu tasks are done, %zu samples are kept in %s; the same command goes "
-        "on\n",
-        task, whole, e->list->count, done, e->arguments->out);
+    (void)fprintf(stderr, "stopped in %s: %zu of %s done, %s kept in %s; the same command goes on\n", task,
+                  whole, mt_counted(e->list->count, "task", "tasks").text,
+                  mt_counted(done, "sample is", "samples are").text, e->arguments->out);
 }
 
 // ------------------------------------------------------------------ what answers and what judges
@@ -129,8 +146,13 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
                                                         .seed = (uint64_t)arguments->infer.seed};
     struct infer_settings infer = arguments->infer;
     infer.threads = mt_comm_threads(e->comm, infer.threads);
+    infer.device = e->device;
+    infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
     status = infer_open(e->ctx, &infer, &e->session);
-    if (status == MT_OK && mt_comm_rank(e->comm) == 0) infer_warn_of_bos(&e->session, &e->log);
+    if (status == MT_OK && mt_comm_rank(e->comm) == 0) {
+        infer_warn_of_texts(&e->session, &e->log);
+        if (e->session.template != NULL && !mt_session_talks(&e->session)) infer_warn_of_plain(&e->log);
+    }
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
     if (status == MT_OK && !arguments->no_routing)
@@ -160,9 +182,9 @@ static bool told_to_stop(void *self)
 static enum mt_status open_folder(struct evaluation *e)
 {
     if (mt_comm_rank(e->comm) != 0) return MT_OK;
-    enum mt_status status = mt_folder_make(e->ctx, e->arguments->out);
+    enum mt_status status = mt_folder_make_all(e->ctx, e->arguments->out);
     if (status == MT_OK) status = mt_folder_lock(e->ctx, e->arguments->out, "evaluating", &e->lock);
-    return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments) : status;
+    return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments, e->device) : status;
 }
 
 /* What every rank needs before the first question. */
@@ -170,6 +192,9 @@ static enum mt_status open_all(struct evaluation *e, struct mt_answerer *answere
 {
     void *memory = NULL;
     enum mt_status status = open_judge(e, runs_programs);
+    status = mt_comm_agree(e->comm, e->ctx, status);
+    if (status == MT_OK && e->arguments->infer.directory != NULL)
+        status = eval_choose_device(e->ctx, e->arguments, e->comm, e->device);
     if (status == MT_OK) status = open_folder(e);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status != MT_OK) return status;
@@ -184,8 +209,9 @@ static void warn_of_cut_prompts(struct evaluation *e)
     int64_t cut = e->answering != NULL ? mt_session_answerer_cut(e->answering) : 0;
     mt_comm_sum_i64(e->comm, &cut, 1);
     if (cut == 0 || mt_comm_rank(e->comm) != 0) return;
-    mt_log_warning(&e->log, "%lld prompts were too long and lost their beginning; --context is %lld tokens",
-                   (long long)cut, (long long)e->session.context);
+    mt_log_warning(&e->log, "%s too long and cut at the beginning; --context is %lld tokens",
+                   mt_counted((uint64_t)cut, "prompt was", "prompts were").text,
+                   (long long)e->session.context);
 }
 
 static enum mt_status run(struct evaluation *e)
@@ -237,6 +263,7 @@ enum mt_status eval_run_tasks(struct mt_context *ctx, const struct eval_argument
         if (talks) print_stop(&e);
     } else if (status == MT_OK && talks) {
         status = print_results(&e); // a signal came too late to stop anything
+        if (status == MT_OK) print_places(&e);
     }
     close_all(&e);
     return status;

@@ -11,9 +11,12 @@
 
 #include "base/file.h"
 #include "cli/eval.h"
+#include "formats/json.h"
 #include "formats/json_text.h"
+#include "ops/choose.h"
 
-#define MOST_BYTES (1 << 20)
+#define MOST_BYTES     (1 << 20)
+#define UNNOTED_DEVICE "cpu"
 
 /* The last part of a path; of RUN/adapter, which every run has, the one before. */
 static void short_name(const char *path, char *name, size_t bytes)
@@ -77,7 +80,8 @@ static enum mt_status describe_folder(struct mt_json_text *text, const char *key
                                files, bytes, newest);
 }
 
-static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments)
+static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments,
+                               const char *device)
 {
     const struct infer_settings *infer = &arguments->infer;
     if (infer->directory == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
@@ -88,18 +92,64 @@ static enum mt_status describe(struct mt_json_text *text, const struct eval_argu
         status = mt_json_text_format(text, ", \"template\": ");
         if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
     }
+    for (int i = 0; i < infer->template_options.count && status == MT_OK; i++) {
+        status = mt_json_text_format(text, ", \"template option %d\": ", i + 1);
+        if (status == MT_OK) status = mt_json_text_string(text, infer->template_options.item[i]);
+    }
     if (status == MT_OK && strcmp(infer->bos, "tokenizer") != 0)
         status = mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
+    if (status == MT_OK && strcmp(device, UNNOTED_DEVICE) != 0)
+        status = mt_json_text_format(text, ", \"device\": \"%s\"", device);
     if (status != MT_OK) return status;
     return mt_json_text_format(
         text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
         infer->context, infer->temperature, infer->top_p, infer->seed);
 }
 
+/* The device of the answers in a folder; "" where it holds none. What cannot be read names the usual one: it
+ * is refused when it is compared. */
+static void read_device(struct mt_context *ctx, const char *path, char device[EVAL_DEVICE_BYTES])
+{
+    struct mt_json json = {0};
+    struct mt_json_node child;
+    const char *text = UNNOTED_DEVICE;
+    device[0] = '\0';
+    if (access(path, F_OK) != 0) return;
+    if (mt_json_read(ctx, path, &mt_json_file_limits, &json) == MT_OK) {
+        struct mt_json_node root = mt_json_root(&json);
+        if (mt_json_member(&root, "device", &child)) (void)mt_json_as_string(&child, &text);
+    }
+    (void)snprintf(device, EVAL_DEVICE_BYTES, "%s", text);
+    mt_json_free(&json);
+}
+
+enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  struct mt_comm *comm, char device[EVAL_DEVICE_BYTES])
+{
+    char noted[EVAL_DEVICE_BYTES] = "";
+    const char *asked = arguments->infer.device;
+    const char *name = NULL;
+    char *path = NULL;
+    enum mt_status status = MT_OK;
+    if (strcmp(asked, MT_DEVICE_AUTO) == 0) {
+        if (mt_comm_rank(comm) == 0) status = mt_path_join(ctx, arguments->out, "source.json", &path);
+        if (path != NULL) read_device(ctx, path, noted);
+        mt_path_release(ctx, path);
+        status = mt_comm_agree(comm, ctx, status);
+        if (status != MT_OK) return status;
+        mt_comm_broadcast(comm, noted, sizeof noted, 0);
+        if (noted[0] != '\0') asked = noted;
+    }
+    status = mt_device_choose(ctx, comm, asked, MT_USE_FAST, &name);
+    if (status == MT_OK) (void)snprintf(device, EVAL_DEVICE_BYTES, "%s", name);
+    return status;
+}
+
 /* Compares with what the folder says; notes it where it says nothing. */
 static enum mt_status compare_or_note(struct mt_context *ctx, const char *path,
-                                      const struct mt_json_text *text, const char *out)
+                                      const struct mt_json_text *text, const char *out, const char *device)
 {
+    char before[EVAL_DEVICE_BYTES];
     void *noted = NULL;
     size_t bytes = 0;
     if (access(path, F_OK) != 0) return mt_file_write_all(ctx, path, text->bytes, text->length);
@@ -108,6 +158,12 @@ static enum mt_status compare_or_note(struct mt_context *ctx, const char *path,
     bool same = bytes == text->length && memcmp(noted, text->bytes, bytes) == 0;
     mt_release(ctx, noted, bytes);
     if (same) return MT_OK;
+    read_device(ctx, path, before);
+    if (device[0] != '\0' && strcmp(before, device) != 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
+                       "or another --out",
+                       out, before, device, before);
     return mt_fail(
         ctx, MT_ERR_USAGE,
         "%s holds answers of another model, or of this one asked in another way (%s); give another "
@@ -115,14 +171,15 @@ static enum mt_status compare_or_note(struct mt_context *ctx, const char *path,
         out, path);
 }
 
-enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments)
+enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const char *device)
 {
     struct mt_json_text text;
     char *path = NULL;
     mt_json_text_init(&text, ctx);
     enum mt_status status = mt_path_join(ctx, arguments->out, "source.json", &path);
-    if (status == MT_OK) status = describe(&text, arguments);
-    if (status == MT_OK) status = compare_or_note(ctx, path, &text, arguments->out);
+    if (status == MT_OK) status = describe(&text, arguments, device);
+    if (status == MT_OK) status = compare_or_note(ctx, path, &text, arguments->out, device);
     mt_path_release(ctx, path);
     mt_json_text_free(&text);
     return status;

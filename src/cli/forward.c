@@ -5,7 +5,10 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "cli/adapter.h"
+#include "cli/device.h"
 #include "cli/forward.h"
+#include "cli/objective.h"
 #include "cli/verbs.h"
 #include "model/adapter.h"
 #include "model/stream.h"
@@ -62,17 +65,6 @@ static enum mt_status read_activations(struct mt_device *device, const char *wor
                    "--activations is '%s', expected auto, f32 or bf16", word);
 }
 
-static enum mt_status read_layout(struct mt_context *ctx, const char *word, enum mt_adapter_layout *layout)
-{
-    static const enum mt_adapter_layout layouts[] = {MT_ADAPTER_PER_EXPERT, MT_ADAPTER_FUSED};
-    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-        if (strcmp(word, mt_adapter_layout_name(layouts[i])) != 0) continue;
-        *layout = layouts[i];
-        return MT_OK;
-    }
-    return mt_fail(ctx, MT_ERR_USAGE, "--adapter-layout is '%s', expected per-expert or fused", word);
-}
-
 static enum mt_status read_method(struct mt_context *ctx, const struct forward_settings *settings,
                                   struct mt_objective_config *method)
 {
@@ -89,7 +81,8 @@ static enum mt_status read_method(struct mt_context *ctx, const struct forward_s
         key[length] = '\0';
         status = mt_objective_config_set(ctx, method, key, equals + 1);
     }
-    return status == MT_OK ? mt_objective_config_check(ctx, method) : status;
+    if (status == MT_OK) status = mt_objective_config_check(ctx, method);
+    return status == MT_OK ? cli_refuse_idle_keys(ctx, method, settings->keys, settings->key_count) : status;
 }
 
 static bool trains_lora(const struct forward_settings *settings)
@@ -130,7 +123,11 @@ static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_
                                                .selection = selection,
                                                .biases = true};
     if (settings->save_adapter == NULL) return MT_OK;
-    enum mt_status status = read_layout(ctx, settings->adapter_layout, &options.layout);
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    options.log = &log;
+    enum mt_status status =
+        cli_read_layout(ctx, "--adapter-layout", settings->adapter_layout, &options.layout);
     if (status != MT_OK) return status;
     return mt_adapter_write(mt_model_params(model), mt_model_description(model), &options);
 }
@@ -210,7 +207,8 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
         status = mt_adapter_open_for(ctx, settings->adapter, settings->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
     }
-    if (status == MT_OK) status = mt_device_create(ctx, settings->device, (int)settings->threads, &device);
+    if (status == MT_OK)
+        status = cli_open_device(ctx, settings->device, MT_USE_EXACT, (int)settings->threads, &device);
     if (status == MT_OK) status = read_activations(device, settings->activations, &options.activations);
     if (status == MT_OK) status = mt_model_open(device, settings->directory, &options, &model);
     if (status == MT_OK && settings->adapter != NULL)
@@ -228,7 +226,7 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
 {
     const char *train = settings->train;
     enum mt_adapter_layout layout;
-    enum mt_status status = read_layout(ctx, settings->adapter_layout, &layout);
+    enum mt_status status = cli_read_layout(ctx, "--adapter-layout", settings->adapter_layout, &layout);
     if (status != MT_OK) return status;
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
@@ -253,6 +251,20 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
     return MT_OK;
 }
 
+static enum mt_status check_void(struct mt_context *ctx, const struct forward_settings *settings,
+                                 const struct cli_arguments *given)
+{
+    bool lora = trains_lora(settings);
+    const struct cli_void rules[] = {
+        {!settings->grads, "--recompute --targets", "without --grads"},
+        {settings->adapter != NULL, "--rank --alpha", "with --adapter, which has its own"},
+        {!lora, "--rank --alpha --lora-b-std", "without --train lora"},
+        {!lora && !settings->training, "--seed", "without --train lora or --training: nothing is drawn"},
+        {settings->save_adapter == NULL, "--adapter-layout", "without --save-adapter"},
+    };
+    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+}
+
 static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv,
                             struct forward_settings *settings, bool *help_shown)
 {
@@ -268,10 +280,10 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
         {"--save-adapter", CLI_TEXT, &settings->save_adapter, "DIR",
          "with --adapter or --train lora: write the pairs as a PEFT adapter"},
         {"--adapter-layout", CLI_TEXT, &settings->adapter_layout, "HOW",
-         "of --save-adapter: per-expert or fused (per-expert)"},
+         "of --save-adapter: auto, per-expert, fused or vllm (auto)"},
         {"--train", CLI_TEXT, &settings->train, "HOW", "with --grads: full or lora (full)"},
         {"--targets", CLI_TEXT, &settings->targets, "LIST",
-         "what learns: parts (attention, router, ...) or globs on names (*: everything)"},
+         "what learns: parts (attention, router, ...), ends of names (q_proj) or globs (*: everything)"},
         {"--rank", CLI_INTEGER, &settings->rank, "R", "of LoRA (8)"},
         {"--alpha", CLI_REAL, &settings->alpha, "A", "of LoRA: its scale is A/R (16)"},
         {"--lora-b-std", CLI_REAL, &settings->lora_b_deviation, "X",
@@ -283,7 +295,8 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "none, moe or full: memory against time (none)"},
         {"--activations", CLI_TEXT, &settings->activations, "TYPE",
          "f32, bf16, or auto: what the device computes fastest on (auto)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME",
+         "what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
         {"--json", CLI_FLAG, &settings->json, NULL, "the summary as JSON"},
     };
@@ -297,15 +310,16 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
     settings->directory = arguments.positional[0];
     settings->keys = arguments.positional + 1;
     settings->key_count = arguments.positional_count - 1;
-    return check(ctx, settings);
+    status = check(ctx, settings);
+    return status == MT_OK ? check_void(ctx, settings, &arguments) : status;
 }
 
 int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
     struct forward_settings settings = {.recompute = "none",
                                         .activations = "auto",
-                                        .device = "cpu",
-                                        .adapter_layout = "per-expert",
+                                        .device = MT_DEVICE_AUTO,
+                                        .adapter_layout = "auto",
                                         .rank = 8,
                                         .alpha = 16.0};
     struct forward_ids ids = {0};

@@ -5,14 +5,17 @@
 
 #include "cli/forward.h"
 #include "formats/safetensors_writer.h"
+#include "infer/sampler.h"
+#include "tensor/dtype.h"
 
-#define NAME_BYTES  256
-#define PIECE_BYTES ((size_t)1 << 20) // on their way from the device to the file
+#define NAME_BYTES 256
+#define PIECE      ((size_t)1 << 18) // numbers fetched at a time
 
-/* Where the values of a tensor are. */
+/* Where the values of a tensor are, and in which type there. */
 struct source {
     const void *data;
     bool on_device;
+    enum mt_dtype type; // on the device: f32, i32, or a type that is written as f32
 };
 
 /* The tensors of the file, in order; the arena owns names, and values made here. */
@@ -39,7 +42,7 @@ static enum mt_status add(struct listing *list, const char *name, enum mt_safete
     return MT_OK;
 }
 
-/* A contiguous tensor of the device, f32 or i32. */
+/* A contiguous tensor of the device: i32 as it is, activations of whatever type as f32. */
 static enum mt_status add_tensor(struct listing *list, const char *prefix, const char *rest,
                                  const struct mt_tensor *tensor)
 {
@@ -47,7 +50,7 @@ static enum mt_status add_tensor(struct listing *list, const char *prefix, const
     (void)snprintf(name, sizeof name, "%s%s", prefix, rest);
     enum mt_safetensors_dtype dtype = tensor->dtype == MT_I32 ? MT_SAFETENSORS_I32 : MT_SAFETENSORS_F32;
     return add(list, name, dtype, tensor->rank, tensor->dim,
-               (struct source){.data = tensor->data, .on_device = true});
+               (struct source){.data = tensor->data, .on_device = true, .type = tensor->dtype});
 }
 
 /* f64 values: one without a dimension, or one per MoE layer. */
@@ -134,16 +137,30 @@ static enum mt_status add_params(struct listing *list, const struct mt_params *p
     return status;
 }
 
+/* Numbers on their way from the device to the file. */
+struct piece {
+    float stored[PIECE];  // as they lie there, of at most four bytes each
+    float widened[PIECE]; // as f32
+};
+
+/* *finite becomes false where a number of the device's is infinite or none. */
 static enum mt_status write_source(struct mt_device *device, const struct source *source, size_t bytes,
-                                   void *piece, struct mt_safetensors_writer *writer)
+                                   struct piece *piece, struct mt_safetensors_writer *writer, bool *finite)
 {
     const char *data = source->data;
     if (!source->on_device) return mt_safetensors_writer_write(writer, data, bytes);
+    bool as_stored = source->type == MT_F32 || source->type == MT_I32;
+    size_t element = mt_dtype_bytes(source->type);
+    size_t total = bytes / sizeof(float);
     enum mt_status status = MT_OK;
-    for (size_t first = 0; first < bytes && status == MT_OK; first += PIECE_BYTES) {
-        size_t count = bytes - first < PIECE_BYTES ? bytes - first : PIECE_BYTES;
-        status = mt_device_download(device, piece, data + first, count);
-        if (status == MT_OK) status = mt_safetensors_writer_write(writer, piece, count);
+    for (size_t first = 0; first < total && status == MT_OK; first += PIECE) {
+        size_t count = total - first < PIECE ? total - first : PIECE;
+        status = mt_device_download(device, piece->stored, data + first * element, count * element);
+        if (status != MT_OK) return status;
+        if (!as_stored) mt_convert_to_f32(source->type, piece->stored, (int64_t)count, piece->widened);
+        const float *values = as_stored ? piece->stored : piece->widened;
+        *finite = *finite && (source->type == MT_I32 || mt_logits_finite(values, (int64_t)count));
+        status = mt_safetensors_writer_write(writer, values, count * sizeof(float));
     }
     return status;
 }
@@ -153,17 +170,25 @@ static enum mt_status write_file(struct mt_device *device, const struct listing 
     struct mt_safetensors_writer writer;
     struct mt_context *ctx = list->arena.ctx;
     void *piece = NULL;
-    enum mt_status status = mt_allocate(ctx, PIECE_BYTES, &piece);
+    const char *damaged = NULL; // the first tensor that has numbers that are none
+    enum mt_status status = mt_allocate(ctx, sizeof(struct piece), &piece);
     if (status != MT_OK) return status;
     status = mt_safetensors_writer_open(ctx, path, list->specs, list->count, NULL, 0, &writer);
     for (size_t i = 0; status == MT_OK && i < list->count; i++) {
         const struct mt_safetensors_spec *spec = &list->specs[i];
         size_t bytes = mt_safetensors_dtype_bytes(spec->dtype);
         for (int axis = 0; axis < spec->rank; axis++) bytes *= (size_t)spec->dim[axis];
-        status = write_source(device, &list->sources[i], bytes, piece, &writer);
+        bool finite = true;
+        status = write_source(device, &list->sources[i], bytes, piece, &writer, &finite);
+        if (!finite && damaged == NULL) damaged = spec->name;
     }
-    mt_release(ctx, piece, PIECE_BYTES);
-    return status == MT_OK ? mt_safetensors_writer_finish(&writer) : status;
+    mt_release(ctx, piece, sizeof(struct piece));
+    if (status == MT_OK) status = mt_safetensors_writer_finish(&writer);
+    if (status != MT_OK || damaged == NULL) return status;
+    // The file is there for whoever looks for the cause.
+    return mt_fail(ctx, MT_ERR_NUMERIC,
+                   "numbers of '%s' are not finite (see %s): weights are damaged or too large", damaged,
+                   path);
 }
 
 static enum mt_status list_and_write(struct listing *list, const struct forward_settings *settings,

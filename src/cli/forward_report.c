@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/forward.h"
 
 /* (largest load - mean) / mean of a layer's served slots; 0 when nothing was served. offsets [experts+1] */
@@ -63,7 +64,8 @@ static void print_losses(const struct forward_results *results)
 {
     const struct mt_model_loss *loss = &results->loss;
     printf("%-14s %.6f\n", "loss", loss->task + loss->terms);
-    printf("  %-12s %.6f   mean over %" PRId64 " labels\n", "h", loss->task, loss->labels);
+    printf("  %-12s %.6f   mean over %s\n", "h", loss->task,
+           mt_counted((uint64_t)loss->labels, "label", "labels").text);
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         double value = 0.0;
         double weight = 0.0;
@@ -78,19 +80,19 @@ static void print_text(const struct forward_settings *settings, const struct for
 {
     const struct mt_model_desc *desc = mt_model_description(results->model);
     const struct mt_params *params = mt_model_params(results->model);
-    size_t sequences = ids->offsets.count - 1;
-    printf("%-14s %zu in %zu %s\n", "tokens", ids->ids.count, sequences,
-           sequences == 1 ? "sequence" : "sequences");
+    printf("%-14s %zu in %s\n", "tokens", ids->ids.count,
+           mt_counted(ids->offsets.count - 1, "sequence", "sequences").text);
     printf("%-14s %.3f s\n", "time", results->seconds);
     if (settings->grads) {
-        printf("%-14s %" PRId64 " in %zu tensors\n", "trained", params->trained_elements,
-               params->trained_count);
+        printf("%-14s %" PRId64 " in %s\n", "trained", params->trained_elements,
+               mt_counted(params->trained_count, "tensor", "tensors").text);
         print_losses(results);
     }
     for (int64_t layer = 0; layer < desc->layers; layer++) {
         if (!mt_model_layer_is_moe(desc, layer)) continue;
         printf("%-14s %.4f   layer %" PRId64 "\n", "MaxVio", *violations++, layer);
     }
+    if (settings->out != NULL) printf("%-14s %s\n", "written", settings->out);
 }
 
 static json_t *terms_json(const struct forward_results *results)

@@ -3,9 +3,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/infer.h"
@@ -41,6 +45,7 @@ struct job {
 struct generator {
     struct mt_context *ctx;
     const struct settings *settings;
+    const struct cli_arguments *given;
     struct mt_session session;
     struct mt_dataset *dataset; // NULL: --prompt
     struct mt_row row;
@@ -51,7 +56,7 @@ struct generator {
     struct mt_json_text line;
     struct mt_progress progress;
     struct mt_interrupt interrupt;
-    double start;
+    double start, seconds; // when the answering began, how long it took
 };
 
 // ------------------------------------------------------------------ answers
@@ -112,6 +117,22 @@ static enum mt_status compose(struct mt_json_text *line, const struct job *job, 
     return status == MT_OK ? mt_json_text_format(line, "}\n") : status;
 }
 
+/* What reads a pipe may write to the terminal at any time. */
+static bool prints_to_pipe(const struct generator *g)
+{
+    struct stat info;
+    return g->settings->out == NULL && fstat(STDOUT_FILENO, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+/* A line of standard output; where that is a terminal, too, the progress makes way. */
+static enum mt_status print_line(struct generator *g)
+{
+    if (isatty(STDOUT_FILENO) == 1) mt_progress_hide(&g->progress);
+    (void)fwrite(g->line.bytes, 1, g->line.length, stdout);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
+    return mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+}
+
 /* Writes what is finished, in the order of the rows. */
 static enum mt_status write_finished(struct generator *g)
 {
@@ -123,9 +144,7 @@ static enum mt_status write_finished(struct generator *g)
         if (g->settings->out != NULL) {
             status = mt_file_writer_write(&g->writer, g->line.bytes, g->line.length);
         } else if (!streams(g)) {
-            (void)fwrite(g->line.bytes, 1, g->line.length, stdout);
-            if (fflush(stdout) != 0 || ferror(stdout))
-                status = mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+            status = print_line(g);
         }
         g->written++;
     }
@@ -144,9 +163,7 @@ static enum mt_status encode_prompt(struct generator *g, uint64_t index, struct 
         if (status != MT_ERR_USAGE) return status;
         return mt_fail_within(g->ctx, status, "%s:%" PRIu64, g->row.file, g->row.line);
     }
-    if (g->session.template == NULL) return mt_session_encode_text(&g->session, prompt, strlen(prompt), ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt, .bytes = strlen(prompt)};
-    return mt_session_encode_turns(&g->session, &turn, 1, ids);
+    return mt_session_encode_said(&g->session, prompt, strlen(prompt), ids);
 }
 
 static enum mt_status start_job(struct generator *g)
@@ -184,7 +201,7 @@ static enum mt_status run_jobs(struct generator *g)
         if (status == MT_OK) status = write_finished(g);
         struct mt_engine_counts counts = mt_engine_counts(g->session.engine);
         double seconds = mt_clock_seconds() - g->start;
-        if (seconds > 0.0) mt_progress_rate(&g->progress, (double)counts.generated_tokens / seconds);
+        mt_progress_rate(&g->progress, seconds > 0.0 ? (double)counts.generated_tokens / seconds : 0.0);
         mt_progress_update(&g->progress, (int64_t)g->written);
     }
     return status;
@@ -225,12 +242,22 @@ static void close_all(struct generator *g)
 static void report(const struct generator *g)
 {
     struct mt_engine_counts counts = mt_engine_counts(g->session.engine);
-    double seconds = mt_clock_seconds() - g->start;
-    (void)fprintf(stderr,
-                  "%" PRIu64 " answers: %" PRId64 " tokens read, %" PRId64
-                  " written in %.1f s, %.1f a second\n",
-                  g->written, counts.prompt_tokens, counts.generated_tokens, seconds,
-                  seconds > 0.0 ? (double)counts.generated_tokens / seconds : 0.0);
+    double seconds = g->seconds;
+    (void)fprintf(stderr, "%s: %s read, %" PRId64 " written in %.1f s, %.1f a second\n",
+                  mt_counted(g->written, "answer", "answers").text,
+                  mt_counted((uint64_t)counts.prompt_tokens, "token", "tokens").text, counts.generated_tokens,
+                  seconds, seconds > 0.0 ? (double)counts.generated_tokens / seconds : 0.0);
+    if (g->settings->out != NULL) (void)fprintf(stderr, "written: %s\n", g->settings->out);
+}
+
+/* What is missing is said, whatever else is not. */
+static void report_stop(const struct generator *g)
+{
+    const char *out = g->settings->out;
+    if (g->dataset == NULL || g->written == g->rows) return;
+    (void)fprintf(stderr, "metier generate: stopped: %" PRIu64 " of %s, %s%s\n", g->written,
+                  mt_counted(g->rows, "answer is written", "answers are written").text,
+                  out != NULL ? "in " : "to standard output", out != NULL ? out : "");
 }
 
 static enum mt_status run(struct generator *g)
@@ -239,12 +266,14 @@ static enum mt_status run(struct generator *g)
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
-    if (status == MT_OK) infer_warn_of_bos(&g->session, &log);
+    if (status == MT_OK) status = infer_check_drawing(g->ctx, &settings->infer, &g->session, g->given);
+    if (status == MT_OK) infer_warn_of_texts(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
         const struct mt_dataset_options plain = {0};
         status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);
     }
     if (status == MT_OK) status = open_jobs(g);
+    if (status == MT_OK && settings->out != NULL) status = mt_folder_make_above(g->ctx, settings->out);
     if (status == MT_OK && settings->out != NULL)
         status = mt_file_writer_open(g->ctx, settings->out, &g->writer);
     if (status != MT_OK) return status;
@@ -252,14 +281,18 @@ static enum mt_status run(struct generator *g)
     mt_progress_start(&g->progress, &(struct mt_progress_options){.stream = shown ? stderr : NULL,
                                                                   .label = "answers",
                                                                   .unit = "tok",
+                                                                  .lines = prints_to_pipe(g),
                                                                   .total = (int64_t)g->rows});
     g->start = mt_clock_seconds();
     status = run_jobs(g);
+    g->seconds = mt_clock_seconds() - g->start;
     mt_progress_finish(&g->progress);
+    if (g->session.talked_plainly) infer_warn_of_plain(&log);
     if (status != MT_OK) return status;
     if (streams(g)) printf("\n");
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
-    if (!settings->quiet) report(g);
+    if (status == MT_OK && !settings->quiet) report(g);
+    if (status == MT_OK) report_stop(g);
     if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
     return mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }
@@ -272,7 +305,13 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
     if ((settings->prompt == NULL) == (settings->in == NULL))
         return mt_fail(ctx, MT_ERR_USAGE, "give one of --prompt TEXT and --in FILE");
-    return infer_check(ctx, &settings->infer);
+    const struct cli_void rules[] = {
+        {settings->prompt != NULL, "--batch", "with --prompt, which is one answer"},
+        {settings->prompt != NULL && settings->out == NULL, "--ids",
+         "with --prompt: the answer is printed as it comes; --out FILE takes ids, too"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, arguments, rules, sizeof rules / sizeof rules[0]);
+    return status == MT_OK ? infer_check(ctx, &settings->infer, arguments) : status;
 }
 
 int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
@@ -280,6 +319,7 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     struct settings settings = {0};
     infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
+    settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 7] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
@@ -298,8 +338,9 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     if (status == MT_OK) status = check(ctx, &settings, &arguments);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     settings.infer.directory = arguments.positional[0];
+    settings.infer.quiet = settings.quiet;
     if (settings.prompt != NULL) settings.infer.batch = 1;
-    struct generator generator = {.ctx = ctx, .settings = &settings};
+    struct generator generator = {.ctx = ctx, .settings = &settings, .given = &arguments};
     mt_row_init(ctx, &generator.row);
     mt_json_text_init(&generator.line, ctx);
     mt_interrupt_begin(&generator.interrupt, NULL, NULL); // before the device makes threads

@@ -2,8 +2,11 @@
 #include "cli/infer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
+#include "cli/device.h"
 #include "cli/train.h"
+#include "formats/model_folder.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256
@@ -13,7 +16,7 @@
 void infer_settings_init(struct infer_settings *settings)
 {
     *settings = (struct infer_settings){.bos = "tokenizer",
-                                        .device = "cpu",
+                                        .device = MT_DEVICE_AUTO,
                                         .batch = 1,
                                         .temperature = -1.0,
                                         .top_p = -1.0,
@@ -25,7 +28,10 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
 {
     const struct cli_option common[INFER_OPTIONS] = {
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
-        {"--template", CLI_TEXT, &settings->template_name, "NAME", "a chat template: a name or a file"},
+        {"--template", CLI_TEXT, &settings->template_name, "NAME",
+         "a chat template: a name or a file; none: plain text (model: its own, if it has one)"},
+        {"--template-option", CLI_LIST, &settings->template_options, "X=Y",
+         "a variable of the template, as enable_thinking=false; may come several times"},
         {"--temperature", CLI_REAL, &settings->temperature, "T", "0: always the most likely token"},
         {"--top-p", CLI_REAL, &settings->top_p, "P", "draw from the likeliest tokens with this probability"},
         {"--top-k", CLI_INTEGER, &settings->top_k, "K", "draw from the K likeliest tokens; 0: from all"},
@@ -36,13 +42,25 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
         {"--stop", CLI_LIST, &settings->stops, "TEXT", "ends an answer; may come several times"},
         {"--context", CLI_INTEGER, &settings->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
-        {"--device", CLI_TEXT, &settings->device, "NAME", "what computes, see metier devices (cpu)"},
+        {"--device", CLI_TEXT, &settings->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
     };
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
 }
 
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings)
+enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
+                                   const struct mt_session *session, const struct cli_arguments *given)
+{
+    double temperature = infer_request(settings, session).sampling.temperature;
+    const struct cli_void rules[] = {
+        {temperature == 0.0 && settings->temperature < 0.0, "--top-p --top-k --seed",
+         "without --temperature: the model's generation_config.json asks for the most likely token"},
+    };
+    return cli_refuse_void(ctx, given, rules, 1);
+}
+
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
+                           const struct cli_arguments *given)
 {
     if (settings->threads < 0 || settings->threads > MOST_THREADS)
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to %d", settings->threads,
@@ -55,17 +73,38 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
                        settings->context, INT32_MAX / settings->batch);
     if (mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
         return mt_fail(ctx, MT_ERR_USAGE, "--bos is '%s', expected tokenizer, yes or no", settings->bos);
-    if (settings->template_name != NULL && mt_bos_rule_named(settings->bos) != MT_BOS_TOKENIZER)
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "--bos is for plain texts: with --template the template says how "
-                       "a conversation begins");
     if (settings->max_new < 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--max-new is %" PRId64 ", expected 1 or more", settings->max_new);
     if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
     for (int i = 0; i < settings->stops.count; i++) {
         if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
     }
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {settings->temperature == 0.0, "--top-p --top-k --seed",
+         "with --temperature 0, which takes the most likely token"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, given, rules, 1);
+    if (status == MT_OK && settings->directory != NULL)
+        status = mt_model_folder_check(ctx, settings->directory);
+    if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
+    return status;
+}
+
+/* Options of the template, as one text; NULL: none. */
+static enum mt_status join_options(const struct cli_list *list, struct mt_arena *arena, const char **joined)
+{
+    struct mt_byte_list text = {.ctx = arena->ctx};
+    enum mt_status status = MT_OK;
+    char *copy = NULL;
+    for (int i = 0; i < list->count && status == MT_OK; i++) {
+        if (i > 0) status = mt_byte_list_append_text(&text, ",");
+        if (status == MT_OK) status = mt_byte_list_append_text(&text, list->item[i]);
+    }
+    if (status == MT_OK && text.count > 0)
+        status = mt_arena_copy_text(arena, (const char *)text.data, text.count, &copy);
+    mt_byte_list_free(&text);
+    *joined = copy;
+    return status;
 }
 
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
@@ -74,27 +113,45 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
                                          .template_name = settings->template_name,
+                                         .template_date = settings->template_date,
                                          .bos = mt_bos_rule_named(settings->bos),
                                          .device = settings->device,
                                          .threads = (int)settings->threads,
                                          .slots = settings->batch,
                                          .context = settings->context};
     struct mt_arena arena;
-    enum mt_status status = MT_OK;
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    if (options.template_name != NULL)
+    if (options.template_name == NULL && settings->own_template) options.template_name = "model";
+    if (options.template_name != NULL && strcmp(options.template_name, "none") == 0)
+        options.template_name = NULL;
+    enum mt_status status = join_options(&settings->template_options, &arena, &options.template_options);
+    if (status == MT_OK) status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
+    if (status == MT_OK && options.template_name != NULL)
         status = train_find_templates(ctx, &arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
+    if (status == MT_OK && !settings->quiet) cli_name_device(session->device);
     mt_arena_free(&arena);
     return status;
 }
 
-void infer_warn_of_bos(const struct mt_session *session, const struct mt_log *log)
+void infer_warn_of_plain(const struct mt_log *log)
+{
+    mt_log_warning(
+        log, "the model has no chat template of its own: messages are written out plainly, one after the "
+             "other; --template NAME names another");
+}
+
+void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log)
 {
     if (session->bos_unheard)
         mt_log_warning(log,
                        "tokenizer_config.json asks for a token that begins texts (add_bos_token), and "
                        "tokenizer.json adds none: none is added, as in transformers 5; --bos yes adds it");
+    if (session->foreign.count > 0)
+        mt_log_warning(log,
+                       "%s writes %.*s, for which the tokenizer has no token: ordinary text to the model",
+                       mt_chat_template_name(session->template), (int)session->foreign.count,
+                       (const char *)session->foreign.data);
 }
 
 struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session)

@@ -9,8 +9,11 @@
 struct infer_settings {
     const char *directory;
     const char *adapter;
-    const char *template_name;
-    const char *bos; // how plain texts begin, by name
+    const char *template_name; // NULL: not given
+    struct cli_list template_options;
+    bool own_template;         // not given: the model's own, if it has one; else plain texts
+    const char *template_date; // NULL: today's
+    const char *bos;           // how plain texts begin, by name
     const char *device;
     int64_t threads;
     int64_t batch;   // sequences computed together
@@ -23,23 +26,33 @@ struct infer_settings {
     int64_t seed;
     int64_t max_new; // 0: as generation_config.json says, or 256
     struct cli_list stops;
+    bool quiet; // the device is not named
 };
 
-#define INFER_OPTIONS 12
+#define INFER_OPTIONS 13
 
 /* Defaults, and the options that change them: INFER_OPTIONS entries. */
 void infer_settings_init(struct infer_settings *settings);
 void infer_options(struct infer_settings *settings, struct cli_option *options);
 
-/* Refuses what makes no sense. */
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings);
+/* Refuses what makes no sense, beside the options that were given. */
+enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
+                           const struct cli_arguments *given);
+
+/* After opening: refuses options of drawing where always the most likely token is taken. */
+enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
+                                   const struct mt_session *session, const struct cli_arguments *given);
 
 /* Opens the session. The caller closes. */
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
                           struct mt_session *session);
 
-/* Says once when tokenizer_config.json asks for a token in front of texts that they do not get. */
-void infer_warn_of_bos(const struct mt_session *session, const struct mt_log *log);
+/* Says when messages were, or will be, written out plainly because the model has no chat template. */
+void infer_warn_of_plain(const struct mt_log *log);
+
+/* Says when tokenizer_config.json asks for a token in front of texts that they do not get, and when the
+ * template writes special tokens that the tokenizer lacks. */
+void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log);
 
 /* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller.
  */

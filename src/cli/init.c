@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/verbs.h"
 #include "model/init.h"
 
@@ -66,8 +67,8 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
     if (status == MT_OK) status = mt_model_init(ctx, &options, &result);
     if (status != MT_OK) return status;
-    printf("%s: %" PRId64 " parameters, %" PRIu64 " bytes, %zu %s\n", settings->out, result.parameters,
-           result.bytes, result.files, result.files == 1 ? "file" : "files");
+    printf("%s: %" PRId64 " parameters, %" PRIu64 " bytes, %s\n", settings->out, result.parameters,
+           result.bytes, mt_counted(result.files, "file", "files").text);
     if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }

@@ -13,15 +13,6 @@ bool inspect_is_sound(const struct inspection *inspection)
     return inspection->check.missing.count == 0 && inspection->check.wrong.count == 0;
 }
 
-static enum mt_status read_config(struct mt_context *ctx, struct inspection *inspection)
-{
-    char *path = NULL;
-    enum mt_status status = mt_path_join(ctx, inspection->directory, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &inspection->config);
-    mt_path_release(ctx, path);
-    return status;
-}
-
 static enum mt_status inspect_files(struct mt_context *ctx, struct inspection *inspection)
 {
     struct mt_checkpoint checkpoint;
@@ -95,7 +86,7 @@ static int64_t weight_bytes(const struct inspection *inspection)
 static enum mt_status inspect(struct mt_context *ctx, int64_t rank, int64_t tokens,
                               struct inspection *inspection)
 {
-    enum mt_status status = read_config(ctx, inspection);
+    enum mt_status status = mt_hf_config_read_folder(ctx, inspection->directory, &inspection->config);
     if (status == MT_OK) status = inspect_weights(ctx, inspection);
     if (status != MT_OK) return status;
     mt_model_count(&inspection->config, &inspection->count);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/inspect.h"
 #include "cli/short_number.h"
 #include "formats/printable.h"
@@ -14,7 +15,7 @@ static void print_rope(const struct mt_hf_rope *rope)
         printf(", yarn x%g from %lld", rope->factor, (long long)rope->original_max_position);
     }
     if (rope->kind == MT_HF_ROPE_LONGROPE) {
-        printf(", longrope, %zu factors, from %lld", rope->factor_count,
+        printf(", longrope, %s, from %lld", mt_counted(rope->factor_count, "factor", "factors").text,
                (long long)rope->original_max_position);
     }
     printf("\n");
@@ -23,15 +24,15 @@ static void print_rope(const struct mt_hf_rope *rope)
 static void print_attention(const struct mt_hf_config *config)
 {
     if (mt_hf_config_is_mla(config)) {
-        printf(
-            "  attention    latent (MLA), %lld heads; query/key %lld + %lld rope, value %lld; kv rank %lld",
-            (long long)config->heads, (long long)config->qk_nope_head_dim,
-            (long long)config->qk_rope_head_dim, (long long)config->v_head_dim,
-            (long long)config->kv_lora_rank);
+        printf("  attention    latent (MLA), %s; query/key %lld + %lld rope, value %lld; kv rank %lld",
+               mt_counted((uint64_t)config->heads, "head", "heads").text, (long long)config->qk_nope_head_dim,
+               (long long)config->qk_rope_head_dim, (long long)config->v_head_dim,
+               (long long)config->kv_lora_rank);
         if (config->q_lora_rank > 0) printf(", query rank %lld", (long long)config->q_lora_rank);
     } else {
-        printf("  attention    %lld heads of %lld, %lld key/value heads", (long long)config->heads,
-               (long long)config->head_dim, (long long)config->kv_heads);
+        printf("  attention    %s of %lld, %s", mt_counted((uint64_t)config->heads, "head", "heads").text,
+               (long long)config->head_dim,
+               mt_counted((uint64_t)config->kv_heads, "key/value head", "key/value heads").text);
     }
     if (config->attention_bias) printf(", biases");
     if (config->sliding_window > 0) printf(", window %lld", (long long)config->sliding_window);
@@ -119,14 +120,15 @@ static void print_weights(const struct inspection *inspection)
         printf("  weights      none here: the counts come from config.json\n");
         return;
     }
-    printf("  weights      %zu tensors in %zu file%s", inspection->tensor_count, inspection->file_count,
-           inspection->file_count == 1 ? "" : "s");
+    printf("  weights      %s in %s", mt_counted(inspection->tensor_count, "tensor", "tensors").text,
+           mt_counted(inspection->file_count, "file", "files").text);
     if (inspection->data_bytes >= 0) printf(", %s", cli_short_bytes((double)inspection->data_bytes).text);
     printf("\n");
     for (int i = 0; i < MT_SAFETENSORS_DTYPE_COUNT; i++) {
         if (inspection->dtype_tensors[i] == 0) continue;
-        printf("  %-12s %zu tensors, %s\n", mt_safetensors_dtype_name((enum mt_safetensors_dtype)i),
-               inspection->dtype_tensors[i], cli_short_bytes((double)inspection->dtype_bytes[i]).text);
+        printf("  %-12s %s, %s\n", mt_safetensors_dtype_name((enum mt_safetensors_dtype)i),
+               mt_counted(inspection->dtype_tensors[i], "tensor", "tensors").text,
+               cli_short_bytes((double)inspection->dtype_bytes[i]).text);
     }
     if (inspection->weights == INSPECT_INDEX_ONLY) {
         printf("  check        only the index is here: names are checked, shapes and types are not\n");
@@ -136,9 +138,9 @@ static void print_weights(const struct inspection *inspection)
                check->unexpected.count + check->unread == 0 ? ", and no others" : "");
     }
     if (check->unread > 0) {
-        printf("  not read     %zu tensors that are no part of the model itself (prediction layers, rotary\n"
-               "               tables, a tied head)\n",
-               check->unread);
+        printf("  not read     %s no part of the model itself (prediction layers, rotary tables, a tied\n"
+               "               head)\n",
+               mt_counted(check->unread, "tensor that is", "tensors that are").text);
     }
     print_findings("missing", &check->missing);
     print_findings("of another shape or type", &check->wrong);
@@ -159,8 +161,9 @@ static void print_memory(const struct inspection *inspection)
     printf("  %-16s %10s   f32\n", "gradients", cli_short_bytes((double)memory->gradient_bytes).text);
     printf("  %-16s %10s   AdamW, two f32 moments\n", "optimizer",
            cli_short_bytes((double)memory->optimizer_bytes).text);
-    printf("  %-16s %10s   estimate for %lld tokens a step, nothing recomputed\n", "activations",
-           cli_short_bytes((double)memory->activation_bytes).text, (long long)memory->tokens);
+    printf("  %-16s %10s   estimate for %s a step, nothing recomputed\n", "activations",
+           cli_short_bytes((double)memory->activation_bytes).text,
+           mt_counted((uint64_t)memory->tokens, "token", "tokens").text);
     printf("  %-16s %10s\n", "all", cli_short_bytes((double)memory->all_bytes).text);
     const char *formula = mt_model_activation_formula();
     const char *second = strchr(formula, ';');

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/file.h"
 #include "cli/agreement.h"
 #include "cli/share.h"
@@ -91,17 +92,17 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
     if (status == MT_OK) {
         status = mt_llm_judge(ctx, &options, &run, &report);
         if (status != MT_OK && report.judged > 0)
-            status =
-                mt_fail_within(ctx, status, "%zu verdicts are kept, the same command goes on", report.judged);
+            status = mt_fail_within(ctx, status, "%s kept, the same command goes on",
+                                    mt_counted(report.judged, "verdict is", "verdicts are").text);
     }
     mt_judged_run_free(&run);
     if (status != MT_OK) return status;
     if (report.failed > 0)
-        (void)fprintf(stderr, "metier judge: %zu answers got no verdict, the first: %s\n", report.failed,
-                      report.why);
+        (void)fprintf(stderr, "metier judge: %s no verdict, the first: %s\n",
+                      mt_counted(report.failed, "answer got", "answers got").text, report.why);
     *complete = report.failed == 0;
-    printf("%zu answers judged by %s, %zu had a verdict before\n\n", report.judged, arguments->model,
-           report.kept);
+    printf("%s judged by %s, %zu had a verdict before\n\n",
+           mt_counted(report.judged, "answer", "answers").text, arguments->model, report.kept);
     return cli_agreement(ctx, folder);
 }
 

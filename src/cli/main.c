@@ -6,6 +6,8 @@
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/patience.h"
+#include "cli/ranks.h"
+#include "cli/streams.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"
@@ -39,9 +41,8 @@ static int unknown_verb(const char *word)
     return 2;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    cli_shorten_waiting(argv);
     // How text is encoded, for what goes to the terminal; numbers stay as C writes them.
     (void)setlocale(LC_CTYPE, "");
     if (argc < 2) {
@@ -59,7 +60,17 @@ int main(int argc, char **argv)
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
-        if (strcmp(verb->name, argv[1]) == 0) return verb->run(&ctx, verb, argc - 2, argv + 2);
+        if (strcmp(verb->name, argv[1]) != 0) continue;
+        if (verb->ranks == CLI_RANKS_REFUSED && mt_comm_job_size() > 1) return cli_refuse_ranks(&ctx, verb);
+        return verb->run(&ctx, verb, argc - 2, argv + 2);
     }
     return unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    cli_streams_open();
+    cli_shorten_waiting(argv);
+    int status = run(argc, argv);
+    return cli_streams_close(status);
 }

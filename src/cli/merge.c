@@ -4,13 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
+#include "base/folder.h"
+#include "cli/device.h"
 #include "cli/verbs.h"
 #include "model/merge.h"
+#include "model/router_bias.h"
 
 struct settings {
     const char *adapter;
     const char *out;
     const char *dtype;
+    const char *device; // of --verify
     int64_t threads;
     bool verify;
 };
@@ -35,23 +40,42 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
     if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
     if (settings->threads < 0 || settings->threads > 4096)
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
-    return MT_OK;
+    const struct cli_void rules[] = {{!settings->verify, "--device", "without --verify"}};
+    return cli_refuse_void(ctx, arguments, rules, 1);
 }
 
-static enum mt_status verify(struct mt_context *ctx, const struct mt_merge_options *options, bool narrow)
+static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,
+                             const struct mt_merge_options *options, const struct mt_merge_result *result)
 {
     struct mt_device *device = NULL;
     struct mt_merge_difference difference = {0};
-    enum mt_status status = mt_device_create(ctx, "cpu", options->threads, &device);
-    if (status == MT_OK) status = mt_merge_verify(device, options, narrow, &difference);
+    enum mt_status status = cli_open_device(ctx, settings->device, MT_USE_EXACT, options->threads, &device);
+    if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
-        printf("logits of %" PRId64 " tokens, relative to their root mean square: largest difference %.2e, "
+        printf("logits of %s, relative to their root mean square: largest difference %.2e, "
                "root mean square %.2e, median of tokens %.2e (tolerance %.0e for the %s)\n",
-               difference.tokens, difference.largest, difference.rms, difference.median, difference.tolerance,
-               narrow ? "median" : "root mean square");
+               mt_counted((uint64_t)difference.tokens, "token", "tokens").text, difference.largest,
+               difference.rms, difference.median, difference.tolerance,
+               difference.by_median ? "median" : "root mean square");
+    }
+    if ((status == MT_OK || status == MT_ERR_NUMERIC) && result->biases_beside) {
+        printf("that is with " MT_ROUTER_BIAS_OF_MODEL "; without it, as other programs read the folder, the "
+               "root mean square is %.2e\n",
+               difference.without_biases);
     }
     mt_device_destroy(device);
     return status;
+}
+
+/* A checkpoint of this architecture has no tensors for the biases: nobody else will use them. */
+static void warn_of_biases(const char *out)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr,
+                  "metier merge: warning: the adapter's routers choose experts by score plus bias, and a "
+                  "checkpoint of this architecture has no place for biases. They are in %s/%s, which metier "
+                  "reads; in transformers, PEFT and vLLM the merged model routes without them\n",
+                  out, MT_ROUTER_BIAS_OF_MODEL);
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings, const char *directory)
@@ -63,26 +87,32 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
                                        .progress = stderr};
     struct mt_merge_result result;
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK) status = mt_folder_make_above(ctx, settings->out);
     if (status == MT_OK) status = mt_merge(ctx, &options, &result);
     if (status != MT_OK) return status;
-    printf("%s: %zu of %zu tensors merged, %" PRIu64 " bytes, %zu %s with weights, %zu others carried over\n",
-           settings->out, result.merged, result.tensors, result.bytes, result.files,
-           result.files == 1 ? "file" : "files", result.carried);
-    if (result.biases > 0) printf("correction biases of %zu layers written back\n", result.biases);
-    if (settings->verify) status = verify(ctx, &options, result.narrow);
+    printf("%s: %zu of %s merged, %" PRIu64 " bytes, %s with weights, %s carried over\n", settings->out,
+           result.merged, mt_counted(result.tensors, "tensor", "tensors").text, result.bytes,
+           mt_counted(result.files, "file", "files").text,
+           mt_counted(result.carried, "other", "others").text);
+    if (result.biases > 0)
+        printf("correction biases of %s written back\n", mt_counted(result.biases, "layer", "layers").text);
+    if (result.biases_beside) warn_of_biases(settings->out);
+    if (settings->verify) status = verify(ctx, settings, &options, &result);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }
 
 int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
 {
-    struct settings settings = {0};
+    struct settings settings = {.device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the PEFT adapter, in either layout"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
         {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "of the weights: f32 or bf16 (as they are stored)"},
         {"--verify", CLI_FLAG, &settings.verify, NULL,
          "then compare the logits of merged and unmerged model on 256 random ids"},
+        {"--device", CLI_TEXT, &settings.device, "NAME",
+         "of --verify: what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
     };
     struct cli_arguments arguments;

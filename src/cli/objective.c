@@ -109,6 +109,18 @@ static enum mt_status pick_weights(struct mt_context *ctx, const struct settings
     return MT_OK;
 }
 
+enum mt_status cli_refuse_idle_keys(struct mt_context *ctx, const struct mt_objective_config *config,
+                                    const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char key[KEY_BYTES];
+        (void)snprintf(key, sizeof key, "%.*s", (int)strcspn(words[i], "="), words[i]);
+        const char *why = mt_objective_key_idle(config, key);
+        if (why != NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s means nothing here: %s", words[i], why);
+    }
+    return MT_OK;
+}
+
 /* Sets the key of one key=value argument. */
 static enum mt_status set_key(struct mt_context *ctx, const char *word, struct mt_objective_config *config)
 {
@@ -135,7 +147,8 @@ static enum mt_status pick_method(struct mt_context *ctx, const struct settings 
         }
     }
     if (status == MT_OK) status = mt_objective_config_check(ctx, config);
-    return status;
+    if (status != MT_OK) return status;
+    return cli_refuse_idle_keys(ctx, config, arguments->positional, arguments->positional_count);
 }
 
 static enum mt_status check_needed(struct mt_context *ctx, const struct settings *settings)
@@ -226,6 +239,13 @@ static enum mt_status list(struct mt_context *ctx, const struct settings *settin
     if (settings->methods && settings->keys) {
         return mt_fail(ctx, MT_ERR_USAGE, "--methods and --keys are two lists: ask for one at a time");
     }
+    const struct cli_void rules[] = {
+        {true,
+         "--record --top-k --method --out --router --normalise --normalise-epsilon --routed-scale --groups "
+         "--groups-kept --group-rule --jitter --device --threads",
+         "with --methods or --keys, which only list"}};
+    enum mt_status status = cli_refuse_void(ctx, arguments, rules, 1);
+    if (status != MT_OK) return status;
     return settings->methods ? objective_print_methods(ctx, settings->json)
                              : objective_print_keys(ctx, settings->json);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/objective.h"
 #include "metier/device.h"
 
@@ -86,8 +87,9 @@ static void make_notes(const struct objective_question *question, const struct o
         add_note(answer, "the bias rule is no loss: router_bias is the bias after this step");
     }
     if (answer->dropped > 0) {
-        add_note(answer, "%" PRId64 " of %" PRId64 " slots are dropped (experts -1): no expert serves them",
-                 answer->dropped, record->counted * question->router.slots);
+        uint64_t slots = (uint64_t)(record->counted * question->router.slots);
+        add_note(answer, "%" PRId64 " of %s dropped (experts -1): no expert serves them", answer->dropped,
+                 mt_counted(slots, "slot is", "slots are").text);
     }
     char unused[512];
     objective_record_unused(record, unused, sizeof unused);

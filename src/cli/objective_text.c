@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/objective.h"
 #include "cli/table.h"
 
@@ -30,9 +31,10 @@ static void print_heading(const struct objective_question *question, const struc
                           const struct objective_answer *answer)
 {
     const struct mt_objective_arrays *arrays = &record->arrays;
-    printf("%s: %" PRId64 " tokens", record->path, arrays->tokens);
+    printf("%s: %s", record->path, mt_counted((uint64_t)arrays->tokens, "token", "tokens").text);
     if (record->mask != NULL) printf(" (%" PRId64 " counted)", record->counted);
-    printf(", %d experts, %d per token", arrays->experts, question->router.slots);
+    printf(", %s, %d per token", mt_counted((uint64_t)arrays->experts, "expert", "experts").text,
+           question->router.slots);
     if (arrays->width > 0) printf(", width %" PRId64, arrays->width);
     printf("\nmethod %s, router %s, %s\n\n", question->config.method, question->router_name, answer->device);
 }

@@ -1,5 +1,6 @@
 /* Reading a verb's arguments from its option table, and printing its help. */
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,12 @@ static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
     return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; --help lists them", word);
 }
 
+/* Defaults may be negative or no number, to be told from what was given: what is given never is. */
+static enum mt_status negative(struct mt_context *ctx, const struct cli_option *option, const char *text)
+{
+    return mt_fail(ctx, MT_ERR_USAGE, "%s is not negative, and '%s' is", option->name, text);
+}
+
 static enum mt_status store_value(struct mt_context *ctx, const struct cli_option *option, const char *text)
 {
     char *end = NULL;
@@ -56,20 +63,52 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
         if (errno != 0 || end == text || *end != '\0') {
             return mt_fail(ctx, MT_ERR_USAGE, "%s wants a whole number, not '%s'", option->name, text);
         }
+        if (value < 0) return negative(ctx, option, text);
         *(int64_t *)option->target = value;
         return MT_OK;
     }
     double value = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0') {
+    if (errno != 0 || end == text || *end != '\0' || !isfinite(value)) {
         return mt_fail(ctx, MT_ERR_USAGE, "%s wants a number, not '%s'", option->name, text);
     }
+    if (value < 0.0) return negative(ctx, option, text);
     *(double *)option->target = value;
+    return MT_OK;
+}
+
+bool cli_is_given(const struct cli_arguments *arguments, const char *name)
+{
+    for (int i = 0; i < arguments->given_count; i++) {
+        if (strcmp(arguments->given[i], name) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether a word is one of those in a text, which spaces part. */
+static bool is_among(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = strstr(names, name); at != NULL; at = strstr(at + 1, name)) {
+        if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return true;
+    }
+    return false;
+}
+
+enum mt_status cli_refuse_void(struct mt_context *ctx, const struct cli_arguments *arguments,
+                               const struct cli_void *rules, size_t count)
+{
+    for (size_t r = 0; r < count; r++) {
+        for (int i = 0; rules[r].now && i < arguments->given_count; i++) {
+            if (!is_among(rules[r].names, arguments->given[i])) continue;
+            return mt_fail(ctx, MT_ERR_USAGE, "%s means nothing %s", arguments->given[i], rules[r].why);
+        }
+    }
     return MT_OK;
 }
 
 /* Handles argv[*index], an option; moves *index past a separate value. */
 static enum mt_status read_option(struct mt_context *ctx, const struct cli_option *options, int option_count,
-                                  int argc, char **argv, int *index)
+                                  int argc, char **argv, int *index, struct cli_arguments *arguments)
 {
     const char *word = argv[*index];
     const char *equals = strchr(word, '=');
@@ -80,6 +119,8 @@ static enum mt_status read_option(struct mt_context *ctx, const struct cli_optio
             option = &options[i];
     }
     if (option == NULL) return unknown_option(ctx, word, options, option_count);
+    if (!cli_is_given(arguments, option->name) && arguments->given_count < CLI_OPTIONS_MOST)
+        arguments->given[arguments->given_count++] = option->name;
     if (option->value == CLI_FLAG) {
         if (equals != NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s takes no value", option->name);
         *(bool *)option->target = true;
@@ -108,7 +149,7 @@ enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
             arguments->help_shown = true;
             return MT_OK;
         } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
-            enum mt_status status = read_option(ctx, options, option_count, argc, argv, &i);
+            enum mt_status status = read_option(ctx, options, option_count, argc, argv, &i, arguments);
             if (status != MT_OK) return status;
         } else {
             argv[arguments->positional_count++] = word;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/amount.h"
 #include "cli/verbs.h"
 #include "train/scaling.h"
 
@@ -84,7 +84,14 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
             ctx, MT_ERR_USAGE,
             "--flops and bandwidths must be above 0, latencies, --room and --max-violation not below");
     }
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {settings->nodes == 0, "--per-node --node-bandwidth --node-latency", "without --nodes"},
+        {settings->nodes > 0, "--ranks", "with --nodes, which says how many there are"},
+        {settings->experts == 1, "--room", "without --experts: no rank shares them"},
+        {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
+         "beside --bandwidth and --latency"},
+    };
+    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
 }
 
 static void predict(const struct mt_hf_config *config, const struct settings *settings, int64_t ranks,
@@ -111,10 +118,11 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
 {
     struct mt_scaling s;
     predict(config, settings, settings->ranks, settings->experts, &s);
-    printf("%s, LoRA rank %" PRId64 " on every linear map; %" PRId64 " ranks, experts over %" PRId64
-           ", %" PRId64 " tokens a rank and step\n\n",
-           mt_hf_model_name(config->model), settings->lora_rank, settings->ranks, settings->experts,
-           settings->tokens);
+    printf("%s, LoRA rank %" PRId64 " on every linear map; %s, experts over %" PRId64
+           ", %s a rank and step\n\n",
+           mt_hf_model_name(config->model), settings->lora_rank,
+           mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,
+           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
     printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
            s.weights / 1e9, settings->experts);
@@ -169,10 +177,7 @@ static void print_table(const struct mt_hf_config *config, const struct settings
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
 {
     struct mt_hf_config config;
-    char *path = NULL;
-    enum mt_status status = mt_path_join(ctx, settings->directory, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
-    mt_path_release(ctx, path);
+    enum mt_status status = mt_hf_config_read_folder(ctx, settings->directory, &config);
     if (status != MT_OK) return status;
     if (settings->experts > config.experts) {
         status = mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", but there are %" PRId64 " experts",

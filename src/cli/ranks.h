@@ -14,4 +14,7 @@ typedef enum mt_status (*cli_rank_fn)(void *self, struct mt_comm *comm, int *exi
  */
 int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self);
 
+/* What a verb that runs as one program says of several: once, for all of them. */
+int cli_refuse_ranks(struct mt_context *ctx, const struct cli_verb *verb);
+
 #endif

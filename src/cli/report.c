@@ -131,6 +131,11 @@ int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, ch
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK) status = check(ctx, &settings, &arguments);
+    const struct cli_void rules[] = {
+        {settings.out == NULL, "--chart-js", "without --out"},
+        {settings.out == NULL && settings.markdown == NULL, "--title", "without --out or --markdown"},
+    };
+    if (status == MT_OK) status = cli_refuse_void(ctx, &arguments, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK) status = run(ctx, &settings, &arguments);
     return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
 }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
+#include "base/folder.h"
 #include "cli/agreement.h"
 #include "cli/share.h"
 #include "cli/verbs.h"
@@ -28,11 +30,12 @@ static enum mt_status write_page(struct mt_context *ctx, const struct arguments 
     const struct mt_review_options options = {
         .share = share, .sample = arguments->sample, .seed = (uint64_t)arguments->seed};
     status = mt_judged_run_read(ctx, folder, arguments->tasks, &run);
+    if (status == MT_OK) status = mt_folder_make_above(ctx, arguments->out);
     if (status == MT_OK) status = mt_review_page_write(ctx, &run, &options, arguments->out, &count);
     mt_judged_run_free(&run);
     if (status == MT_OK)
-        printf("%zu answers in %s; open it in a browser, then: metier review %s --merge FILE\n", count,
-               arguments->out, folder);
+        printf("%s in %s; open it in a browser, then: metier review %s --merge FILE\n",
+               mt_counted(count, "answer", "answers").text, arguments->out, folder);
     return status;
 }
 
@@ -47,6 +50,12 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
         return mt_fail(ctx, MT_ERR_USAGE, "one of --out PAGE.html, --merge FILE and --agreement is expected");
     if (arguments->sample < 0 || arguments->seed < 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--sample and --seed may not be negative");
+    const struct cli_void rules[] = {
+        {arguments->out == NULL, "--tasks --sample --seed", "without --out"},
+        {arguments->sample == 0, "--seed", "without --sample: all answers are shown"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+    if (status != MT_OK) return status;
     const char *folder = given->positional[0];
     if (arguments->agreement) return cli_agreement(ctx, folder);
     if (arguments->merge != NULL) return cli_merge_review(ctx, folder, arguments->merge);

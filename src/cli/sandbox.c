@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/table.h"
@@ -193,8 +194,9 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
     size_t escaped = 0;
     if (status == MT_OK) status = print_results(&run, &escaped);
     if (status == MT_OK) {
-        printf("%zu programs, %zu not contained, in %.1f s; files outside %s\n", run.count, escaped,
-               mt_clock_seconds() - began, unharmed ? "unharmed" : "CHANGED");
+        printf("%s, %zu not contained, in %.1f s; files outside %s\n",
+               mt_counted(run.count, "program", "programs").text, escaped, mt_clock_seconds() - began,
+               unharmed ? "unharmed" : "CHANGED");
         if (escaped > 0 || !unharmed)
             status = mt_fail(ctx, MT_ERR_INTERNAL,
                              "the sandbox does not hold on this machine: do not run code "
@@ -275,7 +277,8 @@ static enum mt_status check_arguments(struct mt_context *ctx, const struct setti
     if (settings->at_once < 0 || settings->at_once > MT_SANDBOX_MOST_AT_ONCE)
         return mt_fail(ctx, MT_ERR_USAGE, "--at-once is %" PRId64 ", expected 0 to %d", settings->at_once,
                        MT_SANDBOX_MOST_AT_ONCE);
-    return MT_OK;
+    const struct cli_void rules[] = {{!settings->check, "--at-once", "without --check"}};
+    return cli_refuse_void(ctx, arguments, rules, 1);
 }
 
 int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

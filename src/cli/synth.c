@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/nearest.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
@@ -110,9 +112,15 @@ static enum mt_status read_request(struct mt_context *ctx, const struct settings
         return mt_fail(ctx, MT_ERR_USAGE, "--count is %" PRId64 ", expected 1 to %" PRId64, settings->count,
                        MOST_ITEMS);
     }
+    const struct cli_void rules[] = {
+        {settings->list, "--split --count --seed --difficulty --out --show", "with --list"},
+        {settings->show > 0, "--count --out", "with --show, which prints"},
+    };
+    enum mt_status status = cli_refuse_void(ctx, arguments, rules, sizeof rules / sizeof rules[0]);
+    if (status != MT_OK) return status;
     request->options.seed = (uint64_t)settings->seed;
     request->options.difficulty = (int)settings->difficulty;
-    enum mt_status status = read_split(ctx, settings->split, &request->options.split);
+    status = read_split(ctx, settings->split, &request->options.split);
     if (status != MT_OK) return status;
     return read_domains(ctx, settings->domains != NULL ? settings->domains : "all", request);
 }
@@ -178,12 +186,13 @@ static enum mt_status write_file(struct mt_context *ctx, const struct request *r
         options.domain = request->domains[first + i];
         status = mt_synth_create(ctx, &options, &sources[i]);
     }
+    if (status == MT_OK) status = mt_folder_make_above(ctx, path);
     if (status == MT_OK) status = mt_file_writer_open(ctx, path, &writer);
     if (status == MT_OK) status = mt_synth_write_rows(ctx, sources, domain_count, count, &writer);
     if (status == MT_OK) status = mt_file_writer_commit(&writer);
     mt_file_writer_abandon(&writer);
     for (size_t i = 0; i < domain_count; i++) mt_synth_free(sources[i]);
-    if (status == MT_OK) printf("%s: %" PRId64 " items\n", path, count);
+    if (status == MT_OK) printf("%s: %s\n", path, mt_counted((uint64_t)count, "item", "items").text);
     return status;
 }
 

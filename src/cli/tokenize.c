@@ -166,6 +166,9 @@ int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
     if (status == MT_OK && settings.skip_special && !settings.decode) {
         status = mt_fail(ctx, MT_ERR_USAGE, "--skip-special is for --decode");
     }
+    const struct cli_void rules[] = {
+        {settings.count, "--skip-special", "with --count: ids are counted, not written"}};
+    if (status == MT_OK) status = cli_refuse_void(ctx, &arguments, rules, 1);
     if (status == MT_OK) {
         settings.tokenizer = arguments.positional[0];
         status = run(ctx, &settings);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
+#include "cli/adapter.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 
@@ -86,27 +88,37 @@ static void report_timeline(const char *path, const struct mt_run_outcome *outco
         printf("; rows of experts for %.3f s, %.1f %% of it behind other work", overlap->rows_under_way,
                100.0 * (1.0 - overlap->rows_waited / overlap->rows_under_way));
     }
-    if (outcome->lost_spans > 0) printf("; %" PRIu64 " later spans had no room", outcome->lost_spans);
+    if (outcome->lost_spans > 0)
+        printf("; %s had no room", mt_counted(outcome->lost_spans, "later span", "later spans").text);
     printf("\n");
 }
 
-static void report(const struct arguments *arguments, const struct mt_run_outcome *outcome)
+static enum mt_status report(struct mt_context *ctx, const struct arguments *arguments,
+                             const struct mt_train_settings *settings, const struct mt_run_outcome *outcome)
 {
     if (outcome->end == MT_RUN_INTERRUPTED) {
         (void)fprintf(stderr, "metier train: stopped after step %" PRIu64 ", which is saved\n",
                       outcome->step);
         say_how_to_resume(arguments);
-        return;
+        return MT_OK;
     }
     if (outcome->end == MT_RUN_FINISHED_BEFORE)
         printf("this run has finished, after step %" PRIu64 "\n", outcome->step);
-    printf("%s: as trained, %" PRIu64 " step%s\n", outcome->result, outcome->step,
-           outcome->step == 1 ? "" : "s");
+    printf("%s: as trained, %s\n", outcome->result, mt_counted(outcome->step, "step", "steps").text);
+    if (outcome->bias_file != NULL) {
+        printf(
+            "%s in it holds the biases the routers choose experts with: metier reads it; transformers, PEFT "
+            "and vLLM do not, and route without them\n",
+            outcome->bias_file);
+    }
     if (arguments->timeline != NULL) report_timeline(arguments->timeline, outcome);
     if (outcome->best != NULL) {
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
                outcome->best_step, outcome->best_loss);
     }
+    if (settings->train != MT_TRAIN_LORA) return MT_OK;
+    printf("in Python:\n");
+    return cli_print_adapter_lines(ctx, settings->model, outcome->result);
 }
 
 /* What every rank knows. */
@@ -148,7 +160,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
         struct mt_run_outcome outcome;
         status = mt_trainer_run(trainer, &outcome);
         if (status == MT_OK) *exit_status = exit_status_of(&outcome);
-        if (status == MT_OK && talks) report(arguments, &outcome);
+        if (status == MT_OK && talks) status = report(ctx, arguments, &settings, &outcome);
     }
     mt_trainer_close(trainer);
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
@@ -167,7 +179,10 @@ static enum mt_status check(struct mt_context *ctx, const struct arguments *argu
     if (arguments->threads < -1 || arguments->threads > 4096) {
         return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", arguments->threads);
     }
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {arguments->dry_run, "--timeline", "with --dry-run: nothing is trained"},
+    };
+    return cli_refuse_void(ctx, given, rules, 1);
 }
 
 int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
@@ -190,6 +205,9 @@ int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
     enum mt_status status =
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
     if (status == MT_OK && given.help_shown) return 0;
+    const struct cli_void rules[] = {
+        {arguments.keys, "--dry-run --quiet --threads --device --timeline", "with --keys"}};
+    if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, 1);
     if (status == MT_OK && arguments.keys) {
         status = train_print_keys(ctx);
     } else {

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/amount.h"
+#include "base/host_memory.h"
 #include "cli/short_number.h"
 #include "cli/table.h"
 #include "cli/train.h"
@@ -12,18 +14,20 @@
 
 static void print_counts(const char *what, const struct mt_batch_counts *counts)
 {
-    printf("  %-12s %" PRIu64 " examples, %" PRIu64 " tokens, of which %" PRIu64 " are answers; %" PRIu64
-           " steps\n",
-           what, counts->examples, counts->tokens, counts->answer_tokens, counts->steps);
+    printf("  %-12s %s, %s, of which %" PRIu64 " in answers; %s\n", what,
+           mt_counted(counts->examples, "example", "examples").text,
+           mt_counted(counts->tokens, "token", "tokens").text, counts->answer_tokens,
+           mt_counted(counts->steps, "step", "steps").text);
     if (counts->truncated > 0) {
-        printf("  %-12s %" PRIu64 " examples are longer than max_length and lose %" PRIu64 " tokens, %" PRIu64
-               " of answers\n",
-               "", counts->truncated, counts->lost_tokens, counts->lost_answer);
+        printf("  %-12s longer than max_length: %s, losing %s, %" PRIu64 " of answers\n", "",
+               mt_counted(counts->truncated, "example", "examples").text,
+               mt_counted(counts->lost_tokens, "token", "tokens").text, counts->lost_answer);
     }
     if (counts->without_answer > 0)
-        printf("  %-12s %" PRIu64 " rows have no answer within max_length: left out\n", "",
-               counts->without_answer);
-    if (counts->bad_rows > 0) printf("  %-12s %" PRIu64 " bad rows: left out\n", "", counts->bad_rows);
+        printf("  %-12s %s no answer within max_length: left out\n", "",
+               mt_counted(counts->without_answer, "row has", "rows have").text);
+    if (counts->bad_rows > 0)
+        printf("  %-12s %s: left out\n", "", mt_counted(counts->bad_rows, "bad row", "bad rows").text);
 }
 
 static void print_data(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
@@ -33,30 +37,84 @@ static void print_data(const struct mt_train_settings *settings, const struct mt
     if (outline->held_out.steps > 0) print_counts("held out", &outline->held_out);
     uint64_t epoch_steps = outline->length.epoch_steps;
     double epochs = epoch_steps > 0 ? (double)outline->length.steps / (double)epoch_steps : 0.0;
-    printf("  %-12s %" PRIu64 " steps, %.3g epochs; at most %" PRId64 " tokens in a micro-batch\n", "the run",
-           outline->length.steps, epochs, settings->tokens);
+    printf("  %-12s %s, %.3g epoch%s; at most %s in a micro-batch\n", "the run",
+           mt_counted(outline->length.steps, "step", "steps").text, epochs, epochs == 1.0 ? "" : "s",
+           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     if (outline->steps_done > 0)
-        printf("  %-12s %" PRIu64 " steps are done: a start goes on from there\n", "", outline->steps_done);
+        printf("  %-12s %s done: a start goes on from there\n", "",
+               mt_counted(outline->steps_done, "step is", "steps are").text);
 }
 
-static void print_memory(const struct mt_run_outline *outline)
+/* A line of the table of memory. */
+static void print_bytes(const char *name, double bytes, const char *remark)
+{
+    printf("  %-20s %12s%s%s\n", name, cli_short_bytes(bytes).text, remark[0] != '\0' ? "   " : "", remark);
+}
+
+/* The sum, beside what there is; where that is less, what would help. */
+static void print_sum(const char *whose, double bytes, const struct mt_memory_room *room,
+                      const struct mt_train_settings *settings)
+{
+    char remark[96] = "";
+    if (room->total > 0)
+        (void)snprintf(remark, sizeof remark, "%s free of %s", cli_short_bytes((double)room->free).text,
+                       cli_short_bytes((double)room->total).text);
+    print_bytes("in all", bytes, remark);
+    if (room->total == 0 || bytes <= (double)room->free) return;
+    printf("  warning: this is more than is free %s: ", whose);
+    if (settings->recompute != MT_RECOMPUTE_FULL) printf("recompute: full keeps fewer activations; ");
+    printf("a smaller batch.tokens (now %" PRId64 ") or fewer targets need less\n", settings->tokens);
+}
+
+/* What lies in the memory the device computes on; returns the bytes. */
+static double print_device_memory(const struct mt_run_outline *outline, double own)
 {
     const struct mt_model_bytes *model = &outline->model;
+    double all = (double)mt_device_dry_bytes(outline->device);
+    double named = 0.0;
     const struct {
         const char *name;
-        double bytes;
+        size_t bytes;
     } lines[] = {
-        {"weights, mapped", (double)model->mapped},  {"trained values", (double)model->masters},
-        {"gradients", (double)model->gradients},     {"moments", (double)outline->moments},
-        {"activations", (double)model->activations}, {"work", (double)model->work},
+        {"weights, copied", model->copies},  {"trained values", model->masters},
+        {"gradients", model->gradients},     {"moments", outline->moments},
+        {"activations", model->activations}, {"work", model->work},
     };
-    double total = 0.0;
-    printf("\nmemory\n");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        printf("  %-16s %12s\n", lines[i].name, cli_short_bytes(lines[i].bytes).text);
-        total += lines[i].bytes;
+        named += (double)lines[i].bytes;
+        if (lines[i].bytes > 0) print_bytes(lines[i].name, (double)lines[i].bytes, "");
     }
-    printf("  %-16s %12s\n", "in all", cli_short_bytes(total).text);
+    print_bytes("statistics", all - named, "of the objective and the log");
+    if (own > 0.0) print_bytes("the device's own", own, "its context and kernels, about");
+    return all + own;
+}
+
+/* Memory of the device and of the host, which may be one. */
+static void print_memory(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    struct mt_memory_room room;
+    const char *name = mt_device_name(outline->device);
+    double mapped = (double)outline->model.mapped;
+    double held = (double)outline->host_bytes;
+    mt_device_room(outline->device, &room);
+    if (mt_device_on_host(outline->device)) {
+        printf("\nmemory of the host\n");
+        print_bytes("weights, mapped", mapped, "from the file");
+        double computed_on = print_device_memory(outline, 0.0);
+        print_bytes("data and the rest", held, "");
+        print_sum("here", mapped + computed_on + held, &room, settings);
+        return;
+    }
+    printf("\nmemory of the device %s\n", name);
+    double all = print_device_memory(outline, (double)room.own);
+    room.free += room.own; // ours is there already
+    if (room.free > room.total) room.free = room.total;
+    print_sum("on the device", all, &room, settings);
+    room = (struct mt_memory_room){0};
+    mt_host_memory(&room.free, &room.total);
+    printf("\nmemory of the host\n");
+    print_bytes("data and the rest", held, "weights are read through, once");
+    print_sum("here", held, &room, settings);
 }
 
 static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run_outline *outline)
@@ -90,8 +148,9 @@ static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run
     cli_table_free(&table);
     struct mt_model_count count;
     mt_model_count(outline->desc->config, &count);
-    printf("  %" PRId64 " numbers learn, beside %" PRId64 " of the model: %.3g %%\n",
-           params->trained_elements, count.all, 100.0 * (double)params->trained_elements / (double)count.all);
+    printf("  %s, beside %" PRId64 " of the model: %.3g %%\n",
+           mt_counted((uint64_t)params->trained_elements, "number learns", "numbers learn").text, count.all,
+           100.0 * (double)params->trained_elements / (double)count.all);
     return status;
 }
 
@@ -110,10 +169,12 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
         experts += outline->paths[i].experts ? 1 : 0;
     }
     enum mt_status status =
-        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers);
-    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term],
-           status == MT_OK ? "live" : "DEAD");
-    printf(": the router learns in %d, experts in %d of %d layers\n", routers, experts, outline->moe_layers);
+        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
+    bool direct = term == MT_TERM_O ? experts > 0 : routers > 0;
+    const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
+    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
+    printf(": the router learns in %d, experts in %d of %s\n", routers, experts,
+           mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
 }
 
 static void print_objective(struct mt_context *ctx, const struct mt_train_settings *settings,
@@ -128,14 +189,25 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     }
     if (!any) printf("  no term besides L_h\n");
     if (!settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE) {
-        printf("  each router's bias moves by %g a step%s\n", settings->objective.bias_rate,
-               outline->bias_is_lost
-                   ? "; this architecture has no place for it on disk: it is not written out"
-                   : "");
+        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
     }
+    if (outline->bias_file != NULL)
+        printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
     bool sum = settings->objective.coefficient[MT_TERM_O] > 0.0 && settings->objective.ortho_sum;
     if (sum)
         printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");
+}
+
+static void print_layout(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    enum mt_adapter_layout layout = mt_adapter_layout_for(outline->desc, settings->layout);
+    const char *sentence = "";
+    if (settings->train != MT_TRAIN_LORA) return;
+    printf("\nadapter: written in the %s layout\n", mt_adapter_layout_name(layout));
+    for (int i = 0; sentence != NULL; i++) {
+        sentence = mt_adapter_layout_warning(outline->params, outline->desc, layout, i);
+        if (sentence != NULL) printf("  warning: %s\n", sentence);
+    }
 }
 
 enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
@@ -143,10 +215,11 @@ enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train
 {
     printf("%s", outline->settings_text);
     print_data(settings, outline);
-    print_memory(outline);
+    print_memory(settings, outline);
     enum mt_status status = print_learning(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
-    return status;
+    if (status == MT_OK) print_layout(settings, outline);
+    return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;
 }
 
 enum mt_status train_print_keys(struct mt_context *ctx)

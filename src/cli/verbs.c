@@ -3,6 +3,27 @@
 
 const struct cli_verb cli_verbs[] = {
     {
+        .name = "adapter",
+        .summary = "an adapter in another layout, and the lines of Python that load it",
+        .arguments = "ADAPTER --model DIR",
+        .details =
+            "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it, DIR that of its "
+            "model.\n"
+            "Printed are its layout and the lines of Python that load it; with --out it is written anew, "
+            "with\n"
+            "the same values, in the layout that\n"
+            "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
+            "  fused       transformers 5 has: one pair for all experts of a layer\n"
+            "  per-expert  transformers 4 has: a pair for each map of each expert, names of the checkpoint\n"
+            "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
+            "The folder appears whole or not at all. docs/adapters.md says what is right where.",
+        .examples =
+            "  metier adapter runs/a/adapter --model models/moe\n"
+            "  metier adapter runs/a/adapter --model models/moe --layout vllm --out runs/a/adapter-vllm\n"
+            "  metier adapter downloaded --model models/moe --out for-transformers-5",
+        .run = cli_adapter,
+    },
+    {
         .name = "analyze",
         .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
         .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",
@@ -12,26 +33,31 @@ const struct cli_verb cli_verbs[] = {
             "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
             "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
             "Under mpirun ranks share the batches; the figures are the same.\n"
-            "OUT/analysis.json has every figure by layer and domain; docs/analysis.md has the formulas.",
+            "OUT/analysis.json has every figure by layer and domain; metier report OUT shows it, beside the\n"
+            "log when OUT is the folder of a run. docs/analysis.md has the formulas.",
         .examples =
-            "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/a/analysis\n"
-            "  metier analyze --model models/moe --adapter runs/a/adapter --data math.jsonl --out "
-            "runs/a/analysis\n"
-            "  metier analyze --model runs/full/model --base models/moe --data wiki.txt=text --out o "
-            "--layers",
+            "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/base\n"
+            "  metier analyze --model models/moe --adapter runs/first/adapter --data math.jsonl \\\n"
+            "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+            "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
+            "--layers\n"
+            "  metier analyze --model models/moe --data math.jsonl --experts experts.json   # for train's "
+            "experts=experts.json",
+        .ranks = CLI_RANKS_SHARE,
         .run = cli_analyze,
     },
     {
         .name = "chat",
         .summary = "talk with a model in the terminal",
-        .arguments = "DIR --template NAME",
+        .arguments = "DIR",
         .details =
-            "DIR is a Hugging Face model folder. The template writes the conversation out for the model:\n"
-            "one of those that come along (share/templates) or a file. Sampling is as\n"
-            "generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
+            "DIR is a Hugging Face model folder. Its own chat template writes the conversation out, unless\n"
+            "--template names another: one of those that come along (share/templates) or a file. Sampling "
+            "is\n"
+            "as generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
             "/reset begins a new conversation, /quit or Ctrl-D ends; Ctrl-C stops an answer.",
-        .examples = "  metier chat models/Moonlight-16B-A3B-Instruct --template moonlight\n"
-                    "  metier chat models/moe --template chatml --adapter runs/a/adapter --temperature 0.7\n"
+        .examples = "  metier chat models/Moonlight-16B-A3B-Instruct\n"
+                    "  metier chat models/moe --adapter runs/first/adapter --temperature 0.7\n"
                     "  metier chat models/moe --template chatml --system 'You answer in one sentence.'",
         .run = cli_chat,
     },
@@ -46,9 +72,10 @@ const struct cli_verb cli_verbs[] = {
             "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
             "after a stop of any kind. A cell that fails is named and the others go on; the exit status is\n"
             "then 1. --keys lists the keys of the file; docs/compare.md explains them.",
-        .examples = "  metier compare share/configs/compare-demo.yaml\n"
-                    "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
-                    "  metier compare run.yaml out=build/again seeds=[1,2,3] training.steps=50",
+        .examples =
+            "  metier compare share/configs/compare-demo.yaml\n"
+            "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
+            "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
         .run = cli_compare,
     },
     {
@@ -56,6 +83,7 @@ const struct cli_verb cli_verbs[] = {
         .summary = "what can compute here, and with which kernels",
         .arguments = "",
         .examples = "  metier devices\n  METIER_CPU_LEVEL=v3 metier devices --threads 1",
+        .ranks = CLI_RANKS_EACH,
         .run = cli_devices,
     },
     {
@@ -79,15 +107,20 @@ const struct cli_verb cli_verbs[] = {
             "your\n"
             "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
             "docs/evaluation.md describes task files and data.",
-        .examples =
-            "  metier eval --list\n"
-            "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/a/adapter\n"
-            "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
-            "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10\n"
-            "  metier eval glue --skip-missing --limit 50 --shots 0 --model models/moe --out runs/glue\n"
-            "  metier eval gsm8k --data data --questions questions.jsonl\n"
-            "  metier eval gsm8k math500 --data data --answers answers.jsonl --out runs/eval\n"
-            "  metier eval --merge-review review.json --out runs/eval",
+        .examples = "  metier eval --list\n"
+                    "  metier eval --tasks gsm8k,mmlu --data data --model models/moe     # into eval-moe\n"
+                    "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter "
+                    "runs/first/adapter \\\n"
+                    "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+                    "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
+                    "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10 --out "
+                    "runs/code\n"
+                    "  metier eval glue --skip-missing --limit 50 --shots 0 --data data --model models/moe "
+                    "--out runs/glue\n"
+                    "  metier eval gsm8k math500 --data data --questions questions.jsonl\n"
+                    "  metier eval gsm8k math500 --data data --answers theirs.jsonl --out runs/eval\n"
+                    "  metier eval --merge-review review.json --out runs/eval",
+        .ranks = CLI_RANKS_SHARE,
         .run = cli_eval,
     },
     {
@@ -104,7 +137,7 @@ const struct cli_verb cli_verbs[] = {
             "mode, unless --training.",
         .examples =
             "  metier forward models/moe --ids 1,306,4658 --out out.safetensors\n"
-            "  metier forward models/moe --ids-file ids.txt --grads --out grads.safetensors\n"
+            "  metier forward models/moe --ids-file sequences.txt --grads --out grads.safetensors\n"
             "  metier forward models/moe --ids 1,306,4658 --grads --train lora --targets attention,router\n"
             "  metier forward models/moe --ids 1,306,4658 --grads --method paper beta=1e-2 --json",
         .run = cli_forward,
@@ -115,9 +148,11 @@ const struct cli_verb cli_verbs[] = {
         .arguments = "DIR",
         .details =
             "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
-            "\"prompt\", or \"messages\" of {role, content}; these need a --template, which also makes a\n"
-            "prompt what a user says. Without one a prompt is a plain text to go on from. Out comes JSONL, "
-            "in\n"
+            "\"prompt\", or \"messages\" of {role, content}. The model's own chat template writes them out, "
+            "and\n"
+            "a prompt is what a user says; --template names another one, --template none and a model "
+            "without\n"
+            "one make a prompt a plain text to go on from. Out comes JSONL, in\n"
             "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended "
             "it),\n"
             "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json "
@@ -127,7 +162,7 @@ const struct cli_verb cli_verbs[] = {
         .examples =
             "  metier generate models/moe --prompt 'The capital of France is' --max-new 20\n"
             "  metier generate models/moe --in prompts.jsonl --out answers.jsonl --batch 16\n"
-            "  metier generate models/moe --adapter runs/a/adapter --template chatml --in chats.jsonl\n"
+            "  metier generate models/moe --adapter runs/first/adapter --template none --in texts.jsonl\n"
             "  metier generate models/moe --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7 --stop END",
         .run = cli_generate,
     },
@@ -139,8 +174,9 @@ const struct cli_verb cli_verbs[] = {
             "Writes a copy of the config and weights under the names the architecture has on disk: normal\n"
             "with mean 0, norms 1, biases 0. The same config, seed, type and deviation give the same bytes.\n"
             "A folder that already has weights is refused.",
-        .examples = "  metier init --config config.json --seed 1 --out models/small\n"
-                    "  metier init --config config.json --seed 1 --dtype bf16 --std 0.006 --out models/small",
+        .examples =
+            "  metier init --config config.json --seed 1 --out models/small\n"
+            "  metier init --config config.json --seed 1 --dtype bf16 --std 0.006 --out models/narrow",
         .run = cli_init,
     },
     {
@@ -151,7 +187,10 @@ const struct cli_verb cli_verbs[] = {
             "DIR is a Hugging Face model folder. config.json is enough for the counts; with\n"
             "model.safetensors.index.json the tensor names are checked too, with the weights also their\n"
             "shapes and types. Exit status 2 when a tensor is missing or of another shape.",
-        .examples = "  metier inspect models/OLMoE-1B-7B\n  metier inspect models/Mixtral-8x7B --json\n"
+        .examples = "  hf download allenai/OLMoE-1B-7B-0924 --local-dir models/OLMoE-1B-7B    # metier "
+                    "downloads nothing\n"
+                    "  metier inspect models/OLMoE-1B-7B\n"
+                    "  metier inspect models/Mixtral-8x7B --json\n"
                     "  metier inspect models/Moonlight-16B-A3B --rank 8 --tokens 16384",
         .run = cli_inspect,
     },
@@ -179,11 +218,14 @@ const struct cli_verb cli_verbs[] = {
         .details =
             "DIR is a Hugging Face model folder. Weights become W + alpha/r B A, rounded once; config,\n"
             "tokenizer and every other small file are carried over, correction biases the adapter has are\n"
-            "written back. Tensors are streamed, so memory is needed for a piece of one of them only. The\n"
-            "folder appears whole or not at all. With --verify the exit status is 1 when the logits are\n"
-            "further apart than 1e-4 (f32: root mean square) or 2e-2 (16 bits: median of tokens), relative.",
-        .examples = "  metier merge models/moe --adapter runs/a/adapter --out models/moe-a --verify\n"
-                    "  metier merge models/moe --adapter runs/a/adapter --out models/moe-a --dtype bf16",
+            "written back, or beside the weights (router_bias.metier) where the architecture has no tensor\n"
+            "for them: other programs then route without them. Tensors are streamed, so memory is needed\n"
+            "for a piece of one of them only. The folder appears whole or not at all. With\n"
+            "--verify the exit status is 1 when the logits are further apart than 1e-4 (f32: root mean\n"
+            "square) or 2e-2 (16 bits: median of tokens), relative.",
+        .examples =
+            "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"
+            "  metier merge models/moe --adapter runs/first/adapter --out models/merged-bf16 --dtype bf16",
         .run = cli_merge,
     },
     {
@@ -235,14 +277,18 @@ const struct cli_verb cli_verbs[] = {
         .summary = "runs as one page: curves, loads, results, settings; also Markdown, pictures, CSV",
         .arguments = "RUN...",
         .details =
-            "RUN is a folder as metier train, eval or analyze leaves it; several are drawn into the same\n"
-            "figures, with their differences to the first. The page is one HTML file without any request to\n"
-            "the network; each figure says what it means, which formula made it, and gives its numbers as\n"
-            "CSV and JSON. What a run lacks is left out, with a line on how to get it.",
+            "RUN is a folder as metier train (out), eval or analyze (--out) leaves it; given the same "
+            "folder,\n"
+            "they are one run. Several are drawn into the same figures, with their differences to the "
+            "first.\n"
+            "The page is one HTML file without any request to the network; each figure says what it means,\n"
+            "which formula made it, and gives its numbers as CSV and JSON. What a run lacks is left out,\n"
+            "with a line on how to get it.",
         .examples =
             "  metier report runs/first --out first.html\n"
-            "  metier report runs/aux runs/paper runs/metier --out compared.html --title 'Three methods'\n"
-            "  metier report runs/first --markdown first.md --png pictures --data numbers",
+            "  metier report runs/first runs/wide runs/metier --out compared.html --title 'Three runs'\n"
+            "  metier report runs/first --markdown first.md --png pictures --data numbers\n"
+            "  metier report eval-moe runs/base --out base.html",
         .run = cli_report,
     },
     {
@@ -289,6 +335,8 @@ const struct cli_verb cli_verbs[] = {
             "and their sub-tasks take turns. docs/synth.md shows every sub-task.",
         .examples = "  metier synth --list\n"
                     "  metier synth --show 2 --domain math --difficulty 5\n"
+                    "  metier synth --domain all --count 2000 --out '{domain}.jsonl'    # math.jsonl, "
+                    "code.jsonl, ...\n"
                     "  metier synth --domain all --count 100000 --out train.jsonl\n"
                     "  metier synth --domain all --split test --count 500 --out 'data/synth/{domain}.jsonl'",
         .run = cli_synth,
@@ -318,10 +366,13 @@ const struct cli_verb cli_verbs[] = {
             "adapter/ or model/ (with held-out data also the best one). Started again, a run goes on where\n"
             "its last checkpoint is; one that has finished says so. Exit status 130 or 143 after SIGINT or\n"
             "SIGTERM, which end the run after the step at hand.",
-        .examples = "  metier train run.yaml --dry-run\n"
+        .examples = "  printf 'model: models/moe\\nout: runs/first\\ndata.path: math.jsonl\\n' > run.yaml\n"
+                    "  metier train run.yaml --dry-run\n"
                     "  metier train run.yaml\n"
                     "  metier train run.yaml out=runs/wide lora.rank=64 optimizer.lr=5e-5\n"
-                    "  metier train run.yaml method=metier objective.beta=1e-3 --threads 8",
+                    "  metier train run.yaml out=runs/metier method=metier objective.beta=1e-3 --threads 8\n"
+                    "  metier report runs/first runs/wide runs/metier --out runs.html",
+        .ranks = CLI_RANKS_SHARE,
         .run = cli_train,
     },
     {0},

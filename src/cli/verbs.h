@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 
+int cli_adapter(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_analyze(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
 int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);

@@ -24,6 +24,9 @@
 
 struct mt_comm; // opaque: a group of ranks
 
+/* Ranks that the launcher's environment speaks of, before any is looked for; 1: started alone. */
+int mt_comm_job_size(void);
+
 /*
  * All ranks of the job, as the launcher's environment says; without a launcher, or with one rank, this
  * process alone. The context is borrowed. The caller closes, last of all groups.

@@ -3,6 +3,7 @@
  * of several ranks loads the module that talks MPI, so that a program started alone pays nothing for it.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,13 @@ static long ranks_of_job(const char **launcher)
     *launcher = "SLURM_NTASKS";
     if (getenv("PMIX_RANK") != NULL && number_of("SLURM_NTASKS") > 0) return number_of("SLURM_NTASKS");
     return 1;
+}
+
+int mt_comm_job_size(void)
+{
+    const char *launcher = NULL;
+    long ranks = ranks_of_job(&launcher);
+    return ranks < INT_MAX ? (int)ranks : INT_MAX;
 }
 
 /* The module lies beside the program. */

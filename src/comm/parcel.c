@@ -24,8 +24,8 @@ enum mt_status mt_comm_parcel_create(struct mt_comm *comm, struct mt_comm_parcel
     if (status != MT_OK) return status;
     struct mt_comm_parcel *made = memory;
     unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
-    *made = (struct mt_comm_parcel){
-        .comm = comm, .tag = mt_comm_take_tag(comm), .number = comm->next_parcel++, .bytes = bytes};
+    *made = (struct mt_comm_parcel){.comm = comm, .number = comm->next_parcel++, .bytes = bytes};
+    made->tag = mt_comm_take_tag(comm);
     made->request = next;
     made->send_at = (size_t *)(void *)(next + request);
     made->receive_at = made->send_at + ranks;

@@ -48,11 +48,8 @@ enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_c
     if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
     struct mt_comm_sum *made = memory;
     unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
-    *made = (struct mt_comm_sum){.comm = comm,
-                                 .tag = mt_comm_take_tag(comm),
-                                 .most = most,
-                                 .number = comm->job->next_sum++,
-                                 .bytes = bytes};
+    *made = (struct mt_comm_sum){.comm = comm, .most = most, .number = comm->job->next_sum++, .bytes = bytes};
+    made->tag = mt_comm_take_tag(comm);
     made->request = next;
     made->piece_at = (size_t *)(void *)(next + request);
     made->piece_bytes = made->piece_at + ranks;

@@ -80,11 +80,65 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
     (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
     const char *const ours[][2] = {
-        {"model", settings->model},   {"out", run},         {"data.path", data}, {"seed", seed},
-        {"device", settings->device}, {"threads", threads}, {"log.every", "1"}};
+        {"model", settings->model}, {"out", run},         {"data.path", data}, {"seed", seed},
+        {"device", job->device},    {"threads", threads}, {"log.every", "1"}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && status == MT_OK; i++)
         status = mt_compare_set_word(arena, words, ours[i][0], ours[i][1]);
     return status;
+}
+
+static const char objective_prefix[] = "objective.";
+
+struct key_text {
+    char text[2 * NUMBER_BYTES];
+};
+
+/* "form" of "objective.form=cosine"; "" of other words. */
+static struct key_text objective_key(const char *word)
+{
+    struct key_text key = {""};
+    size_t prefix = sizeof objective_prefix - 1;
+    if (strncmp(word, objective_prefix, prefix) != 0) return key;
+    (void)snprintf(key.text, sizeof key.text, "%.*s", (int)strcspn(word + prefix, "="), word + prefix);
+    return key;
+}
+
+static bool has_key_of(const struct mt_compare_words *words, const char *word)
+{
+    size_t length = strcspn(word, "=") + 1;
+    bool found = false;
+    for (size_t i = 0; i < words->count; i++) found = found || strncmp(words->word[i], word, length) == 0;
+    return found;
+}
+
+/*
+ * Keys of the objective that all cells are given are for the methods that have a use for them: those that
+ * change nothing under this one's terms are left out. What a method says itself stays, and is refused.
+ */
+static void drop_idle(const struct mt_cell_job *job, const struct mt_cell *cell,
+                      struct mt_compare_words *words)
+{
+    const struct mt_compare_words *own = &job->settings->method[cell->method].words;
+    struct mt_objective_config config = {0};
+    enum mt_status status = MT_OK;
+    size_t kept = 0;
+    // Names and values that cannot be are refused where all words are read.
+    for (size_t i = 0; i < words->count; i++) {
+        if (strncmp(words->word[i], "method=", 7) == 0)
+            status = mt_objective_config_method(job->ctx, words->word[i] + 7, &config);
+    }
+    for (size_t i = 0; i < words->count; i++) {
+        struct key_text key = objective_key(words->word[i]);
+        const char *equals = strchr(words->word[i], '=');
+        if (key.text[0] != '\0' && equals != NULL)
+            (void)mt_objective_config_set(job->ctx, &config, key.text, equals + 1);
+    }
+    for (size_t i = 0; i < words->count; i++) {
+        struct key_text key = objective_key(words->word[i]);
+        bool idle = status == MT_OK && mt_objective_key_idle(&config, key.text) != NULL;
+        if (!idle || has_key_of(own, words->word[i])) words->word[kept++] = words->word[i];
+    }
+    words->count = kept;
 }
 
 static enum mt_status read_training(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -92,6 +146,7 @@ static enum mt_status read_training(const struct mt_cell_job *job, const struct 
 {
     struct mt_compare_words words = {0};
     enum mt_status status = collect_words(job, cell, arena, &words);
+    if (status == MT_OK) drop_idle(job, cell, &words);
     if (status == MT_OK)
         status = mt_train_settings_parse(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
                                          training);
@@ -213,8 +268,8 @@ static void count_step(void *self, uint64_t step, uint64_t steps)
 }
 
 /*
- * Opens the run for training. One that has finished, without having been measured, is trained again: biases
- * that a method moves are in no file of every architecture, so that only the model at hand has all of it.
+ * Opens the run for training. One that has finished, without having been measured, is trained again: what is
+ * measured is the model at hand, and what its steps took of the processors is in no file.
  */
 static enum mt_status open_trainer(const struct mt_cell_job *job, const struct mt_train_settings *training,
                                    struct step_clock *clock, struct mt_trainer **trainer)

@@ -42,6 +42,7 @@ struct mt_cell {
 struct mt_cell_job {
     struct mt_context *ctx;
     const struct mt_compare_settings *settings;
+    const char *device;       // what computes; borrowed
     const char *templates;    // folder of the chat templates that come along
     const struct mt_log *log; // borrowed
     struct mt_arena *arena;   // where results go

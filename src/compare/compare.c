@@ -3,10 +3,14 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/folder.h"
 #include "base/progress.h"
 #include "compare/problems.h"
+#include "formats/hf_config.h"
+#include "ops/choose.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define LINE_BYTES        300
@@ -51,6 +55,65 @@ static enum mt_status check_cells(struct mt_comparison *comparison)
     return status;
 }
 
+static size_t count_known(const struct mt_comparison *comparison)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < comparison->cells; i++) known += comparison->cell[i].result.known ? 1 : 0;
+    return known;
+}
+
+/* OUT/device: one line. */
+static enum mt_status read_device(struct mt_comparison *comparison)
+{
+    struct mt_context *ctx = comparison->ctx;
+    char *path = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    if (status == MT_OK && access(path, F_OK) == 0) {
+        status = mt_file_read_all(ctx, path, MT_COMPARE_DEVICE_BYTES, &text, &bytes);
+        size_t length = 0;
+        while (length < bytes && ((const char *)text)[length] > ' ') length++;
+        if (status == MT_OK && (length == 0 || length >= sizeof comparison->device))
+            status = mt_fail(ctx, MT_ERR_FORMAT, "%s: names no device", path);
+        if (status == MT_OK) memcpy(comparison->device, text, length);
+        mt_release(ctx, text, bytes);
+    } else if (status == MT_OK && count_known(comparison) > 0) {
+        memcpy(comparison->device, "cpu", sizeof "cpu"); // before it was noted
+    }
+    mt_path_release(ctx, path);
+    return status;
+}
+
+/* Cells are compared with each other: all are computed on one device, by whatever command. */
+static enum mt_status choose_device(struct mt_comparison *comparison, FILE *terminal)
+{
+    struct mt_context *ctx = comparison->ctx;
+    const char *asked = comparison->settings->device;
+    const char *name = NULL;
+    char *path = NULL;
+    bool noted = comparison->device[0] != '\0';
+    bool automatic = strcmp(asked, MT_DEVICE_AUTO) == 0;
+    if (noted && !automatic && strcmp(asked, comparison->device) != 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%s was begun on the device %s, and device is %s now: set it back, or choose another "
+                       "out",
+                       comparison->settings->out, comparison->device, asked);
+    enum mt_status status =
+        mt_device_choose(ctx, NULL, noted ? comparison->device : asked, MT_USE_FAST, &name);
+    if (status == MT_OK && !noted) (void)snprintf(comparison->device, sizeof comparison->device, "%s", name);
+    if (status == MT_OK) status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    if (status == MT_OK) {
+        char line[MT_COMPARE_DEVICE_BYTES + 1];
+        int length = snprintf(line, sizeof line, "%s\n", comparison->device);
+        status = mt_file_write_all(ctx, path, line, (size_t)length);
+    }
+    mt_path_release(ctx, path);
+    if (status == MT_OK && terminal != NULL) (void)fprintf(terminal, "device: %s\n", comparison->device);
+    comparison->job.device = comparison->device;
+    return status;
+}
+
 enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compare_settings *settings,
                                   const struct mt_comparison_options *options,
                                   struct mt_comparison *comparison)
@@ -59,6 +122,7 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
     mt_arena_init(&comparison->arena, ctx, ARENA_BLOCK_BYTES);
     comparison->job = (struct mt_cell_job){.ctx = ctx,
                                            .settings = settings,
+                                           .device = settings->device,
                                            .templates = options->templates,
                                            .log = options->log,
                                            .arena = &comparison->arena,
@@ -68,7 +132,7 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
     if (status == MT_OK) status = check_cells(comparison);
     for (size_t i = 0; i < comparison->cells && status == MT_OK; i++)
         status = mt_cell_read(&comparison->job, &comparison->cell[i]);
-    return status;
+    return status == MT_OK ? read_device(comparison) : status;
 }
 
 void mt_comparison_close(struct mt_comparison *comparison)
@@ -138,13 +202,6 @@ static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_c
     return status;
 }
 
-static size_t count_known(const struct mt_comparison *comparison)
-{
-    size_t known = 0;
-    for (size_t i = 0; i < comparison->cells; i++) known += comparison->cell[i].result.known ? 1 : 0;
-    return known;
-}
-
 static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *bar, bool *interrupted,
                                 int *signal)
 {
@@ -165,16 +222,29 @@ static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *ba
     return status;
 }
 
+/* A model that cannot be read fails no cell, but the whole, before anything is written. */
+static enum mt_status check_model(const struct mt_comparison *comparison)
+{
+    struct mt_hf_config config;
+    enum mt_status status = mt_hf_config_read_folder(comparison->ctx, comparison->settings->model, &config);
+    if (status == MT_OK) mt_hf_config_free(&config);
+    return status;
+}
+
 enum mt_status mt_comparison_run(struct mt_comparison *comparison,
                                  const struct mt_comparison_options *options, bool *interrupted, int *signal)
 {
     size_t known = count_known(comparison);
+    comparison->kept = known;
     struct bar bar = {.settings = comparison->settings, .cells = comparison->cells, .number = known};
     *interrupted = false;
     *signal = 0;
-    enum mt_status status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
+    enum mt_status status = known < comparison->cells ? check_model(comparison) : MT_OK;
+    if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
     if (status == MT_OK) status = mt_compare_write_problems(&comparison->job);
     if (status != MT_OK || known == comparison->cells) return status;
+    status = choose_device(comparison, options->terminal);
+    if (status != MT_OK) return status;
     bar.each = comparison->steps > 0 ? comparison->steps : 1;
     bar.before = (int64_t)known * bar.each;
     comparison->job.stepped = stepped;

@@ -14,6 +14,8 @@
 
 #include "compare/cell.h"
 
+#define MT_COMPARE_DEVICE_BYTES 64
+
 struct mt_comparison {
     struct mt_context *ctx;                     // borrowed
     const struct mt_compare_settings *settings; // borrowed
@@ -21,8 +23,10 @@ struct mt_comparison {
     struct mt_cell_job job;
     struct mt_cell *cell; // [cells], in the arena: seed by seed, domain by domain, method by method
     size_t cells;
+    size_t kept; // of them, done before this start
     size_t failed;
-    int64_t steps; // of a cell; 0: as its data says
+    int64_t steps;                        // of a cell; 0: as its data says
+    char device[MT_COMPARE_DEVICE_BYTES]; // the cells are computed on, as OUT/device says; "": none is yet
 };
 
 struct mt_comparison_options {
@@ -41,7 +45,8 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
 void mt_comparison_close(struct mt_comparison *comparison); // a zeroed struct is allowed
 
 /*
- * Runs the cells that are not done. One that fails is noted, and the others go on. *interrupted: a signal
+ * Runs the cells that are not done, all of them on the device the first one was computed on. One that fails
+ * is noted, and the others go on. *interrupted: a signal
  * (*signal) or stop_after ended it.
  */
 enum mt_status mt_comparison_run(struct mt_comparison *comparison,

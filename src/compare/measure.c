@@ -142,6 +142,8 @@ static enum mt_status run_domain(struct measuring *m, size_t domain, struct mt_c
                                               .sources = &source,
                                               .source_count = 1,
                                               .template_name = m->training->template_name,
+                                              .template_options = m->training->template_options,
+                                              .template_date = m->training->template_date,
                                               .max_length = m->training->max_length,
                                               .batching = MT_LAYOUT_PACKED,
                                               .examples = m->training->examples,

@@ -25,7 +25,8 @@ static void add_plane(const struct mt_comparison *comparison, struct mt_page *pa
                                                       .formula = row->formula,
                                                       .x = "γ (L_v)",
                                                       .y = "β (L_o)",
-                                                      .value = row->title});
+                                                      .value = row->title,
+                                                      .scale = row->title});
     mt_compare_summarize(comparison, figure, MT_ALL_DOMAINS, summary);
     for (size_t m = 0; m < settings->methods; m++) {
         const struct mt_compare_method *method = &settings->method[m];

@@ -179,7 +179,7 @@ void mt_compare_page_tokens(const struct mt_comparison *comparison, struct mt_pa
     const struct mt_compare_settings *settings = comparison->settings;
     for (size_t m = 0; m < mt_compare_plain_methods(settings); m++) {
         const struct mt_cell *cell = mt_comparison_cell(comparison, m, 0, 0);
-        char title[160], meaning[256], series[32];
+        char title[160], meaning[256];
         if (!is_pictured(settings, m) || !cell->result.known) continue;
         (void)snprintf(title, sizeof title, "Tokens under %.80s", settings->method[m].name);
         (void)snprintf(meaning, sizeof meaning,
@@ -197,8 +197,7 @@ void mt_compare_page_tokens(const struct mt_comparison *comparison, struct mt_pa
                                                           .y = "second component"});
         for (size_t i = 0; i < cell->result.points; i++) {
             const struct mt_cell_point *point = &cell->result.point[i];
-            (void)snprintf(series, sizeof series, "expert %d", point->expert);
-            mt_figure_point(scatter, series, point->x, point->y);
+            mt_figure_expert(scatter, point->expert, point->x, point->y);
         }
     }
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/amount.h"
 #include "compare/pages.h"
 #include "report/output.h"
 
@@ -176,8 +177,8 @@ static void add_head(const struct mt_comparison *comparison, struct mt_page *pag
                  "held-out problems.",
                  settings->model);
     if (known < comparison->cells)
-        mt_page_text(page, "%zu of %zu cells are missing; what is shown is of the others.",
-                     comparison->cells - known, comparison->cells);
+        mt_page_text(page, "Of %s %zu missing; what is shown is of the others.",
+                     mt_counted(comparison->cells, "cell", "cells").text, comparison->cells - known);
     for (size_t i = 0; i < comparison->cells; i++) {
         if (comparison->cell[i].failure != NULL)
             mt_page_text(page, "%.100s failed: %.600s", comparison->cell[i].name,

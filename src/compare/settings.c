@@ -8,6 +8,7 @@
 #include "base/nearest.h"
 #include "compare/settings_parts.h"
 #include "formats/printable.h"
+#include "ops/choose.h"
 
 #define MOST_ROWS      32
 #define NAME_BYTES     64
@@ -108,7 +109,10 @@ static enum mt_status store_all(const struct mt_compare_reader *reader, const st
     }
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {
         if (strncmp(words[i], "training.", TRAINING_BYTES) != 0) continue;
-        status = mt_compare_add_word(reader->arena, &reader->settings->training, words[i] + TRAINING_BYTES);
+        status = mt_compare_check_word(reader, NULL, words[i] + TRAINING_BYTES, false);
+        if (status == MT_OK)
+            status =
+                mt_compare_add_word(reader->arena, &reader->settings->training, words[i] + TRAINING_BYTES);
     }
     return status;
 }
@@ -196,6 +200,22 @@ static enum mt_status check(const struct mt_compare_reader *reader)
     return MT_OK;
 }
 
+/* Keys of built-in problems mean nothing where every domain has files of its own. */
+static enum mt_status check_problems(const struct mt_compare_reader *reader, const struct given *given)
+{
+    const struct mt_compare_settings *settings = reader->settings;
+    for (size_t d = 0; d < settings->domains; d++) {
+        if (settings->domain[d].test == NULL) return MT_OK;
+    }
+    for (int i = 0; mt_compare_row(i) != NULL; i++) {
+        const char *name = mt_compare_row(i)->key.name;
+        if (given->node[i] == NULL || strncmp(name, "problems.", strlen("problems.")) != 0) continue;
+        return mt_compare_fail(reader, given->node[i],
+                               "%s means nothing: no domain is built in, all have files; leave it out", name);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *name, const char *text,
                                          size_t bytes, const char *const *words, size_t word_count,
                                          struct mt_arena *arena, struct mt_compare_settings *settings)
@@ -210,7 +230,7 @@ enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *nam
                                              .difficulty = 3,
                                              .sample = 1024,
                                              .neighbours = 10,
-                                             .device = "cpu"};
+                                             .device = MT_DEVICE_AUTO};
     enum mt_status status = mt_yaml_parse(ctx, name, text, bytes, &mt_yaml_file_limits, arena, &root);
     if (status == MT_OK && root->kind != MT_YAML_MAP && !mt_yaml_is_nothing(root))
         status = mt_compare_fail(&reader, root, "%s, expected lines of key: value", mt_yaml_kind_text(root));
@@ -219,7 +239,8 @@ enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *nam
     if (status == MT_OK) status = store_all(&reader, &given, words, word_count);
     if (status == MT_OK && settings->seeds == 0) settings->seed[settings->seeds++] = 1;
     if (status == MT_OK) status = expand_grid(&reader);
-    return status == MT_OK ? check(&reader) : status;
+    if (status == MT_OK) status = check(&reader);
+    return status == MT_OK ? check_problems(&reader, &given) : status;
 }
 
 enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *const *words,

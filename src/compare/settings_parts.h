@@ -42,9 +42,18 @@ enum mt_status mt_compare_fail(const struct mt_compare_reader *reader, const str
 enum mt_status mt_compare_store(const struct mt_compare_reader *reader, const struct mt_compare_row *row,
                                 const struct mt_yaml_node *node);
 
-/* Appends what a map says as words of metier train; `prefix`: keys above it, "" for none. */
+/* Appends what a map says as words of metier train; `prefix`: keys above it, "" for none; of_method as in
+ * mt_compare_check_word. */
 enum mt_status mt_compare_take_words(const struct mt_compare_reader *reader, const char *prefix,
-                                     const struct mt_yaml_node *map, struct mt_compare_words *words);
+                                     const struct mt_yaml_node *map, bool of_method,
+                                     struct mt_compare_words *words);
+
+/*
+ * Refuses a key of metier train ("key" or "key=value") that the comparison itself decides, at a node of the
+ * file or, where that is NULL, as the word it is. A method may say which method it is.
+ */
+enum mt_status mt_compare_check_word(const struct mt_compare_reader *reader, const struct mt_yaml_node *node,
+                                     const char *word, bool of_method);
 
 /* Adds a word; one of the same key that is there already makes way. */
 enum mt_status mt_compare_add_word(struct mt_arena *arena, struct mt_compare_words *words, const char *word);

@@ -92,7 +92,7 @@ static enum mt_status read_method_map(const struct mt_compare_reader *reader, co
     if (name == NULL) return mt_compare_fail(reader, map, "a method without a name");
     enum mt_status status = read_name(reader, "name", name, &method->name);
     if (status == MT_OK) status = mt_compare_set_word(reader->arena, &words, "method", method->name);
-    if (status == MT_OK) status = mt_compare_take_words(reader, "", map, &words);
+    if (status == MT_OK) status = mt_compare_take_words(reader, "", map, true, &words);
     for (size_t i = 0; status == MT_OK && i < words.count; i++) {
         if (strncmp(words.word[i], "name=", 5) == 0) continue;
         status = mt_compare_add_word(reader->arena, &method->words, words.word[i]);
@@ -243,7 +243,7 @@ enum mt_status mt_compare_store(const struct mt_compare_reader *reader, const st
         if (node->kind != MT_YAML_MAP)
             return mt_compare_fail(reader, node, "training is %s, expected keys of metier train",
                                    mt_yaml_kind_text(node));
-        return mt_compare_take_words(reader, "", node, &reader->settings->training);
+        return mt_compare_take_words(reader, "", node, false, &reader->settings->training);
     case MT_KEY_METHODS:
     case MT_KEY_SEEDS:
     case MT_KEY_DOMAINS:

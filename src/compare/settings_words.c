@@ -47,6 +47,33 @@ enum mt_status mt_compare_set_word(struct mt_arena *arena, struct mt_compare_wor
     return mt_compare_add_word(arena, words, text);
 }
 
+/* Keys of metier train that a comparison decides for every cell, and by what. */
+static const struct {
+    const char *key, *by;
+} decided[] = {
+    {"model", "its own key model does"},       {"out", "its own key out does"},
+    {"data.path", "its own key domains does"}, {"data.sources", "its own key domains does"},
+    {"seed", "its own key seeds does"},        {"device", "its own key device does"},
+    {"threads", "its own key threads does"},   {"log.every", "every step is logged, for the curves"},
+    {"method", "its own key methods does"},
+};
+
+enum mt_status mt_compare_check_word(const struct mt_compare_reader *reader, const struct mt_yaml_node *node,
+                                     const char *word, bool of_method)
+{
+    const char *where = of_method ? "a method" : "training";
+    for (size_t i = 0; i < sizeof decided / sizeof decided[0]; i++) {
+        if (!same_key(word, decided[i].key)) continue;
+        if (of_method && strcmp(decided[i].key, "method") == 0) continue;
+        if (node != NULL)
+            return mt_compare_fail(reader, node, "%s has %s, which it does not decide: %s", where,
+                                   decided[i].key, decided[i].by);
+        return mt_fail(reader->ctx, MT_ERR_USAGE, "training.%s: training does not decide %s: %s", word,
+                       decided[i].key, decided[i].by);
+    }
+    return MT_OK;
+}
+
 /* Appends a scalar as YAML reads it back. False: no room. */
 static bool append_scalar(char text[TEXT_BYTES], size_t *length, const struct mt_yaml_node *node)
 {
@@ -89,7 +116,8 @@ static enum mt_status value_text(const struct mt_compare_reader *reader, const s
 
 /* Recursion is as deep as the tree, which is bounded. */
 enum mt_status mt_compare_take_words(const struct mt_compare_reader *reader, const char *prefix,
-                                     const struct mt_yaml_node *map, struct mt_compare_words *words)
+                                     const struct mt_yaml_node *map, bool of_method,
+                                     struct mt_compare_words *words)
 {
     enum mt_status status = MT_OK;
     for (const struct mt_yaml_node *child = map->first; child != NULL && status == MT_OK;
@@ -100,10 +128,11 @@ enum mt_status mt_compare_take_words(const struct mt_compare_reader *reader, con
         if (length < 0 || (size_t)length >= sizeof name)
             return mt_compare_fail(reader, child, "a key of more than %d characters", NAME_BYTES);
         if (child->kind == MT_YAML_MAP) {
-            status = mt_compare_take_words(reader, name, child, words);
+            status = mt_compare_take_words(reader, name, child, of_method, words);
             continue;
         }
-        status = value_text(reader, child, text);
+        status = mt_compare_check_word(reader, child, name, of_method);
+        if (status == MT_OK) status = value_text(reader, child, text);
         if (status == MT_OK) status = mt_compare_set_word(reader->arena, words, name, text);
     }
     return status;

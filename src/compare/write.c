@@ -120,6 +120,8 @@ static enum mt_status put_all(struct mt_json_text *text, const struct mt_compari
     const struct mt_compare_settings *settings = comparison->settings;
     enum mt_status status = put_string(text, "{\n ", "model", settings->model);
     if (status == MT_OK) status = put_string(text, ",\n ", "reference", settings->reference);
+    if (status == MT_OK && comparison->device[0] != '\0')
+        status = put_string(text, ",\n ", "device", comparison->device);
     if (status == MT_OK) status = put_cells(text, comparison);
     if (status == MT_OK) status = mt_json_text_format(text, ",\n \"methods\": {\n");
     for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++)

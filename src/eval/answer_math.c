@@ -363,14 +363,19 @@ static const struct mt_math_node *interval_of(struct comparison *all, const stru
     return group;
 }
 
-/* a = b as a - b, for two equations. */
+/* a = b as a - b. */
+static struct mt_exact_form difference(struct mt_exact *exact, const struct mt_math_node *equation)
+{
+    struct mt_exact_form left = mt_exact_of(exact, equation->first);
+    struct mt_exact_form right = mt_exact_of(exact, equation->first->next);
+    return mt_exact_subtract(exact, left, right);
+}
+
 static bool same_equation(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
 {
     struct mt_exact exact = {.arena = all->arena, .sign = 1};
-    struct mt_exact_form left =
-        mt_exact_subtract(&exact, mt_exact_of(&exact, a->first), mt_exact_of(&exact, a->first->next));
-    struct mt_exact_form right =
-        mt_exact_subtract(&exact, mt_exact_of(&exact, b->first), mt_exact_of(&exact, b->first->next));
+    struct mt_exact_form left = difference(&exact, a);
+    struct mt_exact_form right = difference(&exact, b);
     bool same = !exact.failed && mt_exact_same_zeros(&exact, left, right);
     if (exact.status != MT_OK) all->status = exact.status;
     return same;

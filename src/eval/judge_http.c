@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "eval/chat_api.h"
 #include "formats/printable.h"
@@ -223,7 +224,8 @@ static enum mt_status try_again(struct client *client, struct slot *slot, const 
     const struct mt_http_options *options = client->options;
     curl_off_t asked = 0;
     if (slot->tries >= options->retries)
-        return mt_fail(client->ctx, MT_ERR_IO, "%s: %s, after %d tries", client->host, why, slot->tries + 1);
+        return mt_fail(client->ctx, MT_ERR_IO, "%s: %s, after %s", client->host, why,
+                       mt_counted((uint64_t)slot->tries + 1, "try", "tries").text);
     double pause = options->backoff * ldexp(1.0, slot->tries < 30 ? slot->tries : 30);
     if (curl_easy_getinfo(slot->easy, CURLINFO_RETRY_AFTER, &asked) == CURLE_OK && (double)asked > pause)
         pause = (double)asked;

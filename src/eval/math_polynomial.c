@@ -164,19 +164,26 @@ static struct mt_polynomial scaled(struct mt_exact *exact, struct mt_polynomial 
 
 // ------------------------------------------------------------------ fractions
 
+/* A term over 1. */
+static struct mt_exact_form over_one(struct mt_exact *exact, const struct mt_exact_term *term)
+{
+    struct mt_exact_term one = {.scale = mt_rational_whole(1)};
+    struct mt_exact_form form = {.over = single(exact, term)};
+    form.under = single(exact, &one);
+    return form;
+}
+
 struct mt_exact_form mt_exact_rational(struct mt_exact *exact, struct mt_rational value)
 {
     struct mt_exact_term term = {.scale = value};
-    struct mt_exact_term one = {.scale = mt_rational_whole(1)};
-    return (struct mt_exact_form){.over = single(exact, &term), .under = single(exact, &one)};
+    return over_one(exact, &term);
 }
 
 struct mt_exact_form mt_exact_symbol(struct mt_exact *exact, int symbol)
 {
-    struct mt_exact_term one = {.scale = mt_rational_whole(1)};
-    struct mt_exact_term term = one;
+    struct mt_exact_term term = {.scale = mt_rational_whole(1)};
     if (!multiply_factor(&term, -symbol, mt_rational_whole(1))) return not_exact(exact);
-    return (struct mt_exact_form){.over = single(exact, &term), .under = single(exact, &one)};
+    return over_one(exact, &term);
 }
 
 struct mt_exact_form mt_exact_add(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b)
@@ -184,9 +191,11 @@ struct mt_exact_form mt_exact_add(struct mt_exact *exact, struct mt_exact_form a
     if (same_terms(a.under, b.under)) {
         return (struct mt_exact_form){.over = add(exact, a.over, b.over), .under = a.under};
     }
-    return (struct mt_exact_form){
-        .over = add(exact, multiply(exact, a.over, b.under), multiply(exact, b.over, a.under)),
-        .under = multiply(exact, a.under, b.under)};
+    struct mt_polynomial left = multiply(exact, a.over, b.under);
+    struct mt_polynomial right = multiply(exact, b.over, a.under);
+    struct mt_exact_form form = {.over = add(exact, left, right)};
+    form.under = multiply(exact, a.under, b.under);
+    return form;
 }
 
 struct mt_exact_form mt_exact_subtract(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b)
@@ -215,15 +224,15 @@ static struct mt_exact_form reduced(struct mt_exact *exact, struct mt_exact_form
 
 struct mt_exact_form mt_exact_multiply(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b)
 {
-    struct mt_exact_form form = {.over = multiply(exact, a.over, b.over),
-                                 .under = multiply(exact, a.under, b.under)};
+    struct mt_exact_form form = {.over = multiply(exact, a.over, b.over)};
+    form.under = multiply(exact, a.under, b.under);
     return reduced(exact, form);
 }
 
 struct mt_exact_form mt_exact_divide(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b)
 {
-    struct mt_exact_form form = {.over = multiply(exact, a.over, b.under),
-                                 .under = multiply(exact, a.under, b.over)};
+    struct mt_exact_form form = {.over = multiply(exact, a.over, b.under)};
+    form.under = multiply(exact, a.under, b.over);
     return reduced(exact, form);
 }
 

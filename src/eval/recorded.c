@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/digest.h"
 
 #define BATCH 256
@@ -127,8 +128,8 @@ static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_q
         const char *text = NULL;
         size_t bytes = 0;
         if (!mt_row_item(&recorded->row, "answers", i, &text, &bytes))
-            return mt_row_fail(&recorded->row, "%zu answers are wanted, as \"answer\" or \"answers\"",
-                               samples);
+            return mt_row_fail(&recorded->row, "%s wanted, as \"answer\" or \"answers\"",
+                               mt_counted(samples, "answer is", "answers are").text);
         status = mt_byte_list_append(&answers[i], text, bytes);
     }
     return status;

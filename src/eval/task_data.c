@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/rng.h"
 #include "formats/printable.h"
 
@@ -287,8 +288,9 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     if (status == MT_OK)
         status = list_rows(data->ctx, dataset, task->few_shot_rows, &rows, &count, &capacity);
     if (status == MT_OK && (uint64_t)task->few_shot > count) {
-        status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %lld examples are wanted, %s has %zu rows",
-                         task->name, (long long)task->few_shot, mt_dataset_path(dataset), count);
+        status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %s", task->name,
+                         mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
+                         mt_dataset_path(dataset), mt_counted(count, "row", "rows").text);
     }
     for (size_t i = 0; status == MT_OK && i < (size_t)task->few_shot; i++) {
         size_t other = i;

@@ -320,6 +320,13 @@ static bool given(const struct reader *reader, const char *name)
     return false;
 }
 
+static int line_of(const struct reader *reader, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(keys[i].name, name) != 0) i++; // a key of ours
+    return reader->lines[i];
+}
+
 static enum mt_status missing(const struct reader *reader, const char *name, const char *why)
 {
     return mt_fail(reader->ctx, MT_ERR_USAGE, "%s: the key '%s' is missing%s", reader->file, name, why);
@@ -346,6 +353,38 @@ static enum mt_status check_rules(const struct reader *reader)
     if (good) return MT_OK;
     return mt_fail(reader->ctx, MT_ERR_USAGE,
                    "%s: rows and few_shot_rows are 'FIELD LOW-HIGH', as in 'task_id 11-510'", reader->file);
+}
+
+/* Refuses keys that change nothing beside the others. */
+static enum mt_status check_void(const struct reader *reader)
+{
+    const struct mt_task *task = reader->task;
+    bool passes = false;
+    for (size_t i = 0; i < task->metric_count; i++) passes = passes || task->metrics[i] == MT_METRIC_PASS;
+    bool examples = task->few_shot_data != NULL;
+    bool drawn = examples && task->few_shot_pick == MT_PICK_DRAWN;
+    const struct {
+        const char *name;
+        bool now;
+        const char *why;
+    } rules[] = {
+        {"continuation", task->kind != MT_TASK_CHOOSE, "without kind: choose"},
+        {"program", task->compare != MT_COMPARE_CODE, "without compare: code"},
+        {"normalize", task->compare == MT_COMPARE_CODE, "with compare: code, which compares no texts"},
+        {"pass_k", !passes, "without the metric pass"},
+        {"few_shot_rows", !examples, "without few_shot_data"},
+        {"few_shot_example", !examples, "without few_shot_data"},
+        {"few_shot_pick", !examples, "without few_shot_data"},
+        {"seed", !task->shuffle && !drawn, "where neither choices are shuffled nor examples drawn"},
+        {"columns", task->format == MT_DATASET_JSONL || task->format == MT_DATASET_JSON,
+         "with a format that names its fields"},
+    };
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        if (!rules[r].now || !given(reader, rules[r].name)) continue;
+        return mt_fail(reader->ctx, MT_ERR_USAGE, "%s:%d: %s means nothing %s", reader->file,
+                       line_of(reader, rules[r].name), rules[r].name, rules[r].why);
+    }
+    return MT_OK;
 }
 
 static enum mt_status check(const struct reader *reader)
@@ -384,7 +423,7 @@ static enum mt_status check(const struct reader *reader)
     if (task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples)
         return mt_fail(reader->ctx, MT_ERR_USAGE, "%s: samples must be 1 to 1000 and pass_k at most samples",
                        reader->file);
-    return MT_OK;
+    return check_void(reader);
 }
 
 static const struct mt_extract_step whole_text = {.kind = MT_EXTRACT_WHOLE};

@@ -61,7 +61,6 @@ void mt_row_free(struct mt_row *row)
     mt_json_free(&row->json);
     mt_byte_list_free(&row->storage);
     mt_release(row->ctx, row->fields, row->field_capacity * sizeof *row->fields);
-    mt_release(row->ctx, row->messages, row->message_capacity * sizeof *row->messages);
     mt_row_init(row->ctx, row);
 }
 
@@ -102,7 +101,6 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
     mt_json_free(&row->json);
     row->storage.count = 0;
     row->field_count = 0;
-    row->message_count = 0;
     row->file = dataset->path;
     row->line = place->line;
     struct mt_row_walk walk = {.text = dataset->mapping.data,

@@ -48,14 +48,7 @@ struct mt_dataset_options {
 
 enum mt_field_kind {
     MT_FIELD_TEXT,
-    MT_FIELD_MESSAGES, // a list of {role, content} or {from, value}
-    MT_FIELD_OTHER,    // some other list or object of JSON: there, but of no use
-};
-
-struct mt_row_message {
-    const char *role; // NUL-terminated
-    const char *text;
-    size_t bytes;
+    MT_FIELD_OTHER, // a list or an object of JSON: see mt_row_value
 };
 
 struct mt_row_field {
@@ -63,8 +56,6 @@ struct mt_row_field {
     enum mt_field_kind kind;
     const char *text; // of MT_FIELD_TEXT, not terminated
     size_t bytes;
-    size_t first_message; // of MT_FIELD_MESSAGES, in row->messages
-    size_t message_count;
 };
 
 /* One row; made with mt_row_init, used for any number of rows of any dataset, freed with mt_row_free. */
@@ -74,11 +65,8 @@ struct mt_row {
     uint64_t line;          // where it begins, from 1
     struct mt_row_field *fields;
     size_t field_count;
-    struct mt_row_message *messages;
-    size_t message_count;
     // What the above point into; not for the caller.
     size_t field_capacity;
-    size_t message_capacity;
     struct mt_byte_list storage;
     struct mt_json json;
 };

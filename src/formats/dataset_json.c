@@ -175,46 +175,6 @@ static enum mt_status store_scalar(struct mt_row *row, const struct mt_json_node
     return MT_OK;
 }
 
-/* {"role", "content"} or {"from", "value"}, both strings. */
-static bool read_message(const struct mt_json_node *node, struct mt_row_message *message)
-{
-    static const char *const names[2][2] = {{"role", "content"}, {"from", "value"}};
-    if (mt_json_kind(node) != MT_JSON_OBJECT) return false;
-    for (size_t i = 0; i < 2; i++) {
-        struct mt_json_node role;
-        struct mt_json_node content;
-        if (!mt_json_member(node, names[i][0], &role) || !mt_json_member(node, names[i][1], &content))
-            continue;
-        if (!json_is_string(role.value) || !json_is_string(content.value)) continue;
-        *message = (struct mt_row_message){.role = json_string_value(role.value),
-                                           .text = json_string_value(content.value),
-                                           .bytes = json_string_length(content.value)};
-        return true;
-    }
-    return false;
-}
-
-static enum mt_status read_messages(struct mt_row *row, const struct mt_json_node *list,
-                                    struct mt_row_field *field)
-{
-    size_t count = mt_json_count(list);
-    void *messages = row->messages;
-    enum mt_status status = mt_list_reserve(row->ctx, &messages, &row->message_capacity,
-                                            sizeof *row->messages, row->message_count + count);
-    row->messages = messages;
-    if (status != MT_OK) return status;
-    field->kind = MT_FIELD_OTHER;
-    for (size_t i = 0; i < count; i++) {
-        struct mt_json_node element = mt_json_element(list, i);
-        if (!read_message(&element, &row->messages[row->message_count + i])) return MT_OK;
-    }
-    field->kind = MT_FIELD_MESSAGES;
-    field->first_message = row->message_count;
-    field->message_count = count;
-    row->message_count += count;
-    return MT_OK;
-}
-
 static enum mt_status read_field(struct mt_row *row, const struct mt_json_node *node)
 {
     struct mt_row_field *field = NULL;
@@ -225,7 +185,7 @@ static enum mt_status read_field(struct mt_row *row, const struct mt_json_node *
         field->text = json_string_value(node->value);
         field->bytes = json_string_length(node->value);
         return MT_OK;
-    case MT_JSON_ARRAY: return read_messages(row, node, field);
+    case MT_JSON_ARRAY:
     case MT_JSON_OBJECT: field->kind = MT_FIELD_OTHER; return MT_OK;
     default: return store_scalar(row, node, field);
     }

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/amount.h"
 #include "formats/dataset_parts.h"
 #include "formats/printable.h"
 
@@ -207,8 +208,8 @@ enum mt_status mt_table_parse(const struct mt_dataset *dataset, const struct mt_
         field->bytes = row->storage.count - start;
     }
     if (status == MT_OK && row->field_count < dataset->column_count) {
-        return mt_row_fail(row, "%zu fields, but there are %zu columns", row->field_count,
-                           dataset->column_count);
+        return mt_row_fail(row, "%s, but there are %zu columns",
+                           mt_counted(row->field_count, "field", "fields").text, dataset->column_count);
     }
     return status;
 }

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "formats/hf_config_parts.h"
+#include "formats/model_folder.h"
 #include "formats/printable.h"
 
 #define ARENA_BLOCK_BYTES 2048
@@ -342,6 +344,17 @@ enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, struc
     if (status != MT_OK) return status;
     status = build(ctx, &json, config);
     mt_json_free(&json);
+    return status;
+}
+
+enum mt_status mt_hf_config_read_folder(struct mt_context *ctx, const char *folder,
+                                        struct mt_hf_config *config)
+{
+    char *path = NULL;
+    *config = (struct mt_hf_config){0};
+    enum mt_status status = mt_model_folder_file(ctx, folder, "config.json", &path);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, config);
+    mt_path_release(ctx, path);
     return status;
 }
 

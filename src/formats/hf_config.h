@@ -144,6 +144,10 @@ const char *mt_hf_model_name(enum mt_hf_model model);
 /* Reads a config.json; the caller frees it. After a failure there is nothing to free. */
 enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, struct mt_hf_config *config);
 
+/* The same for the config.json of a model folder. */
+enum mt_status mt_hf_config_read_folder(struct mt_context *ctx, const char *folder,
+                                        struct mt_hf_config *config);
+
 /* The same from text; `path` only names it. */
 enum mt_status mt_hf_config_parse(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
                                   struct mt_hf_config *config);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "formats/model_folder.h"
 #include "formats/tokenizer_parts.h"
 
 #define MAX_FILE_BYTES ((size_t)256 * 1024 * 1024)
@@ -136,6 +137,8 @@ enum mt_status mt_tokenizer_load(struct mt_context *ctx, const char *path, struc
 {
     static const char *const names[] = {"tokenizer.json", "tiktoken.model"};
     *tokenizer = NULL;
+    enum mt_status found = mt_model_folder_check(ctx, path);
+    if (found != MT_OK) return found;
     if (kind_of(path) == FILE_ABSENT)
         return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no such file or folder", path);
     if (kind_of(path) == FILE_REGULAR) return load_file(ctx, path, tokenizer);

@@ -53,10 +53,7 @@ int64_t answerer_tokens(const struct mt_session_answerer *answerer, int64_t befo
 enum mt_status answerer_encode(struct mt_session_answerer *answerer, const struct mt_text *prompt,
                                struct mt_id_list *ids)
 {
-    struct mt_session *session = answerer->session;
-    if (session->template == NULL) return mt_session_encode_text(session, prompt->text, prompt->bytes, ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt->text, .bytes = prompt->bytes};
-    return mt_session_encode_turns(session, &turn, 1, ids);
+    return mt_session_encode_said(answerer->session, prompt->text, prompt->bytes, ids);
 }
 
 // ------------------------------------------------------------------ answers in writing

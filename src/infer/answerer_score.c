@@ -53,7 +53,7 @@ static enum mt_status encode_prefix(struct scoring *scoring, const struct mt_cho
 {
     struct mt_session_answerer *answerer = scoring->answerer;
     scoring->prefix.count = 0;
-    if (answerer->session->template != NULL)
+    if (mt_session_talks(answerer->session))
         return answerer_encode(answerer, &question->prefix, &scoring->prefix);
     return mt_continuation_context(&answerer->maker, question->prefix.text, question->prefix.bytes,
                                    &scoring->prefix);
@@ -80,7 +80,7 @@ static enum mt_status encode_continuation(struct scoring *scoring, const struct 
     const struct mt_text *text = &question->continuations[number];
     size_t begin = scoring->pool.count;
     enum mt_status status =
-        scoring->answerer->session->template != NULL
+        mt_session_talks(scoring->answerer->session)
             ? encode_after_template(scoring, text)
             : mt_continuation_encode(&scoring->answerer->maker, question->prefix.text, question->prefix.bytes,
                                      text->text, text->bytes, &scoring->prefix, &scoring->pool);

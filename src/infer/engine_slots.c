@@ -118,12 +118,11 @@ void engine_start_scoring(struct mt_engine *engine, int64_t slot, const struct m
 }
 
 /* log p of an id, added to a continuation, of which it is number `index`. */
-static enum mt_status add_score(const struct mt_engine *engine, const float *logits, double log_sum,
-                                int32_t highest, int64_t index, struct mt_continuation *continuation)
+static void add_score(const float *logits, double log_sum, int32_t highest, int64_t index,
+                      struct mt_continuation *continuation)
 {
     int32_t id = continuation->ids[index];
     double score = (double)logits[id] - log_sum;
-    if (isnan(score)) return mt_fail(engine->ctx, MT_ERR_INTERNAL, "the model's logits are not numbers");
     if (index == 0) {
         continuation->log_probability = 0.0;
         continuation->greedy = true;
@@ -131,32 +130,38 @@ static enum mt_status add_score(const struct mt_engine *engine, const float *log
     continuation->log_probability += score;
     continuation->greedy = continuation->greedy && id == highest;
     if (continuation->each != NULL) continuation->each[index] = (float)score;
-    return MT_OK;
 }
 
-static enum mt_status take_scores(struct mt_engine *engine, struct engine_slot *slot, int64_t position,
-                                  const float *logits)
+static void take_scores(const struct mt_engine *engine, const struct engine_slot *slot, int64_t position,
+                        const float *logits)
 {
     const struct mt_scoring *scoring = slot->scoring;
     int32_t highest = mt_logits_highest(logits, engine->desc->vocabulary);
     double log_sum = mt_logits_log_sum(logits, engine->desc->vocabulary);
     int64_t index = position + 1 - scoring->count;
-    if (slot->use == SLOT_CONTINUATION)
-        return add_score(engine, logits, log_sum, highest, index, &scoring->continuation[slot->continuation]);
+    if (slot->use == SLOT_CONTINUATION) {
+        add_score(logits, log_sum, highest, index, &scoring->continuation[slot->continuation]);
+        return;
+    }
     // The end of the prefix says how likely each continuation's first id is.
     for (size_t i = 0; i < scoring->continuations; i++) {
-        if (is_alone(engine, scoring, i)) continue;
-        enum mt_status status = add_score(engine, logits, log_sum, highest, 0, &scoring->continuation[i]);
-        if (status != MT_OK) return status;
+        if (!is_alone(engine, scoring, i)) add_score(logits, log_sum, highest, 0, &scoring->continuation[i]);
     }
-    return MT_OK;
 }
 
 enum mt_status engine_take_logits(struct mt_engine *engine, int64_t slot, int64_t position, float *logits)
 {
     struct engine_slot *s = &engine->slot[slot];
+    if (!mt_logits_finite(logits, engine->desc->vocabulary)) {
+        return mt_fail(
+            engine->ctx, MT_ERR_NUMERIC,
+            "the model's logits after token %lld are not finite numbers: its weights, or the adapter's, "
+            "are damaged or too large",
+            (long long)position + 1);
+    }
     if (s->use == SLOT_GENERATION) return go_on(engine, s, logits);
-    return take_scores(engine, s, position, logits);
+    take_scores(engine, s, position, logits);
+    return MT_OK;
 }
 
 /* Begins continuation `number` of a home's scoring in a slot, which may be the home itself. */

@@ -44,6 +44,13 @@ void mt_sampler_destroy(struct mt_sampler *sampler)
     *sampler = (struct mt_sampler){0};
 }
 
+bool mt_logits_finite(const float *logits, int64_t vocabulary)
+{
+    bool finite = true;
+    for (int64_t i = 0; i < vocabulary; i++) finite = finite && isfinite(logits[i]);
+    return finite;
+}
+
 int32_t mt_logits_highest(const float *logits, int64_t vocabulary)
 {
     int64_t highest = 0;

@@ -47,6 +47,9 @@ struct mt_sampling_place {
 int32_t mt_sampler_choose(struct mt_sampler *sampler, const struct mt_sampling *sampling,
                           const struct mt_sampling_place *place, float *logits);
 
+/* Whether none of them is infinite or no number. */
+bool mt_logits_finite(const float *logits, int64_t vocabulary);
+
 /* The id of the highest logit. */
 int32_t mt_logits_highest(const float *logits, int64_t vocabulary);
 

@@ -7,24 +7,20 @@
 #include <unistd.h>
 
 #include "model/adapter.h"
+#include "model/carried_files.h"
 #include "text/special_ids.h"
 
 #define CONTEXT_TOKENS 4096
-#define MOST_MESSAGES  4096
 
 // ------------------------------------------------------------------ opening
 
 /* The room of a sequence must be known before the model is opened. */
 static enum mt_status choose_context(struct mt_session *session, const struct mt_session_options *options)
 {
-    char path[4096];
     struct mt_hf_config config = {0};
     session->context = options->context;
     if (options->context > 0) return MT_OK;
-    int length = snprintf(path, sizeof path, "%s/config.json", options->directory);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return mt_fail(session->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", options->directory);
-    enum mt_status status = mt_hf_config_read(session->ctx, path, &config);
+    enum mt_status status = mt_hf_config_read_folder(session->ctx, options->directory, &config);
     if (status != MT_OK) return status;
     session->context = CONTEXT_TOKENS;
     if (config.max_position_embeddings > 0 && config.max_position_embeddings < CONTEXT_TOKENS)
@@ -92,13 +88,58 @@ static enum mt_status choose_beginning(struct mt_session *session, const struct 
                        options->directory);
     session->beginning = (struct mt_text_beginning){.rule = options->bos,
                                                     .id = special->bos >= 0 ? special->bos : special->eos};
-    if (options->bos != MT_BOS_TOKENIZER || options->template_name != NULL || !special->asks_bos ||
+    if (options->bos != MT_BOS_TOKENIZER && mt_session_talks(session))
+        return mt_fail(
+            session->ctx, MT_ERR_USAGE,
+            "--bos is for plain texts (--template none): a chat template says how a conversation begins");
+    if (options->bos != MT_BOS_TOKENIZER || mt_session_talks(session) || !special->asks_bos ||
         special->bos < 0)
         return MT_OK;
     enum mt_status status = mt_session_encode_text(session, "", 0, &ids);
     session->bos_unheard = ids.count == 0 || ids.data[0] != special->bos;
     mt_id_list_free(&ids);
     return status;
+}
+
+/* Writes a word out, to see which tokens the template uses. It may not like the word. */
+static enum mt_status try_template(struct mt_session *session)
+{
+    struct mt_turn turn = {.role = MT_ROLE_USER, .text = "x", .bytes = 1};
+    const struct mt_conversation conversation = {.ctx = session->ctx, .turns = &turn, .count = 1};
+    struct mt_id_list ids = {.ctx = session->ctx};
+    enum mt_status status = mt_example_prompt(session->maker, &conversation, &ids);
+    mt_id_list_free(&ids);
+    return status == MT_ERR_USAGE || status == MT_ERR_FORMAT ? MT_OK : status;
+}
+
+static enum mt_status open_template(struct mt_session *session, const struct mt_session_options *options)
+{
+    char path[4096];
+    const char *name = options->template_name;
+    // An adapter that was trained with a template brings it along.
+    int length = options->adapter != NULL
+                     ? snprintf(path, sizeof path, "%s/" MT_CHAT_TEMPLATE_FILE, options->adapter)
+                     : -1;
+    bool brought =
+        strcmp(name, "model") == 0 && length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
+    const struct mt_template_choice choice = {.name = brought ? path : name,
+                                              .folder = options->templates,
+                                              .model = options->directory,
+                                              .options = options->template_options,
+                                              .date = options->template_date};
+    enum mt_status status = mt_chat_template_open(session->ctx, &choice, &session->template);
+    if (status != MT_OK) return status;
+    struct mt_example_options example = {
+        .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
+    // What a model's own template writes, its authors have seen.
+    if (!brought && !mt_chat_template_is_models(session->template)) example.foreign = &session->foreign;
+    status = mt_example_maker_create(session->ctx, &example, &session->maker);
+    return status == MT_OK ? try_template(session) : status;
+}
+
+bool mt_session_talks(const struct mt_session *session)
+{
+    return session->template != NULL && !mt_chat_template_stands_in(session->template);
 }
 
 static enum mt_status open_texts(struct mt_session *session, const struct mt_session_options *options)
@@ -110,19 +151,18 @@ static enum mt_status open_texts(struct mt_session *session, const struct mt_ses
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &session->special);
     if (status == MT_OK) status = find_stops(session, options->directory);
-    if (status == MT_OK) status = choose_beginning(session, options);
-    if (status != MT_OK || options->template_name == NULL) return status;
-    status = mt_chat_template_read(ctx, options->templates, options->template_name, &session->template);
-    if (status != MT_OK) return status;
-    const struct mt_example_options example = {
-        .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
-    return mt_example_maker_create(ctx, &example, &session->maker);
+    if (status == MT_OK && options->template_name != NULL) status = open_template(session, options);
+    return status == MT_OK ? choose_beginning(session, options) : status;
 }
 
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session)
 {
-    *session = (struct mt_session){.ctx = ctx, .stop_ids = {.ctx = ctx}, .slots = options->slots};
+    *session = (struct mt_session){.ctx = ctx,
+                                   .stop_ids = {.ctx = ctx},
+                                   .conversation = {.ctx = ctx},
+                                   .foreign = {.ctx = ctx},
+                                   .slots = options->slots};
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);
@@ -134,6 +174,8 @@ void mt_session_close(struct mt_session *session)
 {
     if (session->ctx == NULL) return;
     mt_example_maker_free(session->maker);
+    mt_conversation_free(&session->conversation);
+    mt_byte_list_free(&session->foreign);
     mt_chat_template_free(session->template);
     mt_token_scratch_free(session->scratch);
     mt_tokenizer_free(session->tokenizer);
@@ -166,35 +208,37 @@ enum mt_status mt_session_encode_text(struct mt_session *session, const char *te
     return mt_plain_text_encode(session->tokenizer, session->scratch, &session->beginning, text, bytes, ids);
 }
 
-enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,
-                                       struct mt_id_list *ids)
+enum mt_status mt_session_encode_conversation(struct mt_session *session,
+                                              const struct mt_conversation *conversation,
+                                              struct mt_id_list *ids)
 {
     if (session->maker == NULL)
         return mt_fail(session->ctx, MT_ERR_USAGE,
                        "messages need a chat template to be written out with: --template NAME");
-    return mt_example_prompt(session->maker, turns, count, ids);
+    if (!mt_session_talks(session)) session->talked_plainly = true;
+    return mt_example_prompt(session->maker, conversation, ids);
+}
+
+enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,
+                                      struct mt_id_list *ids)
+{
+    if (!mt_session_talks(session)) return mt_session_encode_text(session, text, bytes, ids);
+    struct mt_turn turn = {.role = MT_ROLE_USER, .text = text, .bytes = bytes};
+    const struct mt_conversation conversation = {.ctx = session->ctx, .turns = &turn, .count = 1};
+    return mt_session_encode_conversation(session, &conversation, ids);
 }
 
 static enum mt_status encode_messages(struct mt_session *session, const struct mt_row *row,
-                                      const struct mt_row_field *field, struct mt_id_list *ids)
+                                      const char *column, struct mt_id_list *ids)
 {
-    size_t count = field->message_count;
-    void *memory = NULL;
-    if (count == 0 || count > MOST_MESSAGES)
-        return mt_row_fail(row, "%zu messages, expected 1 to %d", count, MOST_MESSAGES);
-    enum mt_status status = mt_allocate_array(session->ctx, count, sizeof(struct mt_turn), &memory);
+    struct mt_conversation *conversation = &session->conversation;
+    struct mt_json_node list = {0};
+    mt_conversation_clear(conversation);
+    enum mt_status status = MT_OK;
+    if (mt_row_value(row, column, &list)) status = mt_conversation_read(conversation, row, &list);
+    if (status == MT_OK) status = mt_conversation_read_tools(conversation, row, "tools");
     if (status != MT_OK) return status;
-    struct mt_turn *turns = memory;
-    for (size_t i = 0; status == MT_OK && i < count; i++) {
-        const struct mt_row_message *message = &row->messages[field->first_message + i];
-        turns[i] = (struct mt_turn){
-            .role = mt_role_named(message->role), .text = message->text, .bytes = message->bytes};
-        if (turns[i].role == MT_ROLES)
-            status = mt_row_fail(row, "message %zu has the role '%.40s'", i + 1, message->role);
-    }
-    if (status == MT_OK) status = mt_session_encode_turns(session, turns, count, ids);
-    mt_release(session->ctx, memory, count * sizeof(struct mt_turn));
-    return status;
+    return mt_session_encode_conversation(session, conversation, ids);
 }
 
 enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt_row *row,
@@ -202,11 +246,9 @@ enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt
 {
     const struct mt_row_field *messages = mt_row_field(row, "messages");
     const struct mt_row_field *prompt = mt_row_field(row, "prompt");
-    if (messages != NULL && messages->kind == MT_FIELD_MESSAGES)
-        return encode_messages(session, row, messages, ids);
-    if (prompt == NULL || prompt->kind != MT_FIELD_TEXT)
-        return mt_row_fail(row, "neither \"messages\" nor a \"prompt\" that is a text");
-    if (session->maker == NULL) return mt_session_encode_text(session, prompt->text, prompt->bytes, ids);
-    const struct mt_turn turn = {.role = MT_ROLE_USER, .text = prompt->text, .bytes = prompt->bytes};
-    return mt_session_encode_turns(session, &turn, 1, ids);
+    if (messages != NULL && messages->kind == MT_FIELD_OTHER)
+        return encode_messages(session, row, "messages", ids);
+    if (prompt != NULL && prompt->kind == MT_FIELD_OTHER) return encode_messages(session, row, "prompt", ids);
+    if (prompt == NULL) return mt_row_fail(row, "neither \"messages\" nor a \"prompt\"");
+    return mt_session_encode_said(session, prompt->text, prompt->bytes, ids);
 }

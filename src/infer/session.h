@@ -12,11 +12,13 @@
 #include "text/example.h"
 
 struct mt_session_options {
-    const char *directory;     // the model's
-    const char *adapter;       // NULL: none
-    const char *template_name; // NULL: none; prompts are then plain texts
-    const char *templates;     // the folder of those that come along; NULL: only files
-    enum mt_bos_rule bos;      // how plain texts begin
+    const char *directory;        // the model's
+    const char *adapter;          // NULL: none
+    const char *template_name;    // "model", a name or a file; NULL: none; prompts are then plain texts
+    const char *templates;        // the folder of those that come along; NULL: only files
+    const char *template_options; // variables of one in Jinja, "name=value,..."; NULL: none
+    const char *template_date;    // that it is told, YYYY-MM-DD; NULL: today's
+    enum mt_bos_rule bos;         // how plain texts begin
     const char *device;
     int threads;
     int64_t slots;   // sequences computed together
@@ -30,14 +32,17 @@ struct mt_session {
     struct mt_engine *engine;
     struct mt_tokenizer *tokenizer;
     struct mt_token_scratch *scratch;
-    struct mt_chat_template *template;  // NULL: none
-    struct mt_example_maker *maker;     // NULL without a template
+    struct mt_chat_template *template; // NULL: none
+    struct mt_example_maker *maker;    // NULL without a template
+    bool talked_plainly;               // messages were written out plainly, for want of a template
+    struct mt_byte_list foreign; // special tokens the template writes and the tokenizer lacks, "<|a|>, <|b|>"
     struct mt_hf_generation generation; // zeroed where the folder has no generation_config.json
     bool has_generation;
     struct mt_special_ids special;
-    struct mt_text_beginning beginning; // of plain texts
-    bool bos_unheard;                   // add_bos_token asks for a bos that plain texts do not get
-    struct mt_id_list stop_ids;         // every id that ends a text
+    struct mt_text_beginning beginning;  // of plain texts
+    bool bos_unheard;                    // add_bos_token asks for a bos that plain texts do not get
+    struct mt_id_list stop_ids;          // every id that ends a text
+    struct mt_conversation conversation; // of the row being encoded
     int64_t slots;
     int64_t context;
 };
@@ -47,6 +52,9 @@ enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_o
                                struct mt_session *session);
 void mt_session_close(struct mt_session *session); // a zeroed struct is allowed
 
+/* True when prompts are what a user says, in a chat template; else they are plain texts. */
+bool mt_session_talks(const struct mt_session *session);
+
 /* How the model's authors sample: greedily, where they do not say. */
 struct mt_sampling mt_session_sampling(const struct mt_session *session);
 
@@ -55,10 +63,15 @@ enum mt_status mt_session_encode_text(struct mt_session *session, const char *te
                                       struct mt_id_list *ids);
 
 /* Appends the ids of a conversation that waits for an answer. Without a template it is refused. */
-enum mt_status mt_session_encode_turns(struct mt_session *session, const struct mt_turn *turns, size_t count,
-                                       struct mt_id_list *ids);
+enum mt_status mt_session_encode_conversation(struct mt_session *session,
+                                              const struct mt_conversation *conversation,
+                                              struct mt_id_list *ids);
 
-/* The ids of a row's "messages", or of its "prompt" (with a template: as what a user says). */
+/* The same of a prompt: with a template it is what a user says, without a plain text. */
+enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,
+                                      struct mt_id_list *ids);
+
+/* The ids of a row's "messages" and "tools", or of its "prompt": messages, or what a user says. */
 enum mt_status mt_session_encode_row(struct mt_session *session, const struct mt_row *row,
                                      struct mt_id_list *ids);
 

@@ -8,8 +8,10 @@
 
 #include "base/file.h"
 #include "formats/json.h"
+#include "formats/model_folder.h"
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
+#include "model/router_bias.h"
 #include "tensor/dtype.h"
 
 #define ARENA_BLOCK_BYTES 16384
@@ -17,11 +19,6 @@
 static const char prefix[] = MT_ADAPTER_NAME_PREFIX;
 static const char head_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.weight";
 static const char head_bias_name[] = MT_ADAPTER_NAME_PREFIX "lm_head.base_layer.bias";
-
-const char *mt_adapter_layout_name(enum mt_adapter_layout layout)
-{
-    return layout == MT_ADAPTER_FUSED ? "fused" : "per-expert";
-}
 
 // ------------------------------------------------------------------ names
 
@@ -89,7 +86,8 @@ static void module_on_disk(const struct mt_model_desc *desc, char *module, size_
 {
     int64_t layer = 0;
     const char *rest = mt_adapter_in_layer(module, &layer);
-    if (desc == NULL || rest == NULL || strcmp(rest, mt_adapter_router_name(desc)) != 0) return;
+    const char *router = desc != NULL ? desc->loaders.router : NULL;
+    if (router == NULL || rest == NULL || strcmp(rest, router) != 0) return;
     (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)layer, desc->names.router);
 }
 
@@ -107,6 +105,8 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
                        (long long)a->dim[1], (long long)b->dim[0], (long long)b->dim[1],
                        (long long)pair.rank);
     }
+    // What vLLM wants of experts without a pair.
+    if (strstr(module, ".experts.") != NULL && mt_adapter_pair_is_zero(&pair)) return MT_OK;
     module_on_disk(desc, module, module_bytes);
     enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);
     pair.module = copy;
@@ -213,59 +213,25 @@ static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_mod
 }
 
 /* PEFT cannot have dropout with stacked experts, so what was trained with is beside its own number. */
-static enum mt_status read_dropout(struct mt_adapter *adapter)
+static enum mt_status read_dropout(struct mt_adapter *adapter, const char *text)
 {
-    for (size_t i = 0; i < adapter->file.metadata_count; i++) {
+    char *end = NULL;
+    adapter->dropout = strtod(text, &end);
+    if (end != text && *end == '\0' && adapter->dropout >= 0.0 && adapter->dropout <= 0.999) return MT_OK;
+    return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: the metadata " MT_ADAPTER_DROPOUT_KEY " is '%s'",
+                   adapter->file.path, mt_printable(text).text);
+}
+
+/* The layout is per-expert unless vllm's is named here, or stacked experts are met later. */
+static enum mt_status read_metadata(struct mt_adapter *adapter)
+{
+    enum mt_status status = MT_OK;
+    adapter->layout = MT_ADAPTER_PER_EXPERT;
+    for (size_t i = 0; i < adapter->file.metadata_count && status == MT_OK; i++) {
         const struct mt_safetensors_metadata *entry = &adapter->file.metadata[i];
-        if (strcmp(entry->key, MT_ADAPTER_DROPOUT_KEY) != 0) continue;
-        char *end = NULL;
-        adapter->dropout = strtod(entry->value, &end);
-        if (end != entry->value && *end == '\0' && adapter->dropout >= 0.0 && adapter->dropout <= 0.999)
-            return MT_OK;
-        return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: the metadata " MT_ADAPTER_DROPOUT_KEY " is '%s'",
-                       adapter->file.path, mt_printable(entry->value).text);
-    }
-    return MT_OK;
-}
-
-/* The layer a correction bias belongs to; -1 when the name is none's. */
-static int64_t bias_layer(const char *name)
-{
-    int64_t layer = -1;
-    return mt_adapter_in_layer(name, &layer) != NULL ? layer : -1;
-}
-
-static enum mt_status check_bias(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
-                                 const struct mt_safetensors_tensor *stored)
-{
-    char expected[MT_PARAMS_NAME_BYTES];
-    int64_t layer = bias_layer(stored->name);
-    if (desc == NULL || !desc->correction_bias) {
-        return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED, "%s: is for a model with correction biases",
-                       adapter->biases.path);
-    }
-    (void)snprintf(expected, sizeof expected, "model.layers.%lld.%s.e_score_correction_bias",
-                   (long long)layer, desc->names.router);
-    bool there = layer >= 0 && layer < desc->layers && mt_model_layer_is_moe(desc, layer);
-    if (there && strcmp(stored->name, expected) == 0 && stored->dtype == MT_SAFETENSORS_F32 &&
-        stored->rank == 1 && stored->dim[0] == desc->experts)
-        return MT_OK;
-    return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: %s is not the correction bias, F32 [%d], of a layer",
-                   adapter->biases.path, mt_printable(stored->name).text, desc->experts);
-}
-
-static enum mt_status open_biases(struct mt_adapter *adapter, const char *directory,
-                                  const struct mt_model_desc *desc)
-{
-    bool found = false;
-    char *path = NULL;
-    enum mt_status status = mt_checkpoint_has_file(adapter->ctx, directory, MT_ADAPTER_BIASES, &found);
-    if (status != MT_OK || !found) return status;
-    status = mt_path_join(adapter->ctx, directory, MT_ADAPTER_BIASES, &path);
-    if (status == MT_OK) status = mt_safetensors_open(adapter->ctx, path, &adapter->biases);
-    mt_path_release(adapter->ctx, path);
-    for (size_t i = 0; status == MT_OK && i < adapter->biases.tensor_count; i++) {
-        status = check_bias(adapter, desc, &adapter->biases.tensors[i]);
+        if (strcmp(entry->key, MT_ADAPTER_DROPOUT_KEY) == 0) status = read_dropout(adapter, entry->value);
+        if (strcmp(entry->key, MT_ADAPTER_LAYOUT_KEY) == 0 && strcmp(entry->value, "vllm") == 0)
+            adapter->layout = MT_ADAPTER_VLLM;
     }
     return status;
 }
@@ -279,13 +245,14 @@ enum mt_status mt_adapter_open(struct mt_context *ctx, const char *directory,
     mt_arena_init(&adapter->arena, ctx, ARENA_BLOCK_BYTES);
     char *config = NULL;
     char *weights = NULL;
-    enum mt_status status = mt_path_join(ctx, directory, MT_ADAPTER_CONFIG, &config);
+    enum mt_status status = mt_model_folder_file(ctx, directory, MT_ADAPTER_CONFIG, &config);
     if (status == MT_OK) status = mt_path_join(ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
     if (status == MT_OK) status = mt_adapter_read_config(adapter, config);
     if (status == MT_OK) status = mt_safetensors_open(ctx, weights, &adapter->file);
-    if (status == MT_OK) status = read_dropout(adapter);
+    if (status == MT_OK) status = read_metadata(adapter);
     if (status == MT_OK) status = list_pairs(adapter, desc);
-    if (status == MT_OK) status = open_biases(adapter, directory, desc);
+    if (status == MT_OK)
+        status = mt_router_bias_open(ctx, directory, MT_ROUTER_BIAS_OF_ADAPTER, desc, &adapter->biases);
     mt_path_release(ctx, config);
     mt_path_release(ctx, weights);
     if (status != MT_OK) mt_adapter_close(adapter);
@@ -297,16 +264,13 @@ enum mt_status mt_adapter_open_for(struct mt_context *ctx, const char *directory
 {
     struct mt_hf_config config = {0};
     struct mt_model_desc desc;
-    char *path = NULL;
     *adapter = (struct mt_adapter){0};
-    enum mt_status status = mt_path_join(ctx, model_directory, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
+    enum mt_status status = mt_hf_config_read_folder(ctx, model_directory, &config);
     if (status == MT_OK) {
         status = mt_model_describe(ctx, &config, &desc);
         if (status == MT_OK) status = mt_adapter_open(ctx, directory, &desc, adapter);
         mt_hf_config_free(&config);
     }
-    mt_path_release(ctx, path);
     return status;
 }
 
@@ -324,6 +288,7 @@ void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selecti
     selection->lora_rank = adapter->rank;
     selection->lora_alpha = adapter->alpha;
     selection->lora_dropout = adapter->dropout;
+    selection->biases = adapter->biases.tensor_count > 0;
 }
 
 static int compare_module(const void *module, const void *entry)
@@ -410,18 +375,6 @@ static enum mt_status apply_one(const struct mt_adapter *adapter, struct mt_para
     return status;
 }
 
-/* Opening has checked that every bias is that of a layer which has one. */
-static enum mt_status apply_biases(const struct mt_adapter *adapter, struct mt_params *params)
-{
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; status == MT_OK && i < adapter->biases.tensor_count; i++) {
-        const struct mt_safetensors_tensor *stored = &adapter->biases.tensors[i];
-        struct mt_layer_params *layer = &params->layer[bias_layer(stored->name)];
-        status = mt_params_upload_f32(params->device, stored, &layer->correction);
-    }
-    return status;
-}
-
 /* The head an adapter carries along is read by nobody, and must not be another than the model's. */
 static enum mt_status check_head(const struct mt_adapter *adapter, const struct mt_params *params,
                                  const struct mt_safetensors_tensor *stored, const struct mt_tensor *own)
@@ -475,7 +428,7 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
     enum mt_status status = check_head(adapter, params, adapter->head, &params->head.weight);
     if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
-    if (status == MT_OK) status = apply_biases(adapter, params);
+    if (status == MT_OK) status = mt_router_bias_apply(&adapter->biases, params);
     return status == MT_OK ? mt_params_round(params) : status;
 }
 

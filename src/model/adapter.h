@@ -1,14 +1,16 @@
 /*
  * A LoRA adapter as PEFT saves it: adapter_config.json and adapter_model.safetensors. docs/adapters.md
- * describes the two layouts, which differ in the routed experts only:
+ * describes the layouts, which differ in the routed experts and in nothing a model computes:
  *
  *     per-expert   "base_model.model.MODULE.lora_A.weight" and ".lora_B.weight" for every map, names as in
  *                  the checkpoint
  *     fused        PEFT's target_parameters on transformers' stacked experts: one pair of matrices for all
  *                  experts of a layer
+ *     vllm         per-expert, with zeros for the routed experts' maps that have no pair
  *
  * Beside an adapted head PEFT also saves the head itself, which must then be the model's. An adapter may have
- * a third file of ours, router_bias.safetensors: the correction biases as they were after training.
+ * a third file of ours, router_bias.safetensors: the routers' biases as they were after training
+ * (router_bias.h).
  *
  * An adapter says by itself which maps have a pair, of which rank and scale:
  *
@@ -21,24 +23,42 @@
 #ifndef MT_MODEL_ADAPTER_H
 #define MT_MODEL_ADAPTER_H
 
+#include "base/log.h"
 #include "formats/safetensors.h"
 #include "model/params.h"
 
 #define MT_ADAPTER_CONFIG  "adapter_config.json"
 #define MT_ADAPTER_WEIGHTS "adapter_model.safetensors"
-#define MT_ADAPTER_BIASES  "router_bias.safetensors"
 
 // Metadata of adapter_model.safetensors, which PEFT does not look at.
 #define MT_ADAPTER_LAYOUT_KEY  "metier.layout"
 #define MT_ADAPTER_DROPOUT_KEY "metier.lora_dropout"
 
 enum mt_adapter_layout {
+    MT_ADAPTER_AUTO, // the one PEFT with the current transformers loads right; only for writing
     MT_ADAPTER_PER_EXPERT,
     MT_ADAPTER_FUSED,
+    MT_ADAPTER_VLLM,
+    MT_ADAPTER_LAYOUTS,
 };
 
-/* "per-expert" or "fused". */
+/* "auto", "per-expert", "fused", "vllm". */
 const char *mt_adapter_layout_name(enum mt_adapter_layout layout);
+bool mt_adapter_layout_find(const char *word, enum mt_adapter_layout *layout);
+
+/* The layout itself, or what auto stands for with this model. */
+enum mt_adapter_layout mt_adapter_layout_for(const struct mt_model_desc *desc, enum mt_adapter_layout layout);
+
+/* Refuses a layout the model's adapters cannot have. */
+enum mt_status mt_adapter_layout_check(struct mt_context *ctx, const struct mt_model_desc *desc,
+                                       enum mt_adapter_layout layout);
+
+/*
+ * Sentence number `index` on what those who read the layout (not auto) would make of the pairs that learn
+ * here; NULL past the last.
+ */
+const char *mt_adapter_layout_warning(const struct mt_params *params, const struct mt_model_desc *desc,
+                                      enum mt_adapter_layout layout, int index);
 
 /* The pair of one linear map, and where it lies in the stored matrices. */
 struct mt_adapter_pair {
@@ -94,7 +114,8 @@ enum mt_status mt_adapter_open_for(struct mt_context *ctx, const char *directory
                                    struct mt_adapter *adapter);
 void mt_adapter_close(struct mt_adapter *adapter); // a zeroed struct is allowed
 
-/* Sets lora, lora_rank, lora_alpha and lora_dropout. The adapter must outlive the use of the selection. */
+/* Sets lora, lora_rank, lora_alpha, lora_dropout and biases. The adapter must outlive the use of the
+ * selection. */
 void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selection *selection);
 
 /* The pair of a module, or NULL. */
@@ -119,11 +140,24 @@ struct mt_adapter_write_options {
     enum mt_adapter_layout layout;
     const char *base_model;                     // where the model came from, for the config; NULL: unknown
     const struct mt_train_selection *selection; // what the parameters were loaded with: rank, alpha, dropout
-    bool biases;                                // write the correction biases too, where the model has them
+    bool biases;                                // write the routers' biases too, where they have any
+    const char *chat_template;                  // that it was trained with, in Jinja; NULL: none is written
+    const struct mt_log *log;                   // warnings about the layout; borrowed; NULL: silent
 };
 
 /* Writes the LoRA pairs of a model as an adapter, in f32. */
 enum mt_status mt_adapter_write(const struct mt_params *params, const struct mt_model_desc *desc,
                                 const struct mt_adapter_write_options *options);
+
+struct mt_adapter_rewrite_options {
+    const char *adapter;   // the folder to read
+    const char *model;     // the folder of the model it is for
+    const char *directory; // the folder to write; must not exist, or be empty
+    enum mt_adapter_layout layout;
+    const struct mt_log *log; // as in writing
+};
+
+/* Writes an adapter in another layout. */
+enum mt_status mt_adapter_rewrite(struct mt_context *ctx, const struct mt_adapter_rewrite_options *options);
 
 #endif

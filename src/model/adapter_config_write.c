@@ -4,7 +4,8 @@
  *
  * In the fused layout whatever is called gate, gate_proj, up_proj or down_proj goes to target_parameters, as
  * "….weight", also outside the routed experts: from a list of modules PEFT takes these words for the routed
- * experts of transformers 4, and drops all others.
+ * experts of transformers 4, and drops all others. In the per-expert layout a router that is no linear layer
+ * does. vLLM does not know target_parameters.
  */
 #include "model/adapter_config_write.h"
 
@@ -23,13 +24,13 @@ static const char *last_word(const char *module)
 }
 
 enum mt_status mt_adapter_targets_open(struct mt_adapter_targets *targets, struct mt_arena *arena,
-                                       const struct mt_params *params, const struct mt_model_desc *desc,
+                                       size_t capacity, const struct mt_model_desc *desc,
                                        enum mt_adapter_layout layout)
 {
     void *modules = NULL;
     void *parameters = NULL;
-    *targets = (struct mt_adapter_targets){.arena = arena, .desc = desc, .layout = layout};
-    targets->capacity = params->trained_count + 2 * (size_t)desc->layers;
+    *targets =
+        (struct mt_adapter_targets){.arena = arena, .desc = desc, .layout = layout, .capacity = capacity};
     enum mt_status status = mt_arena_allocate(arena, targets->capacity * sizeof(char *), &modules);
     if (status == MT_OK) status = mt_arena_allocate(arena, targets->capacity * sizeof(char *), &parameters);
     targets->modules = modules;
@@ -48,14 +49,22 @@ static enum mt_status append(const struct mt_adapter_targets *targets, const cha
     return status;
 }
 
+/* Whether PEFT has to be given a linear map as a parameter. */
+static bool is_parameter(const struct mt_adapter_targets *targets, enum mt_model_part part)
+{
+    switch (targets->layout) {
+    case MT_ADAPTER_FUSED: return part == MT_PART_ROUTER || part == MT_PART_SHARED || part == MT_PART_DENSE;
+    case MT_ADAPTER_PER_EXPERT: return part == MT_PART_ROUTER && !targets->desc->loaders.linear_router;
+    default: return false;
+    }
+}
+
 enum mt_status mt_adapter_target_module(struct mt_adapter_targets *targets, const char *module,
                                         enum mt_model_part part)
 {
     char name[MT_PARAMS_NAME_BYTES + 16];
-    bool stacked = part == MT_PART_EXPERTS || part == MT_PART_ROUTER;
-    bool mlp = stacked || part == MT_PART_SHARED || part == MT_PART_DENSE;
-    if (stacked) targets->wrapped = true;
-    if (targets->layout == MT_ADAPTER_PER_EXPERT || !mlp) {
+    if (part == MT_PART_EXPERTS || part == MT_PART_ROUTER) targets->wrapped = true;
+    if (!is_parameter(targets, part)) {
         return append(targets, targets->modules, &targets->module_count, module);
     }
     targets->wrapped = true;

@@ -17,9 +17,9 @@ struct mt_adapter_targets {
     bool wrapped;    // PEFT adapts something as a parameter, where it can have no dropout
 };
 
-/* Prepares empty lists with room for everything these parameters can have. */
+/* Prepares empty lists with room for `capacity` names each; the layout is not auto. */
 enum mt_status mt_adapter_targets_open(struct mt_adapter_targets *targets, struct mt_arena *arena,
-                                       const struct mt_params *params, const struct mt_model_desc *desc,
+                                       size_t capacity, const struct mt_model_desc *desc,
                                        enum mt_adapter_layout layout);
 
 /* A linear map with a pair of its own. */

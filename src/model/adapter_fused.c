@@ -42,11 +42,6 @@ size_t mt_adapter_stack_most(const struct mt_model_desc *desc)
     return 2 * (size_t)desc->experts;
 }
 
-const char *mt_adapter_router_name(const struct mt_model_desc *desc)
-{
-    return desc->config->model == MT_HF_PHIMOE ? "mlp.router" : "mlp.gate";
-}
-
 /* The stored matrices of one stack. */
 struct stack {
     const struct mt_safetensors_tensor *a, *b;
@@ -56,7 +51,7 @@ struct stack {
     int64_t in, out; // out = 2I for gate_up_proj
 };
 
-static bool pair_is_zero(const struct mt_adapter_pair *pair)
+bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair)
 {
     for (int64_t k = 0; k < pair->rank; k++) {
         for (int64_t i = 0; i < pair->in; i++) {
@@ -81,7 +76,7 @@ static enum mt_status add_pair(struct mt_adapter *adapter, const struct mt_model
     pair.in = stack->in;
     pair.b_stride = stack->experts;
     pair.scale = stack->scale;
-    if (pair_is_zero(&pair)) return MT_OK;
+    if (mt_adapter_pair_is_zero(&pair)) return MT_OK;
     (void)snprintf(module, sizeof module, "model.layers.%lld.%s.%lld.%s", (long long)stack->layer,
                    desc->names.experts, (long long)expert, map);
     enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);

@@ -33,7 +33,7 @@ enum mt_status mt_adapter_add_stack(struct mt_adapter *adapter, const struct mt_
                                     const struct mt_safetensors_tensor *a,
                                     const struct mt_safetensors_tensor *b, int64_t layer);
 
-/* What transformers calls the router inside a layer: "mlp.gate" or "mlp.router". */
-const char *mt_adapter_router_name(const struct mt_model_desc *desc);
+/* Whether all of A and B is zero: such a pair does nothing, and learns nothing. */
+bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair);
 
 #endif

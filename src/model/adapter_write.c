@@ -12,6 +12,8 @@
 #include "formats/safetensors_writer.h"
 #include "model/adapter_config_write.h"
 #include "model/adapter_parts.h"
+#include "model/carried_files.h"
+#include "model/router_bias.h"
 #include "model/shards.h"
 
 #define ARENA_BLOCK_BYTES 16384
@@ -20,6 +22,7 @@ enum source {
     SOURCE_PARAM,   // a trained matrix as it is
     SOURCE_GATE_UP, // gate and up of all experts of a layer
     SOURCE_DOWN,    // down of all experts of a layer
+    SOURCE_ZERO,    // for vLLM, of an expert without a pair
 };
 
 /* One matrix of the file. */
@@ -35,6 +38,7 @@ struct writer {
     const struct mt_params *params;
     const struct mt_model_desc *desc;
     const struct mt_adapter_write_options *options;
+    enum mt_adapter_layout layout; // not auto
     struct mt_arena arena;
     struct entry *entries;
     struct mt_safetensors_spec *specs;
@@ -68,10 +72,10 @@ static void module_of(const struct writer *writer, const struct mt_param *param,
     const char *name = param->name + sizeof prefix - 1;
     const char *mark = strstr(name, ".lora_");
     int length = mark != NULL ? (int)(mark - name) : (int)strlen(name);
-    bool renamed = writer->options->layout == MT_ADAPTER_FUSED && param->part == MT_PART_ROUTER;
+    bool renamed = writer->layout == MT_ADAPTER_FUSED && param->part == MT_PART_ROUTER;
     if (renamed) {
         (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)param->layer,
-                       mt_adapter_router_name(writer->desc));
+                       writer->desc->loaders.router);
     } else {
         (void)snprintf(module, bytes, "%.*s", length, name);
     }
@@ -86,7 +90,7 @@ static bool is_lora(const struct mt_param *param)
 static enum mt_status plan_param(struct writer *writer, const struct mt_param *param)
 {
     char module[MT_PARAMS_NAME_BYTES];
-    bool fused = writer->options->layout == MT_ADAPTER_FUSED;
+    bool fused = writer->layout == MT_ADAPTER_FUSED;
     if (!is_lora(param)) {
         return mt_fail(writer->ctx, MT_ERR_USAGE,
                        "%s: cannot hold %s, which is trained as it is; adapters hold LoRA pairs only",
@@ -151,18 +155,71 @@ static enum mt_status plan_layer(struct writer *writer, int64_t layer)
     return status;
 }
 
+static enum mt_status plan_zero(struct writer *writer, int64_t layer, int64_t expert, const char *map)
+{
+    char module[MT_PARAMS_NAME_BYTES];
+    const struct mt_model_desc *desc = writer->desc;
+    int64_t rank = writer->options->selection->lora_rank;
+    bool down = strcmp(map, desc->names.down) == 0;
+    (void)snprintf(module, sizeof module, "model.layers.%lld.%s.%lld.%s", (long long)layer,
+                   desc->names.experts, (long long)expert, map);
+    struct entry entry = {.source = SOURCE_ZERO, .letter = 'A'};
+    enum mt_status status = add(writer, entry, module, rank, down ? desc->expert_width : desc->width);
+    entry.letter = 'B';
+    if (status == MT_OK) status = add(writer, entry, module, down ? desc->width : desc->expert_width, rank);
+    return status == MT_OK ? mt_adapter_target_module(&writer->targets, module, MT_PART_EXPERTS) : status;
+}
+
+/*
+ * vLLM packs the experts of a layer as soon as one has a pair, and then asks for all three of every expert.
+ * present: [experts, 3], work memory.
+ */
+static enum mt_status plan_missing(struct writer *writer, int64_t layer, bool *present)
+{
+    enum { MAPS = 3 };
+    const struct mt_model_names *names = &writer->desc->names;
+    const char *const maps[MAPS] = {names->gate, names->up, names->down};
+    int64_t count = MAPS * (int64_t)writer->desc->experts;
+    bool any = false;
+    enum mt_status status = MT_OK;
+    memset(present, 0, (size_t)count * sizeof *present);
+    for (size_t i = 0; i < writer->params->trained_count; i++) {
+        const struct mt_param *param = &writer->params->trained[i];
+        for (int map = 0; map < MAPS; map++) {
+            if (!is_of_map(param, layer, maps[map], 'A')) continue;
+            present[param->expert * MAPS + map] = true;
+            any = true;
+        }
+    }
+    for (int64_t i = 0; any && i < count && status == MT_OK; i++) {
+        if (!present[i]) status = plan_zero(writer, layer, i / MAPS, maps[i % MAPS]);
+    }
+    return status;
+}
+
+/* Whatever the layout has beside the pairs as they are. */
+static enum mt_status plan_layers(struct writer *writer)
+{
+    void *present = NULL;
+    enum mt_status status =
+        mt_arena_allocate(&writer->arena, 3 * (size_t)writer->desc->experts * sizeof(bool), &present);
+    for (int64_t layer = 0; status == MT_OK && layer < writer->desc->layers; layer++) {
+        if (writer->layout == MT_ADAPTER_FUSED) status = plan_layer(writer, layer);
+        if (writer->layout == MT_ADAPTER_VLLM) status = plan_missing(writer, layer, present);
+    }
+    return status;
+}
+
 static enum mt_status plan(struct writer *writer)
 {
     void *entries = NULL;
     void *specs = NULL;
-    bool fused = writer->options->layout == MT_ADAPTER_FUSED;
-    if (fused && writer->desc->config->model == MT_HF_DEEPSEEK) {
-        return mt_fail(writer->ctx, MT_ERR_UNSUPPORTED,
-                       "transformers has no stacked experts for deepseek: write the per-expert layout");
-    }
-    writer->capacity = writer->params->trained_count + 4 * (size_t)writer->desc->layers;
-    enum mt_status status =
-        mt_arena_allocate(&writer->arena, writer->capacity * sizeof *writer->entries, &entries);
+    size_t per_layer = writer->layout == MT_ADAPTER_VLLM ? 6 * (size_t)writer->desc->experts : 4;
+    writer->capacity = writer->params->trained_count + per_layer * (size_t)writer->desc->layers;
+    enum mt_status status = mt_adapter_targets_open(&writer->targets, &writer->arena, writer->capacity,
+                                                    writer->desc, writer->layout);
+    if (status == MT_OK)
+        status = mt_arena_allocate(&writer->arena, writer->capacity * sizeof *writer->entries, &entries);
     if (status == MT_OK)
         status = mt_arena_allocate(&writer->arena, writer->capacity * sizeof *writer->specs, &specs);
     writer->entries = entries;
@@ -170,9 +227,7 @@ static enum mt_status plan(struct writer *writer)
     for (size_t i = 0; status == MT_OK && i < writer->params->trained_count; i++) {
         status = plan_param(writer, &writer->params->trained[i]);
     }
-    for (int64_t layer = 0; status == MT_OK && fused && layer < writer->desc->layers; layer++) {
-        status = plan_layer(writer, layer);
-    }
+    if (status == MT_OK) status = plan_layers(writer);
     if (status == MT_OK && writer->count == 0) {
         status = mt_fail(writer->ctx, MT_ERR_USAGE, "%s: there are no LoRA pairs to write",
                          writer->options->directory);
@@ -248,18 +303,16 @@ static enum mt_status write_entry(const struct writer *writer, size_t index,
     const struct entry *entry = &writer->entries[index];
     const struct mt_safetensors_spec *spec = &writer->specs[index];
     size_t count = (size_t)(spec->dim[0] * spec->dim[1]);
-    bool single = entry->source == SOURCE_PARAM;
+    bool stack = entry->source == SOURCE_GATE_UP || entry->source == SOURCE_DOWN;
     void *memory = NULL;
-    size_t room = single ? count : 2 * count; // no expert's matrix is larger than the stack
+    size_t room = stack ? 2 * count : count; // no expert's matrix is larger than the stack
     enum mt_status status = mt_allocate_array(writer->ctx, room, sizeof(float), &memory);
     if (status != MT_OK) return status;
     float *values = memory;
-    if (single) {
+    memset(values, 0, count * sizeof(float));
+    if (stack) status = fill_stack(writer, entry, values, values + count);
+    if (entry->source == SOURCE_PARAM)
         status = mt_shards_read_value(writer->params, entry->param, 0, (int64_t)count, values);
-    } else {
-        memset(values, 0, count * sizeof(float));
-        status = fill_stack(writer, entry, values, values + count);
-    }
     if (status == MT_OK) status = mt_safetensors_writer_write(out, values, count * sizeof(float));
     mt_release(writer->ctx, memory, room * sizeof(float));
     return status;
@@ -272,7 +325,7 @@ static enum mt_status write_weights(const struct writer *writer, const char *pat
     (void)snprintf(dropout, sizeof dropout, "%.9g", writer->options->selection->lora_dropout);
     const struct mt_safetensors_metadata metadata[] = {
         {"format", "pt"},
-        {MT_ADAPTER_LAYOUT_KEY, mt_adapter_layout_name(writer->options->layout)},
+        {MT_ADAPTER_LAYOUT_KEY, mt_adapter_layout_name(writer->layout)},
         {MT_ADAPTER_DROPOUT_KEY, dropout},
     };
     enum mt_status status = mt_safetensors_writer_open(writer->ctx, path, writer->specs, writer->count,
@@ -284,82 +337,46 @@ static enum mt_status write_weights(const struct writer *writer, const char *pat
     return status;
 }
 
-// ------------------------------------------------------------------ the biases
-
-static enum mt_status write_bias_values(const struct writer *writer, const struct mt_tensor *correction,
-                                        struct mt_safetensors_writer *out)
-{
-    size_t bytes = (size_t)mt_tensor_count(correction) * sizeof(float);
-    void *memory = NULL;
-    enum mt_status status = mt_allocate(writer->ctx, bytes, &memory);
-    if (status == MT_OK) status = mt_device_download(writer->params->device, memory, correction->data, bytes);
-    if (status == MT_OK) status = mt_safetensors_writer_write(out, memory, bytes);
-    mt_release(writer->ctx, memory, bytes);
-    return status;
-}
-
-static enum mt_status list_biases(struct writer *writer, struct mt_safetensors_spec *specs, size_t *count)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t layer = 0; layer < writer->desc->layers && status == MT_OK; layer++) {
-        char name[MT_PARAMS_NAME_BYTES];
-        char *copy = NULL;
-        if (!writer->params->layer[layer].moe) continue;
-        mt_params_correction_name(writer->desc, layer, name, sizeof name);
-        status = mt_arena_copy_text(&writer->arena, name, strlen(name), &copy);
-        specs[(*count)++] = (struct mt_safetensors_spec){
-            .name = copy, .dtype = MT_SAFETENSORS_F32, .rank = 1, .dim = {writer->desc->experts}};
-    }
-    return status;
-}
-
-static enum mt_status write_biases(struct writer *writer, const char *path)
-{
-    void *memory = NULL;
-    size_t count = 0;
-    struct mt_safetensors_writer out = {0};
-    if (!writer->options->biases || !writer->desc->correction_bias) return MT_OK;
-    enum mt_status status = mt_arena_allocate(
-        &writer->arena, (size_t)writer->desc->layers * sizeof(struct mt_safetensors_spec), &memory);
-    if (status == MT_OK) status = list_biases(writer, memory, &count);
-    if (status == MT_OK) status = mt_safetensors_writer_open(writer->ctx, path, memory, count, NULL, 0, &out);
-    for (int64_t layer = 0; layer < writer->desc->layers && status == MT_OK; layer++) {
-        const struct mt_layer_params *params = &writer->params->layer[layer];
-        if (params->moe) status = write_bias_values(writer, &params->correction, &out);
-    }
-    if (status == MT_OK) status = mt_safetensors_writer_finish(&out);
-    mt_safetensors_writer_abandon(&out);
-    return status;
-}
-
 // ------------------------------------------------------------------ the folder
 
 static enum mt_status write_files(struct writer *writer, const char *directory)
 {
     char *weights = NULL;
-    char *biases = NULL;
     char *config = NULL;
     enum mt_status status = mt_path_join(writer->ctx, directory, MT_ADAPTER_WEIGHTS, &weights);
-    if (status == MT_OK) status = mt_path_join(writer->ctx, directory, MT_ADAPTER_BIASES, &biases);
     if (status == MT_OK) status = mt_path_join(writer->ctx, directory, MT_ADAPTER_CONFIG, &config);
     if (status == MT_OK) status = write_weights(writer, weights);
-    if (status == MT_OK) status = write_biases(writer, biases);
+    if (status == MT_OK && writer->options->biases)
+        status = mt_router_bias_save(writer->params, writer->desc, directory, MT_ROUTER_BIAS_OF_ADAPTER);
     if (status == MT_OK) status = mt_adapter_write_config(&writer->targets, writer->options, config);
+    if (status == MT_OK)
+        status = mt_model_write_template(writer->ctx, directory, writer->options->chat_template);
     mt_path_release(writer->ctx, weights);
-    mt_path_release(writer->ctx, biases);
     mt_path_release(writer->ctx, config);
     return status;
+}
+
+static void warn(const struct writer *writer)
+{
+    const char *sentence = "";
+    for (int i = 0; sentence != NULL; i++) {
+        sentence = mt_adapter_layout_warning(writer->params, writer->desc, writer->layout, i);
+        if (sentence != NULL) mt_log_warning(writer->options->log, "%s", sentence);
+    }
 }
 
 enum mt_status mt_adapter_write(const struct mt_params *params, const struct mt_model_desc *desc,
                                 const struct mt_adapter_write_options *options)
 {
     struct mt_context *ctx = mt_device_context(params->device);
-    struct writer writer = {.ctx = ctx, .params = params, .desc = desc, .options = options};
+    struct writer writer = {.ctx = ctx,
+                            .params = params,
+                            .desc = desc,
+                            .options = options,
+                            .layout = mt_adapter_layout_for(desc, options->layout)};
     struct mt_folder folder = {0};
     mt_arena_init(&writer.arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status =
-        mt_adapter_targets_open(&writer.targets, &writer.arena, params, desc, options->layout);
+    enum mt_status status = mt_adapter_layout_check(ctx, desc, writer.layout);
     if (status == MT_OK) status = plan(&writer);
     if (status == MT_OK) status = mt_folder_open(ctx, options->directory, &folder);
     if (status == MT_OK) {
@@ -367,6 +384,7 @@ enum mt_status mt_adapter_write(const struct mt_params *params, const struct mt_
         if (status == MT_OK) status = mt_folder_commit(&folder);
         mt_folder_abandon(&folder);
     }
+    if (status == MT_OK) warn(&writer);
     mt_arena_free(&writer.arena);
     return status;
 }

@@ -165,3 +165,13 @@ enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, co
     (void)closedir(directory);
     return status;
 }
+
+enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text)
+{
+    char *path = NULL;
+    if (text == NULL) return MT_OK;
+    enum mt_status status = mt_path_join(ctx, directory, MT_CHAT_TEMPLATE_FILE, &path);
+    if (status == MT_OK) status = mt_file_write_all(ctx, path, text, strlen(text));
+    mt_path_release(ctx, path);
+    return status;
+}

@@ -4,6 +4,8 @@
 
 #include "formats/hf_config.h"
 
+#define MT_CHAT_TEMPLATE_FILE "chat_template.jinja"
+
 /*
  * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, tokenizer,
  * generation, templates, code. In config.json the type of the weights becomes `dtype`, unless that is
@@ -11,5 +13,8 @@
  */
 enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
                                     enum mt_hf_float dtype, size_t *count);
+
+/* Writes a chat template beside the weights, where transformers looks first; NULL: does nothing. */
+enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text);
 
 #endif

@@ -33,6 +33,13 @@ struct mt_model_names {
     const char *down;    // "down_proj" or "w2"
 };
 
+/* How the programs that load adapters have the model. */
+struct mt_model_loaders {
+    const char *router; // in transformers 5, inside a layer: "mlp.gate"; NULL: it has no class for the model
+    bool linear_router; // in transformers 4, whose experts are modules, the router is a linear layer
+    bool vllm_head;     // vLLM has a place for a pair on lm_head
+};
+
 struct mt_model_desc {
     const struct mt_hf_config *config; // borrowed, outlives the description
 
@@ -64,6 +71,7 @@ struct mt_model_desc {
     float input_jitter;   // of the block's input in training (Phi)
 
     struct mt_model_names names;
+    struct mt_model_loaders loaders;
 };
 
 /* Fills a caller-owned description; refuses what a config of this architecture cannot say. */

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "formats/printable.h"
+#include "model/carried_files.h"
 #include "model/params_parts.h"
 #include "model/rewrite.h"
+#include "model/router_bias.h"
 #include "model/shards.h"
 
 #define ARENA_BLOCK_BYTES 65536
@@ -31,7 +33,8 @@ struct exporter {
     struct learned *trained; // sorted by name
     struct moved_bias *biases;
     size_t bias_count;
-    size_t left_out;
+    size_t beside;             // biases without a tensor in the checkpoint
+    const char *chat_template; // borrowed; NULL: none
 };
 
 // ------------------------------------------------------------------ what learned
@@ -101,7 +104,7 @@ static enum mt_status list_bias(struct exporter *exporter, int64_t layer)
     mt_params_correction_name(exporter->desc, layer, name, sizeof name);
     const struct mt_safetensors_tensor *stored = mt_checkpoint_find(&exporter->checkpoint, name);
     if (stored == NULL) {
-        exporter->left_out++;
+        exporter->beside++;
         return MT_OK;
     }
     enum mt_status status = mt_arena_allocate(&exporter->arena, 3 * bytes, &memory);
@@ -153,12 +156,22 @@ static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, i
     return mt_shards_read_value(exporter->params, param, first, count, values);
 }
 
+/* Biases the checkpoint has no tensors for; another chat template. */
+static enum mt_status add_files(void *self, const char *directory)
+{
+    const struct exporter *exporter = self;
+    enum mt_status status = mt_model_write_template(exporter->ctx, directory, exporter->chat_template);
+    if (status != MT_OK || exporter->beside == 0) return status;
+    return mt_router_bias_save(exporter->params, exporter->desc, directory, MT_ROUTER_BIAS_OF_MODEL);
+}
+
 // ------------------------------------------------------------------ the way in
 
 static enum mt_status write_folder(struct exporter *exporter, const struct mt_export_options *options,
                                    struct mt_export_result *result)
 {
-    const struct mt_rewrite_source source = {.self = exporter, .choose = choose, .fill = fill};
+    const struct mt_rewrite_source source = {
+        .self = exporter, .choose = choose, .fill = fill, .add_files = add_files};
     const struct mt_rewrite_options rewrite = {
         .directory = options->directory,
         .out = options->out,
@@ -174,7 +187,7 @@ static enum mt_status write_folder(struct exporter *exporter, const struct mt_ex
         .tensors = written.tensors,
         .trained = written.changed,
         .biases = written.replaced,
-        .biases_left_out = exporter->left_out,
+        .biases_beside = exporter->beside,
         .bytes = written.bytes,
         .files = written.files,
         .carried = written.carried,
@@ -187,7 +200,8 @@ enum mt_status mt_model_export(const struct mt_params *params, const struct mt_m
                                const struct mt_export_options *options, struct mt_export_result *result)
 {
     struct mt_context *ctx = mt_device_context(params->device);
-    struct exporter exporter = {.ctx = ctx, .params = params, .desc = desc};
+    struct exporter exporter = {
+        .ctx = ctx, .params = params, .desc = desc, .chat_template = options->chat_template};
     mt_arena_init(&exporter.arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_checkpoint_open(ctx, options->directory, &exporter.checkpoint);
     if (status == MT_OK) status = mt_params_check(ctx, desc, &exporter.checkpoint);

@@ -4,12 +4,11 @@
  */
 #include "model/init.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/progress.h"
 #include "base/rng.h"
 #include "formats/checkpoint.h"
@@ -148,12 +147,6 @@ static enum mt_status plan(struct initializer *init)
 
 // ------------------------------------------------------------------ the folder
 
-static enum mt_status make_directory(struct mt_context *ctx, const char *directory)
-{
-    if (mkdir(directory, 0777) == 0 || errno == EEXIST) return MT_OK;
-    return mt_fail(ctx, MT_ERR_IO, "%s: cannot be made: %s", directory, strerror(errno));
-}
-
 /* Writes the copy; where there is the same file already it stays, another is refused. */
 static enum mt_status place_config(const struct initializer *init, const char *path)
 {
@@ -279,7 +272,7 @@ enum mt_status mt_model_init(struct mt_context *ctx, const struct mt_model_init_
     struct mt_model_init_result made = {0};
     enum mt_status status = read_config(&init);
     if (status == MT_OK) status = plan(&init);
-    if (status == MT_OK) status = make_directory(ctx, options->directory);
+    if (status == MT_OK) status = mt_folder_make_all(ctx, options->directory);
     if (status == MT_OK) status = write_weights(&init, &made);
     if (status == MT_OK && result != NULL) *result = made;
     mt_release(ctx, init.tensors, init.count * sizeof *init.tensors);

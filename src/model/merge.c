@@ -4,11 +4,11 @@
 #include <omp.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "formats/checkpoint.h"
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
 #include "model/rewrite.h"
+#include "model/router_bias.h"
 
 struct merger {
     struct mt_context *ctx;
@@ -17,6 +17,7 @@ struct merger {
     struct mt_model_desc desc;
     struct mt_checkpoint checkpoint;
     struct mt_adapter adapter;
+    struct mt_safetensors biases; // the model's own, beside its weights
     int threads;
     float *a, *b; // one pair
     size_t a_count, b_count;
@@ -26,16 +27,17 @@ struct merger {
 
 static enum mt_status open_model(struct merger *merger)
 {
-    char *path = NULL;
     const char *directory = merger->options->directory;
-    enum mt_status status = mt_path_join(merger->ctx, directory, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(merger->ctx, path, &merger->config);
-    mt_path_release(merger->ctx, path);
+    enum mt_status status = mt_hf_config_read_folder(merger->ctx, directory, &merger->config);
     if (status == MT_OK) status = mt_model_describe(merger->ctx, &merger->config, &merger->desc);
     if (status == MT_OK) status = mt_checkpoint_open(merger->ctx, directory, &merger->checkpoint);
     if (status == MT_OK) status = mt_params_check(merger->ctx, &merger->desc, &merger->checkpoint);
     if (status == MT_OK) {
         status = mt_adapter_open(merger->ctx, merger->options->adapter, &merger->desc, &merger->adapter);
+    }
+    if (status == MT_OK && !merger->desc.correction_bias) {
+        status = mt_router_bias_open(merger->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &merger->desc,
+                                     &merger->biases);
     }
     return status;
 }
@@ -139,6 +141,33 @@ static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, i
     return MT_OK;
 }
 
+/* True when there are biases, and no tensors of the checkpoint for them. */
+static bool has_biases_beside(const struct merger *merger)
+{
+    return !merger->desc.correction_bias &&
+           (merger->biases.tensor_count > 0 || merger->adapter.biases.tensor_count > 0);
+}
+
+/* The model's biases, and over them the adapter's. */
+static enum mt_status add_files(void *self, const char *directory)
+{
+    const struct merger *merger = self;
+    size_t count = (size_t)merger->desc.layers * (size_t)merger->desc.experts;
+    void *values = NULL;
+    char *path = NULL;
+    if (!has_biases_beside(merger)) return MT_OK;
+    enum mt_status status = mt_allocate_array(merger->ctx, count, sizeof(float), &values);
+    if (status == MT_OK) status = mt_path_join(merger->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &path);
+    if (status == MT_OK) {
+        mt_router_bias_read(&merger->biases, merger->desc.experts, values);
+        mt_router_bias_read(&merger->adapter.biases, merger->desc.experts, values);
+        status = mt_router_bias_write(merger->ctx, &merger->desc, values, path);
+    }
+    mt_path_release(merger->ctx, path);
+    mt_release(merger->ctx, values, count * sizeof(float));
+    return status;
+}
+
 // ------------------------------------------------------------------ the way in
 
 static enum mt_status make_room(struct merger *merger)
@@ -160,7 +189,8 @@ static enum mt_status make_room(struct merger *merger)
 
 static enum mt_status write_folder(struct merger *merger, struct mt_merge_result *result)
 {
-    const struct mt_rewrite_source source = {.self = merger, .choose = choose, .fill = fill};
+    const struct mt_rewrite_source source = {
+        .self = merger, .choose = choose, .fill = fill, .add_files = add_files};
     const struct mt_rewrite_options options = {
         .directory = merger->options->directory,
         .out = merger->options->out,
@@ -176,6 +206,7 @@ static enum mt_status write_folder(struct merger *merger, struct mt_merge_result
         .merged = written.changed,
         .tensors = written.tensors,
         .biases = written.replaced,
+        .biases_beside = has_biases_beside(merger),
         .bytes = written.bytes,
         .files = written.files,
         .carried = written.carried,
@@ -189,6 +220,7 @@ static void release(struct merger *merger)
     mt_release(merger->ctx, merger->a, merger->a_count * sizeof(float));
     mt_release(merger->ctx, merger->b, merger->b_count * sizeof(float));
     mt_adapter_close(&merger->adapter);
+    mt_safetensors_close(&merger->biases);
     mt_checkpoint_close(&merger->checkpoint);
     mt_hf_config_free(&merger->config);
 }

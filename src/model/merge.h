@@ -22,13 +22,14 @@ struct mt_merge_options {
 };
 
 struct mt_merge_result {
-    size_t merged;  // tensors with a pair
-    size_t tensors; // in all
-    size_t biases;  // correction biases written back
-    uint64_t bytes; // of all tensors
-    size_t files;   // with weights
-    size_t carried; // other files copied
-    bool narrow;    // some merged tensor has 16 bits
+    size_t merged;      // tensors with a pair
+    size_t tensors;     // in all
+    size_t biases;      // correction biases written back
+    bool biases_beside; // biases the checkpoint has no tensors for, in a file of their own (router_bias.h)
+    uint64_t bytes;     // of all tensors
+    size_t files;       // with weights
+    size_t carried;     // other files copied
+    bool narrow;        // some merged tensor has 16 bits
 };
 
 /* `result` may be NULL. After a failure there is nothing at `out`. */
@@ -40,17 +41,19 @@ struct mt_merge_difference {
     double largest;
     double rms;
     double median;    // over the tokens, of each token's rms
-    double tolerance; // for rms; with weights of 16 bits for the median
+    double tolerance; // for rms, or for the median
+    bool by_median;   // weights of 16 bits, or a device that rounds to them
     int64_t tokens;
+    double without_biases; // rms when the file of biases is left alone, as other programs do; 0 without one
 };
 
 /*
  * Runs the model with its adapter and the merged one on the same pseudo-random ids. Above the tolerance it
- * fails, with the difference filled in: 1e-4 for rms, and with weights of 16 bits 2e-2 for the median.
- * Rounding to 16 bits changes the experts of some tokens, whose logits are then far off; the median leaves
+ * fails, with the difference filled in: 1e-4 for rms, and with weights of 16 bits, or on a device whose
+ * products round to them, 2e-2 for the median. Rounding to 16 bits changes the experts of some tokens, whose logits are then far off; the median leaves
  * them out.
  */
-enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options, bool narrow,
-                               struct mt_merge_difference *difference);
+enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
+                               const struct mt_merge_result *result, struct mt_merge_difference *difference);
 
 #endif

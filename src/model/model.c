@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "model/model_parts.h"
+#include "model/router_bias.h"
 #include "objective/parts.h"
 
 // ------------------------------------------------------------------ opening
@@ -42,22 +43,33 @@ static enum mt_status check_options(struct mt_context *ctx, struct mt_model_opti
     return MT_OK;
 }
 
+/* The parameters, and the biases beside the weights where the checkpoint has no place for them. */
+static enum mt_status load_params(struct mt_model *model, const char *directory)
+{
+    struct mt_safetensors biases = {0};
+    enum mt_status status = MT_OK;
+    if (!model->options.without_biases && !model->desc.correction_bias)
+        status = mt_router_bias_open(model->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &model->desc, &biases);
+    if (status != MT_OK) return status;
+    if (biases.tensor_count > 0) model->options.selection.biases = true;
+    status = mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
+                            &model->params);
+    if (status == MT_OK) status = mt_router_bias_apply(&biases, &model->params);
+    mt_safetensors_close(&biases);
+    return status;
+}
+
 static enum mt_status read_folder(struct mt_model *model, const char *directory)
 {
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/config.json", directory);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return mt_fail(model->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", directory);
-    enum mt_status status = mt_hf_config_read(model->ctx, path, &model->config);
+    enum mt_status status = mt_hf_config_read_folder(model->ctx, directory, &model->config);
     if (status != MT_OK) return status;
     status = mt_model_describe(model->ctx, &model->config, &model->desc);
-    if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s", path);
+    if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s/config.json", directory);
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
     model->options.selection.rounded = model->options.backward && model->options.activations == MT_BF16;
-    return mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
-                          &model->params);
+    return load_params(model, directory);
 }
 
 static int moe_layers(const struct mt_model *model)
@@ -76,7 +88,8 @@ static enum mt_status check_live(struct mt_model *model, int layers)
         mt_allocate_array(model->ctx, (size_t)layers, sizeof(struct mt_layer_paths), &memory);
     if (status != MT_OK) return status;
     mt_params_paths(&model->params, &model->desc, memory);
-    status = mt_objective_check_live(model->ctx, &model->method, &model->desc.router, memory, layers);
+    const char *prefix = model->options.objective_prefix != NULL ? model->options.objective_prefix : "";
+    status = mt_objective_check_live(model->ctx, &model->method, &model->desc.router, memory, layers, prefix);
     mt_release(model->ctx, memory, bytes);
     return status;
 }
@@ -108,19 +121,9 @@ static enum mt_status make_biases(struct mt_model *model)
 {
     if (model->objective == NULL || model->method.bias_rule == MT_BIAS_NONE) return MT_OK;
     if (model->desc.router.kind == MT_ROUTER_SPARSEMIXER)
-        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED, "bias_rule: SparseMixer chooses without a bias");
-    int64_t experts = model->desc.experts;
-    size_t bytes = (size_t)moe_layers(model) * (size_t)experts * sizeof(float);
-    enum mt_status status = mt_device_buffer_create(model->device, bytes, &model->biases);
-    if (status != MT_OK) return status;
-    struct mt_tensor all = mt_tensor_2d(model->biases.data, MT_F32, moe_layers(model), experts);
-    int64_t used = 0;
-    for (int64_t i = 0; i < model->desc.layers; i++) {
-        struct mt_layer_params *layer = &model->params.layer[i];
-        if (!layer->moe || mt_tensor_present(&layer->correction)) continue;
-        layer->correction = mt_tensor_at(&all, used++);
-    }
-    return mt_fill(model->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
+                       "objective.bias_rule: SparseMixer chooses without a bias; take another method");
+    return mt_router_bias_create(&model->params, &model->desc, &model->biases);
 }
 
 /* Takes them away again. */
@@ -290,6 +293,7 @@ enum mt_status mt_model_open(struct mt_device *device, const char *directory,
     // The selection's lists belong to the caller, and are not read again.
     made->options.selection = (struct mt_train_selection){.seed = checked.selection.seed};
     made->options.objective = NULL;
+    made->options.objective_prefix = NULL;
     if (status != MT_OK) {
         mt_model_close(made);
         return status;
@@ -343,6 +347,7 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
 {
     return (struct mt_model_bytes){
         .mapped = model->params.mapped,
+        .copies = model->params.copies.bytes,
         .masters = model->params.masters.bytes + model->params.rounded.bytes,
         .gradients = model->params.gradients.bytes,
         .activations = model->kept.bytes + model->index.bytes,

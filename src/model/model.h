@@ -17,13 +17,15 @@ struct mt_model_options {
     enum mt_recompute recompute;
     bool backward;                               // false: nothing is kept for backward
     const struct mt_objective_config *objective; // NULL: L_h alone
+    const char *objective_prefix;                // of its keys in messages: "objective."; NULL: ""
     struct mt_train_selection selection;         // empty: everything frozen
     bool keep_hidden;                            // mt_model_hidden and _routing work without backward, too
     enum mt_dtype activations;    // f32; bf16 halves their memory; f64 on ref, for finite differences
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
                                   // model alike and make the same calls. NULL: every expert is here
     bool expert_direct;           // they read the device's memory themselves
-    double expert_room; // rows that may arrive there, over a rank's own at the most; 0: all that can
+    double expert_room;  // rows that may arrive there, over a rank's own at the most; 0: all that can
+    bool without_biases; // leave the file of biases beside the weights alone (router_bias.h)
     bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
 };
 
@@ -77,6 +79,7 @@ struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without
 /* Bytes by purpose, for the plan that is printed. */
 struct mt_model_bytes {
     size_t mapped;  // used from the file
+    size_t copies;  // frozen weights that could not be
     size_t masters; // trained parameters, and their roundings where there are any
     size_t gradients;
     size_t activations; // kept for backward

@@ -10,6 +10,7 @@
 #include "metier/ops.h"
 #include "model/expert_ranks.h"
 #include "model/params_parts.h"
+#include "model/router_bias.h"
 #include "model/stream.h"
 
 #define ARENA_BLOCK_BYTES 65536
@@ -375,6 +376,7 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
 
 static enum mt_status fill_values(struct loader *loader)
 {
+    if (mt_device_is_dry(loader->device)) return MT_OK; // there is nothing to fill
     for (size_t i = 0; i < loader->items.count; i++) {
         const struct mt_params_item *item = &loader->items.item[i];
         enum mt_status status = fill_item(loader, item);
@@ -419,6 +421,8 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);
     if (status == MT_OK && loader.selection->rounded) status = mt_params_read_rounded(params);
+    if (status == MT_OK && loader.selection->biases)
+        status = mt_router_bias_create(params, desc, &params->biases);
     free_items(&loader);
     if (status != MT_OK) mt_params_free(params);
     return status;
@@ -430,6 +434,7 @@ void mt_params_free(struct mt_params *params)
     mt_buffer_release(&params->gradients);
     mt_buffer_release(&params->copies);
     mt_buffer_release(&params->rounded);
+    mt_buffer_release(&params->biases);
     if (params->arena.ctx != NULL) mt_arena_free(&params->arena);
     *params = (struct mt_params){0};
 }

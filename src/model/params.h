@@ -35,6 +35,7 @@ struct mt_train_selection {
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
     uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
     bool rounded;                 // products read bf16 roundings of the pairs: see mt_params_round
+    bool biases; // every router has a selection bias, zeros where the checkpoint has none: router_bias.h
 };
 
 /* One thing the optimizer moves. */
@@ -113,11 +114,12 @@ struct mt_params {
     struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
     struct mt_buffer rounded;                    // bf16, laid out like the masters; empty: nobody reads it
-    size_t mapped;                               // bytes used from the mapping
-    struct mt_tensor embedding, dembedding;      // [V,d]
-    struct mt_linear head;                       // lm_head; tied: weight is embedding
-    struct mt_norm_weight norm;                  // final
-    struct mt_layer_params *layer;               // [layers]
+    struct mt_buffer biases;                // of routers the checkpoint has none for; empty: there are none
+    size_t mapped;                          // bytes used from the mapping
+    struct mt_tensor embedding, dembedding; // [V,d]
+    struct mt_linear head;                  // lm_head; tied: weight is embedding
+    struct mt_norm_weight norm;             // final
+    struct mt_layer_params *layer;          // [layers]
     int64_t layers;
     float lora_scale; // of every LoRA pair; 0 without any
     struct mt_param *trained;

@@ -55,6 +55,24 @@ enum mt_status mt_params_select(struct mt_context *ctx, const struct mt_model_de
                                 const struct mt_train_selection *selection, struct mt_params_items *items,
                                 struct mt_params *params);
 
+/* LoRA adapts matrices that map one vector to another, so not the embedding. */
+static inline bool mt_params_is_linear_map(const struct mt_model_tensor *tensor)
+{
+    return tensor->rank == 2 && tensor->part != MT_PART_EMBEDDING;
+}
+
+/* True when a tensor's name, or its module's, is the word or ends in it: "q_proj", "self_attn.q_proj". */
+bool mt_params_word_names(const char *word, const struct mt_model_tensor *tensor);
+
+/* Likewise for names transformers has and this checkpoint may not have: "mlp.gate",
+ * "mlp.experts.gate_up_proj". */
+bool mt_params_other_word_names(const struct mt_model_desc *desc, const char *word,
+                                const struct mt_model_tensor *tensor);
+
+/* Refuses a word of a list that names nothing, with what there is and what is nearest to it. */
+enum mt_status mt_params_fail_word(struct mt_context *ctx, const struct mt_params_items *items,
+                                   bool linear_only, const char *list, const char *word);
+
 /* Where the views of this tensor go. `views` has MT_EXPERT_MAPS entries per layer. */
 enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_model_desc *desc,
                                     const struct mt_expert_views *views, const struct mt_model_tensor *tensor,

@@ -1,7 +1,9 @@
 /*
- * What learns. A pattern is a part's key ("attention"), or a glob on the names of tensors or of their modules
- * (the name without ".weight" or ".bias"); '*' matches dots too. Frozen wins over selected, and of the routed
- * experts only the chosen ones learn, where a list is given.
+ * What learns. A pattern is a part's key ("attention"), "all-linear", the name of a tensor or of its module
+ * (the name without ".weight" or ".bias"), the end of such names ("q_proj": params_words.c), a glob on them,
+ * in which '*' matches dots too, or a regular expression for whole names of modules: the first of these that
+ * matches anything. Frozen wins over selected, and of the routed experts only the chosen ones learn, where a
+ * list is given.
  */
 #include <fnmatch.h>
 #include <stdio.h>
@@ -9,11 +11,12 @@
 #include <string.h>
 
 #include "formats/printable.h"
+#include "formats/tokenizer_regex.h"
 #include "model/params_parts.h"
 
 enum list { LIST_FULL, LIST_LORA, LIST_FREEZE, LIST_COUNT };
 
-static const char *const list_names[LIST_COUNT] = {"full", "lora", "freeze"};
+static const char *const list_names[LIST_COUNT] = {"targets", "targets", "freeze"}; // in settings
 
 struct choice {
     const struct mt_params_item *item;
@@ -23,6 +26,8 @@ struct choice {
 struct choices {
     struct choice *choice; // sorted by the tensor's name
     size_t count;
+    const struct mt_model_desc *desc;
+    size_t taken; // by the pattern at hand from what would learn
 };
 
 static int compare_choices(const void *left, const void *right)
@@ -38,18 +43,13 @@ static int compare_name(const void *name, const void *entry)
     return strcmp(name, choice->item->tensor.name);
 }
 
-/* LoRA adapts matrices that map one vector to another, so not the embedding. */
-static bool is_linear_map(const struct mt_model_tensor *tensor)
-{
-    return tensor->rank == 2 && tensor->part != MT_PART_EMBEDDING;
-}
-
 /* Puts a tensor on a list if it belongs there; the correction bias is no part's and only ever frozen. */
-static size_t mark(struct choice *choice, enum list list, bool by_part)
+static size_t mark(struct choices *choices, struct choice *choice, enum list list, bool by_part)
 {
-    if (list == LIST_LORA && !is_linear_map(&choice->item->tensor)) return 0;
+    if (list == LIST_LORA && !mt_params_is_linear_map(&choice->item->tensor)) return 0;
     if (choice->item->correction && (by_part || list != LIST_FREEZE)) return 0;
     choice->in[list] = true;
+    if (choice->item->correction || choice->in[LIST_FULL] || choice->in[LIST_LORA]) choices->taken++;
     return 1;
 }
 
@@ -57,7 +57,8 @@ static size_t mark_part(struct choices *choices, enum list list, enum mt_model_p
 {
     size_t marked = 0;
     for (size_t i = 0; i < choices->count; i++) {
-        if (choices->choice[i].item->tensor.part == part) marked += mark(&choices->choice[i], list, true);
+        if (choices->choice[i].item->tensor.part == part)
+            marked += mark(choices, &choices->choice[i], list, true);
     }
     return marked;
 }
@@ -72,7 +73,7 @@ static size_t mark_name(struct choices *choices, enum list list, const char *pat
         if (length >= (int)sizeof name) continue; // longer than any tensor's name
         struct choice *found =
             bsearch(name, choices->choice, choices->count, sizeof *choices->choice, compare_name);
-        if (found != NULL) marked += mark(found, list, false);
+        if (found != NULL) marked += mark(choices, found, list, false);
     }
     return marked;
 }
@@ -85,55 +86,99 @@ static size_t mark_glob(struct choices *choices, enum list list, const char *pat
         const char *name = choices->choice[i].item->tensor.name;
         mt_params_module_name(name, module, sizeof module);
         if (fnmatch(pattern, module, 0) == 0 || fnmatch(pattern, name, 0) == 0) {
-            marked += mark(&choices->choice[i], list, false);
+            marked += mark(choices, &choices->choice[i], list, false);
         }
     }
     return marked;
 }
 
-static size_t mark_pattern(struct choices *choices, enum list list, const char *pattern)
+/* Every linear map of the layers, as PEFT's word for it: not the head. */
+static size_t mark_linear(struct choices *choices, enum list list)
+{
+    size_t marked = 0;
+    for (size_t i = 0; i < choices->count; i++) {
+        const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
+        if (tensor->layer >= 0 && mt_params_is_linear_map(tensor))
+            marked += mark(choices, &choices->choice[i], list, true);
+    }
+    return marked;
+}
+
+/* The end of names, as lists for PEFT have it; then what transformers calls otherwise than the checkpoint. */
+static size_t mark_word(struct choices *choices, enum list list, const char *word)
+{
+    size_t marked = 0;
+    for (int other = 0; other < 2 && marked == 0; other++) {
+        for (size_t i = 0; i < choices->count; i++) {
+            const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
+            bool named = other == 0 ? mt_params_word_names(word, tensor)
+                                    : mt_params_other_word_names(choices->desc, word, tensor);
+            if (named) marked += mark(choices, &choices->choice[i], list, false);
+        }
+    }
+    return marked;
+}
+
+static size_t mark_text(struct choices *choices, enum list list, const char *pattern)
 {
     for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
         if (strcmp(pattern, mt_model_part_key((enum mt_model_part)part)) == 0) {
             return mark_part(choices, list, (enum mt_model_part)part);
         }
     }
-    // A plain name is looked up: adapters name thousands of modules.
-    if (strpbrk(pattern, "*?[\\") == NULL) return mark_name(choices, list, pattern);
-    return mark_glob(choices, list, pattern);
+    // "all" is LLaMA-Factory's word for it; where tensors learn as they are it could mean more.
+    bool all = list == LIST_LORA && strcmp(pattern, "all") == 0;
+    if (all || strcmp(pattern, "all-linear") == 0) return mark_linear(choices, list);
+    if (strpbrk(pattern, "*?[\\") != NULL) return mark_glob(choices, list, pattern);
+    // A plain name is looked up first: adapters name thousands of modules.
+    size_t marked = mark_name(choices, list, pattern);
+    return marked > 0 ? marked : mark_word(choices, list, pattern);
 }
 
-/* "attention, router, ...": the parts of this model that the list can take. */
-static void list_parts(const struct choices *choices, enum list list, char *text, size_t bytes)
+/* Whole names of modules, as PEFT matches a text that is no list. One that cannot be compiled matches none.
+ */
+static enum mt_status mark_regex(struct mt_context *ctx, struct choices *choices, enum list list,
+                                 const char *pattern, size_t *marked)
 {
-    text[0] = '\0';
-    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
-        bool there = false;
-        for (size_t i = 0; i < choices->count && !there; i++) {
-            const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
-            there = tensor->part == (enum mt_model_part)part && (list != LIST_LORA || is_linear_map(tensor));
-        }
-        size_t used = strlen(text);
-        if (!there) continue;
-        (void)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
-                       mt_model_part_key((enum mt_model_part)part));
+    struct mt_regex *regex = NULL;
+    struct mt_regex_matcher *matcher = NULL;
+    enum mt_status status = mt_regex_compile(ctx, pattern, false, &regex);
+    if (status != MT_OK) return status == MT_ERR_MEMORY ? status : MT_OK;
+    status = mt_regex_matcher_create(ctx, &matcher);
+    for (size_t i = 0; status == MT_OK && i < choices->count; i++) {
+        char module[MT_MODEL_NAME_BYTES];
+        struct mt_regex_walk walk = {0};
+        bool found = false;
+        mt_params_module_name(choices->choice[i].item->tensor.name, module, sizeof module);
+        size_t length = strlen(module);
+        mt_regex_matcher_begin(matcher, length);
+        status = mt_regex_next(matcher, regex, (const uint8_t *)module, length, &walk, &found);
+        if (found && walk.start == 0 && walk.end == length)
+            *marked += mark(choices, &choices->choice[i], list, false);
     }
+    mt_regex_matcher_free(matcher);
+    mt_regex_free(regex);
+    return status;
 }
 
-static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices, enum list list,
+static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
+                                const struct mt_params_items *items, enum list list,
                                 const char *const *patterns)
 {
-    for (; patterns != NULL && *patterns != NULL; patterns++) {
-        if (mark_pattern(choices, list, *patterns) > 0) continue;
-        char parts[256];
-        list_parts(choices, list, parts, sizeof parts);
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "%s: '%s' matches no %s of this model; expected %s, or a glob on names such as "
-                       "model.layers.*.self_attn.q_proj",
-                       list_names[list], mt_printable(*patterns).text,
-                       list == LIST_LORA ? "linear map" : "tensor", parts);
+    enum mt_status status = MT_OK;
+    for (; status == MT_OK && patterns != NULL && *patterns != NULL; patterns++) {
+        choices->taken = 0;
+        size_t marked = mark_text(choices, list, *patterns);
+        if (marked == 0 && strpbrk(*patterns, "*?[]\\|()^$+{}") != NULL)
+            status = mark_regex(ctx, choices, list, *patterns, &marked);
+        if (status == MT_OK && marked == 0)
+            status = mt_params_fail_word(ctx, items, list == LIST_LORA, list_names[list], *patterns);
+        if (status == MT_OK && marked > 0 && choices->taken == 0)
+            status = mt_fail(ctx, MT_ERR_USAGE,
+                             "%s: '%s' names nothing that would learn: it changes nothing, leave it out",
+                             list_names[list], mt_printable(*patterns).text);
     }
-    return MT_OK;
+    return status;
 }
 
 // ------------------------------------------------------------------ ESFT
@@ -161,8 +206,7 @@ static enum mt_status check_experts(struct mt_context *ctx, const struct mt_mode
         bool selected = choice->in[LIST_FULL] || choice->in[LIST_LORA];
         if (choice->item->tensor.expert >= 0 && selected && !choice->in[LIST_FREEZE]) return MT_OK;
     }
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "experts are chosen, but neither full nor lora selects any routed expert");
+    return mt_fail(ctx, MT_ERR_USAGE, "experts are chosen, but the targets have no routed expert among them");
 }
 
 // ------------------------------------------------------------------ numbers and result
@@ -203,9 +247,9 @@ static enum mt_status select_marked(struct mt_context *ctx, const struct mt_mode
                                     struct mt_params_items *items, struct mt_params *params)
 {
     enum mt_status status = check_numbers(ctx, selection);
-    if (status == MT_OK) status = mark_list(ctx, choices, LIST_FULL, selection->full);
-    if (status == MT_OK) status = mark_list(ctx, choices, LIST_LORA, selection->lora);
-    if (status == MT_OK) status = mark_list(ctx, choices, LIST_FREEZE, selection->freeze);
+    if (status == MT_OK) status = mark_list(ctx, choices, items, LIST_FULL, selection->full);
+    if (status == MT_OK) status = mark_list(ctx, choices, items, LIST_LORA, selection->lora);
+    if (status == MT_OK) status = mark_list(ctx, choices, items, LIST_FREEZE, selection->freeze);
     if (status == MT_OK) status = check_experts(ctx, desc, selection, choices);
     for (size_t i = 0; status == MT_OK && i < choices->count; i++) {
         const struct choice *choice = &choices->choice[i];
@@ -225,7 +269,7 @@ enum mt_status mt_params_select(struct mt_context *ctx, const struct mt_model_de
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(ctx, items->count, sizeof(struct choice), &memory);
     if (status != MT_OK) return status;
-    struct choices choices = {.choice = memory, .count = items->count};
+    struct choices choices = {.choice = memory, .count = items->count, .desc = desc};
     for (size_t i = 0; i < items->count; i++) choices.choice[i].item = &items->item[i];
     qsort(choices.choice, choices.count, sizeof *choices.choice, compare_choices);
     status = select_marked(ctx, desc, selection, &choices, items, params);

@@ -216,6 +216,8 @@ static enum mt_status write_folder(struct rewriter *rewriter)
     status = mt_model_carry_files(rewriter->ctx, options->directory, folder.path, options->dtype,
                                   &rewriter->result.carried);
     if (status == MT_OK) status = write_weights(rewriter, folder.path);
+    if (status == MT_OK && rewriter->source->add_files != NULL)
+        status = rewriter->source->add_files(rewriter->source->self, folder.path);
     if (status == MT_OK) status = mt_folder_commit(&folder);
     mt_folder_abandon(&folder);
     return status;

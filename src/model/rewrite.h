@@ -34,6 +34,9 @@ struct mt_rewrite_source {
      */
     enum mt_status (*fill)(void *self, const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count,
                            float *values, float *room);
+
+    /* Adds files of the caller's own to the folder before it takes its name; NULL: there are none. */
+    enum mt_status (*add_files)(void *self, const char *directory);
 };
 
 struct mt_rewrite_options {

@@ -39,12 +39,12 @@ static struct workspace lay_out(const struct mt_objective_arrays *arrays, size_t
                                 struct mt_carver *carver)
 {
     size_t tokens = (size_t)arrays->tokens;
-    return (struct workspace){
-        .ids = mt_carve(carver, tokens * sizeof(int32_t)),
-        .segment = mt_carve(carver, tokens * sizeof(int32_t)),
-        .dlogits = mt_carve(carver, tokens * (size_t)arrays->experts * sizeof(float)),
-        .evaluation = mt_carve(carver, evaluation_bytes),
-    };
+    struct workspace own;
+    own.ids = mt_carve(carver, tokens * sizeof(int32_t));
+    own.segment = mt_carve(carver, tokens * sizeof(int32_t));
+    own.dlogits = mt_carve(carver, tokens * (size_t)arrays->experts * sizeof(float));
+    own.evaluation = mt_carve(carver, evaluation_bytes);
+    return own;
 }
 
 size_t mt_objective_evaluate_bytes(const struct mt_objective_config *config,

@@ -20,32 +20,64 @@ static struct reach reach_of(const struct mt_layer_paths *paths, int layers)
     return reach;
 }
 
+static bool is_direct(const struct mt_term_kind *kind, const struct reach *reach)
+{
+    return kind->path == MT_PATH_ROWS ? reach->experts : reach->router;
+}
+
+/* The parts that would have to learn for every term to act directly. */
+static const char *missing_parts(const struct mt_objective_config *config, const struct reach *reach)
+{
+    bool router = false;
+    bool experts = false;
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+        if (!(config->coefficient[term] > 0.0) || is_direct(kind, reach)) continue;
+        experts = experts || kind->path == MT_PATH_ROWS;
+        router = router || kind->path != MT_PATH_ROWS;
+    }
+    if (router && experts) return "router and routed_experts";
+    return experts ? "routed_experts" : "router";
+}
+
+/* The key that sets a term's coefficient. */
+static const char *key_of(enum mt_term term)
+{
+    static const char *const keys[MT_TERM_COUNT] = {[MT_TERM_AUX] = "alpha",
+                                                    [MT_TERM_O] = "beta",
+                                                    [MT_TERM_V] = "gamma",
+                                                    [MT_TERM_Z] = "zeta",
+                                                    [MT_TERM_ROUTER_ORTH] = "lambda_orth",
+                                                    [MT_TERM_SIMBAL] = "lambda_simbal"};
+    return keys[term];
+}
+
 static enum mt_status check_path(struct mt_context *ctx, const struct mt_objective_config *config,
-                                 enum mt_term term, const struct reach *reach)
+                                 enum mt_term term, const struct reach *reach, const char *prefix)
 {
     const struct mt_term_kind *kind = mt_term_kind(term);
-    bool direct = kind->path == MT_PATH_ROWS ? reach->experts : reach->router;
-    if (direct) return MT_OK;
+    if (is_direct(kind, reach)) return MT_OK;
     const char *frozen = kind->path == MT_PATH_ROWS ? "experts are" : "router is";
-    const char *cure = kind->path == MT_PATH_ROWS ? "train the experts" : "train the router";
+    const char *parts = missing_parts(config, reach);
     if (kind->path == MT_PATH_ROUTER_ROWS) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
             "term %s has coefficient %g, but the router is frozen in every layer, and nothing else can "
-            "change the term: train the router, or set its coefficient to 0",
-            kind->name, config->coefficient[term]);
+            "change the term: put router among the targets, or set %s%s=0",
+            kind->name, config->coefficient[term], prefix, key_of(term));
     }
     if (!reach->below) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "term %s has coefficient %g, but the %s frozen in every layer, and so is everything "
-                       "below: %s, or set its coefficient to 0",
-                       kind->name, config->coefficient[term], frozen, cure);
+                       "below: put %s among the targets, or set method=none or %s%s=0",
+                       kind->name, config->coefficient[term], frozen, parts, prefix, key_of(term));
     }
     if (config->allow_indirect) return MT_OK;
     return mt_fail(ctx, MT_ERR_USAGE,
                    "term %s has coefficient %g, but the %s frozen in every layer: it would act through lower "
-                   "layers alone; %s, set its coefficient to 0, or accept that with allow_indirect=true",
-                   kind->name, config->coefficient[term], frozen, cure);
+                   "layers alone. Put %s among the targets, set method=none, or accept that with "
+                   "%sallow_indirect=true",
+                   kind->name, config->coefficient[term], frozen, parts, prefix);
 }
 
 /* True when a term sees nothing but the weights of the chosen. */
@@ -56,37 +88,39 @@ static bool sees_weights_only(const struct mt_objective_config *config, enum mt_
 }
 
 static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_objective_config *config,
-                                        const struct mt_router_config *router, enum mt_term term)
+                                        const struct mt_router_config *router, enum mt_term term,
+                                        const char *prefix)
 {
     if (term == MT_TERM_O) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
             "term o has coefficient %g, but each token has one expert: there is nothing to compare; "
-            "set beta=0",
-            config->coefficient[term]);
+            "set %sbeta=0",
+            config->coefficient[term], prefix);
     }
     if (router->normalise && sees_weights_only(config, term)) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
             "term %s has coefficient %g, but each token has one expert, whose normalised weight is "
-            "always the same: set scores=full, another form, or its coefficient to 0",
-            mt_term_name(term), config->coefficient[term]);
+            "always the same: set %s%s or %s%s=0",
+            mt_term_name(term), config->coefficient[term], prefix,
+            term == MT_TERM_V ? "scores=full" : "aux=batch", prefix, key_of(term));
     }
     return MT_OK;
 }
 
 enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
                                        const struct mt_router_config *router,
-                                       const struct mt_layer_paths *paths, int layers)
+                                       const struct mt_layer_paths *paths, int layers, const char *prefix)
 {
     struct reach reach = reach_of(paths, layers);
     for (int index = 0; index < MT_TERM_COUNT; index++) {
         enum mt_term term = (enum mt_term)index;
         if (!(config->coefficient[term] > 0.0)) continue;
         enum mt_status status = MT_OK;
-        if (router->slots == 1) status = check_single_slot(ctx, config, router, term);
+        if (router->slots == 1) status = check_single_slot(ctx, config, router, term, prefix);
         if (status != MT_OK) return status;
-        status = check_path(ctx, config, term, &reach);
+        status = check_path(ctx, config, term, &reach, prefix);
         if (status != MT_OK) return status;
     }
     return MT_OK;

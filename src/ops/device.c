@@ -2,9 +2,13 @@
  * Devices: creation by name, memory, scratch. The defaults here serve every device that computes on
  * host memory; others override the hooks.
  */
+#define _DEFAULT_SOURCE // for MAP_ANONYMOUS and MAP_NORESERVE
 #include "ops/device.h"
 
 #include <string.h>
+#include <sys/mman.h>
+
+#include "base/host_memory.h"
 
 enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
                                 struct mt_device **device)
@@ -85,8 +89,62 @@ bool mt_device_shares_addresses(const struct mt_device *device)
     return device->shares_addresses;
 }
 
+// ------------------------------------------------------------------ memory
+
+static void release_dry(struct mt_buffer *buffer)
+{
+    struct mt_device *device = buffer->owner;
+    (void)munmap(buffer->data, buffer->bytes > 0 ? buffer->bytes : 1);
+    device->dry_bytes -= buffer->bytes;
+}
+
+/* Addresses, which cost nothing until somebody writes there. */
+static enum mt_status create_dry(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    *buffer = (struct mt_buffer){0};
+    void *data = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED)
+        return mt_fail(device->ctx, MT_ERR_MEMORY, "%zu bytes are more than there are addresses", bytes);
+    device->dry_bytes += bytes;
+    *buffer = (struct mt_buffer){.data = data,
+                                 .bytes = bytes,
+                                 .kind = device->memory,
+                                 .owned = true,
+                                 .owner = device,
+                                 .release = release_dry};
+    return MT_OK;
+}
+
+void mt_device_set_dry(struct mt_device *device)
+{
+    device->dry = true;
+    device->planning = true;
+}
+
+bool mt_device_is_dry(const struct mt_device *device)
+{
+    return device->dry;
+}
+
+size_t mt_device_dry_bytes(const struct mt_device *device)
+{
+    return device->dry_bytes;
+}
+
+void mt_device_room(struct mt_device *device, struct mt_memory_room *room)
+{
+    *room = (struct mt_memory_room){0};
+    if (mt_device_on_host(device)) {
+        mt_host_memory(&room->free, &room->total);
+    } else if (device->memory_room != NULL) {
+        device->memory_room(device, room);
+    }
+}
+
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
+    if (device->dry) return create_dry(device, bytes, buffer);
     if (device->buffer_create != NULL) return device->buffer_create(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
@@ -97,9 +155,15 @@ enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, 
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 
+/* Nothing can be copied. On the host it can: checks of planned ops read what index tensors hold. */
+static bool is_hollow(const struct mt_device *device)
+{
+    return device->dry && !mt_device_on_host(device);
+}
+
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes)
 {
-    if (bytes == 0) return MT_OK;
+    if (bytes == 0 || is_hollow(device)) return MT_OK;
     if (device->upload != NULL) return device->upload(device, target, host, bytes);
     memmove(target, host, bytes);
     return MT_OK;
@@ -108,6 +172,10 @@ enum mt_status mt_device_upload(struct mt_device *device, void *target, const vo
 enum mt_status mt_device_download(struct mt_device *device, void *host, const void *source, size_t bytes)
 {
     if (bytes == 0) return MT_OK;
+    if (is_hollow(device)) {
+        memset(host, 0, bytes);
+        return MT_OK;
+    }
     if (device->download != NULL) return device->download(device, host, source, bytes);
     memmove(host, source, bytes);
     return MT_OK;
@@ -120,7 +188,7 @@ enum mt_status mt_device_synchronise(struct mt_device *device)
 
 void mt_device_set_planning(struct mt_device *device, bool planning)
 {
-    device->planning = planning;
+    device->planning = planning || device->dry;
 }
 
 void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times)

@@ -39,6 +39,8 @@ struct mt_device {
     enum mt_status (*synchronise)(struct mt_device *device);
     // Whether memory is the device's own; where it is set, operands that are not are refused.
     bool (*holds)(const struct mt_device *device, const void *data, size_t bytes);
+    // Its memory, where that is not the host's. NULL: unknown.
+    void (*memory_room)(struct mt_device *device, struct mt_memory_room *room);
     void (*destroy_state)(struct mt_device *device);
 
     // What src/ops keeps.
@@ -47,6 +49,8 @@ struct mt_device {
     struct mt_buffer owned;   // the device's own scratch, while another one is lent to it
     const void *lent;         // where that lies; NULL: none is
     bool planning;
+    bool dry;                 // buffers are addresses without memory; planning for good
+    size_t dry_bytes;         // of those that are there
     struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 
     // Optional, all or none: what is issued is taken down, and issued again by `replay` from what record_end
@@ -63,6 +67,7 @@ typedef enum mt_status (*mt_device_init_fn)(struct mt_device *device, int thread
 struct mt_device_kind {
     const char *name;
     mt_device_init_fn init;
+    enum mt_device_use automatic; // what `auto` takes it for (ops/choose.h); MT_USE_ASKED: only by name
 };
 
 /* The devices built in; ends with a NULL name. */

@@ -132,11 +132,19 @@ static void put_data(struct mt_output *out, const struct mt_figure *figure, cons
     } else {
         mt_put(out, "null");
     }
-    if (head->ranged) {
+    if (head->kind == MT_FIGURE_HEATMAP || head->kind == MT_FIGURE_GRID) {
+        double low = 0.0;
+        double high = 0.0;
+        mt_figure_span(figure, &low, &high);
         mt_put(out, ",\"range\":[");
-        mt_put_exact(out, head->low, "null");
+        mt_put_exact(out, low, "null");
         mt_put(out, ",");
-        mt_put_exact(out, head->high, "null");
+        mt_put_exact(out, high, "null");
+        mt_put(out, "]");
+    } else if (head->kind != MT_FIGURE_TABLE) {
+        mt_putf(out, ",\"kindred\":%zu,\"colours\":[", mt_figure_kindred(figure));
+        for (size_t i = 0; i < figure->column[0].level_count; i++)
+            mt_putf(out, i > 0 ? ",%u" : "%u", (unsigned)mt_figure_colour(figure, i));
         mt_put(out, "]");
     }
     mt_putf(out, ",\"rows\":%zu,\"columns\":[", thinned->kept);

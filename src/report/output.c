@@ -9,6 +9,7 @@
 
 #include "base/exact.h"
 #include "base/file.h"
+#include "base/folder.h"
 
 #define FORMAT_BYTES 512
 
@@ -25,7 +26,8 @@ void mt_output_free(struct mt_output *out)
 enum mt_status mt_output_save(struct mt_output *out, const char *path)
 {
     if (out->status != MT_OK) return out->status;
-    return mt_file_write_all(out->text.ctx, path, out->text.data, out->text.count);
+    enum mt_status status = mt_folder_make_above(out->text.ctx, path);
+    return status == MT_OK ? mt_file_write_all(out->text.ctx, path, out->text.data, out->text.count) : status;
 }
 
 void mt_put_bytes(struct mt_output *out, const void *bytes, size_t count)

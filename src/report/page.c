@@ -121,7 +121,9 @@ void mt_page_card(struct mt_page *page, const char *name, const char *value, con
 {
     struct mt_card *card = make(page, sizeof *card);
     if (card == NULL) return;
-    *card = (struct mt_card){.name = keep(page, name), .value = keep(page, value), .note = keep(page, note)};
+    *card = (struct mt_card){.name = keep(page, name)};
+    card->value = keep(page, value);
+    card->note = keep(page, note);
     if (page->last_card != NULL) page->last_card->next = card;
     if (page->first_card == NULL) page->first_card = card;
     page->last_card = card;
@@ -210,6 +212,7 @@ struct mt_figure *mt_page_figure(struct mt_page *page, const struct mt_figure_he
     figure->head.x = keep(page, head->x);
     figure->head.y = keep(page, head->y);
     figure->head.value = keep(page, head->value);
+    figure->head.scale = keep(page, head->scale);
     figure->id = id_of(page, figure->head.title);
     struct mt_block *block = add_block(page);
     if (block == NULL) return NULL;
@@ -250,6 +253,96 @@ static bool reserve_row(struct mt_figure *figure, struct mt_column *column)
     return true;
 }
 
+// ------------------------------------------------------------------ colours
+
+static const struct mt_series *find_series(const struct mt_page *page, const char *kind, const char *name)
+{
+    const struct mt_series *series = page->series;
+    while (series != NULL && (strcmp(series->kind, kind) != 0 || strcmp(series->name, name) != 0))
+        series = series->next;
+    return series;
+}
+
+/* The colour wanted, or the next that no other series of the kind has; once all are taken, higher numbers. */
+static uint32_t free_colour(const struct mt_page *page, const char *kind, uint32_t wanted)
+{
+    bool taken[MT_PAGE_COLOURS] = {false};
+    uint32_t count = 0;
+    for (const struct mt_series *series = page->series; series != NULL; series = series->next) {
+        if (strcmp(series->kind, kind) != 0) continue;
+        if (series->colour < MT_PAGE_COLOURS) taken[series->colour] = true;
+        count++;
+    }
+    if (count >= MT_PAGE_COLOURS) return count;
+    uint32_t colour = wanted % MT_PAGE_COLOURS;
+    while (taken[colour]) colour = (colour + 1) % MT_PAGE_COLOURS;
+    return colour;
+}
+
+/* Gives a series a colour, unless it has one. name: the page's own. */
+static void add_series(struct mt_page *page, const char *kind, const char *name, uint32_t wanted)
+{
+    if (find_series(page, kind, name) != NULL) return;
+    struct mt_series *series = make(page, sizeof *series);
+    if (series == NULL) return;
+    *series = (struct mt_series){
+        .kind = kind, .name = name, .colour = free_colour(page, kind, wanted), .next = page->series};
+    page->series = series;
+}
+
+static bool is_map(const struct mt_figure *figure)
+{
+    return figure->head.kind == MT_FIGURE_HEATMAP || figure->head.kind == MT_FIGURE_GRID;
+}
+
+uint32_t mt_figure_colour(const struct mt_figure *figure, size_t level)
+{
+    const struct mt_series *series =
+        find_series(figure->page, figure->head.series, figure->column[0].levels[level]);
+    return series != NULL ? series->colour : (uint32_t)level;
+}
+
+size_t mt_figure_kindred(const struct mt_figure *figure)
+{
+    size_t count = 0;
+    for (const struct mt_series *series = figure->page->series; series != NULL; series = series->next)
+        count += strcmp(series->kind, figure->head.series) == 0 ? 1 : 0;
+    return count;
+}
+
+static void widen(const struct mt_figure *figure, double *low, double *high)
+{
+    const struct mt_column *values = &figure->column[2];
+    for (size_t row = 0; row < values->rows; row++) {
+        if (!isfinite(values->numbers[row])) continue;
+        *low = fmin(*low, values->numbers[row]);
+        *high = fmax(*high, values->numbers[row]);
+    }
+}
+
+void mt_figure_span(const struct mt_figure *figure, double *low, double *high)
+{
+    const char *scale = figure->head.scale;
+    *low = figure->head.from_zero ? 0.0 : (double)INFINITY;
+    *high = figure->head.from_zero ? 0.0 : (double)-INFINITY;
+    widen(figure, low, high);
+    for (const struct mt_section *section = figure->page->first; section != NULL && scale[0] != '\0';
+         section = section->next) {
+        for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+            const struct mt_figure *other = block->figure;
+            if (other != NULL && is_map(other) && strcmp(other->head.scale, scale) == 0)
+                widen(other, low, high);
+        }
+    }
+    if (figure->head.centred && isfinite(figure->head.centre)) {
+        *low = fmin(*low, figure->head.centre);
+        *high = fmax(*high, figure->head.centre);
+    }
+    if (*low <= *high) return;
+    *low = 0.0;
+    *high = 1.0;
+}
+
 /* The index of a label: that of the row before, most of the time. */
 static uint32_t code_of(struct mt_figure *figure, struct mt_column *column, const char *text)
 {
@@ -268,6 +361,8 @@ static uint32_t code_of(struct mt_figure *figure, struct mt_column *column, cons
     if (page->status != MT_OK) return 0;
     column->levels = data;
     column->levels[column->level_count] = copy;
+    bool series = column == figure->column && figure->head.kind != MT_FIGURE_TABLE && !is_map(figure);
+    if (series) add_series(page, figure->head.series, copy, 0);
     return (uint32_t)column->level_count++;
 }
 
@@ -336,6 +431,17 @@ void mt_figure_range(struct mt_figure *figure, const char *series, double x, dou
 void mt_figure_point(struct mt_figure *figure, const char *series, double x, double y)
 {
     mt_figure_range(figure, series, x, y, (double)NAN, (double)NAN);
+}
+
+void mt_figure_expert(struct mt_figure *figure, int expert, double x, double y)
+{
+    char name[32];
+    if (!is_kind(figure, MT_FIGURE_SCATTER, MT_FIGURE_SCATTER)) return;
+    struct mt_page *page = figure->page;
+    (void)snprintf(name, sizeof name, "expert %d", expert);
+    if (expert >= 0 && find_series(page, figure->head.series, name) == NULL)
+        add_series(page, figure->head.series, keep(page, name), (uint32_t)expert);
+    mt_figure_point(figure, name, x, y);
 }
 
 void mt_figure_bar(struct mt_figure *figure, const char *series, const char *label, double y, double low,

@@ -14,7 +14,9 @@
  *     SCATTER  series, x, y                             mt_figure_point
  *     RADAR    series, x: a label, y                    mt_figure_bar
  *
- * Labels keep the order in which they first come. NaN is a number nobody knows: a gap, or "–".
+ * Labels keep the order in which they first come. A series of one kind and name (run "a", expert 3) has one
+ * colour in all figures of a page, and heat maps of one `scale` share theirs. NaN is a number nobody knows: a
+ * gap, or "–".
  *
  *     mt_page_init(&page, ctx, "Runs");
  *     mt_page_section(&page, "Training");
@@ -56,8 +58,8 @@ struct mt_figure_head {
     bool log_y;          // LINES: a logarithmic axis, as long as every number is above 0
     bool centred;        // HEATMAP, GRID: two colours that part at `centre`, instead of one scale
     double centre;
-    bool ranged; // HEATMAP, GRID: the colours go from low to high, so that several figures can share them
-    double low, high;
+    const char *scale; // HEATMAP, GRID: figures of the page with the same name here share their colours
+    bool from_zero;    // HEATMAP, GRID: the colours begin at 0
 };
 
 enum mt_column_kind {
@@ -102,6 +104,16 @@ struct mt_section {
     struct mt_section *next;
 };
 
+#define MT_PAGE_COLOURS 16 // that differ; those of higher numbers differ in marks or dashes
+
+/* A series that figures of the page have, and the number of its colour. */
+struct mt_series {
+    const char *kind; // "run", "expert": as the figures' heads have it
+    const char *name;
+    uint32_t colour;
+    struct mt_series *next;
+};
+
 /* A number at the top of the page. */
 struct mt_card {
     const char *name;
@@ -117,6 +129,7 @@ struct mt_page {
     const char *title;
     const char *subtitle;
     struct mt_card *first_card, *last_card;
+    struct mt_series *series; // the last one first
     struct mt_section *first, *last;
 };
 
@@ -156,12 +169,25 @@ void mt_figure_point(struct mt_figure *figure, const char *series, double x, dou
 void mt_figure_range(struct mt_figure *figure, const char *series, double x, double y, double low,
                      double high);
 
+/* SCATTER: a point of the series "expert N", whose colour is that of its number unless another expert of the
+ * page has it. */
+void mt_figure_expert(struct mt_figure *figure, int expert, double x, double y);
+
 /* BARS, RADAR: low and high are ignored without a band. */
 void mt_figure_bar(struct mt_figure *figure, const char *series, const char *label, double y, double low,
                    double high);
 
 /* HEATMAP, GRID: a cell; the last one given for a place counts. */
 void mt_figure_cell(struct mt_figure *figure, const char *row, const char *column, double value);
+
+/* The number of a series' colour; level: its place among the labels of column 0. */
+uint32_t mt_figure_colour(const struct mt_figure *figure, size_t level);
+
+/* Series of its kind on the whole page: where there are several, a figure with one of them says which. */
+size_t mt_figure_kindred(const struct mt_figure *figure);
+
+/* HEATMAP, GRID: the numbers that the colours span: those of all figures of its scale. Without any 0 to 1. */
+void mt_figure_span(const struct mt_figure *figure, double *low, double *high);
 
 /* Rows of a figure; an unfinished one of a table does not count. */
 size_t mt_figure_rows(const struct mt_figure *figure);

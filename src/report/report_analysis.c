@@ -1,4 +1,5 @@
 /* The report's part on what the experts became: figures of `metier analyze` (docs/analysis.md). */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +166,9 @@ static void add_affinity(struct mt_page *page, const struct mt_run *run, size_t 
                   .y = "layer and domain",
                   .value = "share",
                   .centred = experts > 0,
-                  .centre = 1 / experts});
+                  .centre = 1 / experts,
+                  .scale = "affinity",
+                  .from_zero = true});
     for (size_t l = 0; l < mt_json_count(&affinity); l++) {
         struct mt_json_node layer = mt_json_element(&affinity, l);
         add_affinity_layer(page, &root, &layer, figure);
@@ -234,13 +237,12 @@ static void add_projection(struct mt_page *page, const struct mt_run *run, size_
     for (size_t i = 0; i < mt_json_count(&points); i++) {
         struct mt_json_node point = mt_json_element(&points, i);
         double part[3] = {(double)NAN, (double)NAN, (double)NAN};
-        char series[MT_NUMBER_BYTES];
         for (size_t k = 0; k < 3 && k < mt_json_count(&point); k++) {
             struct mt_json_node cell = mt_json_element(&point, k);
             part[k] = mt_report_value(page, &cell);
         }
-        (void)snprintf(series, sizeof series, "expert %.0f", part[2]);
-        mt_figure_point(figure, series, part[0], part[1]);
+        bool known = part[2] >= 0 && part[2] < INT_MAX;
+        mt_figure_expert(figure, known ? (int)part[2] : -1, part[0], part[1]);
     }
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/amount.h"
 #include "report/output.h"
 #include "report/report.h"
 
@@ -103,8 +104,9 @@ void mt_report_overview(struct mt_page *page, const struct mt_run *runs, size_t 
     add_runs(page, runs, count);
     for (size_t r = 0; r < count; r++) {
         if (runs[r].log.warnings > 0)
-            mt_page_text(page, "%.200s: its log has %zu warnings; the last: %.600s", runs[r].name,
-                         runs[r].log.warnings, runs[r].log.warning);
+            mt_page_text(page, "%.200s: its log has %s%.600s", runs[r].name,
+                         mt_counted(runs[r].log.warnings, "warning: ", "warnings; the last: ").text,
+                         runs[r].log.warning);
     }
 }
 

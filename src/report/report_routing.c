@@ -61,32 +61,8 @@ static void add_violation(struct mt_page *page, const struct mt_run *runs, size_
     }
 }
 
-/* The largest share of an expert, and the largest MaxVio, of all runs: figures side by side share their
- * colours. */
-struct extremes {
-    double share, violation;
-};
-
-static struct extremes extremes_of(const struct mt_run *runs, size_t count)
-{
-    struct extremes most = {0, 0};
-    for (size_t r = 0; r < count; r++) {
-        const struct mt_run_log *log = &runs[r].log;
-        for (size_t l = 0; l < log->layers; l++) {
-            const double *load = log->load + l * log->experts;
-            double sum = 0;
-            for (size_t j = 0; j < log->experts; j++) sum += load[j];
-            for (size_t j = 0; j < log->experts && sum > 0; j++) most.share = fmax(most.share, load[j] / sum);
-        }
-        size_t bins = bins_of(log);
-        for (size_t i = 0; i < log->layers * bins; i++)
-            most.violation = fmax(most.violation, bin_mean(log, i / bins, i % bins, bins));
-    }
-    return most;
-}
-
 /* Layers by stretches of steps; with few steps every step is a column. */
-static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count, double most)
+static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count)
 {
     const struct mt_run_log *log = &run->log;
     char title[160];
@@ -102,8 +78,8 @@ static void add_violation_map(struct mt_page *page, const struct mt_run *run, si
                   .x = "step",
                   .y = "layer",
                   .value = "MaxVio",
-                  .ranged = true,
-                  .high = most});
+                  .scale = "MaxVio",
+                  .from_zero = true});
     for (size_t l = 0; l < log->layers; l++) {
         for (size_t bin = 0; bin < bins; bin++) {
             size_t end = (bin + 1) * log->steps / bins;
@@ -115,7 +91,7 @@ static void add_violation_map(struct mt_page *page, const struct mt_run *run, si
     }
 }
 
-static void add_loads(struct mt_page *page, const struct mt_run *run, size_t count, double most)
+static void add_loads(struct mt_page *page, const struct mt_run *run, size_t count)
 {
     const struct mt_run_log *log = &run->log;
     char title[160];
@@ -133,8 +109,8 @@ static void add_loads(struct mt_page *page, const struct mt_run *run, size_t cou
                   .value = "share",
                   .centred = true,
                   .centre = 1.0 / (double)log->experts,
-                  .ranged = true,
-                  .high = most});
+                  .scale = "load",
+                  .from_zero = true});
     for (size_t l = 0; l < log->layers; l++) {
         const double *load = log->load + l * log->experts;
         double sum = 0;
@@ -261,12 +237,11 @@ void mt_report_routing(struct mt_page *page, const struct mt_run *runs, size_t c
     add_violation(page, runs, count);
     for (size_t i = 0; i < sizeof layer_bars / sizeof layer_bars[0]; i++)
         add_layer_bars(page, runs, count, &layer_bars[i]);
-    struct extremes most = extremes_of(runs, count);
     for (size_t r = 0; r < count; r++) {
-        if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged, most.share);
+        if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged);
     }
     for (size_t r = 0; r < count; r++) {
-        if (runs[r].log.layers > 0) add_violation_map(page, &runs[r], logged, most.violation);
+        if (runs[r].log.layers > 0) add_violation_map(page, &runs[r], logged);
     }
     if (logged > 1 && runs[0].log.layers > 0) add_rmse(page, runs, count);
 }

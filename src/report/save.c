@@ -90,7 +90,7 @@ static enum mt_status save(const struct mt_figure *figure, const char *folder, c
 
 enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder)
 {
-    enum mt_status status = mt_folder_make(page->ctx, folder);
+    enum mt_status status = mt_folder_make_all(page->ctx, folder);
     for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
         for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
             if (block->figure == NULL) continue;
@@ -108,7 +108,7 @@ bool mt_figure_has_picture(const struct mt_figure *figure)
 
 enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder)
 {
-    enum mt_status status = mt_folder_make(page->ctx, folder);
+    enum mt_status status = mt_folder_make_all(page->ctx, folder);
     for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
         for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
             if (block->figure == NULL || !mt_figure_has_picture(block->figure)) continue;

@@ -142,8 +142,9 @@ static void opposite(struct mt_synth_draw *draw, int difficulty, struct mt_synth
     static const char *const times[] = {"is", "was", "looks", "seems", "became"};
     const char *const *pair = pairs[mt_synth_below(draw, 4 * difficulty)];
     int side = mt_synth_below(draw, 2);
-    mt_synth_ask(item, "the %s %s not %s but:", nouns[mt_synth_below(draw, COUNT(nouns))],
-                 times[mt_synth_below(draw, COUNT(times))], pair[side]);
+    const char *time = times[mt_synth_below(draw, COUNT(times))];
+    const char *noun = nouns[mt_synth_below(draw, COUNT(nouns))];
+    mt_synth_ask(item, "the %s %s not %s but:", noun, time, pair[side]);
     mt_synth_answer(item, "%s", pair[1 - side]);
 }
 

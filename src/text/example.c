@@ -4,16 +4,7 @@
 #include <string.h>
 
 #include "text/example_form.h"
-
-struct mt_example_maker {
-    struct mt_context *ctx; // borrowed
-    struct mt_example_options options;
-    struct mt_token_scratch *scratch;
-    struct mt_turn_list turns;
-    struct mt_piece_list pieces;
-    struct mt_byte_list run; // text that is encoded at once
-    struct mt_id_list probe; // of a conversation's text, to see whether it spells a special token
-};
+#include "text/example_parts.h"
 
 void mt_example_init(struct mt_context *ctx, struct mt_example *example)
 {
@@ -36,10 +27,14 @@ enum mt_status mt_example_maker_create(struct mt_context *ctx, const struct mt_e
     struct mt_example_maker *made = memory;
     *made = (struct mt_example_maker){.ctx = ctx,
                                       .options = *options,
-                                      .turns = {.ctx = ctx},
+                                      .conversation = {.ctx = ctx},
                                       .pieces = {.ctx = ctx},
                                       .run = {.ctx = ctx},
-                                      .probe = {.ctx = ctx}};
+                                      .probe = {.ctx = ctx},
+                                      .decoded = {.ctx = ctx},
+                                      .ends = {.ctx = ctx},
+                                      .head = {.ctx = ctx},
+                                      .said = {.ctx = ctx}};
     status = mt_token_scratch_create(ctx, options->tokenizer, &made->scratch);
     if (status != MT_OK) {
         mt_example_maker_free(made);
@@ -54,63 +49,22 @@ void mt_example_maker_free(struct mt_example_maker *maker)
     if (maker == NULL) return;
     struct mt_context *ctx = maker->ctx;
     mt_token_scratch_free(maker->scratch);
-    mt_release(ctx, maker->turns.data, maker->turns.capacity * sizeof *maker->turns.data);
+    mt_conversation_free(&maker->conversation);
     mt_piece_list_free(&maker->pieces);
     mt_byte_list_free(&maker->run);
     mt_id_list_free(&maker->probe);
+    mt_token_stream_free(maker->stream);
+    mt_byte_list_free(&maker->decoded);
+    mt_id_list_free(&maker->ends);
+    mt_id_list_free(&maker->head);
+    mt_byte_list_free(&maker->said);
+    mt_release(ctx, maker->answers, maker->answer_capacity * sizeof *maker->answers);
     mt_release(ctx, maker, sizeof *maker);
-}
-
-static enum mt_status encode(struct mt_example_maker *maker, const void *text, size_t bytes, unsigned flags,
-                             struct mt_id_list *ids)
-{
-    return mt_tokenizer_encode(maker->options.tokenizer, maker->scratch, text, bytes, flags, ids);
 }
 
 static bool is_text(const struct mt_piece *piece)
 {
     return piece->kind == MT_PIECE_TEMPLATE || piece->kind == MT_PIECE_CONTENT;
-}
-
-/* Whether the text of a conversation spells a special token: then it has other ids when taken as text. */
-static enum mt_status spells_special(struct mt_example_maker *maker, const struct mt_piece *piece,
-                                     bool *spells)
-{
-    struct mt_id_list *probe = &maker->probe;
-    bool found = false;
-    probe->count = 0;
-    enum mt_status status = encode(maker, piece->text, piece->bytes, MT_ENCODE_PLAIN, probe);
-    size_t count = probe->count;
-    for (size_t i = 0; i < count; i++) {
-        found |= mt_tokenizer_is_special(maker->options.tokenizer, probe->data[i]);
-    }
-    if (status != MT_OK || !found) return status; // found may also be <unk>, which nobody spelled
-    status = encode(maker, piece->text, piece->bytes, MT_ENCODE_SPECIAL_TEXT_AS_TEXT, probe);
-    if (status != MT_OK) return status;
-    *spells |= probe->count != 2 * count ||
-               memcmp(probe->data, probe->data + count, count * sizeof *probe->data) != 0;
-    return MT_OK;
-}
-
-/* Encodes neighbouring pieces of text that are trained on alike. */
-static enum mt_status encode_run(struct mt_example_maker *maker, const struct mt_piece *pieces, size_t count,
-                                 struct mt_id_list *ids)
-{
-    enum mt_status status = MT_OK;
-    bool apart = false;
-    maker->run.count = 0;
-    for (size_t i = 0; status == MT_OK && i < count; i++) {
-        if (pieces[i].kind == MT_PIECE_CONTENT) status = spells_special(maker, &pieces[i], &apart);
-        if (status == MT_OK) status = mt_byte_list_append(&maker->run, pieces[i].text, pieces[i].bytes);
-    }
-    if (status != MT_OK) return status;
-    if (!apart) return encode(maker, maker->run.data, maker->run.count, MT_ENCODE_PLAIN, ids);
-    for (size_t i = 0; status == MT_OK && i < count; i++) {
-        unsigned flags =
-            pieces[i].kind == MT_PIECE_CONTENT ? MT_ENCODE_SPECIAL_TEXT_AS_TEXT : MT_ENCODE_PLAIN;
-        status = encode(maker, pieces[i].text, pieces[i].bytes, flags, ids);
-    }
-    return status;
 }
 
 static enum mt_status add_token(struct mt_example_maker *maker, enum mt_piece_kind kind,
@@ -143,7 +97,7 @@ static enum mt_status encode_next(struct mt_example_maker *maker, size_t first, 
     if (!is_text(&pieces[first])) return add_token(maker, pieces[first].kind, ids);
     while (*next < maker->pieces.count && is_text(&pieces[*next]) && pieces[*next].trained == trained)
         (*next)++;
-    return encode_run(maker, pieces + first, *next - first, ids);
+    return mt_example_encode(maker, pieces + first, *next - first, ids);
 }
 
 /* All pieces to ids; labels hold for now the ids themselves where they are trained on. */
@@ -177,12 +131,28 @@ static enum mt_status check_ids(const struct mt_example_maker *maker, const stru
     return MT_OK;
 }
 
-enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_turn *turns, size_t count,
+/* A prompt by a template in Jinja. */
+static enum mt_status whole_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
+                                   struct mt_id_list *ids)
+{
+    struct mt_chat_rendering rendering = {0};
+    struct mt_jinja_output output = {0};
+    enum mt_status status = mt_chat_rendering_begin(maker->options.template, conversation, &rendering);
+    if (status == MT_OK) status = mt_chat_rendering_run(&rendering, conversation->count, true, &output);
+    if (status == MT_OK) status = mt_example_pieces(maker, &output, output.bytes);
+    if (status == MT_OK) status = mt_example_encode(maker, maker->pieces.data, maker->pieces.count, ids);
+    mt_jinja_output_free(&output);
+    mt_chat_rendering_end(&rendering);
+    return status;
+}
+
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
                                  struct mt_id_list *ids)
 {
+    if (mt_chat_template_is_jinja(maker->options.template)) return whole_prompt(maker, conversation, ids);
     maker->pieces.count = 0;
-    enum mt_status status =
-        mt_chat_template_render(maker->options.template, turns, count, true, &maker->pieces);
+    enum mt_status status = mt_chat_template_render(maker->options.template, conversation->turns,
+                                                    conversation->count, true, &maker->pieces);
     for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next)
         status = encode_next(maker, first, ids, &next);
     return status;
@@ -211,31 +181,41 @@ static void shift_labels(struct mt_example *example)
     }
 }
 
+/* Pieces of a template of keys: of a text, or of the maker's conversation. */
+static enum mt_status make_pieces(struct mt_example_maker *maker, const struct mt_row_field *text)
+{
+    const struct mt_chat_template *template = maker->options.template;
+    const struct mt_conversation *conversation = &maker->conversation;
+    maker->pieces.count = 0;
+    if (text != NULL) return mt_chat_template_render_text(template, text->text, text->bytes, &maker->pieces);
+    return mt_chat_template_render(template, conversation->turns, conversation->count, false, &maker->pieces);
+}
+
 enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_example_source *source,
                                const struct mt_row *row, struct mt_example *example)
 {
     const struct mt_row_field *text = NULL;
-    example->ids.count = 0;
-    example->labels.count = 0;
-    example->answer_tokens = 0;
-    example->lost_tokens = 0;
-    example->lost_answer = 0;
-    maker->pieces.count = 0;
-    enum mt_status status = mt_form_read(source, row, &maker->turns, &text);
+    struct mt_id_list ids = example->ids;
+    struct mt_id_list labels = example->labels;
+    ids.count = 0;
+    labels.count = 0;
+    *example = (struct mt_example){.ids = ids, .labels = labels};
+    enum mt_status status = mt_form_read(source, row, &maker->conversation, &text);
     if (status != MT_OK) return status;
-    const struct mt_chat_template *template = maker->options.template;
-    if (text != NULL) {
-        status = mt_chat_template_render_text(template, text->text, text->bytes, &maker->pieces);
+    for (size_t i = 0; text == NULL && i < maker->conversation.count; i++)
+        example->messages |= maker->conversation.turns[i].message != NULL;
+    bool whole = mt_chat_template_is_jinja(maker->options.template);
+    if (!whole) {
+        status = make_pieces(maker, text);
     } else {
         status =
-            mt_chat_template_render(template, maker->turns.data, maker->turns.count, false, &maker->pieces);
-        // A conversation the template cannot say is the row's failure, not the template's.
-        if (status == MT_ERR_USAGE) {
-            return mt_fail_within(maker->ctx, MT_ERR_FORMAT, "%s:%llu", row->file,
-                                  (unsigned long long)row->line);
-        }
+            text != NULL ? mt_example_make_text(maker, text, example) : mt_example_make_whole(maker, example);
     }
-    if (status == MT_OK) status = encode_pieces(maker, example);
+    // A conversation the template cannot say is the row's failure, not the template's.
+    if (status == MT_ERR_USAGE || status == MT_ERR_FORMAT) {
+        return mt_fail_within(maker->ctx, MT_ERR_FORMAT, "%s:%llu", row->file, (unsigned long long)row->line);
+    }
+    if (status == MT_OK && !whole) status = encode_pieces(maker, example);
     if (status == MT_OK) status = check_ids(maker, row, example);
     if (status != MT_OK) return status;
     truncate_example(example, maker->options.max_length);

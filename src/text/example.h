@@ -5,10 +5,13 @@
  * An answer's tokens are labels; everything else has the label MT_NO_LABEL. Labels are shifted already, as
  * struct mt_batch wants them: labels[i] is the token after ids[i], or no label.
  *
- * The prompt and the answer are encoded apart, because that is where the model begins when it is used: a
- * token never holds the end of one and the start of the other. Within each, the words of the template and of
- * the conversation are encoded as one text, unless the conversation itself spells a special token ("</s>"):
- * then its parts are encoded apart and its special tokens as ordinary text. So data cannot end its own turn.
+ * With a template of keys, the prompt and the answer are encoded apart, because that is where the model
+ * begins when it is used: a token never holds the end of one and the start of the other. Within each, the
+ * words of the template and of the conversation are encoded as one text. What a template in Jinja writes is
+ * encoded as a whole, as transformers does (example_whole.c). Where the conversation itself spells a special
+ * token
+ * ("</s>"), that message is encoded apart and its special tokens as ordinary text. So data cannot end its own
+ * turn.
  */
 #ifndef MT_TEXT_EXAMPLE_H
 #define MT_TEXT_EXAMPLE_H
@@ -23,7 +26,7 @@ enum mt_example_form {
     MT_FORM_AUTO, // the first of the others whose fields the row has
     MT_FORM_MESSAGES,
     MT_FORM_INSTRUCTION, // instruction, input (may be absent or empty), output
-    MT_FORM_PROMPT,      // prompt, completion
+    MT_FORM_PROMPT,      // prompt, completion: texts, or lists of messages (TRL)
     MT_FORM_QUESTION,    // question, answer
     MT_FORM_TEXT,        // text, all of it trained on
     MT_FORMS
@@ -43,6 +46,10 @@ struct mt_example_options {
     const struct mt_tokenizer *tokenizer;    // borrowed
     const struct mt_chat_template *template; // borrowed
     struct mt_special_ids special;
+    const int32_t *stops; // borrowed: ids that end texts, besides eos
+    size_t stop_count;
+    struct mt_byte_list *foreign; // borrowed: gets what the template writes as special tokens and the
+                                  // tokenizer does not have, "<|a|>, <|b|>"; NULL: nobody wants to know
     int64_t max_length; // tokens; what is longer loses its end. 0: no limit
     int64_t vocabulary; // tokens the model has: a row that becomes another is refused. 0: any
 };
@@ -60,6 +67,12 @@ struct mt_example {
     int64_t answer_tokens; // labels that are tokens
     int64_t lost_tokens;   // cut off at max_length
     int64_t lost_answer;   // of those, how many were to be learnt
+    bool messages;         // the row held a list of them
+    // Of templates in Jinja, answers: asked for otherwise than they are written out; not found in what is
+    // written, and so not trained on; without a special token that ends them.
+    int64_t other_prompts;
+    int64_t lost_turns;
+    int64_t unended;
 };
 void mt_example_init(struct mt_context *ctx, struct mt_example *example);
 void mt_example_free(struct mt_example *example);
@@ -85,7 +98,7 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
  * Appends the ids of a conversation that waits for an answer, encoded as a prompt is when it is trained on.
  * MT_ERR_USAGE when the template cannot say it.
  */
-enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_turn *turns, size_t count,
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
                                  struct mt_id_list *ids);
 
 #endif

@@ -2,6 +2,7 @@
  */
 #include "text/example_form.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/printable.h"
@@ -21,6 +22,7 @@ enum part {
     PART_QUESTION,
     PART_ANSWER,
     PART_TEXT,
+    PART_TOOLS,
     PARTS
 };
 
@@ -39,6 +41,7 @@ static const struct {
     [PART_QUESTION] = {"question", NULL},
     [PART_ANSWER] = {"answer", NULL},
     [PART_TEXT] = {"text", NULL},
+    [PART_TOOLS] = {"tools", NULL},
 };
 
 static const struct {
@@ -110,7 +113,7 @@ enum mt_status mt_example_check_source(struct mt_context *ctx, const struct mt_e
         if (part < PARTS) continue;
         return mt_fail(ctx, MT_ERR_USAGE,
                        "the mapping names a field '%s'; fields are system, messages, instruction, input, "
-                       "output, prompt, completion, question, answer and text",
+                       "output, prompt, completion, question, answer, text and tools",
                        mt_printable(mapped.part).text);
     }
     return MT_OK;
@@ -132,48 +135,100 @@ static const struct mt_row_field *find_part(const struct mt_example_source *sour
 
 // ------------------------------------------------------------------ forms
 
+/* Whether a part can be what its form asks for: messages are a list, a prompt and its completion may be. */
+static bool fits(enum part part, const struct mt_row_field *field)
+{
+    if (part == PART_MESSAGES) return field->kind == MT_FIELD_OTHER;
+    if (part == PART_PROMPT || part == PART_COMPLETION) return true;
+    return field->kind == MT_FIELD_TEXT;
+}
+
+/* Whether the row has the fields of a form; `kinds`: and they are what the form asks for. */
 static bool has_form(const struct mt_example_source *source, const struct mt_row *row,
-                     enum mt_example_form form)
+                     enum mt_example_form form, bool kinds)
 {
-    const struct mt_row_field *asked = find_part(source, row, forms[form].asked);
-    enum mt_field_kind kind = form == MT_FORM_MESSAGES ? MT_FIELD_MESSAGES : MT_FIELD_TEXT;
-    if (asked == NULL || asked->kind != kind) return false;
-    if (forms[form].answered == PART_NONE) return true;
-    const struct mt_row_field *answered = find_part(source, row, forms[form].answered);
-    return answered != NULL && answered->kind == MT_FIELD_TEXT;
-}
-
-static enum mt_status add_turn(struct mt_turn_list *turns, const struct mt_turn *turn)
-{
-    void *data = turns->data;
-    enum mt_status status =
-        mt_list_reserve(turns->ctx, &data, &turns->capacity, sizeof *turns->data, turns->count + 1);
-    turns->data = data;
-    if (status == MT_OK) turns->data[turns->count++] = *turn;
-    return status;
-}
-
-static enum mt_status read_messages(const struct mt_row *row, const struct mt_row_field *field,
-                                    struct mt_turn_list *turns)
-{
-    if (field->message_count == 0) return mt_row_fail(row, "the list of messages is empty");
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; status == MT_OK && i < field->message_count; i++) {
-        const struct mt_row_message *message = &row->messages[field->first_message + i];
-        const struct mt_turn turn = {
-            .role = mt_role_named(message->role), .text = message->text, .bytes = message->bytes};
-        if (turn.role == MT_ROLES) {
-            return mt_row_fail(row, "message %zu has the role '%s'; roles are system, user and assistant",
-                               i + 1, mt_printable(message->role).text);
-        }
-        status = add_turn(turns, &turn);
+    const enum part asked[2] = {forms[form].asked, forms[form].answered};
+    for (size_t i = 0; i < 2 && asked[i] != PART_NONE; i++) {
+        const struct mt_row_field *field = find_part(source, row, asked[i]);
+        if (field == NULL || (kinds && !fits(asked[i], field))) return false;
     }
-    return status;
+    return true;
+}
+
+/* The first form whose fields the row has; MT_FORMS: none. */
+static int find_form(const struct mt_example_source *source, const struct mt_row *row, bool kinds)
+{
+    int form = MT_FORM_AUTO + 1;
+    while (form < MT_FORMS && !has_form(source, row, (enum mt_example_form)form, kinds)) form++;
+    return form;
+}
+
+/* Why no form can be found in a row: what it has, and what to do about it. */
+static enum mt_status fail_without_form(const struct mt_row *row)
+{
+    char names[200] = "";
+    size_t used = 0;
+    if (mt_row_field(row, "chosen") != NULL && mt_row_field(row, "rejected") != NULL) {
+        return mt_row_fail(row,
+                           "a pair of answers (chosen, rejected) is for preference training, which this is "
+                           "not; to train on the chosen one, map it: data.sources[].fields: "
+                           "prompt=prompt,completion=chosen (or messages=chosen)");
+    }
+    for (size_t i = 0; i < row->field_count && used < sizeof names; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                 mt_printable(row->fields[i].name).text);
+    }
+    return mt_row_fail(
+        row,
+        "the fields of the row ('%s') are of no known form (messages; instruction, output; "
+        "prompt, completion; question, answer; text); data.sources[].fields can name them, as in "
+        "fields: instruction=problem,output=solution",
+        names);
+}
+
+/* Why a row does not fit the form: which field is missing, or what it is instead. */
+static enum mt_status fail_of_form(const struct mt_example_source *source, const struct mt_row *row,
+                                   enum mt_example_form form)
+{
+    const enum part asked[2] = {forms[form].asked, forms[form].answered};
+    for (size_t i = 0; i < 2 && asked[i] != PART_NONE; i++) {
+        const struct mt_row_field *field = find_part(source, row, asked[i]);
+        if (field == NULL) {
+            return mt_row_fail(
+                row,
+                "the row lacks the %s of the form %s; data.sources[].fields can name the column "
+                "that holds it",
+                parts[asked[i]].name, forms[form].name);
+        }
+        if (!fits(asked[i], field)) {
+            return mt_row_fail(row, "the field '%s' is %s", mt_printable(field->name).text,
+                               asked[i] == PART_MESSAGES ? "no list of messages" : "no text");
+        }
+    }
+    return mt_row_fail(row, "the row is not of the form %s", forms[form].name);
+}
+
+static enum mt_status add_text(struct mt_conversation *conversation, enum mt_role role,
+                               const struct mt_row_field *field)
+{
+    const struct mt_turn turn = {.role = role, .text = field->text, .bytes = field->bytes};
+    return mt_conversation_add(conversation, &turn);
+}
+
+/* A field that is a text, said by `role`, or a list of messages. */
+static enum mt_status read_part(const struct mt_row *row, const struct mt_row_field *field, enum mt_role role,
+                                struct mt_conversation *conversation)
+{
+    struct mt_json_node list = {0};
+    if (field->kind == MT_FIELD_TEXT) return add_text(conversation, role, field);
+    if (!mt_row_value(row, field->name, &list))
+        return mt_row_fail(row, "the field '%s' is no list of messages", mt_printable(field->name).text);
+    return mt_conversation_read(conversation, row, &list);
 }
 
 /* Something asked, with an input perhaps, and the answer. */
 static enum mt_status read_pair(const struct mt_example_source *source, const struct mt_row *row,
-                                enum mt_example_form form, struct mt_turn_list *turns)
+                                enum mt_example_form form, struct mt_conversation *conversation)
 {
     const struct mt_row_field *asked = find_part(source, row, forms[form].asked);
     const struct mt_row_field *answered = find_part(source, row, forms[form].answered);
@@ -182,36 +237,48 @@ static enum mt_status read_pair(const struct mt_example_source *source, const st
     if (input != NULL && input->kind != MT_FIELD_TEXT) {
         return mt_row_fail(row, "the field '%s' is no text", mt_printable(input->name).text);
     }
-    struct mt_turn user = {.role = MT_ROLE_USER, .text = asked->text, .bytes = asked->bytes};
+    enum mt_status status = read_part(row, asked, MT_ROLE_USER, conversation);
+    if (status != MT_OK) return status;
     if (input != NULL && input->bytes > 0) {
-        user.input = input->text;
-        user.input_bytes = input->bytes;
+        struct mt_turn *user = &conversation->turns[conversation->count - 1];
+        user->input = input->text;
+        user->input_bytes = input->bytes;
     }
-    const struct mt_turn assistant = {
-        .role = MT_ROLE_ASSISTANT, .text = answered->text, .bytes = answered->bytes};
-    enum mt_status status = add_turn(turns, &user);
-    return status == MT_OK ? add_turn(turns, &assistant) : status;
+    for (size_t i = 0; i < conversation->count; i++) conversation->turns[i].context = true;
+    return read_part(row, answered, MT_ROLE_ASSISTANT, conversation);
+}
+
+/* The column of `tools`, for whoever passes it on. */
+static enum mt_status read_tools(const struct mt_example_source *source, const struct mt_row *row,
+                                 struct mt_conversation *conversation)
+{
+    const struct mt_row_field *tools = find_part(source, row, PART_TOOLS);
+    return tools != NULL ? mt_conversation_read_tools(conversation, row, tools->name) : MT_OK;
+}
+
+/* Without a turn to train on there is nothing to learn. */
+static enum mt_status check_answers(const struct mt_row *row, const struct mt_conversation *conversation)
+{
+    for (size_t i = 0; i < conversation->count; i++) {
+        const struct mt_turn *turn = &conversation->turns[i];
+        if (turn->role == MT_ROLE_ASSISTANT && !turn->context) return MT_OK;
+    }
+    return mt_row_fail(row, "no message is an assistant's: there is nothing to learn");
 }
 
 enum mt_status mt_form_read(const struct mt_example_source *source, const struct mt_row *row,
-                            struct mt_turn_list *turns, const struct mt_row_field **text)
+                            struct mt_conversation *conversation, const struct mt_row_field **text)
 {
     int form = (int)source->form;
     *text = NULL;
-    turns->count = 0;
+    mt_conversation_clear(conversation);
     if (form == MT_FORM_AUTO) {
-        for (form = 1; form < MT_FORMS && !has_form(source, row, (enum mt_example_form)form);) form++;
-        if (form == MT_FORMS) {
-            return mt_row_fail(row,
-                               "the fields of the row are of no known form (messages; instruction, output; "
-                               "prompt, completion; question, answer; text); a mapping can name them");
-        }
-    } else if (!has_form(source, row, source->form)) {
-        bool pair = forms[form].answered != PART_NONE;
-        return mt_row_fail(row, "the row lacks the %s%s%s of the form %s, or it is no %s",
-                           parts[forms[form].asked].name, pair ? " or the " : "",
-                           pair ? parts[forms[form].answered].name : "", forms[form].name,
-                           form == MT_FORM_MESSAGES ? "list of messages" : "text");
+        form = find_form(source, row, true);
+        if (form == MT_FORMS) form = find_form(source, row, false);
+        if (form == MT_FORMS) return fail_without_form(row);
+    }
+    if (!has_form(source, row, (enum mt_example_form)form, true)) {
+        return fail_of_form(source, row, (enum mt_example_form)form);
     }
     if (form == MT_FORM_TEXT) {
         *text = find_part(source, row, PART_TEXT);
@@ -219,11 +286,12 @@ enum mt_status mt_form_read(const struct mt_example_source *source, const struct
     }
     const struct mt_row_field *system = find_part(source, row, PART_SYSTEM);
     enum mt_status status = MT_OK;
-    if (system != NULL && system->kind == MT_FIELD_TEXT && system->bytes > 0) {
-        const struct mt_turn turn = {.role = MT_ROLE_SYSTEM, .text = system->text, .bytes = system->bytes};
-        status = add_turn(turns, &turn);
-    }
+    if (system != NULL && system->kind == MT_FIELD_TEXT && system->bytes > 0)
+        status = add_text(conversation, MT_ROLE_SYSTEM, system);
+    if (status == MT_OK) status = read_tools(source, row, conversation);
     if (status != MT_OK) return status;
-    if (form == MT_FORM_MESSAGES) return read_messages(row, find_part(source, row, PART_MESSAGES), turns);
-    return read_pair(source, row, (enum mt_example_form)form, turns);
+    status = form == MT_FORM_MESSAGES
+                 ? read_part(row, find_part(source, row, PART_MESSAGES), MT_ROLE_USER, conversation)
+                 : read_pair(source, row, (enum mt_example_form)form, conversation);
+    return status == MT_OK ? check_answers(row, conversation) : status;
 }

@@ -4,15 +4,8 @@
 
 #include "text/example.h"
 
-struct mt_turn_list {
-    struct mt_context *ctx; // borrowed
-    struct mt_turn *data;   // texts are borrowed from the row
-    size_t count;
-    size_t capacity;
-};
-
-/* Fills `turns`, or *text where the row is a text (else NULL). */
+/* Fills `conversation`, or *text where the row is a text (else NULL). */
 enum mt_status mt_form_read(const struct mt_example_source *source, const struct mt_row *row,
-                            struct mt_turn_list *turns, const struct mt_row_field **text);
+                            struct mt_conversation *conversation, const struct mt_row_field **text);
 
 #endif

@@ -5,21 +5,6 @@
 
 #include "text/template_parts.h"
 
-enum mt_role mt_role_named(const char *name)
-{
-    static const struct {
-        const char *name;
-        enum mt_role role;
-    } roles[] = {
-        {"system", MT_ROLE_SYSTEM}, {"user", MT_ROLE_USER},     {"assistant", MT_ROLE_ASSISTANT},
-        {"human", MT_ROLE_USER},    {"gpt", MT_ROLE_ASSISTANT}, {"model", MT_ROLE_ASSISTANT},
-    };
-    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-        if (strcmp(roles[i].name, name) == 0) return roles[i].role;
-    }
-    return MT_ROLES;
-}
-
 void mt_piece_list_free(struct mt_piece_list *pieces)
 {
     mt_release(pieces->ctx, pieces->data, pieces->capacity * sizeof *pieces->data);
@@ -104,10 +89,11 @@ static void add_user(struct rendering *r, const struct mt_turn *turn, const stru
 
 static void add_assistant(struct rendering *r, const struct mt_turn *turn, bool last)
 {
+    bool trained = !turn->context;
     add_key(r, MT_KEY_ASSISTANT_PROMPT, false);
-    add_key(r, MT_KEY_ASSISTANT_START, true);
-    add_content(r, turn->text, turn->bytes, true);
-    add_key(r, MT_KEY_ASSISTANT_END, true);
+    add_key(r, MT_KEY_ASSISTANT_START, trained);
+    add_content(r, turn->text, turn->bytes, trained);
+    add_key(r, MT_KEY_ASSISTANT_END, trained);
     add_key(r, MT_KEY_ASSISTANT_AFTER, false);
     if (!last) add_key(r, MT_KEY_ASSISTANT_BETWEEN, false);
 }
@@ -122,6 +108,10 @@ enum mt_status mt_chat_template_render(const struct mt_chat_template *template, 
     for (size_t i = 0; i < count && r.status == MT_OK; i++) {
         const struct mt_turn *turn = &turns[i];
         bool last = i + 1 == count && !generate;
+        if (turn->calls || turn->role == MT_ROLE_TOOL) {
+            return mt_fail(pieces->ctx, MT_ERR_USAGE, "%s has no place for %s", template->name,
+                           turn->calls ? "calls of tools" : "answers of tools");
+        }
         if (turn->role == MT_ROLE_USER) {
             add_user(&r, turn, joined_system);
             joined_system = NULL;

@@ -1,5 +1,6 @@
 /*
- * Chat templates: how a conversation is written out for a model. A template is a small file of
+ * Chat templates: how a conversation is written out for a model. Models bring one along, in Jinja; others are
+ * small files of
  *
  *     # ChatML
  *     start            = ""
@@ -21,22 +22,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "formats/conversation.h"
 #include "formats/lists.h"
 
 struct mt_chat_template; // opaque; does not change once read
-
-enum mt_role { MT_ROLE_SYSTEM, MT_ROLE_USER, MT_ROLE_ASSISTANT, MT_ROLES };
-
-/* The role of a name ("human" and "gpt" are user and assistant), or MT_ROLES. */
-enum mt_role mt_role_named(const char *name);
-
-struct mt_turn {
-    enum mt_role role;
-    const char *text;
-    size_t bytes;
-    const char *input; // of a user: what the instruction is about; NULL: none
-    size_t input_bytes;
-};
 
 enum mt_piece_kind {
     MT_PIECE_TEMPLATE, // text in which special tokens are meant
@@ -62,8 +51,40 @@ struct mt_piece_list {
 };
 void mt_piece_list_free(struct mt_piece_list *pieces);
 
-/* Reads a template; `path` is a file, or the name of one of those that come along ("chatml"), looked for in
- * `folder` (NULL: only files). The caller frees. */
+/* The date templates are told where what they write must not depend on the day. */
+#define MT_TEMPLATE_DATE "2024-07-26"
+
+/* Which template is wanted, and what it needs to know. */
+struct mt_template_choice {
+    const char *name;   // "model": the model's own; a name of `folder` ("chatml"); a file, .jinja or of keys
+    const char *folder; // of the templates that come along; NULL: only files
+    const char
+        *model; // the tokenizer's folder, or a file in it: brings the model's own and its tokens. NULL: none
+    const char *options; // of a template in Jinja: "enable_thinking=false,..."; NULL: none
+    const char *date;    // that it is told is today's, YYYY-MM-DD; NULL: today's
+};
+
+/* Opens a template. A model without one of its own gets `plain`. The caller frees. */
+enum mt_status mt_chat_template_open(struct mt_context *ctx, const struct mt_template_choice *choice,
+                                     struct mt_chat_template **template);
+
+/* True for `plain` where the model's own was wanted and there is none. */
+bool mt_chat_template_stands_in(const struct mt_chat_template *template);
+
+/* True when it came with the model. */
+bool mt_chat_template_is_models(const struct mt_chat_template *template);
+
+/* True for a template in Jinja, which is rendered by template_jinja.h. */
+bool mt_chat_template_is_jinja(const struct mt_chat_template *template);
+
+/* The text of a template in Jinja; NULL: it is a file of keys. */
+const char *mt_chat_template_jinja(const struct mt_chat_template *template);
+
+/* What messages call it. */
+const char *mt_chat_template_name(const struct mt_chat_template *template);
+
+/* Reads a template of keys; `path` is a file, or the name of one of those that come along ("chatml"), looked
+ * for in `folder` (NULL: only files). The caller frees. */
 enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
                                      struct mt_chat_template **template);
 

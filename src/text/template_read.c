@@ -1,6 +1,7 @@
 /* Reading a template: KEY = "TEXT", line by line; whatever is not understood is refused with its line. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/nearest.h"
@@ -271,7 +272,9 @@ static enum mt_status find(struct mt_context *ctx, const char *folder, const cha
     bool ending = length > 5 && strcmp(path + length - 5, ".tmpl") == 0;
     if (!bare || ending) return mt_path_join(ctx, "", path, found);
     (void)snprintf(name, sizeof name, "%s.tmpl", path);
-    return mt_path_join(ctx, folder, name, found);
+    enum mt_status status = mt_path_join(ctx, folder, name, found);
+    if (status == MT_OK && access(*found, F_OK) != 0) status = mt_chat_template_unknown(ctx, folder, path);
+    return status;
 }
 
 enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
@@ -294,6 +297,9 @@ void mt_chat_template_free(struct mt_chat_template *template)
     if (template == NULL) return;
     struct mt_context *ctx = template->ctx;
     mt_path_release(ctx, template->name);
+    mt_jinja_free(template->jinja);
+    mt_jinja_free(template->with_tools);
+    mt_own_templates_free(&template->own);
     mt_byte_list_free(&template->bytes);
     mt_piece_list_free(&template->pieces);
     mt_release(ctx, template, sizeof *template);

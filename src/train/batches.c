@@ -8,8 +8,7 @@
 #include "train/batches_parts.h"
 #include "train/shuffle.h"
 
-#define MOST_BAD_ROWS_NAMED 20
-#define MOST_WINDOW         1000000 // examples
+#define MOST_WINDOW 1000000 // examples
 
 // Streams of the random generator: one for each use of the seed, an epoch (and a source) apart.
 enum stream { STREAM_SELECT = 1, STREAM_DRAWS = 2, STREAM_ROWS = 3, STREAM_STEPS = 4 };
@@ -48,7 +47,8 @@ struct mt_batches {
     struct mt_batch_position position;
     struct mt_batch_counts counts;
     uint64_t barren; // draws since the last example
-    bool surveyed;   // an epoch was gone through: its bad rows have been named
+    bool surveying;  // an epoch is being gone through; whoever asked for it tells of its bad rows
+    bool surveyed;   // that was done: they have been told of
     size_t ranks;    // that take a step's micro-batches in rounds; 0 counts as 1
     // The step at hand.
     struct mt_id_list ids;
@@ -197,16 +197,16 @@ static const struct source *draw(const struct mt_batches *b, uint64_t epoch, uin
 /* A bad row: counted, and named or fatal. */
 static enum mt_status bad_row(struct mt_batches *b, enum mt_status status)
 {
+    bool fresh = false;
     b->counts.bad_rows++;
     if (b->options.stop_at_bad_row) return status;
     // Other epochs would name the same rows again, and so does what follows a survey.
-    if (b->position.epoch > 0 || b->surveyed) return MT_OK;
-    if (b->counts.bad_rows <= MOST_BAD_ROWS_NAMED)
-        mt_log_warning(b->options.log, "%s; skipped", b->ctx->message);
-    if (b->counts.bad_rows == MOST_BAD_ROWS_NAMED) {
-        mt_log_warning(b->options.log, "further bad rows are counted, not named");
-    }
-    return MT_OK;
+    if (b->options.faults == NULL || b->position.epoch > 0 || b->surveyed) return MT_OK;
+    status = mt_row_faults_add(b->options.faults, b->row.file, b->ctx->message, &fresh);
+    // While training, a kind is told of when it is met; how many there were, at the end of the epoch.
+    if (status == MT_OK && fresh && !b->surveying)
+        mt_log_warning(b->options.log, "%s; rows like this are skipped", b->ctx->message);
+    return status;
 }
 
 /* Makes the example of a draw and adds it to the window, if there is anything to learn from it. */
@@ -224,6 +224,8 @@ static enum mt_status take_draw(struct mt_batches *b, uint64_t index)
     b->counts.truncated += example->lost_tokens > 0;
     b->counts.lost_tokens += (uint64_t)example->lost_tokens;
     b->counts.lost_answer += (uint64_t)example->lost_answer;
+    if (b->options.faults != NULL && b->position.epoch == 0 && !b->surveyed)
+        b->options.faults->lost_turns += (uint64_t)example->lost_turns;
     if (example->answer_tokens == 0) {
         b->counts.without_answer++;
         return MT_OK;
@@ -288,6 +290,8 @@ static enum mt_status find_step(struct mt_batches *b)
                            (unsigned long long)b->counts.bad_rows,
                            (unsigned long long)b->counts.without_answer);
         }
+        if (b->position.epoch == 0 && b->options.faults != NULL)
+            mt_row_faults_tell(b->options.faults, b->options.log);
         b->position.index = 0;
         b->position.epoch++;
     }
@@ -436,6 +440,7 @@ enum mt_status mt_batches_survey(struct mt_batches *b, uint64_t epoch, struct mt
     const struct mt_batch_counts counted = b->counts;
     b->counts = (struct mt_batch_counts){0};
     b->position = (struct mt_batch_position){.epoch = epoch};
+    b->surveying = true;
     enum mt_status status = MT_OK;
     while (status == MT_OK && b->position.index < b->draws) {
         status = make_window(b);
@@ -444,6 +449,7 @@ enum mt_status mt_batches_survey(struct mt_batches *b, uint64_t epoch, struct mt
     }
     *counts = b->counts;
     b->counts = counted;
+    b->surveying = false;
     b->surveyed = true;
     b->position = before;
     b->barren = 0;

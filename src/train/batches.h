@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "model/model.h"
 #include "text/example.h"
+#include "train/row_faults.h"
 
 struct mt_batch_source {
     const struct mt_dataset *dataset; // borrowed
@@ -41,9 +42,10 @@ struct mt_batch_options {
     int64_t tokens;   // of a micro-batch at most; at least example.max_length, which must be set
     int64_t window;   // steps (buckets) or examples (packed) looked at together; 0: 16 and 256
     uint64_t seed;
-    bool in_file_order;       // no shuffling: for evaluation
-    bool stop_at_bad_row;     // else it is logged and skipped
-    const struct mt_log *log; // borrowed; where bad rows are named (the first 20). NULL: nowhere
+    bool in_file_order;           // no shuffling: for evaluation
+    bool stop_at_bad_row;         // else it is logged and skipped
+    const struct mt_log *log;     // borrowed; where bad rows are told of, once for each kind. NULL: nowhere
+    struct mt_row_faults *faults; // borrowed; counts them, for whoever tells of them. NULL: they are not
 };
 
 struct mt_batch_position {

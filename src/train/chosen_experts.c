@@ -2,6 +2,7 @@
 #include "train/chosen_experts.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "formats/json.h"
@@ -39,6 +40,17 @@ static enum mt_status read_layer(const struct mt_json_node *node, const struct m
     return status;
 }
 
+/* Whoever has no such file yet is told where it comes from. */
+static enum mt_status fail_missing(struct mt_context *ctx, const char *path)
+{
+    char message[MT_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof message, "%s", ctx->message);
+    return mt_fail(
+        ctx, MT_ERR_IO,
+        "experts: %.700s; metier analyze --model MODEL --data DATA --experts '%.200s' makes the file",
+        message, path);
+}
+
 enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,
                                       const struct mt_model_desc *desc, struct mt_arena *arena,
                                       const bool *const **experts)
@@ -56,6 +68,7 @@ enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,
         if (mt_model_layer_is_moe(desc, (int64_t)l)) flags[l] = (bool *)memory + l * count;
     }
     status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
+    if (status == MT_ERR_IO) return fail_missing(ctx, path);
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
     struct mt_json_node node;

@@ -16,17 +16,22 @@ struct mt_corpus {
     struct mt_tokenizer *tokenizer;
     struct mt_chat_template *template;
     struct mt_special_ids special;
+    struct mt_id_list stops;      // ids that end texts
     int64_t vocabulary;           // tokens of the model
     struct mt_dataset **datasets; // of the sources, then of the held-out ones
     size_t dataset_count;
     struct mt_batches *training;
     struct mt_batches *held_out;          // NULL: none
     struct mt_batch_counts held_out_size; // of all of it
+    const struct mt_log *log;             // borrowed
+    struct mt_row_faults faults;          // of all sources
+    struct mt_example first;              // the first example, as it is trained on
+    char *first_place;                    // "FILE:LINE"; owned
 };
 
 /*
  * Opens all of it. `config` is the model's; templates: the folder of those that come along; log: where bad
- * rows are named. The caller closes.
+ * rows are told of, borrowed. A source none of whose rows can be used is refused. The caller closes.
  */
 enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_settings *settings,
                               const struct mt_hf_config *config, const char *templates,
@@ -42,9 +47,10 @@ struct mt_run_length {
 
 /*
  * Counts by going through the epochs, each of which packs its examples anew. Where settings.steps says how
- * long the run is, the first epoch alone is gone through, if `survey` asks for it.
+ * long the run is, the first epoch alone is gone through, if `survey` asks for it or it is short. Tells the
+ * log of the bad rows there are.
  */
-enum mt_status mt_corpus_length(const struct mt_corpus *corpus, const struct mt_train_settings *settings,
+enum mt_status mt_corpus_length(struct mt_corpus *corpus, const struct mt_train_settings *settings,
                                 bool survey, struct mt_run_length *length);
 
 /* Bytes of all files that are trained on, unpacked. */

@@ -47,6 +47,12 @@ struct mt_step_record {
     int experts; // n
 };
 
+/* What a run had done at some time. */
+struct mt_run_work {
+    uint64_t steps, tokens;
+    double seconds;
+};
+
 /* The held-out data at one step. */
 struct mt_evaluation_record {
     uint64_t step;

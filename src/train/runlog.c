@@ -20,6 +20,7 @@ struct mt_run_log {
     char *board_directory;       // owned; NULL: not wanted
     char *line;                  // owned; room for the longest line
     size_t line_bytes;
+    const struct mt_log *quiet_log; // borrowed; NULL: the terminal shows everything, or there is none
     struct mt_terminal_view view;
 };
 
@@ -54,7 +55,7 @@ static enum mt_status open_parts(struct mt_run_log *log, const struct mt_run_log
     status = mt_path_join(ctx, options->directory, "tensorboard", &log->board_directory);
     if (status != MT_OK) return status;
     return mt_tensorboard_open(ctx, log->board_directory, mt_records_scalars(options->layers),
-                               options->steps_done, &log->board);
+                               options->done.steps, &log->board);
 }
 
 static void free_log(struct mt_run_log *log)
@@ -82,21 +83,21 @@ enum mt_status mt_run_log_open(struct mt_context *ctx, const struct mt_run_log_o
     made->ctx = ctx;
     made->layers = options->layers;
     made->experts = options->experts;
+    made->quiet_log = options->terminal == NULL ? options->log : NULL;
     uint64_t missing = 0;
     status = open_parts(made, options, &missing);
     if (status != MT_OK) {
         free_log(made);
         return status;
     }
-    mt_terminal_view_start(&made->view, options->terminal, options->title, options->steps,
-                           options->steps_done);
+    mt_terminal_view_start(&made->view, options->terminal, options->title, options->steps, &options->done);
     if (missing > 0) {
         char text[128];
         (void)snprintf(text, sizeof text,
                        "metrics.jsonl is %" PRIu64
                        " bytes shorter than at the checkpoint: records are missing",
                        missing);
-        status = mt_run_log_event(made, options->steps_done, "warning", text);
+        status = mt_run_log_event(made, options->done.steps, "warning", text);
         if (status != MT_OK) {
             mt_run_log_close(made);
             return status;
@@ -160,6 +161,12 @@ enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_eva
     return status;
 }
 
+/* What somebody who wants no progress still has to know. */
+static bool is_damage(const char *kind)
+{
+    return strcmp(kind, "warning") == 0 || strcmp(kind, "data") == 0;
+}
+
 enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const char *kind, const char *text)
 {
     if (log == NULL) return MT_OK;
@@ -168,6 +175,8 @@ enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const cha
     enum mt_status status = write_line(log, &line);
     // A failure is told by whoever is handed it.
     if (strcmp(kind, "failed") != 0) mt_terminal_view_event(&log->view, step, kind, text);
+    if (is_damage(kind))
+        mt_log_warning(log->quiet_log, "%s: step %" PRIu64 ": %s", log->metrics.path, step, text);
     return status;
 }
 

@@ -10,20 +10,23 @@
 
 #include <stdio.h>
 
+#include "base/log.h"
 #include "train/record.h"
 
 struct mt_run_log; // opaque
 
 struct mt_run_log_options {
-    const char *directory;  // of the run; must exist
-    bool tensorboard;       // also write RUN/tensorboard/
-    FILE *terminal;         // borrowed, usually stderr; NULL: quiet
-    uint64_t steps;         // of the whole run
-    uint64_t steps_done;    // before this start; 0: a new run
-    uint64_t metrics_bytes; // where a resumed run goes on: metrics.jsonl is cut there; 0: it begins empty
-    const char *title;      // what is trained, for the terminal's first line; NULL: no such line
-    size_t layers;          // MoE layers a record has at the most
-    int experts;            // n, likewise
+    const char *directory; // of the run; must exist
+    bool tensorboard;      // also write RUN/tensorboard/
+    FILE *terminal;        // borrowed, usually stderr; NULL: quiet
+    const struct mt_log
+        *log;                // borrowed; a quiet terminal's warnings and losses of data go there; may be NULL
+    uint64_t steps;          // of the whole run
+    struct mt_run_work done; // before this start; zeros: a new run
+    uint64_t metrics_bytes;  // where a resumed run goes on: metrics.jsonl is cut there; 0: it begins empty
+    const char *title;       // what is trained, for the terminal's first line; NULL: no such line
+    size_t layers;           // MoE layers a record has at the most
+    int experts;             // n, likewise
 };
 
 /* A metrics.jsonl shorter than metrics_bytes is kept as far as it has whole lines, and a warning is logged.
@@ -41,7 +44,7 @@ void mt_run_log_progress(struct mt_run_log *log, const struct mt_step_record *re
 
 enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_evaluation_record *record);
 
-/* kind: "checkpoint", "resumed", "warning", "stopped", ...; a text over 2048 bytes is cut. */
+/* kind: "checkpoint", "resumed", "warning", "data", "stopped", ...; a text over 2048 bytes is cut. */
 enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const char *kind, const char *text);
 
 /* Brings the files to disk; how long metrics.jsonl is now, for the checkpoint. */

@@ -46,6 +46,18 @@ static enum mt_status reset_lora(const struct mt_settings_reader *reader)
     return status;
 }
 
+/* Keys that mean nothing are as if nobody had set them. */
+static enum mt_status reset_void(const struct mt_settings_reader *reader)
+{
+    enum mt_status status = MT_OK;
+    for (int i = 0; mt_settings_row(i) != NULL && status == MT_OK; i++) {
+        const struct mt_settings_row *row = mt_settings_row(i);
+        if (mt_settings_is_void(reader->settings, row->name))
+            status = mt_settings_store_standard(reader, row, reader->settings);
+    }
+    return status;
+}
+
 /* Defaults that other keys decide: what LoRA adapts is every linear map of the layers. */
 static void store_default_lists(struct mt_train_settings *settings)
 {
@@ -73,7 +85,8 @@ enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name,
     if (status == MT_OK) status = reset_lora(&reader);
     if (status == MT_OK) status = mt_settings_store_objective(&reader);
     store_default_lists(settings);
-    return status == MT_OK ? mt_settings_check(&reader) : status;
+    if (status == MT_OK) status = mt_settings_check(&reader);
+    return status == MT_OK ? reset_void(&reader) : status;
 }
 
 enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *const *words,

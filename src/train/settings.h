@@ -53,7 +53,9 @@ struct mt_train_settings {
 
     const struct mt_train_source *sources; // data.sources, or data.path for one; at least one
     size_t source_count;
-    const char *template_name;     // data.template: a name of share/templates or a file
+    const char *template_name;     // data.template: "model", a name of share/templates or a file
+    const char *template_options;  // data.template_options: "name=value,..."; NULL: none
+    const char *template_date;     // data.template_date: YYYY-MM-DD
     int64_t max_length;            // data.max_length
     enum mt_batch_layout batching; // data.layout
     int64_t window;                // data.window; 0: the layout's own
@@ -87,7 +89,7 @@ struct mt_train_settings {
     int64_t measure_every; // log.measure_every: steps between gradient norms of each term; 0: never
     bool tensorboard;      // log.tensorboard
 
-    const char *device;                    // device
+    const char *device;                    // device; "auto" until a run is opened
     int64_t threads;                       // threads; 0: as many as the machine has
     enum mt_recompute recompute;           // recompute
     int64_t expert_ranks;                  // parallel.experts: ranks that share a model's routed experts
@@ -120,10 +122,11 @@ enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_tr
 /*
  * Refuses (MT_ERR_USAGE, naming the key, both values and the cure) when a run that began under `saved` (a
  * text of the above) cannot go on under `settings` with the same result. Keys that may differ are marked so
- * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ...
+ * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ... A device that is
+ * left to us (auto) becomes the one the run began on; the text lives in the arena.
  */
-enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved,
-                                          const struct mt_train_settings *settings);
+enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
+                                          struct mt_train_settings *settings);
 
 /* A key, for help and docs. */
 struct mt_train_key {

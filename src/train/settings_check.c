@@ -146,6 +146,70 @@ static enum mt_status check_length(const struct mt_settings_reader *reader)
     return MT_OK;
 }
 
+// ------------------------------------------------------------------ keys that mean nothing beside others
+
+/* A key, and the one beside which it means nothing; *why says what that one is. */
+static bool is_void(const struct mt_train_settings *settings, const char *name, const char **by,
+                    const char **why)
+{
+    const struct {
+        const char *name, *by, *why;
+        bool now;
+    } rules[] = {
+        {"epochs", "steps", "steps says how long the run is; set steps to 0 to go by epochs",
+         settings->steps > 0},
+        {"parallel.room", "parallel.experts", "parallel.experts is 1: no ranks share experts",
+         settings->expert_ranks == 1},
+        {"parallel.transfer", "parallel.experts", "parallel.experts is 1: no ranks share experts",
+         settings->expert_ranks == 1},
+        {"lora.dropout", "noise", "noise is false: nothing is dropped", !settings->noise},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(rules[i].name, name) != 0) continue;
+        *by = rules[i].by;
+        *why = rules[i].why;
+        return rules[i].now;
+    }
+    return false;
+}
+
+bool mt_settings_is_void(const struct mt_train_settings *settings, const char *name)
+{
+    const char *by = NULL;
+    const char *why = NULL;
+    return is_void(settings, name, &by, &why);
+}
+
+/* True when the field of a row holds its default, or nothing that it could switch on. */
+static enum mt_status is_off(const struct mt_settings_reader *reader, const struct mt_settings_row *row,
+                             bool *off)
+{
+    struct mt_byte_list text = {.ctx = reader->ctx};
+    enum mt_status status = mt_settings_append_value(row, reader->settings, &text);
+    if (status == MT_OK) status = mt_byte_list_append(&text, "", 1);
+    const char *value = status == MT_OK ? (const char *)text.data : "";
+    *off = strcmp(value, row->standard) == 0 || strcmp(value, "0") == 0;
+    mt_byte_list_free(&text);
+    return status;
+}
+
+/* A word over a file is meant: what that says about the other key is then void, and not refused. */
+static enum mt_status check_void(const struct mt_settings_reader *reader)
+{
+    for (const struct mt_settings_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        const char *by = NULL;
+        const char *why = NULL;
+        bool off = false;
+        if (!is_void(reader->settings, entry->name, &by, &why)) continue;
+        const struct mt_settings_entry *cause = mt_settings_given(reader, by);
+        if (cause != NULL && cause->word != NULL && entry->word == NULL) continue;
+        enum mt_status status = is_off(reader, mt_settings_row_named(entry->name), &off);
+        if (status != MT_OK) return status;
+        if (!off) return mt_settings_fail(reader, entry, "%s means nothing here: %s", entry->name, why);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_settings_check(const struct mt_settings_reader *reader)
 {
     enum mt_status status = check_required(reader);
@@ -153,5 +217,6 @@ enum mt_status mt_settings_check(const struct mt_settings_reader *reader)
     if (status == MT_OK) status = check_data(reader);
     if (status == MT_OK) status = check_evaluation(reader);
     if (status == MT_OK) status = check_length(reader);
+    if (status == MT_OK) status = check_void(reader);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats/printable.h"
+#include "ops/choose.h"
 #include "train/settings_parts.h"
 
 /* A key's value in both settings, as text. */
@@ -92,15 +93,27 @@ static enum mt_status compare_all(struct mt_context *ctx, const struct mt_train_
     return status == MT_OK ? compare_objectives(ctx, &before->objective, &now->objective) : status;
 }
 
-enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved,
-                                          const struct mt_train_settings *settings)
+/* Going on elsewhere would change the roundings in the middle of a run. */
+static enum mt_status keep_device(const struct mt_train_settings *before, struct mt_arena *arena,
+                                  struct mt_train_settings *settings)
+{
+    char *copy = NULL;
+    if (strcmp(settings->device, MT_DEVICE_AUTO) != 0) return MT_OK;
+    enum mt_status status = mt_arena_copy_text(arena, before->device, strlen(before->device), &copy);
+    if (status == MT_OK) settings->device = copy;
+    return status;
+}
+
+enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
+                                          struct mt_train_settings *settings)
 {
     struct mt_train_settings before;
-    struct mt_arena arena;
-    mt_arena_init(&arena, ctx, 16384);
+    struct mt_arena aside;
+    mt_arena_init(&aside, ctx, 16384);
     enum mt_status status =
-        mt_train_settings_parse(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &arena, &before);
+        mt_train_settings_parse(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &aside, &before);
     if (status == MT_OK) status = compare_all(ctx, &before, settings);
-    mt_arena_free(&arena);
+    if (status == MT_OK) status = keep_device(&before, arena, settings);
+    mt_arena_free(&aside);
     return status;
 }

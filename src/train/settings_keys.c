@@ -68,8 +68,10 @@ static const struct mt_settings_row rows[] = {
     {.name = "targets",
      .values = "LIST",
      .standard = "model.layers.*, full: *",
-     .meaning = "what learns: attention, router, routed_experts, ..., or globs on names",
-     .also = "target_modules|lora_target|lora.targets|lora_targets",
+     .meaning =
+         "what learns: parts (attention, router, ...), words (q_proj, all-linear, ...) or globs on names",
+     .also = "target_modules|lora_target|lora.targets|lora_targets|lora_target_modules|lora.target_modules|"
+             "target_parameters|lora_target_linear",
      .kind = MT_SETTING_LIST,
      .section = MT_SECTION_LEARNS,
      .offset = FIELD(targets),
@@ -132,9 +134,9 @@ static const struct mt_settings_row rows[] = {
      .high = 1.0,
      .high_is_open = true},
     {.name = "lora.layout",
-     .values = "per-expert|fused",
-     .standard = "per-expert",
-     .meaning = "how an adapter is saved: a pair for every expert, or PEFT's stacked experts",
+     .values = "auto|per-expert|fused|vllm",
+     .standard = "auto",
+     .meaning = "how an adapter is saved: what PEFT with transformers 5 loads, or as docs/adapters.md says",
      .kind = MT_SETTING_CHOICE,
      .section = MT_SECTION_LEARNS,
      .offset = FIELD(layout)},
@@ -169,13 +171,29 @@ static const struct mt_settings_row rows[] = {
      .count = FIELD(source_count),
      .no_standard = true},
     {.name = "data.template",
-     .values = "NAME|FILE",
-     .standard = "plain",
-     .meaning = "how a conversation is written out: a name of share/templates, or a file",
+     .values = "model|NAME|FILE",
+     .standard = "model",
+     .meaning = "how a conversation is written out: the model's own way, a name of share/templates, a file",
      .also = "template|chat_template",
      .kind = MT_SETTING_NAME,
      .section = MT_SECTION_DATA,
      .offset = FIELD(template_name)},
+    {.name = "data.template_options",
+     .values = "\"NAME=VALUE,...\"",
+     .standard = "none",
+     .meaning = "variables of a template in Jinja, such as enable_thinking=false",
+     .also = "chat_template_kwargs|template_options",
+     .kind = MT_SETTING_TEXT,
+     .section = MT_SECTION_DATA,
+     .offset = FIELD(template_options),
+     .no_standard = true},
+    {.name = "data.template_date",
+     .values = "YYYY-MM-DD",
+     .standard = MT_TEMPLATE_DATE,
+     .meaning = "what a template that asks for today's date is told",
+     .kind = MT_SETTING_NAME,
+     .section = MT_SECTION_DATA,
+     .offset = FIELD(template_date)},
     {.name = "data.max_length",
      .values = "WHOLE NUMBER >= 2",
      .standard = "512",
@@ -448,8 +466,8 @@ static const struct mt_settings_row rows[] = {
 
     {.name = "device",
      .values = "NAME",
-     .standard = "cpu",
-     .meaning = "what computes; `metier devices` lists them",
+     .standard = "auto",
+     .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
      .also = "accelerator",
      .kind = MT_SETTING_NAME,
      .section = MT_SECTION_MACHINE,
@@ -599,7 +617,10 @@ static const struct mt_settings_row source_rows[] = {
 
 // Words of a choice stand for the numbers of an enum.
 _Static_assert(sizeof(enum mt_train_kind) == sizeof(int), "choices are stored as int");
-_Static_assert(MT_TRAIN_FULL == 1 && MT_SCHEDULE_CONSTANT == 2 && MT_ADAPTER_FUSED == 1, "in order");
+_Static_assert(MT_TRAIN_FULL == 1 && MT_SCHEDULE_CONSTANT == 2, "in order");
+_Static_assert(MT_ADAPTER_AUTO == 0 && MT_ADAPTER_PER_EXPERT == 1 && MT_ADAPTER_FUSED == 2 &&
+                   MT_ADAPTER_VLLM == 3,
+               "in order");
 _Static_assert(MT_LAYOUT_IN_ORDER == 0 && MT_LAYOUT_BUCKETS == 1 && MT_LAYOUT_PACKED == 2, "in order");
 _Static_assert(MT_RECOMPUTE_NONE == 0 && MT_RECOMPUTE_MOE == 1 && MT_RECOMPUTE_FULL == 2, "in order");
 _Static_assert(MT_STATISTICS_GLOBAL == 0 && MT_STATISTICS_LOCAL == 1, "in order");

@@ -86,6 +86,52 @@ static bool does_nothing(const struct mt_objective_config *config)
     return nothing;
 }
 
+/* A method or strength given as a word over a file is meant: keys of the file that it makes idle are void. */
+static bool is_meant(const struct mt_settings_reader *reader, const struct mt_settings_entry *idle)
+{
+    static const char *const causes[] = {"method",          "objective.alpha",     "objective.beta",
+                                         "objective.gamma", "objective.bias_rule", "objective.capacity"};
+    bool meant = false;
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
+        const struct mt_settings_entry *cause = mt_settings_given(reader, causes[i]);
+        meant = meant || (cause != NULL && cause->word != NULL && idle->word == NULL);
+    }
+    return meant;
+}
+
+/* Refuses a key that changes nothing, unless it says what the method says anyway. */
+static enum mt_status check_idle(const struct mt_settings_reader *reader,
+                                 const struct mt_settings_entry *entry, const struct mt_objective_key *key,
+                                 int index)
+{
+    struct mt_objective_config *config = &reader->settings->objective;
+    struct mt_objective_config plain;
+    char methods[MT_SETTINGS_NAME_BYTES];
+    char given[MT_SETTINGS_NAME_BYTES];
+    const char *why = mt_objective_key_idle(config, key->name);
+    if (why == NULL) return MT_OK;
+    enum mt_status status = mt_objective_config_method(reader->ctx, config->method, &plain);
+    if (status != MT_OK) return status;
+    mt_objective_key_value(&plain, index, methods, sizeof methods);
+    mt_objective_key_value(config, index, given, sizeof given);
+    if (strcmp(methods, given) == 0) return MT_OK;
+    if (is_meant(reader, entry)) return mt_objective_config_set(reader->ctx, config, key->name, methods);
+    return mt_settings_fail(reader, entry, "%s means nothing here: %s", entry->name, why);
+}
+
+static enum mt_status check_keys(const struct mt_settings_reader *reader)
+{
+    struct mt_objective_key key;
+    enum mt_status status = MT_OK;
+    for (int i = 0; mt_objective_key_listed(i, &key) && status == MT_OK; i++) {
+        char name[MT_SETTINGS_NAME_BYTES];
+        (void)snprintf(name, sizeof name, "objective.%s", key.name);
+        const struct mt_settings_entry *entry = mt_settings_given(reader, name);
+        if (entry != NULL) status = check_idle(reader, entry, &key, i);
+    }
+    return status;
+}
+
 enum mt_status mt_settings_store_objective(const struct mt_settings_reader *reader)
 {
     struct mt_train_settings *settings = reader->settings;
@@ -100,6 +146,6 @@ enum mt_status mt_settings_store_objective(const struct mt_settings_reader *read
     }
     if (status != MT_OK) return status;
     settings->task_only = does_nothing(&settings->objective);
-    if (mt_objective_config_check(reader->ctx, &settings->objective) == MT_OK) return MT_OK;
+    if (mt_objective_config_check(reader->ctx, &settings->objective) == MT_OK) return check_keys(reader);
     return fail_again(reader, first_key(reader));
 }

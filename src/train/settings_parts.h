@@ -158,6 +158,9 @@ enum mt_status mt_settings_store_objective(const struct mt_settings_reader *read
 /* False for keys that only say another one's value in another way (c_o, c_v). */
 bool mt_settings_objective_key_counts(const char *name);
 
+/* True for keys that mean nothing beside the others of these settings: their values are then the defaults. */
+bool mt_settings_is_void(const struct mt_train_settings *settings, const char *name);
+
 /* Refuses combinations that cannot be, at the line of the key at fault. */
 enum mt_status mt_settings_check(const struct mt_settings_reader *reader);
 

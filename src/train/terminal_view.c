@@ -56,9 +56,9 @@ static void add_part(struct line *line, const char *name, double value)
 }
 
 void mt_terminal_view_start(struct mt_terminal_view *view, FILE *stream, const char *title, uint64_t steps,
-                            uint64_t steps_done)
+                            const struct mt_run_work *done)
 {
-    *view = (struct mt_terminal_view){.stream = stream, .steps_done = steps_done};
+    *view = (struct mt_terminal_view){.stream = stream, .done = *done};
     if (stream == NULL) return;
     if (title != NULL) {
         char text[LINE_BYTES];
@@ -68,7 +68,7 @@ void mt_terminal_view_start(struct mt_terminal_view *view, FILE *stream, const c
     mt_progress_start(&view->progress, &(struct mt_progress_options){.stream = stream,
                                                                      .unit = "tok",
                                                                      .total = (int64_t)steps,
-                                                                     .done = (int64_t)steps_done});
+                                                                     .done = (int64_t)done->steps});
 }
 
 void mt_terminal_view_step(struct mt_terminal_view *view, const struct mt_step_record *record)
@@ -120,7 +120,7 @@ static double seconds_left(const struct mt_terminal_view *view, const struct mt_
 {
     double steps = (double)record->step - (double)view->first.step;
     double seconds = record->seconds - view->first.seconds;
-    if (!(steps > 0.0) && view->steps_done == 0) {
+    if (!(steps > 0.0) && view->done.steps == 0) {
         steps = (double)record->step;
         seconds = record->seconds;
     }
@@ -183,19 +183,32 @@ static void print_change(const struct mt_terminal_view *view, const char *name, 
     (void)fprintf(view->stream, "  %-12s %10s %s %s\n", name, from, view->progress.utf8 ? "→" : "->", to);
 }
 
+/* ", 12.3k tokens in 1:40, 123 tok/s" and the end of the line. */
+static void print_work(const struct mt_terminal_view *view, uint64_t tokens, double seconds)
+{
+    char amount[32];
+    char duration[32];
+    char rate[48];
+    mt_amount_count(amount, sizeof amount, tokens);
+    mt_amount_duration(duration, sizeof duration, seconds);
+    mt_amount_rate(rate, sizeof rate, seconds > 0.0 ? (double)tokens / seconds : 0.0, "tok");
+    (void)fprintf(view->stream, ", %s token%s in %s%s%s\n", amount, tokens == 1 ? "" : "s", duration,
+                  rate[0] != '\0' ? ", " : "", rate);
+}
+
 static void print_summary(const struct mt_terminal_view *view, const char *metrics, const char *board)
 {
     const struct mt_step_record *first = &view->first;
     const struct mt_step_record *last = &view->last;
-    char tokens[32];
-    char duration[32];
-    char rate[48];
-    mt_amount_count(tokens, sizeof tokens, last->tokens_total);
-    mt_amount_duration(duration, sizeof duration, last->seconds);
-    mt_amount_rate(rate, sizeof rate, last->seconds > 0.0 ? (double)last->tokens_total / last->seconds : 0.0,
-                   "tok");
-    (void)fprintf(view->stream, "\nsteps %" PRIu64 " to %" PRIu64 " of %" PRIu64 ", %s tokens in %s%s%s\n",
-                  first->step, last->step, last->steps, tokens, duration, rate[0] != '\0' ? ", " : "", rate);
+    const struct mt_run_work *before = &view->done;
+    bool resumed = before->steps > 0;
+    (void)fprintf(view->stream, "\n%ssteps %" PRIu64 " to %" PRIu64 " of %" PRIu64,
+                  resumed ? "this part: " : "", first->step, last->step, last->steps);
+    print_work(view, last->tokens_total - before->tokens, last->seconds - before->seconds);
+    if (resumed) {
+        (void)fprintf(view->stream, "the whole: %s", mt_counted(last->step, "step", "steps").text);
+        print_work(view, last->tokens_total, last->seconds);
+    }
     print_change(view, "L", first->loss, last->loss);
     print_change(view, "L_h", first->task, last->task);
     for (int term = 0; term < MT_TERM_COUNT; term++) {

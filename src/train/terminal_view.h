@@ -11,17 +11,17 @@
 
 struct mt_terminal_view {
     struct mt_progress progress;
-    FILE *stream; // borrowed; NULL: quiet
-    uint64_t steps_done;
+    FILE *stream;                      // borrowed; NULL: quiet
+    struct mt_run_work done;           // before the start
     uint64_t seen;                     // steps seen since the start
     struct mt_step_record first, last; // of them; without layers
     bool on[MT_TERM_COUNT];            // terms with a column: decided by the first step seen
     uint64_t rows;                     // of the table, so far
 };
 
-/* title NULL: no first line. Off a terminal nothing else appears before the first row. */
+/* title NULL: no first line. Off a terminal nothing else appears before the first row. done: before. */
 void mt_terminal_view_start(struct mt_terminal_view *view, FILE *stream, const char *title, uint64_t steps,
-                            uint64_t steps_done);
+                            const struct mt_run_work *done);
 
 /* Every step. */
 void mt_terminal_view_step(struct mt_terminal_view *view, const struct mt_step_record *record);

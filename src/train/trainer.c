@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "ops/choose.h"
 #include "train/chosen_experts.h"
 #include "train/trainer_ranks.h"
 
@@ -20,16 +21,11 @@ static bool trains_lora(const struct mt_trainer *trainer)
 
 static enum mt_status read_description(struct mt_trainer *trainer)
 {
-    char *path = NULL;
-    enum mt_status status = mt_path_join(trainer->ctx, trainer->settings->model, "config.json", &path);
+    const char *model = trainer->settings->model;
+    enum mt_status status = mt_hf_config_read_folder(trainer->ctx, model, &trainer->config);
     if (status != MT_OK) return status;
-    status = mt_hf_config_read(trainer->ctx, path, &trainer->config);
-    if (status == MT_OK) {
-        status = mt_model_describe(trainer->ctx, &trainer->config, &trainer->desc);
-        if (status != MT_OK) status = mt_fail_within(trainer->ctx, status, "%s", path);
-    }
-    mt_path_release(trainer->ctx, path);
-    return status;
+    status = mt_model_describe(trainer->ctx, &trainer->config, &trainer->desc);
+    return status == MT_OK ? MT_OK : mt_fail_within(trainer->ctx, status, "%s/config.json", model);
 }
 
 /* What learns, as the settings or the adapter say. */
@@ -47,12 +43,13 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
         selection->full = settings->targets;
         return MT_OK;
     }
+    enum mt_status status = mt_adapter_layout_check(trainer->ctx, &trainer->desc, settings->layout);
+    if (status != MT_OK) return status;
     selection->lora = settings->targets;
     selection->lora_rank = (int)settings->lora_rank;
     selection->lora_alpha = settings->lora_alpha;
     if (settings->adapter != NULL) {
-        enum mt_status status =
-            mt_adapter_open(trainer->ctx, settings->adapter, &trainer->desc, &trainer->adapter);
+        status = mt_adapter_open(trainer->ctx, settings->adapter, &trainer->desc, &trainer->adapter);
         if (status != MT_OK) return status;
         mt_adapter_select(&trainer->adapter, selection);
     }
@@ -93,7 +90,8 @@ static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status bef
                        "%s: is there, but no checkpoint to go on from; choose another out", folder->result);
     }
     if (*reader == NULL) return MT_OK;
-    status = mt_train_settings_continue(trainer->ctx, mt_state_settings(*reader), trainer->settings);
+    status = mt_train_settings_continue(trainer->ctx, mt_state_settings(*reader), &trainer->arena,
+                                        &trainer->resolved);
     if (status != MT_OK) return mt_fail_within(trainer->ctx, status, "%s", folder->path);
     trainer->numbers = *mt_state_numbers(*reader);
     trainer->saved_step = trainer->numbers.step;
@@ -155,6 +153,27 @@ static enum mt_status open_data(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ the model
 
+/* A run that goes on has its device from before; the settings that are written down name it. */
+static enum mt_status choose_device(struct mt_trainer *trainer)
+{
+    struct mt_train_settings *settings = &trainer->resolved;
+    enum mt_status status =
+        mt_device_choose(trainer->ctx, trainer->comm, settings->device, MT_USE_FAST, &settings->device);
+    if (status != MT_OK) return status;
+    return mt_train_settings_text(trainer->ctx, settings, &trainer->arena, &trainer->settings_text);
+}
+
+static enum mt_status open_device(struct mt_trainer *trainer)
+{
+    enum mt_status status =
+        mt_device_create(trainer->ctx, trainer->settings->device, trainer->threads, &trainer->device);
+    if (status != MT_OK) return status;
+    if (trainer->options.plan_only) mt_device_set_dry(trainer->device);
+    if (trainer->options.terminal != NULL)
+        (void)fprintf(trainer->options.terminal, "device: %s\n", mt_device_description(trainer->device));
+    return MT_OK;
+}
+
 static enum mt_dtype activations_of(const struct mt_trainer *trainer)
 {
     switch (trainer->settings->activations) {
@@ -174,12 +193,12 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         .recompute = settings->recompute,
         .backward = true,
         .objective = settings->task_only ? NULL : &settings->objective,
+        .objective_prefix = "objective.",
         .selection = trainer->selection,
         .expert_ranks = trainer->expert_comm,
         .expert_room = settings->expert_room,
     };
-    enum mt_status status =
-        mt_device_create(trainer->ctx, settings->device, trainer->threads, &trainer->device);
+    enum mt_status status = open_device(trainer);
     if (status != MT_OK) return status;
     options.activations = activations_of(trainer);
     status = mt_trainer_find_transfer(trainer, &options.expert_direct);
@@ -248,8 +267,11 @@ static enum mt_status open_log(struct mt_trainer *trainer)
     const struct mt_run_log_options options = {.directory = trainer->folder.path,
                                                .tensorboard = trainer->settings->tensorboard,
                                                .terminal = trainer->options.terminal,
+                                               .log = trainer->options.log,
                                                .steps = trainer->length.steps,
-                                               .steps_done = trainer->numbers.step,
+                                               .done = {.steps = trainer->numbers.step,
+                                                        .tokens = trainer->numbers.tokens,
+                                                        .seconds = trainer->numbers.seconds},
                                                .metrics_bytes = trainer->numbers.metrics_bytes,
                                                .title = title,
                                                .layers = (size_t)trainer->moe_layers,
@@ -261,26 +283,29 @@ static enum mt_status open_log(struct mt_trainer *trainer)
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "resumed", text);
 }
 
-static bool loses_bias(const struct mt_trainer *trainer)
+/* What those who load the adapter would not apply. */
+static enum mt_status warn_of_layout(struct mt_trainer *trainer)
 {
-    return !trainer->settings->task_only && trainer->settings->objective.bias_rule != MT_BIAS_NONE &&
-           !trainer->desc.correction_bias;
+    enum mt_status status = MT_OK;
+    const char *sentence = trains_lora(trainer) ? "" : NULL;
+    enum mt_adapter_layout layout = mt_adapter_layout_for(&trainer->desc, trainer->settings->layout);
+    for (int i = 0; sentence != NULL && status == MT_OK; i++) {
+        sentence = mt_adapter_layout_warning(mt_model_params(trainer->model), &trainer->desc, layout, i);
+        if (sentence != NULL)
+            status = mt_run_log_event(trainer->run_log, trainer->numbers.step, "warning", sentence);
+    }
+    return status;
 }
 
 /* What nobody may have meant. */
 static enum mt_status warn(struct mt_trainer *trainer)
 {
-    enum mt_status status = MT_OK;
-    if (trainer->numbers.step == 0 && trainer->schedule.warmup >= trainer->length.steps) {
-        status = mt_run_log_event(trainer->run_log, 0, "warning",
-                                  "every step is warm-up, the first with a learning rate of 0: set "
-                                  "optimizer.warmup to 0, or train longer");
-    }
-    if (status != MT_OK || !loses_bias(trainer)) return status;
-    return mt_run_log_event(
-        trainer->run_log, trainer->numbers.step, "warning",
-        "the method moves a bias of each router, for which this architecture has no place "
-        "on disk: it acts in training and is not written out");
+    enum mt_status status = warn_of_layout(trainer);
+    if (status != MT_OK) return status;
+    if (trainer->numbers.step > 0 || trainer->schedule.warmup < trainer->length.steps) return MT_OK;
+    return mt_run_log_event(trainer->run_log, 0, "warning",
+                            "every step is warm-up, the first with a learning rate of 0: set "
+                            "optimizer.warmup to 0, or train longer");
 }
 
 static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_state_reader *reader)
@@ -317,7 +342,8 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     struct mt_state_reader *reader = NULL;
     made->ctx = ctx;
     made->options = *options;
-    made->settings = options->settings;
+    made->resolved = *options->settings;
+    made->settings = &made->resolved;
     made->numbers.best_loss = (double)NAN;
     mt_arena_init(&made->arena, ctx, ARENA_BLOCK_BYTES);
     status = mt_trainer_open_ranks(made);
@@ -325,11 +351,11 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
         mt_trainer_close(made);
         return status;
     }
-    if (status == MT_OK)
-        status = mt_train_settings_text(ctx, made->settings, &made->arena, &made->settings_text);
     if (status == MT_OK) status = read_description(made);
     if (status == MT_OK) status = select_parameters(made);
     status = open_folder(made, status, &reader);
+    status = mt_comm_agree(made->comm, ctx, status); // the choice takes all of them
+    if (status == MT_OK && !made->finished_before) status = choose_device(made);
     if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
     mt_state_close(reader);
     status = mt_comm_agree(made->comm, ctx, status);
@@ -372,12 +398,15 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
                                        .params = params,
                                        .length = trainer->length,
                                        .held_out = trainer->corpus.held_out_size,
+                                       .corpus = &trainer->corpus,
                                        .model = mt_model_bytes(trainer->model),
                                        .moments = mt_optimizer_bytes(params->masters.bytes),
                                        .paths = trainer->paths,
                                        .moe_layers = trainer->moe_layers,
                                        .steps_done = trainer->numbers.step,
-                                       .bias_is_lost = loses_bias(trainer)};
+                                       .bias_file = mt_trainer_bias_file(trainer),
+                                       .device = trainer->device,
+                                       .host_bytes = trainer->ctx->live_bytes};
 }
 
 struct mt_model *mt_trainer_model(struct mt_trainer *trainer)

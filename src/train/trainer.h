@@ -20,7 +20,7 @@
 struct mt_trainer; // opaque
 
 struct mt_trainer_options {
-    const struct mt_train_settings *settings; // borrowed until closed
+    const struct mt_train_settings *settings; // copied; what they point to is borrowed until closed
     const char *templates;                    // folder of the chat templates that come along; borrowed
     const struct mt_log *log;                 // warnings and notes; borrowed; NULL: silent
     FILE *terminal;                           // progress; borrowed; NULL: none
@@ -55,6 +55,7 @@ struct mt_run_outcome {
     uint64_t sent_bytes;       // by this rank, since the run was opened; 0: alone
     const char *result;        // folder of what was trained; lives with the trainer
     const char *best;          // of the best checkpoint; NULL: none
+    const char *bias_file;     // in these folders: routers' biases, which no other program reads; NULL: none
 };
 
 /*
@@ -70,12 +71,15 @@ struct mt_run_outline {
     const struct mt_params *params;
     struct mt_run_length length;
     struct mt_batch_counts held_out; // zero without
+    const struct mt_corpus *corpus;
     struct mt_model_bytes model;
     size_t moments;                     // bytes of the optimizer's
     const struct mt_layer_paths *paths; // [moe_layers]
     int moe_layers;
-    uint64_t steps_done; // by a run in the folder
-    bool bias_is_lost;   // the method moves biases that the model has no place for on disk
+    uint64_t steps_done;      // by a run in the folder
+    const char *bias_file;    // that will hold routers' biases, which no other program reads; NULL: none
+    struct mt_device *device; // with plan_only it is dry (metier/device.h), and says what it would hold
+    size_t host_bytes;        // held by this process beside the device's buffers
 };
 void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline *outline);
 

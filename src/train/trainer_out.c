@@ -1,5 +1,6 @@
 /* What a finished run leaves: the adapter or the model, as it is at the end and as it was at its best. */
 #include "model/export.h"
+#include "model/router_bias.h"
 #include "train/trainer_ranks.h"
 
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers)
@@ -8,22 +9,41 @@ bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_ru
     return numbers->best_step == 0 || mt_run_folder_has(trainer->folder.best);
 }
 
+const char *mt_trainer_bias_file(const struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    bool moved = !settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE;
+    bool own_tensors = trainer->desc.correction_bias; // biases are weights like any other
+    bool brought =
+        !own_tensors && trainer->model != NULL && mt_router_bias_present(mt_model_params(trainer->model));
+    if (!moved && !brought) return NULL;
+    if (settings->train == MT_TRAIN_LORA) return MT_ROUTER_BIAS_OF_ADAPTER;
+    return own_tensors ? NULL : MT_ROUTER_BIAS_OF_MODEL;
+}
+
 /* The parameters as they are now, as a folder. One that is there already was written by this very run. */
 static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
 {
     const char *directory = self;
     if (mt_run_folder_has(directory)) return MT_OK;
     const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_chat_template *template = trainer->corpus.template;
     if (settings->train == MT_TRAIN_FULL) {
-        const struct mt_export_options options = {
-            .directory = settings->model, .out = directory, .progress = trainer->options.terminal};
+        bool own = mt_chat_template_is_models(template); // carried over as it is
+        const struct mt_export_options options = {.directory = settings->model,
+                                                  .out = directory,
+                                                  .progress = trainer->options.terminal,
+                                                  .chat_template =
+                                                      own ? NULL : mt_chat_template_jinja(template)};
         return mt_model_export(trainer->tensors.params, &trainer->desc, &options, NULL);
     }
     const struct mt_adapter_write_options options = {.directory = directory,
                                                      .layout = settings->layout,
                                                      .base_model = settings->model,
                                                      .selection = &trainer->selection,
-                                                     .biases = true};
+                                                     .biases = true,
+                                                     .chat_template = mt_chat_template_jinja(template),
+                                                     .log = trainer->options.log};
     return mt_adapter_write(trainer->tensors.params, &trainer->desc, &options);
 }
 

@@ -14,7 +14,8 @@
 struct mt_trainer {
     struct mt_context *ctx; // borrowed
     struct mt_trainer_options options;
-    const struct mt_train_settings *settings; // options.settings
+    struct mt_train_settings resolved;        // the options' settings, with the device that computes
+    const struct mt_train_settings *settings; // these
     struct mt_arena arena;
     const char *settings_text;
     struct mt_run_folder folder;
@@ -86,5 +87,8 @@ enum mt_status mt_trainer_write_results(struct mt_trainer *trainer);
 
 /* True when all that a finished run writes is there. */
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers);
+
+/* The file of the result that holds routers' biases no other program reads; NULL: there are none. */
+const char *mt_trainer_bias_file(const struct mt_trainer *trainer);
 
 #endif

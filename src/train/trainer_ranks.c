@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/amount.h"
 #include "base/file.h"
 #include "model/shards.h"
 
@@ -20,8 +21,8 @@ static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status s
     if (sharing == 1) return status;
     if (ranks % sharing != 0) {
         return mt_fail(trainer->ctx, MT_ERR_USAGE,
-                       "parallel.experts is %" PRId64 ", which does not divide the %d rank%s of this run",
-                       sharing, ranks, ranks == 1 ? "" : "s");
+                       "parallel.experts is %" PRId64 ", which does not divide the %s of this run", sharing,
+                       mt_counted((uint64_t)ranks, "rank", "ranks").text);
     }
     // Whoever cannot come along says so first.
     enum mt_status agreed = mt_comm_agree(trainer->comm, trainer->ctx, status);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "train/trainer_ranks.h"
 
@@ -90,9 +91,9 @@ static enum mt_status decide_end(struct mt_trainer *trainer)
     if (numbers->finished || patience == 0 || numbers->fruitless < patience) return MT_OK;
     numbers->finished = true;
     char text[160];
-    (void)snprintf(text, sizeof text,
-                   "%" PRIu64 " evaluations without gain; the best was %.6g after step %" PRIu64,
-                   numbers->fruitless, numbers->best_loss, numbers->best_step);
+    (void)snprintf(text, sizeof text, "%s without gain; the best was %.6g after step %" PRIu64,
+                   mt_counted(numbers->fruitless, "evaluation", "evaluations").text, numbers->best_loss,
+                   numbers->best_step);
     return mt_run_log_event(trainer->run_log, numbers->step, "stopped", text);
 }
 
@@ -122,9 +123,10 @@ static enum mt_status tell_losses(struct mt_trainer *trainer)
     char text[256];
     if (counts->bad_rows == 0 && counts->without_answer == 0 && counts->truncated == 0) return MT_OK;
     (void)snprintf(text, sizeof text,
-                   "of %" PRIu64 " rows drawn %" PRIu64 " were bad and %" PRIu64
-                   " had no answer within data.max_length; %" PRIu64 " were longer and lost their end",
-                   counts->draws, counts->bad_rows, counts->without_answer, counts->truncated);
+                   "of %s drawn: bad %" PRIu64 ", without an answer within data.max_length %" PRIu64
+                   ", longer and cut at their end %" PRIu64,
+                   mt_counted(counts->draws, "row", "rows").text, counts->bad_rows, counts->without_answer,
+                   counts->truncated);
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "data", text);
 }
 
@@ -194,6 +196,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .lost_spans = summary.lost,
                                        .sent_bytes = mt_trainer_sent(trainer),
                                        .result = trainer->folder.result,
+                                       .bias_file = mt_trainer_bias_file(trainer),
                                        .best = has_best ? trainer->folder.best : NULL};
     return status == MT_OK ? MT_OK : fail(trainer, status);
 }

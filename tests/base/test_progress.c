@@ -9,6 +9,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/amount.h"
 #include "base/columns.h"
 #include "base/progress.h"
 #include "support/cmocka_all.h"
@@ -114,6 +115,56 @@ static void another_rate_and_lines_that_stay(void **state)
     free(text);
 }
 
+/* A total is what was expected: more items make it more, and who knows better says so. */
+static void totals_that_were_estimates(void **state)
+{
+    (void)state;
+    double now = 0.0;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    struct mt_progress progress;
+    mt_progress_start(
+        &progress,
+        &(struct mt_progress_options){
+            .stream = stream, .total = 100, .line_seconds = 1.0, .clock = fake_clock, .clock_self = &now});
+    now = 2.0;
+    mt_progress_update(&progress, 80);
+    now = 4.0;
+    mt_progress_update(&progress, 160);
+    mt_progress_total(&progress, 400);
+    now = 6.0;
+    mt_progress_update(&progress, 200);
+    mt_progress_total(&progress, 200);
+    mt_progress_finish(&progress);
+    assert_string_equal(text, "80/100 (80%), 40.0/s, 0:01 left\n"
+                              "160/160 (100%), 40.0/s, 0:00 left\n"
+                              "200/400 (50%), 36.4/s, 0:05 left\n"
+                              "200/200 (100%), 33.3/s, in 0:06\n");
+    assert_int_equal(fclose(stream), 0);
+    free(text);
+}
+
+/* What fails before its first item leaves no line of progress; what had been done before still counts. */
+static void nothing_done(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    struct mt_progress progress;
+    mt_progress_start(&progress, &(struct mt_progress_options){.stream = stream, .total = 9, .done = 4});
+    mt_progress_update(&progress, 4);
+    mt_progress_finish(&progress);
+    assert_int_equal(fflush(stream), 0);
+    assert_int_equal(bytes, 0);
+    mt_progress_start(&progress, &(struct mt_progress_options){.stream = stream, .total = 4, .done = 4});
+    mt_progress_finish(&progress);
+    assert_int_equal(fclose(stream), 0);
+    assert_string_equal(text, "4/4 (100%), in 0:00\n");
+    free(text);
+}
+
 static void no_stream_shows_nothing(void **state)
 {
     (void)state;
@@ -211,6 +262,37 @@ static void redrawn_line(void **state)
     mt_progress_finish(&t.progress);
     assert_string_equal(terminal_read(&t), "\rtraining  100%  [################################]  1000/1000"
                                            "  50.0 tok/s  in 0:20  loss 2.50\033[K\n");
+    terminal_close(&t);
+}
+
+/* Others write to the terminal: the line makes way, and comes again at once. */
+static void a_line_that_makes_way(void **state)
+{
+    (void)state;
+    assert_non_null(setlocale(LC_CTYPE, "C"));
+    static struct terminal t;
+    terminal_open(&t, 60);
+    start(&t, "a", 10);
+    (void)terminal_read(&t);
+    mt_progress_hide(&t.progress);
+    assert_string_equal(terminal_read(&t), "\r\033[K");
+    mt_progress_rate(&t.progress, 0.0); // told that there is none: that of items is not shown
+    t.now = 0.01;
+    mt_progress_update(&t.progress, 5);
+    assert_string_equal(terminal_read(&t), "\ra   50%  [###############................]  5/10  0:00 left\033[K");
+    mt_progress_finish(&t.progress);
+    (void)terminal_read(&t);
+    mt_progress_hide(&t.progress); // what has ended stays
+    assert_string_equal(terminal_read(&t), "");
+    // Lines only, where somebody writes who says nothing.
+    mt_progress_start(
+        &t.progress,
+        &(struct mt_progress_options){
+            .stream = t.stream, .total = 2, .lines = true, .clock = fake_clock, .clock_self = &t.now});
+    mt_progress_hide(&t.progress);
+    t.now += 20.0;
+    mt_progress_update(&t.progress, 2);
+    assert_string_equal(terminal_read(&t), "2/2 (100%), 0.10/s, 0:00 left\n");
     terminal_close(&t);
 }
 
@@ -318,6 +400,17 @@ static void a_dumb_terminal_gets_plain_lines(void **state)
     terminal_close(&t);
 }
 
+// ------------------------------------------------------------------ counts
+
+static void counts_with_their_words(void **state)
+{
+    (void)state;
+    assert_string_equal(mt_counted(0, "answer", "answers").text, "0 answers");
+    assert_string_equal(mt_counted(1, "answer", "answers").text, "1 answer");
+    assert_string_equal(mt_counted(2, "row is", "rows are").text, "2 rows are");
+    assert_string_equal(mt_counted(UINT64_MAX, "a", "b").text, "18446744073709551615 b");
+}
+
 // ------------------------------------------------------------------ columns
 
 static void columns_of_text(void **state)
@@ -350,12 +443,16 @@ int main(void)
         cmocka_unit_test(plain_lines),
         cmocka_unit_test(unknown_total_and_resumed_runs),
         cmocka_unit_test(another_rate_and_lines_that_stay),
+        cmocka_unit_test(totals_that_were_estimates),
+        cmocka_unit_test(nothing_done),
         cmocka_unit_test(no_stream_shows_nothing),
         cmocka_unit_test(redrawn_line),
+        cmocka_unit_test(a_line_that_makes_way),
         cmocka_unit_test(block_characters),
         cmocka_unit_test(never_wider_than_the_terminal),
         cmocka_unit_test(narrow_terminals_keep_what_matters),
         cmocka_unit_test(a_dumb_terminal_gets_plain_lines),
+        cmocka_unit_test(counts_with_their_words),
         cmocka_unit_test(columns_of_text),
     };
     if (setenv("TERM", "xterm", 1) != 0) return 1;

@@ -24,6 +24,7 @@ data="--data $place/data.jsonl=sums --data $place/words.txt --sample 120 --token
 
 expect 0 "metier analyze --model DIR" analyze --help
 expect 2 "--model DIR is missing" analyze
+expect 2 "--layers means nothing with --json" analyze --model "$model" --data "$place/words.txt" --json --layers
 expect 2 "--data FILE is missing" analyze --model "$model" --out "$place/o"
 expect 2 "--out DIR is missing" analyze --model "$model" --data "$place/words.txt"
 expect 2 "expected FILE or FILE=DOMAIN" analyze --model "$model" --data "$place/words.txt=" --out "$place/o"
@@ -41,6 +42,11 @@ holds plain 'all(0 <= first[x] <= 1 for x in ("overlap_in", "overlap_out", "over
 holds plain 'set(d["formulas"]) == set(d["overall"]["mean"]) and set(d["formulas"]) <= set(first)'
 holds plain 'all(abs(sum(row) - 1) < 1e-12 for layer in d["affinity"] for row in layer["share"])'
 holds plain 'len(d["pca"]) == len(d["layers"]) and d["pca"][0]["residual"] < 1e-8'
+
+# Batches are whole: what was analysed is never more than all of it, and at the end it is all.
+counts=$(sed -n 's/^analysing: \([0-9]*\)\/\([0-9]*\) (100%).*/\1 \2/p' "$place/text")
+[ -n "$counts" ] && [ "${counts% *}" -eq "${counts#* }" ] && [ "${counts% *}" -gt 1000 ]
+result $? "analysing: '$counts' of the expected tokens"
 
 # The adapter moved something; a model is its own base without any drift.
 # shellcheck disable=SC2086

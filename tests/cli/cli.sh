@@ -3,6 +3,7 @@
 # Usage: cli.sh PATH-TO-METIER
 set -u
 metier=$1
+share=$(cd "$(dirname "$0")/../../share" && pwd)
 failed=0
 output=$(mktemp -d) || exit 1
 trap 'rm -rf "$output"' EXIT
@@ -48,11 +49,47 @@ expect 0 "examples:" "" devices --help
 expect 2 "" "did you mean --threads" devices --thread 1
 expect 2 "" "wants a value" devices --threads
 expect 2 "" "wants a whole number" devices --threads two
-expect 2 "" "expected 0 to 4096" devices --threads -3
+expect 2 "" "--threads is not negative" devices --threads -3
 expect 2 "" "unexpected argument 'x'" devices x
 expect 2 "" "unexpected argument '--threads'" devices -- --threads
 expect 2 "" "expected one model folder" plan
 expect 2 "" "does not divide 4 ranks" plan --ranks 4 --experts 3 "$output"
 expect 1 "" "config.json" plan "$output/nowhere"
+
+# Names of the hub where a folder is wanted: every verb says what to do instead, and leaves nothing behind.
+cd "$output" || exit 1
+mkdir place && cd place || exit 1
+fetch="hf download Org-1/moe_2.b --local-dir models/moe_2.b"
+name=Org-1/moe_2.b
+echo '{}' >../rows.jsonl
+printf 'model: %s\nout: run\ndata.path: ../rows.jsonl\n' "$name" >../run.yaml
+printf 'model: %s\nout: run\nmethods: [aux]\ndomains: [math]\n' "$name" >../compare.yaml
+expect 2 "" "$fetch" inspect "$name"
+expect 2 "" "$fetch" inspect "$name/"
+expect 2 "" "$fetch" inspect "https://huggingface.co/$name"
+expect 2 "" "$fetch" inspect "https://huggingface.co/$name/tree/main"
+expect 2 "" "$fetch" forward "$name" --ids 1
+expect 2 "" "$fetch" generate "$name" --prompt x
+expect 2 "" "$fetch" generate "$name" --prompt x --context 64
+expect 2 "" "$fetch" chat "$name" --template chatml
+expect 2 "" "$fetch" analyze --model "$name" --data ../rows.jsonl --out analysis
+expect 2 "" "$fetch" merge "$name" --adapter x --out merged
+expect 2 "" "$fetch" plan "$name"
+expect 2 "" "$fetch" tokenize "$name" --file ../rows.jsonl
+expect 2 "" "$fetch" eval gsm8k --data .. --model "$name"
+expect 2 "" "$fetch" train ../run.yaml
+expect 2 "" "$fetch" train ../run.yaml --dry-run
+expect 2 "" "$fetch" compare ../compare.yaml
+[ -z "$(ls)" ] || { echo "FAIL a name of the hub leaves behind: $(ls)"; failed=$((failed + 1)); }
+for path in ./"$name" "$output/$name" models/moe runs/a/adapter moe Org-1/a/b; do
+    expect 1 "" "cannot open" inspect "$path"
+done
+mkdir lfs
+cp "$share/models/tiny-mixtral/config.json" lfs
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' >lfs/model.safetensors
+expect 2 "" "git lfs pull" inspect lfs
+mkdir Org-1
+expect 1 "" "cannot open" inspect "$name"
+cd ..
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -37,6 +37,10 @@ expect 2 "a configuration file is missing" compare
 expect 1 "nothing.yaml" compare "$place/nothing.yaml"
 expect 2 "there is no key 'seed'; did you mean 'seeds'?" compare "$place/compare.yaml" seed=3
 expect 2 "did you mean 'lora.rank'?" compare "$place/compare.yaml" training.lora.rnak=3
+expect 2 "training.device=cuda: training does not decide device: its own key device does" compare "$place/compare.yaml" training.device=cuda
+expect 2 "objective.form means nothing here: L_o is off" compare "$place/compare.yaml" \
+    "methods=[{name: aux, objective.form: cosine}]"
+expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --tables --quiet
 expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[aux, pepper]"
 
 # shellcheck disable=SC2086
@@ -56,6 +60,18 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     done
     expect 0 "$place/killed/report.html" compare "$place/compare.yaml" out="$place/killed" $js --quiet
     same whole killed
+
+    # Cells that were there and cells that are new are both counted.
+    expect 0 "$place/more/report.html" compare "$place/compare.yaml" out="$place/more" "seeds=[1]" $js --quiet
+    ! grep -q ' before$' "$place/text"
+    result $? "a first comparison speaks of cells before"
+    expect 0 "of 4 cells, 2 trained and measured now, 2 before" compare "$place/compare.yaml" out="$place/more" $js --quiet
+
+    # Rows that cannot be used are named, with and without --quiet.
+    { cat "$place/data.jsonl"; printf 'not json\n'; } >"$place/torn.jsonl"
+    torn="domains=[{name: sums, train: $place/torn.jsonl, test: $place/test.jsonl}]"
+    expect 0 "torn.jsonl:121" compare "$place/compare.yaml" out="$place/torn1" "$torn" "seeds=[1]" training.steps=20 $js --quiet
+    expect 0 "torn.jsonl:121" compare "$place/compare.yaml" out="$place/torn2" "$torn" "seeds=[1]" training.steps=20 $js
 
     # One cell fails; the others are there, and so is what they give.
     broken="methods=[aux, {name: broken, method: aux, experts: $place/nowhere}]"

@@ -64,4 +64,16 @@ grep -q "did you mean 'gsm8k'" "$folder/err" || fail "the nearest task"
 "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/other" --quiet 2>"$folder/err" &&
     fail "an answer is missing"
 grep -q 'no answer for task gsm8k, id 0' "$folder/err" || fail "which answer is missing"
+# Options that would change nothing.
+void() {
+    text=$1
+    shift
+    "$metier" eval "$@" >/dev/null 2>"$folder/err" && fail "eval $* was not refused"
+    grep -qF -- "$text" "$folder/err" || { cat "$folder/err"; fail "eval $*: no '$text'"; }
+}
+void "--device means nothing without --model" gsm8k --data "$samples" --answers "$folder/none" --out "$folder/x" --device cpu
+void "--slots means nothing without --model" gsm8k --data "$samples" --questions - --slots 4
+void "--out means nothing with --questions" gsm8k --data "$samples" --questions - --out "$folder/x"
+void "--data means nothing with --list" --list --data "$samples"
+void "--seed means nothing without --temperature" gsm8k --data "$samples" --model "$folder" --seed 3
 exit $failed

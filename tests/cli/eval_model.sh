@@ -62,6 +62,15 @@ grep -q '"max_vio,none"' "$place/eight/results.json" || fail "no MaxVio in the s
 cp "$place/eight/results.json" "$place/before"
 evaluate eight --tasks glue_cola --slots 8
 [ "$(wc -l <"$place/eight/samples_glue_cola.jsonl")" -eq 2 ] || fail "samples were asked again"
+grep -q '^of 2 samples, 0 judged now and 2 before$' "$place/text" || fail "what was there before is not said"
+
+# Where everything is, is said; and what is new where some was there before.
+evaluate places glue_cola --limit 1
+grep -q "^written: $place/places/results.json\$" "$place/text" || fail "where results went is not said"
+grep -q "^ *$place/places/routing_TASK.json\$" "$place/text" || fail "where routing went is not said"
+grep -q ' before$' "$place/text" && fail "a first run speaks of one before"
+evaluate places glue_cola
+grep -q '^of 2 samples, 1 judged now and 1 before$' "$place/text" || fail "this part and the whole are not counted"
 
 # Another way of asking is not mixed in.
 refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --template chatml --out "$place/one"
@@ -224,6 +233,8 @@ wait $process
 got=$?
 process=
 [ $got -eq 130 ] || { cat "$place/text"; fail "generate, SIGINT: exit status $got"; }
+grep -q "stopped: $(lines "$place/answers.jsonl") of 2000 answers are written, in $place/answers.jsonl" "$place/text" ||
+    { cat "$place/text"; fail "generate, SIGINT: what is missing is not said"; }
 [ -e "$place/answers.jsonl" ] && [ "$(lines "$place/answers.jsonl")" -lt 2000 ] || fail "generate, SIGINT: no file"
 if [ -s "$place/answers.jsonl" ] && ! tail -n 1 "$place/answers.jsonl" | grep -q '}$'; then fail "a torn line"; fi
 

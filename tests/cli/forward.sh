@@ -57,7 +57,14 @@ forward 2 "did you mean 'beta'" "$model" --ids 1,2 --grads --method paper betta=
 forward 2 "given as key=value" "$model" --ids 1,2 --grads --method paper beta
 forward 2 "matches no linear map" "$model" --ids 1,2 --grads --train lora --targets nothing
 forward 2 "expected full or lora" "$model" --ids 1,2 --grads --train some
-forward 2 "expected none, moe or full" "$model" --ids 1,2 --recompute some
+forward 2 "expected none, moe or full" "$model" --ids 1,2 --grads --recompute some
+forward 2 "--recompute means nothing without --grads" "$model" --ids 1,2 --recompute moe
+forward 2 "--targets means nothing without --grads" "$model" --ids 1,2 --targets router
+forward 2 "--rank means nothing without --train lora" "$model" --ids 1,2 --grads --rank 4
+forward 2 "--lora-b-std means nothing without --train lora" "$model" --ids 1,2 --lora-b-std 1
+forward 2 "--seed means nothing without --train lora or --training" "$model" --ids 1,2 --seed 4
+forward 2 "--adapter-layout means nothing without --save-adapter" "$model" --ids 1,2 --adapter-layout fused
+forward 2 "form=cosine means nothing here: L_o is off" "$model" --ids 1,2 --grads --method aux form=cosine
 forward 2 "expected auto, f32 or bf16" "$model" --ids 1,2 --activations f16
 forward 2 "is not built in" "$model" --ids 1,2 --device abacus
 forward 2 "unexpected argument 'extra'" "$model" --ids 1,2 extra

@@ -19,17 +19,46 @@ printf '{"messages": [{"role": "user", "content": "hi"}]}\n' >"$place/chats.json
 expect 0 '"finish": "length"' generate "$model" --in "$place/in.jsonl" --max-new 4 --ids
 expect 0 '4 written' generate "$model" --prompt 'The end' --max-new 4
 expect 0 '"tokens": 3' generate "$model" --in "$place/chats.jsonl" --template chatml --max-new 3
-expect 2 'chats.jsonl:1: messages need a chat template' generate "$model" --in "$place/chats.jsonl"
+expect 2 'chats.jsonl:1: messages need a chat template' generate "$model" --in "$place/chats.jsonl" --template none
+expect 0 'the model has no chat template of its own' generate "$model" --in "$place/chats.jsonl" --max-new 3
 expect 2 'there is room for 6' generate "$model" --prompt 'a much longer text than six tokens' --context 6
 expect 2 'give one of' generate "$model"
 expect 2 'model folder' generate --prompt x
 expect 2 '--stop is an empty text' generate "$model" --prompt x --stop ''
 expect 2 'top-p is 2' generate "$model" --prompt x --temperature 1 --top-p 2
+expect 2 '--batch means nothing with --prompt' generate "$model" --prompt x --batch 4
+expect 2 '--ids means nothing with --prompt' generate "$model" --prompt x --ids
+expect 2 '--top-p means nothing with --temperature 0' generate "$model" --prompt x --temperature 0 --top-p 0.5
+expect 2 '--seed means nothing without --temperature' generate "$model" --prompt x --seed 3
 expect 2 '--batch is 0' generate "$model" --in "$place/in.jsonl" --batch 0
-expect 1 'nothere' generate "$model" --prompt x --template nothere
+expect 2 "there is no chat template 'nothere'" generate "$model" --prompt x --template nothere
 expect 0 'examples:' generate --help
 expect 0 'Ctrl-C' chat --help
-expect 2 '--template NAME is missing' chat "$model"
+expect 0 'the model has no chat template of its own' chat "$model"
+
+# Counts of one, and where the answers went.
+expect 0 '1 answer: ' generate "$model" --prompt 'The end' --max-new 4
+expect 0 '11 answers: ' generate "$model" --in "$place/in.jsonl" --max-new 1 --out "$place/counted"
+grep -q "^written: $place/counted" "$place/text" || fail "--out does not say where the answers are"
+
+# On a terminal: progress is never on a line with an answer, whether both are written there or a pipe is between.
+cat >"$place/screen.py" <<'END'
+import json, re, sys
+lines = open(sys.argv[1], encoding="utf-8", newline="").read().replace("\r\n", "\n").split("\n")
+shown = [re.sub(r"\x1b\[K", "", line.split("\r")[-1]) for line in lines]  # what a wiped and redrawn line leaves
+answers = [json.loads(line) for line in shown if line.startswith("{")]
+assert [a["index"] for a in answers] == list(range(11)), shown
+assert not any("{" in line and not line.startswith("{") for line in shown), shown
+drawn = [part for line in lines for part in line.split("\r") if "%" in part]
+assert len(drawn) >= int(sys.argv[2]), drawn
+END
+for pipe in '' '| cat'; do
+    least=3
+    [ -z "$pipe" ] || least=0
+    TERM=xterm script -qec "'$metier' generate '$model' --in '$place/in.jsonl' --max-new 20 --batch 1 $pipe" /dev/null \
+        >"$place/screen" </dev/null || fail "generate on a terminal"
+    python3 "$place/screen.py" "$place/screen" $least || fail "progress and answers mix on a terminal $pipe"
+done
 
 # The token that begins texts: this tokenizer adds it, a stripped one does not, --bos decides.
 count() {
@@ -85,6 +114,24 @@ same drawn-1 said "generation_config.json"
 "$metier" generate "$model" --in "$place/in.jsonl" --ids --quiet --temperature 0 --out "$place/told" || fail "told"
 same greedy-1 told "options over generation_config.json"
 rm "$model/generation_config.json"
+
+# Weights that are not numbers: no answer is made up of them, and --quiet does not hide it.
+cp -r "$model" "$place/broken"
+python3 - "$place/broken/model.safetensors" <<'END' || fail "no broken model"
+import json, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    size = struct.unpack("<Q", file.read(8))[0]
+    at = json.loads(file.read(size))["model.norm.weight"]["data_offsets"]
+    file.seek(8 + size + at[0])
+    file.write(b"\xff" * (at[1] - at[0]))
+END
+for options in '' '--temperature 1'; do
+    # shellcheck disable=SC2086
+    expect 1 'are not finite numbers' generate "$place/broken" --in "$place/in.jsonl" --max-new 4 --quiet $options
+done
+grep -q '"index"' "$place/text" && fail "answers of a broken model"
+printf 'hi\n' | "$metier" chat "$place/broken" --template chatml --max-new 4 >"$place/text" 2>&1
+grep -q 'are not finite numbers' "$place/text" || fail "chat with a broken model"
 
 # A stop text ends an answer, and is not part of it.
 "$metier" generate "$model" --prompt 'The end' --max-new 12 --quiet >"$place/whole" || fail "whole"

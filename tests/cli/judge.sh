@@ -29,7 +29,7 @@ if grep -q 'without libcurl' "$folder/err"; then
     printf 'judge.sh: built without libcurl, the endpoint is not tested\n'
     exit 77
 fi
-grep -q '127.0.0.1: .*after 1 tries' "$folder/err" || { cat "$folder/err"; fail "nobody there"; }
+grep -q '127.0.0.1: .*after 1 try$' "$folder/err" || { cat "$folder/err"; fail "nobody there"; }
 command -v python3 >/dev/null || { printf 'judge.sh: no python3\n'; exit 77; }
 
 python3 "$here/judge_server.py" "$folder" &
@@ -72,7 +72,7 @@ head -c -20 "$folder/run/judge_gsm8k.jsonl" >"$folder/torn"
 cp "$folder/torn" "$folder/run/judge_gsm8k.jsonl"
 "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good" --model judge-1 --quiet >"$folder/out" ||
     fail "torn"
-grep -q '^1 answers judged by judge-1, 2 had' "$folder/out" || fail "the torn one is asked again"
+grep -q '^1 answer judged by judge-1, 2 had' "$folder/out" || fail "the torn one is asked again"
 "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good" --model other --quiet 2>"$folder/err" &&
     fail "another model"
 grep -q 'holds verdicts of judge-1' "$folder/err" || fail "which model it was"

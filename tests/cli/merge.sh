@@ -16,14 +16,14 @@ lora="--grads --train lora --targets attention,router,routed_experts --rank 3 --
 
 # shellcheck disable=SC2086
 {
-    expect 0 "" forward "$model" --ids 5,17,3 $lora --save-adapter "$place/single"
+    expect 0 "" forward "$model" --ids 5,17,3 $lora --save-adapter "$place/single" --adapter-layout per-expert
     expect 0 "" forward "$model" --ids 5,17,3 $lora --save-adapter "$place/fused" --adapter-layout fused
-    expect 2 "expected per-expert or fused" forward "$model" --ids 5,17 $lora --save-adapter "$place/x" --adapter-layout odd
+    expect 2 "expected auto, per-expert, fused or vllm" forward "$model" --ids 5,17 $lora --save-adapter "$place/x" --adapter-layout odd
     expect 2 "exists and is not empty" forward "$model" --ids 5,17 $lora --save-adapter "$place/fused"
 }
 expect 2 "--save-adapter is for" forward "$model" --ids 5 --save-adapter "$place/x"
 # From one layout to the other and back.
-expect 0 "" forward "$model" --ids 5 --adapter "$place/fused" --save-adapter "$place/back"
+expect 0 "" forward "$model" --ids 5 --adapter "$place/fused" --save-adapter "$place/back" --adapter-layout per-expert
 same single/adapter_model.safetensors back/adapter_model.safetensors
 same single/adapter_config.json back/adapter_config.json
 
@@ -34,6 +34,7 @@ same model/config.json two/config.json
 expect 0 "tolerance 2e-02" merge "$model" --adapter "$place/fused" --out "$place/narrow" --dtype bf16 --verify
 expect 2 "exists and is not empty" merge "$model" --adapter "$place/fused" --out "$place/one"
 expect 2 "--adapter DIR is missing" merge "$model" --out "$place/x"
+expect 2 "--device means nothing without --verify" merge "$model" --adapter "$place/fused" --out "$place/x" --device cpu
 expect 2 "--out DIR is missing" merge "$model" --adapter "$place/fused"
 expect 2 "expected f32 or bf16" merge "$model" --adapter "$place/fused" --out "$place/x" --dtype f8
 expect 2 "a model folder is missing" merge

@@ -32,6 +32,37 @@ grep -q '^b,mean over layers,1,30$' "$folder/data/rmse-of-maxvio-to-the-first-ru
 grep -q '^seed,1,2$' "$folder/data/settings-that-differ.csv" || fail "the settings"
 grep -qE 'src=|href="http' "$folder/page.html" && fail "the page refers to something outside"
 
+# analysis RUN EXPERTS SHARE: tokens of these experts, in this order, and the share that expert 0 has of a domain.
+analysis() {
+    points=
+    for expert in $2; do points="$points${points:+, }[0.1, 0.2, $expert]"; done
+    cat >"$folder/$1/analysis.json" <<END
+{"format": "metier-analysis-1", "experts": 2, "domains": ["d"], "by_domain": {}, "formulas": {}, "drift": null,
+ "overall": {"layers": [], "mean": {}}, "affinity": [{"layer": 1, "information": 0, "share": [[$3, 0.4]]}],
+ "pca": [{"layer": 1, "points": [$points], "variance": [1, 1], "total_variance": 4}]}
+END
+}
+analysis a '3 7 1' 0.6
+analysis b '7 19 3' 0.9
+(cd "$folder" && "$metier" report a b --out page.html --chart-js chart.js >out) || fail "runs with an analysis"
+python3 - "$folder/page.html" <<'END' || fail "colours that differ between figures"
+import json, re, sys
+page = open(sys.argv[1], encoding="utf-8").read()
+figures = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page, re.S)]
+hues = {}
+for figure in figures:
+    for name, hue in zip(figure["columns"][0].get("levels", []), figure.get("colours", [])):
+        hues.setdefault((figure["columns"][0]["name"], name), set()).add(hue)
+assert {("expert", "expert %d" % e) for e in (1, 3, 7, 19)} <= set(hues), hues
+assert all(len(found) == 1 for found in hues.values()), hues
+experts = [found for (kind, _), found in hues.items() if kind == "expert"]
+assert len(set.union(*experts)) == len(experts) == 4, experts
+for title in "Experts and domains", "Load of experts", "MaxVio of each layer":
+    ranges = [figure["range"] for figure in figures if figure["title"].startswith(title)]
+    assert len(ranges) == 2 and ranges[0] == ranges[1], (title, ranges)
+assert [f["range"] for f in figures if f["title"].startswith("Experts and d")][0] == [0, 0.9]
+END
+
 refused() {
     words=$1
     shift

@@ -42,6 +42,14 @@ cmp -s "$folder/a" "$folder/c" && fail "another seed, the same bytes"
 [ "$(grep -c '"domain": "math"' "$folder/a")" -eq 500 ] || fail "domains take turns"
 [ -z "$(sort "$folder/a" "$folder/c" | uniq | sort - "$folder/d" | uniq -d)" ] || fail "train and test share an item"
 
+# The same problems whatever compiled the program and whatever runs it, at every difficulty.
+for difficulty in 1 2 3 4 5; do
+    "$metier" synth --domain all --count 1500 --seed 7 --difficulty $difficulty --out "$folder/all-$difficulty" \
+        >/dev/null || fail "difficulty $difficulty"
+done
+sum=$(cat "$folder"/all-? | cksum)
+[ "$sum" = "3051342760 872463" ] || fail "other problems than elsewhere: their cksum is $sum"
+
 mkdir "$folder/synth" && "$metier" synth --domain all --split test --count 20 --out "$folder/synth/{domain}.jsonl" \
     >/dev/null || fail "a file for each domain"
 "$metier" eval synth --data "$folder" --questions "$folder/questions" || fail "the tasks"
@@ -66,6 +74,6 @@ refused "math has only" --domain math --difficulty 1 --split test --count 100000
 refused "1 to 5" --domain math --difficulty 6
 refused "--count" --domain math --count 0
 refused "--domain is missing" --count 5
-refused "negative" --domain math --seed -1
+refused "not negative" --domain math --seed -1
 refused "unexpected argument" --domain math more
 exit $failed

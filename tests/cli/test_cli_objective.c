@@ -490,7 +490,7 @@ static void bad_words(void **state)
     expect(place, "", 2, "--record FILE is missing");
     expect(place, "--record in", 2, "--top-k K is missing");
     expect(place, "--record in --top-k 0.5", 2, "whole number");
-    expect(place, "--record in --top-k -1", 2, "--top-k is -1");
+    expect(place, "--record in --top-k -1", 2, "--top-k is not negative");
     expect(place, "--record in --top-k 65", 2, "--top-k is 65, expected 1 to 64");
     expect(place, "--record in --top-k 5", 2, "--top-k is 5, but logits has only 4 experts");
     expect(place, "--record in --top-k 2 --router soft", 2, "expected softmax, sigmoid or sparsemixer");

@@ -15,8 +15,23 @@ expect 2 "a configuration file is missing" train
 expect 2 "is a setting" train steps=3
 expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
-expect 2 "is frozen in every layer" train "$config" targets=routed_experts freeze=router --dry-run
-expect 1 "templates/nothing.tmpl" train "$config" data.template=nothing --dry-run
+# Attention alone, as people write it: refused under the default method, with words that work as they stand.
+expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj, v_proj]" out="$place/attention" --dry-run
+words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
+[ "$(printf '%s' "$words" | tr '\n' ' ')" = "method=none objective.allow_indirect=true" ]
+result $? "the refusal names $words"
+for word in $words; do expect 0 "attention          8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
+expect 0 "live through layers below alone" train "$config" targets=q_proj,v_proj objective.allow_indirect=true --dry-run
+expect 0 "attention" train "$config" targets=q_proj,v_proj,router,routed_experts --dry-run
+expect 2 "did you mean 'q_proj'?" train "$config" targets=q_porj --dry-run
+expect 2 "did you mean 'targets'?" train "$config" lora_target_modules=q_proj --dry-run
+expect 0 "live: the router learns in 2" train "$config" targets=all-linear --dry-run
+expect 2 "is frozen in every layer" train "$config" targets=router,routed_experts freeze=router --dry-run
+expect 2 "freeze: 'router' names nothing that would learn" train "$config" targets=routed_experts freeze=router --dry-run
+expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
+expect 2 "epochs=2: epochs means nothing here: steps says how long" train "$config" epochs=2 --dry-run
+expect 0 "steps" train "$config" epochs=2 steps=0 --dry-run
+expect 2 "there is no chat template 'nothing'; there are model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
 sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"
@@ -28,14 +43,28 @@ cp "$config" "$place/mine/config.yaml"
 expect 2 "nor the folder of a run" train "$place/mine/config.yaml" out="$place/mine"
 same run.yaml mine/config.yaml
 
+sed 's/"vocab_size": [0-9]*/"vocab_size": 440/' "$here/model/golden/deepseek_v2/config.json" >"$place/latent.json"
+"$metier" init --config "$place/latent.json" --dtype f32 --out "$place/latent" >/dev/null 2>&1
+cp "$place/model/tokenizer.json" "$place/latent"
 expect 0 "what learns" train "$config" --dry-run
 grep -q "in all" "$place/text" && grep -q "live: the router learns in 2" "$place/text" && grep -q "120 examples" "$place/text"
 result $? "the dry run says less than it should"
 [ ! -e "$place/run" ]
 result $? "the dry run wrote something"
 
+# How the adapter is written, what its readers would leave out, and what cannot be written at all.
+expect 0 "adapter: written in the fused layout" train "$config" --dry-run
+expect 0 "adapter: written in the vllm layout" train "$config" lora.layout=vllm --dry-run
+expect 0 "warning: vLLM never applies the pairs of kv_b_proj" train "$config" model="$place/latent" targets=attention method=none lora.layout=vllm --dry-run
+expect 2 "no class for this model" train "$config" model="$here/model/golden/deepseek" lora.layout=fused --dry-run
+
 expect 0 "as trained, 30 steps" train "$config" out="$place/one" --threads 1
+[ "$(tail -n 1 "$place/text")" = "model = peft.PeftModel.from_pretrained(base, \"$place/one/adapter\")" ]
+result $? "the lines that load the adapter are not printed"
 expect 0 "this run has finished" train "$config" out="$place/one"
+grep -qF "AutoModelForCausalLM.from_pretrained(\"$place/model\")" "$place/text"
+result $? "the lines are printed but once"
+expect 0 "may make another model" train "$config" out="$place/each" lora.layout=per-expert steps=1 --quiet
 expect 0 "" train "$config" out="$place/two" --threads 2 --quiet
 same one/$weights two/$weights
 expect 2 "nor the folder of a run" train "$config" out="$place"
@@ -90,15 +119,47 @@ result $? "the first SIGTERM ended a step"
 kill -TERM $process
 began=$SECONDS
 wait $process
-[ $? -eq 143 ] && [ $((SECONDS - began)) -lt 10 ] && [ ! -e "$out/checkpoints" ]
+[ $? -eq 143 ] && [ $((SECONDS - began)) -lt $((10 * ${METIER_TEST_PATIENCE:-1})) ] && [ ! -e "$out/checkpoints" ]
 result $? "the second SIGTERM did not end the run at once"
+
+# Lost rows, and a log that lost its end: --quiet is silent about progress alone.
+{
+    cat "$place/data.jsonl"
+    printf '{"prompt": "no answer"}\nnot json\n'
+} >"$place/bad.jsonl"
+expect 0 "bad.jsonl:121" train "$config" out="$place/lossy" data.path="$place/bad.jsonl" --quiet
+grep -q "metier: warning: .*step 30: of [0-9]* rows drawn: bad [1-9]" "$place/text"
+result $? "--quiet hides rows that were left out"
+grep -q "tok/s\|checkpoint" "$place/text"
+[ $? -eq 1 ]
+result $? "--quiet shows progress"
+# go_on OPTIONS...: some more steps of a run without end, whose log is emptied before, until it is interrupted.
+go_on() {
+    [ ! -e "$place/halves/metrics.jsonl" ] || : >"$place/halves/metrics.jsonl"
+    (trap - INT; exec "$metier" train "$config" out="$place/halves" steps=100000 evaluation.split=0 "$@") >"$place/text" 2>&1 &
+    process=$!
+    while ! grep -q '"learning_rate"' "$place/halves/metrics.jsonl" 2>/dev/null && kill -0 $process 2>/dev/null; do sleep 0.05; done
+    kill -INT $process
+    wait $process
+}
+go_on --quiet
+steps=$(sed -n 's/.*stopped after step \([0-9]*\),.*/\1/p' "$place/text")
+go_on
+grep -q "^this part: steps $((steps + 1)) to [0-9]* of 100000, [0-9.k]* tokens in " "$place/text"
+result $? "the summary of a resumed run does not count its part"
+last=$(sed -n 's/^the whole: \([0-9]*\) steps, [0-9.k]* tokens in .*/\1/p' "$place/text")
+[ -n "$last" ] && [ "$last" -gt "$steps" ]
+result $? "the summary of a resumed run does not count the whole"
+go_on --quiet
+grep -q "metier: warning: .*records are missing" "$place/text"
+result $? "--quiet hides records that are missing"
 
 # A damaged newest checkpoint: the one before is taken, with a warning, and the end is the same.
 "$metier" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4 --quiet >/dev/null 2>&1
 rm -r "$place/damaged/adapter"
 newest=$(find "$place/damaged/checkpoints" -name 'step-*' | sort | tail -n 1)
 printf 'x' | dd of="$newest/state.safetensors" bs=1 seek=2000 conv=notrunc 2>/dev/null
-expect 0 "as trained, 30 steps" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4
+expect 0 "as trained, 30 steps" train "$config" out="$place/damaged" checkpoint.every=5 checkpoint.keep=4 --quiet
 grep -q "${newest##*/}" "$place/text"
 result $? "the damaged checkpoint is not named"
 same one/$weights damaged/$weights

@@ -111,7 +111,7 @@ truncate -s -100 "$place/bent/model.safetensors"
 for verb in "eval gsm8k --limit 40 --data $place/data --out $place/mixed" \
     "analyze --data $place/data.jsonl --out $place/mixed"; do
     # shellcheck disable=SC2086
-    timeout 60 mpirun --oversubscribe --bind-to none -n 2 "$metier" $verb --model "$model" : \
+    in_time 60 mpirun --oversubscribe --bind-to none -n 2 "$metier" $verb --model "$model" : \
         -n 1 "$metier" $verb --model "$place/bent" >"$place/text" 2>&1
     got=$?
     [ $got -ne 0 ] && [ $got -ne 124 ] && grep -m 1 '^metier' "$place/text" | grep -q 'rank 2: .*bent'
@@ -125,7 +125,7 @@ awk 'NR == 500 { $0 = "499\tZ Z Z Z.\tZ.\tentailment" } { print }' "$place/data/
 began=$(date +%s)
 run 3 eval glue_rte --data "$place/poison" --model "$place/poisoned" --out "$place/nan" --quiet
 got=$?
-[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le 30 ]
+[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le $((30 * patience)) ]
 result $? "no number on one rank: exit status $got after $(($(date +%s) - began)) s"
 grep -m 1 '^metier' "$place/text" | grep -q 'metier eval: rank [012]: .*not'
 result $? "nobody said who met what is no number: $(head -n 3 "$place/text")"
@@ -186,7 +186,7 @@ for life in "4 1" "2 0"; do
     wait $job
     got=$?
     job=
-    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le 20 ]
+    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le $((20 * patience)) ]
     result $? "rank $2 of $1 was killed: exit status $got after $(($(date +%s) - began)) s"
     [ ! -e "$place/killed/results.json" ]
     result $? "killed too late"

@@ -26,14 +26,14 @@ ends() {
     local began got
     began=$(date +%s)
     if [ "$where" -eq 0 ]; then
-        timeout -k 5 100 mpirun --oversubscribe --bind-to none "${other[@]}" : "${even[@]}"
+        in_time 100 mpirun --oversubscribe --bind-to none "${other[@]}" : "${even[@]}"
     else
-        timeout -k 5 100 mpirun --oversubscribe --bind-to none "${even[@]}" : "${other[@]}"
+        in_time 100 mpirun --oversubscribe --bind-to none "${even[@]}" : "${other[@]}"
     fi >"$place/text" 2>&1
     got=$?
     [ $got -ne 0 ] && [ $got -ne 124 ] && [ $got -ne 137 ] && first_line | grep -q "$text"
     result $? "$odd $*: exit status $got, expected '$text', got $(head -n 3 "$place/text")"
-    [ $(($(date +%s) - began)) -le "${METIER_SECONDS:-60}" ]
+    [ $(($(date +%s) - began)) -le $((${METIER_SECONDS:-60} * patience)) ]
     result $? "$odd $*: took $(($(date +%s) - began)) s"
 }
 

@@ -48,7 +48,7 @@ chmod +x "$place/remote-shell"
 
 # on_hosts ARGUMENTS...: metier on both, a rank each, over the wire alone.
 on_hosts() {
-    timeout -k 5 100 mpirun --mca plm_rsh_agent "$place/remote-shell" --mca pml ob1 --mca btl tcp,self \
+    in_time 100 mpirun --mca plm_rsh_agent "$place/remote-shell" --mca pml ob1 --mca btl tcp,self \
         --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none \
         --host 10.77.0.1:1,10.77.0.2:1 -n 2 "$metier" "$@" >"$place/text" 2>&1
 }
@@ -118,7 +118,7 @@ done
 began=$(date +%s)
 wait $job
 got=$?
-[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le 30 ]
+[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le $((30 * patience)) ]
 result $? "a host died: exit status $got after $(($(date +%s) - began)) s, $(head -n 3 "$place/text")"
 step=$(ls "$place/died/checkpoints" | grep -v tmp | tail -n 1)
 # shellcheck disable=SC2086

@@ -9,11 +9,19 @@ export OMPI_MCA_mpi_yield_when_idle=1
 # MPI keeps what it has allocated until the process ends.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
+# in_time SECONDS COMMAND...: ends what hangs; machines that are slow or emulated have more time.
+patience=${METIER_TEST_PATIENCE:-1}
+in_time() {
+    local seconds=$1
+    shift
+    timeout -k 5 $((seconds * patience)) "$@"
+}
+
 # ranks N COMMAND...: N processes of it, at most a minute, or as METIER_RANKS_LIMIT says.
 ranks() {
     local count=$1
     shift
-    timeout -k 5 ${METIER_RANKS_LIMIT:-60} mpirun --oversubscribe --bind-to none -n "$count" "$@"
+    in_time "${METIER_RANKS_LIMIT:-60}" mpirun --oversubscribe --bind-to none -n "$count" "$@"
 }
 
 # result OK TEXT...: complains; `failed` is the test's exit status.

@@ -12,7 +12,7 @@ static const char whole[] =
     "model: m\n"
     "out: o\n"
     "reference: aux\n"
-    "methods: [none, aux, {name: strong, method: paper, objective: {beta: 0.5}, seed: 3}]\n"
+    "methods: [none, aux, {name: strong, method: paper, objective: {beta: 0.5}, optimizer.lr: 3e-3}]\n"
     "seeds: [3, 5]\n"
     "domains: [math, {name: law, train: a.jsonl, test: b.jsonl}]\n"
     "others: [code]\n"
@@ -96,6 +96,26 @@ static void mistakes_are_named(void **state)
         {"domains: [math]\nothers: [math]\n", "the domain math comes twice"},
         {"training: 3\n", "training is a text, expected keys of metier train"},
         {"training: {targets: [{a: b}]}\n", "a map in a list"},
+        {"training: {device: cuda}\n",
+         "t:1: training has device, which it does not decide: its own key device"},
+        {"training: {out: o}\n", "t:1: training has out, which it does not decide: its own key out"},
+        {"training: {model: m}\n", "training has model, which it does not decide"},
+        {"training:\n    data: {path: x.jsonl}\n",
+         "t:2: training has data.path, which it does not decide: its own key "
+         "domains does"},
+        {"training: {data.sources: [x.jsonl]}\n", "training has data.sources"},
+        {"training: {seed: 3}\n", "training has seed, which it does not decide: its own key seeds"},
+        {"training: {threads: 3}\n", "training has threads"},
+        {"training: {log: {every: 5}}\n",
+         "training has log.every, which it does not decide: every step is logged"},
+        {"training: {method: aux}\n", "training has method, which it does not decide: its own key methods"},
+        {"methods: [{name: aux, seed: 3}]\n",
+         "a method has seed, which it does not decide: its own key seeds"},
+        {"methods: [{name: aux, device: cpu}]\n", "a method has device"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nproblems.train: 5\n",
+         "t:5: problems.train means nothing: no domain is built in"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nproblems: {seed: 5}\n",
+         "problems.seed means nothing"},
         {"problems.test: 0\n", "problems.test is 0, expected 1"},
         {"grid: {method: paper, beta: [1, -1]}\n", "grid.beta is not a number of 0 or more"},
         {"grid: {method: paper, beta: [1, 1.0]}\n", "grid.beta has 1 twice"},
@@ -116,6 +136,21 @@ static void mistakes_are_named(void **state)
             fail_msg("\"%s\" does not say \"%s\"", ctx.message, cases[i].message);
         mt_arena_free(&arena);
     }
+}
+
+static void words_that_decide_nothing(void **state)
+{
+    (void)state;
+    static struct mt_compare_settings settings;
+    struct mt_context ctx;
+    struct mt_arena arena;
+    const char *const words[] = {"training.device=cuda"};
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, 4096);
+    assert_int_equal(parse(&ctx, &arena, whole, words, 1, &settings), MT_ERR_USAGE);
+    assert_non_null(
+        strstr(ctx.message, "training.device=cuda: training does not decide device: its own key"));
+    mt_arena_free(&arena);
 }
 
 static enum mt_status read_whole(struct mt_context *ctx, const void *self)
@@ -159,9 +194,8 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_read),
-        cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(shipped_configs),
+        cmocka_unit_test(everything_is_read),        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(words_that_decide_nothing), cmocka_unit_test(shipped_configs),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

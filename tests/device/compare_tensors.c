@@ -5,9 +5,9 @@
  * largest of all gradients: rounding of what cancels is not an error); integers must be the same. Prints the
  * worst tensor; exit status 1 when a limit is passed or the files hold different tensors.
  *
- * "norms": of gradients alone, ‖difference‖ / ‖gradient‖ of all of them together, which may be LIMIT, of the
- * worst and of the middle tensor, and how many tokens of all layers have other experts: for devices that
- * round.
+ * "norms": of gradients alone, or without any of logits and hidden states, ‖difference‖ / ‖tensor‖ of all of
+ * them together, which may be LIMIT, of the worst and of the middle tensor, and how many tokens of all layers
+ * have other experts: for devices that round.
  */
 #include <math.h>
 #include <stdio.h>
@@ -154,6 +154,13 @@ static size_t rerouted(const struct mt_safetensors_tensor *one, const struct mt_
     return found;
 }
 
+/* Whether norms are taken of it. */
+static bool is_measured(const struct mt_safetensors_tensor *tensor, bool gradients)
+{
+    if (gradients) return is_gradient(tensor);
+    return strcmp(tensor->name, "logits") == 0 || strncmp(tensor->name, "hidden.", strlen("hidden.")) == 0;
+}
+
 static int ascending(const void *left, const void *right)
 {
     double a = *(const double *)left;
@@ -167,6 +174,7 @@ static int compare_norms(const struct mt_safetensors *one, const struct mt_safet
     size_t count = 0;
     size_t tokens = 0;
     size_t otherwise = 0;
+    bool gradients = largest_gradient(one) > 0.0;
     double *relative = calloc(one->tensor_count + 1, sizeof *relative);
     if (relative == NULL) return 1;
     for (size_t i = 0; i < one->tensor_count; i++) {
@@ -181,7 +189,7 @@ static int compare_norms(const struct mt_safetensors *one, const struct mt_safet
             otherwise += rerouted(tensor, twin);
             tokens += (size_t)tensor->dim[0];
         }
-        if (!is_gradient(tensor)) continue;
+        if (!is_measured(tensor, gradients)) continue;
         struct norms norms = norms_of(tensor, twin);
         all.apart += norms.apart;
         all.size += norms.size;
@@ -189,9 +197,9 @@ static int compare_norms(const struct mt_safetensors *one, const struct mt_safet
     }
     qsort(relative, count, sizeof *relative, ascending);
     double together = all.size > 0.0 ? sqrt(all.apart / all.size) : INFINITY;
-    printf("%zu gradients, together %.5f, worst %.5f, middle %.5f; %zu of %zu tokens go to other experts\n",
-           count, together, count > 0 ? relative[count - 1] : 0.0, count > 0 ? relative[count / 2] : 0.0,
-           otherwise, tokens);
+    printf("%zu %s, together %.5f, worst %.5f, middle %.5f; %zu of %zu tokens go to other experts\n", count,
+           gradients ? "gradients" : "tensors", together, count > 0 ? relative[count - 1] : 0.0,
+           count > 0 ? relative[count / 2] : 0.0, otherwise, tokens);
     free(relative);
     return together <= limit ? 0 : 1;
 }

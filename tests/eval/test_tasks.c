@@ -70,6 +70,8 @@ static void test_resolve(void **state)
     mt_arena_free(&arena);
 }
 
+#define TASK "title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\n"
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -89,6 +91,12 @@ static void test_refusals(void **state)
         {"title: x\ndomain: math\nmetrics: [bleu]\n", "unknown metric 'bleu'"},
         {"title: x\ndomain: math\nmax_tokens: -1\n", "a whole number is expected"},
         {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: id 5\n", "'FIELD LOW-HIGH'"},
+        {TASK "continuation: c\n", "t:6: continuation means nothing without kind: choose"},
+        {TASK "program: p\n", "t:6: program means nothing without compare: code"},
+        {TASK "pass_k: 1\n", "t:6: pass_k means nothing without the metric pass"},
+        {TASK "few_shot_pick: first\n", "t:6: few_shot_pick means nothing without few_shot_data"},
+        {TASK "seed: 3\n", "t:6: seed means nothing where neither"},
+        {TASK "format: jsonl\ncolumns: a,b\n", "t:7: columns means nothing"},
         {"title: x\ntitle: y\n", "title"},
     };
     struct mt_context ctx;

@@ -3,6 +3,7 @@
 #include "fenced/fenced.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -19,6 +20,7 @@ struct fence {
     struct mt_op_impl inner[MT_OP_COUNT]; // the cpu's
     struct region region[MOST_REGIONS];
     int regions;
+    size_t total; // bytes the card has; 0: any number
 };
 
 static struct fence *fence_of(const struct mt_device *device)
@@ -162,4 +164,42 @@ enum mt_status fenced_init(struct mt_device *device, int threads)
     (void)snprintf(device->description, sizeof device->description, "fenced, the cpu's ops, %d threads",
                    device->threads);
     return MT_OK;
+}
+
+// ------------------------------------------------------------------ a card
+
+static void memory_room(struct mt_device *device, struct mt_memory_room *room)
+{
+    const struct fence *fence = fence_of(device);
+    size_t used = 0;
+    for (int i = 0; i < fence->regions; i++) used += fence->region[i].bytes;
+    *room = (struct mt_memory_room){.total = fence->total};
+    room->free = used < fence->total ? fence->total - used : 0;
+}
+
+static enum mt_status init_card(struct mt_device *device, int threads, enum mt_dtype activations)
+{
+    const char *bytes = getenv("METIER_FENCED_CARD");
+    if (bytes == NULL)
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED,
+                       "device %s: there is no card; compute on the device cpu", device->name);
+    if (strcmp(bytes, "broken") == 0)
+        return mt_fail(device->ctx, MT_ERR_INTERNAL, "device %s: the card is broken", device->name);
+    enum mt_status status = fenced_init(device, threads);
+    if (status != MT_OK) return status;
+    fence_of(device)->total = (size_t)strtoull(bytes, NULL, 10);
+    device->memory_room = memory_room;
+    device->activations = activations;
+    (void)snprintf(device->description, sizeof device->description, "%s, a fenced card", device->name);
+    return MT_OK;
+}
+
+enum mt_status fenced_card_init(struct mt_device *device, int threads)
+{
+    return init_card(device, threads, MT_F32);
+}
+
+enum mt_status fenced_card_bf16_init(struct mt_device *device, int threads)
+{
+    return init_card(device, threads, MT_BF16);
 }

@@ -11,4 +11,11 @@
 
 enum mt_status fenced_init(struct mt_device *device, int threads);
 
+/*
+ * The same as a card that is there where METIER_FENCED_CARD says how many bytes of memory it has, with what
+ * a GPU's own devices prefer: activations in f32, or in bf16. Elsewhere they refuse as those do.
+ */
+enum mt_status fenced_card_init(struct mt_device *device, int threads);
+enum mt_status fenced_card_bf16_init(struct mt_device *device, int threads);
+
 #endif

@@ -1,12 +1,16 @@
-/* The devices of programs under test: those of the product, and the fenced one. Stands in for ops/registry.c.
+/*
+ * The devices of programs under test: those of the product, the fenced one, and under the names of a GPU's
+ * fenced ones that are there only where a card is pretended. Stands in for ops/registry.c.
  */
 #include "fenced/fenced.h"
 #include "ops/cpu/cpu.h"
 #include "ops/ref/ref.h"
 
 const struct mt_device_kind mt_device_kinds[] = {
-    {"ref", mt_ref_init},
-    {"cpu", mt_cpu_init},
-    {"fenced", fenced_init},
+    {"ref", mt_ref_init, MT_USE_ASKED},
+    {"cpu", mt_cpu_init, MT_USE_ASKED},
+    {"fenced", fenced_init, MT_USE_ASKED},
+    {"cuda", fenced_card_init, MT_USE_EXACT},
+    {"cuda-bf16", fenced_card_bf16_init, MT_USE_FAST},
     {0},
 };

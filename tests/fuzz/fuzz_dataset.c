@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "formats/conversation.h"
 #include "formats/dataset.h"
 
 #define MOST_ROWS 300 // reading more takes longer than a try should
@@ -29,19 +30,24 @@ static void touch(const char *text, size_t bytes)
 
 static void walk_row(const struct mt_row *row)
 {
+    struct mt_conversation made = {.ctx = row->ctx};
+    struct mt_conversation *conversation = &made;
     for (size_t i = 0; i < row->field_count; i++) {
         const struct mt_row_field *field = &row->fields[i];
         touch(field->name, strlen(field->name));
         demand(mt_row_field(row, field->name) != NULL);
         if (field->kind == MT_FIELD_TEXT) touch(field->text, field->bytes);
-        if (field->kind != MT_FIELD_MESSAGES) continue;
-        demand(field->first_message + field->message_count <= row->message_count);
-        for (size_t j = 0; j < field->message_count; j++) {
-            const struct mt_row_message *message = &row->messages[field->first_message + j];
-            touch(message->role, strlen(message->role));
-            touch(message->text, message->bytes);
-        }
+        struct mt_json_node node;
+        if (field->kind != MT_FIELD_OTHER) continue;
+        demand(mt_row_value(row, field->name, &node));
+        // Either it is a conversation, or there is a sentence that says why not.
+        if (mt_conversation_read(conversation, row, &node) != MT_OK) demand(row->ctx->message[0] != '\0');
+        (void)mt_conversation_read_tools(conversation, row, field->name);
+        for (size_t j = 0; j < conversation->count; j++)
+            touch(conversation->turns[j].text, conversation->turns[j].bytes);
+        mt_conversation_clear(conversation);
     }
+    mt_conversation_free(conversation);
 }
 
 static void read_row(struct mt_context *ctx, const struct mt_dataset *dataset, uint64_t index,

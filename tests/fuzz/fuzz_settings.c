@@ -46,7 +46,7 @@ static void read_back(struct mt_context *ctx, struct mt_arena *arena,
     demand(mt_train_settings_parse(ctx, "text", text, strlen(text), NULL, 0, arena, &again) == MT_OK);
     demand(mt_train_settings_text(ctx, &again, arena, &second) == MT_OK);
     demand(strcmp(text, second) == 0);
-    demand(mt_train_settings_continue(ctx, text, settings) == MT_OK);
+    demand(mt_train_settings_continue(ctx, text, arena, &again) == MT_OK);
 }
 
 static void try_text(const char *text, size_t bytes, const char *const *words, size_t count)

@@ -105,7 +105,7 @@ static void same_forward(void **state)
         if (mt_model_export(mt_model_params(run.model), desc, &options, &result) != MT_OK)
             fail_msg("%s", run.ctx.message);
         assert_true((result.biases > 0) == desc->correction_bias);
-        assert_int_equal(result.biases_left_out, 0);
+        assert_int_equal(result.biases_beside, 0);
         (void)snprintf(written.directory, sizeof written.directory, "%.50s/out", place->directory);
         const struct mt_model_options frozen = {0};
         assert_int_equal(model_run_open(&again, &written, "cpu", 1, &frozen), 0);
@@ -175,7 +175,7 @@ static void refusals(void **state)
     assert_int_equal(opened_model_load(&opened, &all_full), MT_OK);
     opened.params.layer[1].correction = mt_tensor_1d(bias, MT_F32, opened.desc.experts);
     assert_int_equal(mt_model_export(&opened.params, &opened.desc, &options, &result), MT_OK);
-    assert_int_equal(result.biases_left_out, 1);
+    assert_int_equal(result.biases_beside, 1);
     assert_int_equal(mt_model_export(&opened.params, &opened.desc, &options, &result), MT_ERR_USAGE);
     assert_non_null(strstr(opened.ctx.message, "exists and is not empty"));
     workplace_remove_folder(place, "out");

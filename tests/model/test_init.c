@@ -293,8 +293,8 @@ static void verb(void **state)
     program(*state, "--out .", 2, "--config FILE is missing");
     program(*state, "--config config.json", 2, "--out DIR is missing");
     program(*state, "--config config.json --out . --dtype f8", 2, "expected f32, bf16 or f16");
-    program(*state, "--config config.json --out . --std -1", 2, "expected 0 to 1000");
-    program(*state, "--config config.json --out . --seed -1", 2, "--seed is negative");
+    program(*state, "--config config.json --out . --std -1", 2, "--std is not negative");
+    program(*state, "--config config.json --out . --seed -1", 2, "--seed is not negative");
     program(*state, "--config none.json --out .", 1, "none.json");
     program(*state, "--help", 0, "initializer_range");
 }

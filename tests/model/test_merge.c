@@ -115,12 +115,12 @@ static void values(void **state)
         assert_true(result.files > 1);
         assert_false(result.narrow);
         expect_weights(&opened, &options, 1e-6);
-        if (mt_merge_verify(opened.device, &options, false, &difference) != MT_OK)
+        if (mt_merge_verify(opened.device, &options, &result, &difference) != MT_OK)
             fail_msg("%s", opened.ctx.message);
         assert_true(difference.rms < 2e-5);
         // The unmerged model is another.
         options.out = place->directory;
-        assert_int_equal(mt_merge_verify(opened.device, &options, false, &difference), MT_ERR_NUMERIC);
+        assert_int_equal(mt_merge_verify(opened.device, &options, &result, &difference), MT_ERR_NUMERIC);
         clean(place);
         assert_int_equal(opened_model_close(place, &opened), 0);
     }
@@ -144,7 +144,7 @@ static void narrow_values(void **state)
         assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
         assert_true(result.narrow == (i != 3));
         expect_weights(&opened, &options, tolerance[i]);
-        if (mt_merge_verify(opened.device, &options, result.narrow, &difference) != MT_OK)
+        if (mt_merge_verify(opened.device, &options, &result, &difference) != MT_OK)
             fail_msg("%s", opened.ctx.message);
         clean(place);
         assert_int_equal(opened_model_close(place, &opened), 0);

@@ -326,7 +326,8 @@ static void tied_head(void **state)
     assert_ptr_equal(opened.params.head.weight.data, opened.params.embedding.data);
     assert_ptr_equal(opened.params.head.dweight.data, opened.params.dembedding.data);
     assert_ptr_equal(opened.params.dembedding.data, opened.params.trained[0].grad.data);
-    refused(&opened, &(struct mt_train_selection){.full = PATTERNS("lm_head")}, "full: 'lm_head' matches no");
+    refused(&opened, &(struct mt_train_selection){.full = PATTERNS("lm_head")},
+            "targets: 'lm_head' matches no");
     finish(state, &opened);
 }
 
@@ -484,7 +485,7 @@ static void chosen_experts(void **state)
         assert_int_equal(mt_tensor_present(&opened.params.layer[2].gate.a[e]), true);
     }
     refused(&opened, &(struct mt_train_selection){.full = PATTERNS("attention"), .experts = flags},
-            "neither full nor lora selects any routed expert");
+            "the targets have no routed expert among them");
     const bool *const dense[] = {some, NULL, NULL};
     refused(&opened, &(struct mt_train_selection){.full = PATTERNS("routed_experts"), .experts = dense},
             "layer 0, which has none");
@@ -496,10 +497,11 @@ static void refused_selections(void **state)
     struct opened_model opened;
     make(state, MT_HF_OLMOE, MT_HF_BFLOAT16, &opened);
     refused(&opened, &(struct mt_train_selection){.full = PATTERNS("attention", "shared_experts")},
-            "full: 'shared_experts' matches no tensor of this model; expected embedding, attention, router");
+            "targets: 'shared_experts' matches no tensor of this model. It has the parts embedding, ");
     refused(&opened, &(struct mt_train_selection){.freeze = PATTERNS("*.q_a_proj")}, "freeze: '*.q_a_proj'");
     struct mt_train_selection lora = {.lora = PATTERNS("norms"), .lora_rank = 2, .lora_alpha = 2.0};
-    refused(&opened, &lora, "lora: 'norms' matches no linear map of this model; expected attention, router");
+    refused(&opened, &lora,
+            "targets: 'norms' matches no linear map of this model. It has the parts attention, ");
     lora.lora = PATTERNS("model.layers.7.self_attn.q_proj");
     refused(&opened, &lora, "'model.layers.7.self_attn.q_proj'");
     lora.lora = PATTERNS("attention");

@@ -363,7 +363,7 @@ static enum mt_status live(struct mt_context *ctx, const struct mt_objective_con
 {
     struct mt_router_config router = {.slots = slots, .normalise = normalise};
     struct mt_layer_paths paths[2] = {{0}, second};
-    return mt_objective_check_live(ctx, config, &router, paths, 2);
+    return mt_objective_check_live(ctx, config, &router, paths, 2, "objective.");
 }
 
 static void everything_that_reaches_is_let_through(void **state)
@@ -397,18 +397,20 @@ static void inert_terms_are_refused(void **state)
     struct mt_objective_config config = method("aux");
     refused(&ctx, live(&ctx, &config, 2, false, nothing), "term aux has coefficient 0.001");
     refused(&ctx, live(&ctx, &config, 2, false, nothing), "the router is frozen in every layer");
-    refused(&ctx, live(&ctx, &config, 2, false, experts), "train the router");
-    refused(&ctx, live(&ctx, &config, 2, false, below), "allow_indirect=true");
+    refused(&ctx, live(&ctx, &config, 2, false, experts), "put router among the targets");
+    refused(&ctx, live(&ctx, &config, 2, false, below),
+            "set method=none, or accept that with objective.allow_indirect=true");
     config.allow_indirect = true;
     assert_int_equal(live(&ctx, &config, 2, false, below), MT_OK);
     refused(&ctx, live(&ctx, &config, 2, false, nothing), "so is everything below");
 
     config = method("paper");
+    refused(&ctx, live(&ctx, &config, 2, false, below), "Put router and routed_experts among the targets");
     refused(&ctx, live(&ctx, &config, 2, false, router), "term o has coefficient 0.001");
     refused(&ctx, live(&ctx, &config, 2, false, router), "the experts are frozen in every layer");
-    refused(&ctx, live(&ctx, &config, 2, false, router), "train the experts");
+    refused(&ctx, live(&ctx, &config, 2, false, router), "put routed_experts among the targets");
     refused(&ctx, live(&ctx, &config, 1, false, all), "each token has one expert");
-    refused(&ctx, live(&ctx, &config, 1, false, all), "set beta=0");
+    refused(&ctx, live(&ctx, &config, 1, false, all), "set objective.beta=0");
 
     config = method("ernie");
     config.allow_indirect = true; // no help: the router's rows depend on nothing below

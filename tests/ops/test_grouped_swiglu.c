@@ -52,9 +52,10 @@ static struct mt_grouped_sum_args sum_of(struct block *b, int i, float *y)
 
 static struct mt_grouped_swiglu_args forward_of(struct block *b)
 {
-    return (struct mt_grouped_swiglu_args){.gate = sum_of(b, 0, b->gate),
-                                           .up = sum_of(b, 1, b->up),
-                                           .y = mt_tensor_2d(b->y, MT_F32, ROWS, INNER)};
+    struct mt_grouped_swiglu_args args = {.gate = sum_of(b, 0, b->gate),
+                                          .y = mt_tensor_2d(b->y, MT_F32, ROWS, INNER)};
+    args.up = sum_of(b, 1, b->up);
+    return args;
 }
 
 static struct mt_grouped_swiglu_backward_args backward_of(struct block *b)

@@ -148,7 +148,9 @@ static enum mt_status drift(struct mt_context *ctx, char **argv)
     int slots = (int)whole(argv[1]);
     size_t bytes = tokens * (size_t)slots * sizeof(uint16_t);
     struct mt_drift_figures figures;
-    mt_drift_choices(load(ctx, argv[2], bytes), load(ctx, argv[3], bytes), (int64_t)tokens, slots, &figures);
+    const uint16_t *choices = load(ctx, argv[2], bytes);
+    const uint16_t *base = load(ctx, argv[3], bytes);
+    mt_drift_choices(choices, base, (int64_t)tokens, slots, &figures);
     print((double[]){figures.sets_changed, figures.slots_changed}, 2);
     return MT_OK;
 }
@@ -157,9 +159,10 @@ static enum mt_status rmse(struct mt_context *ctx, char **argv)
 {
     size_t a = (size_t)whole(argv[0]);
     size_t b = (size_t)whole(argv[1]);
-    struct mt_curve one = {a, load(ctx, argv[2], a * sizeof(double)), load(ctx, argv[3], a * sizeof(double))};
-    struct mt_curve other = {b, load(ctx, argv[4], b * sizeof(double)),
-                             load(ctx, argv[5], b * sizeof(double))};
+    struct mt_curve one = {.count = a, .x = load(ctx, argv[2], a * sizeof(double))};
+    struct mt_curve other = {.count = b, .x = load(ctx, argv[4], b * sizeof(double))};
+    one.y = load(ctx, argv[3], a * sizeof(double));
+    other.y = load(ctx, argv[5], b * sizeof(double));
     size_t points = 0;
     double distance = mt_curves_rmse(&one, &other, &points);
     print((double[]){distance, (double)points}, 2);

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
                                                      .tensorboard = true,
                                                      .terminal = stderr,
                                                      .steps = steps,
-                                                     .steps_done = done,
+                                                     .done.steps = done,
                                                      .metrics_bytes = metrics_bytes,
                                                      .title = "a made-up run: paper, LoRA r=32",
                                                      .layers = LAYERS,

@@ -88,6 +88,95 @@ static void test_ids_and_texts(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* A series has one colour on a page, whatever figure it is in and whoever came before; an expert its
+ * number's. */
+static void test_colours(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_page page;
+    mt_context_init(&ctx, NULL);
+    mt_page_init(&page, &ctx, "Title");
+    struct mt_figure *one = lines(&page);
+    struct mt_figure *two = lines(&page);
+    const struct mt_figure_head bars = {.kind = MT_FIGURE_BARS, .title = "b", .series = "domain"};
+    const struct mt_figure_head scatter = {.kind = MT_FIGURE_SCATTER, .title = "s", .series = "expert"};
+    struct mt_figure *other = mt_page_figure(&page, &bars);
+    mt_figure_point(one, "a", 1, 1);
+    mt_figure_point(one, "b", 1, 1);
+    mt_figure_point(two, "b", 1, 1); // a run without the other
+    mt_figure_point(two, "c", 1, 1);
+    mt_figure_bar(other, "b", "x", 1, 1, 1); // another kind of series
+    assert_int_equal(mt_figure_colour(one, 0), 0);
+    assert_int_equal(mt_figure_colour(one, 1), 1);
+    assert_int_equal(mt_figure_colour(two, 0), 1);
+    assert_int_equal(mt_figure_colour(two, 1), 2);
+    assert_int_equal(mt_figure_colour(other, 0), 0);
+    assert_int_equal(mt_figure_kindred(two), 3);
+    struct mt_figure *tokens = mt_page_figure(&page, &scatter);
+    struct mt_figure *others = mt_page_figure(&page, &scatter);
+    static const int first[] = {13, 2, 5};
+    static const int second[] = {5, 18, 13, 2}; // the other way round; 18 is the colour of 2, which is taken
+    for (size_t i = 0; i < 3; i++) mt_figure_expert(tokens, first[i], 0, 0);
+    for (size_t i = 0; i < 4; i++) mt_figure_expert(others, second[i], 0, 0);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(mt_figure_colour(tokens, i), first[i]);
+    assert_int_equal(mt_figure_colour(others, 0), 5);
+    assert_int_equal(mt_figure_colour(others, 1), 3);
+    assert_int_equal(mt_figure_colour(others, 2), 13);
+    assert_string_equal(others->column[0].levels[1], "expert 18");
+    // Never twice the same, however many there are.
+    for (int expert = 0; expert < 100; expert++) mt_figure_expert(tokens, expert, 0, 0);
+    bool seen[100] = {false};
+    assert_int_equal(tokens->column[0].level_count, 100);
+    for (size_t i = 0; i < 100; i++) {
+        uint32_t colour = mt_figure_colour(tokens, i);
+        assert_true(colour < 100 && !seen[colour]);
+        seen[colour] = true;
+    }
+    assert_int_equal(mt_page_status(&page), MT_OK);
+    mt_page_free(&page);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* Heat maps of one scale span the same numbers, others their own. */
+static void test_scales(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_page page;
+    double low = 0.0;
+    double high = 0.0;
+    mt_context_init(&ctx, NULL);
+    mt_page_init(&page, &ctx, "Title");
+    const struct mt_figure_head shared = {.kind = MT_FIGURE_HEATMAP, .title = "m", .scale = "share"};
+    const struct mt_figure_head alone = {.kind = MT_FIGURE_GRID, .title = "g"};
+    struct mt_figure *one = mt_page_figure(&page, &shared);
+    mt_page_section(&page, "another");
+    struct mt_figure *two = mt_page_figure(&page, &shared);
+    struct mt_figure *own = mt_page_figure(&page, &alone);
+    struct mt_figure *empty = mt_page_figure(&page, &alone);
+    mt_figure_cell(one, "a", "b", 0.25);
+    mt_figure_cell(one, "a", "c", (double)NAN);
+    mt_figure_cell(two, "a", "b", 0.75);
+    mt_figure_cell(two, "a", "c", 0.5);
+    mt_figure_cell(own, "a", "b", -3.0);
+    for (int i = 0; i < 2; i++) {
+        mt_figure_span(i == 0 ? one : two, &low, &high);
+        assert_true(low == 0.25 && high == 0.75);
+    }
+    mt_figure_span(own, &low, &high);
+    assert_true(low == -3.0 && high == -3.0);
+    mt_figure_span(empty, &low, &high);
+    assert_true(low == 0.0 && high == 1.0);
+    one->head.from_zero = true;
+    one->head.centred = true;
+    one->head.centre = 0.9;
+    mt_figure_span(one, &low, &high);
+    assert_true(low == 0.0 && high == 0.9);
+    mt_page_free(&page);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 /* A failure stays, and everything after it is harmless. */
 static void test_failure_stays(void **state)
 {
@@ -173,9 +262,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),       cmocka_unit_test(test_ids_and_texts),
-        cmocka_unit_test(test_failure_stays), cmocka_unit_test(test_thinning),
-        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_columns), cmocka_unit_test(test_ids_and_texts), cmocka_unit_test(test_colours),
+        cmocka_unit_test(test_scales),  cmocka_unit_test(test_failure_stays), cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

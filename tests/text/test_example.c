@@ -264,13 +264,13 @@ static void truncation(void **state)
 static void bad_rows(void **state)
 {
     struct bench b;
-    set_up(
-        &b, state, "deepseek", "mixtral", 0,
-        "{\"nothing\": 1}\n{\"messages\": []}\n{\"messages\": [{\"role\": \"tool\", \"content\": \"x\"}]}\n"
-        "{\"question\": \"x\"}\n{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}]}\n");
+    set_up(&b, state, "deepseek", "mixtral", 0,
+           "{\"nothing\": 1}\n{\"messages\": []}\n{\"messages\": [{\"role\": \"narrator\", \"content\": "
+           "\"x\"}]}\n"
+           "{\"question\": \"x\"}\n{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}]}\n");
     static const char *const words[] = {
-        ":1: the fields of the row are of no known form", ":2: the list of messages is empty",
-        ":3: message 1 has the role 'tool'", ":4: the fields of the row", ":5: "};
+        ":1: the fields of the row ('nothing') are of no known form", ":2: the list of messages is empty",
+        ":3: message 1 has the role 'narrator'", ":4: the fields of the row ('question') are", ":5: "};
     for (uint64_t row = 0; row < 5; row++) {
         make(&b, row);
         assert_int_equal(b.status, MT_ERR_FORMAT);
@@ -279,9 +279,109 @@ static void bad_rows(void **state)
     b.source.form = MT_FORM_QUESTION;
     make(&b, 3);
     assert_int_equal(b.status, MT_ERR_FORMAT);
-    assert_non_null(
-        strstr(b.ctx.message, ":4: the row lacks the question or the answer of the form question"));
+    assert_non_null(strstr(b.ctx.message, ":4: the row lacks the answer of the form question"));
     tear_down(&b);
+}
+
+/* Every way to write the same conversation down gives the same example. */
+static void conversations(void **state)
+{
+    static const char rows[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a b\"}, {\"role\": \"assistant\", \"content\": "
+        "\"c\"}]}\n"
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}, "
+        "{\"type\": "
+        "\"text\", \"text\": \" b\"}]}, {\"role\": \"assistant\", \"content\": [{\"type\": \"text\", "
+        "\"text\": "
+        "\"c\"}]}]}\n"
+        "{\"prompt\": [{\"role\": \"user\", \"content\": \"a b\"}], \"completion\": [{\"role\": "
+        "\"assistant\", "
+        "\"content\": \"c\"}]}\n"
+        "{\"prompt\": [{\"from\": \"human\", \"value\": \"a b\"}], \"completion\": \"c\"}\n"
+        "{\"prompt\": \"a b\", \"completion\": \"c\", \"tools\": null}\n";
+    struct bench b;
+    set_up(&b, state, "qwen3", "chatml", 0, rows);
+    for (uint64_t row = 0; row < 5; row++) {
+        struct expectation e = expectation(&b);
+        text(&e, "<|im_start|>user\na b<|im_end|>\n<|im_start|>assistant\n", MT_ENCODE_PLAIN, false);
+        text(&e, "c<|im_end|>", MT_ENCODE_PLAIN, true);
+        text(&e, "\n", MT_ENCODE_PLAIN, false);
+        make(&b, row);
+        check(&e);
+    }
+    tear_down(&b);
+    // Answers of a prompt are not trained on.
+    set_up(
+        &b, state, "qwen3", "chatml", 0,
+        "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+        "\"b\"}, "
+        "{\"role\": \"user\", \"content\": \"c\"}], \"completion\": [{\"role\": \"assistant\", \"content\": "
+        "\"d\"}]}\n");
+    struct expectation e = expectation(&b);
+    text(&e,
+         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
+         "<|im_start|>assistant\n",
+         MT_ENCODE_PLAIN, false);
+    text(&e, "d<|im_end|>", MT_ENCODE_PLAIN, true);
+    text(&e, "\n", MT_ENCODE_PLAIN, false);
+    make(&b, 0);
+    check(&e);
+    tear_down(&b);
+}
+
+/* A row is refused for what is wrong with it. */
+static void diagnoses(void **state)
+{
+    static const struct {
+        const char *row;
+        const char *words;
+    } cases[] = {
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": "
+         "{}}]}]}",
+         "message 1 has a part of the type 'image_url': only text can be read"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"image\": 1}]}]}",
+         "message 1 has a part that is no {\"type\": \"text\""},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": 7}]}",
+         "the content of message 1 is a number, expected a text or a list of parts"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\"}]}",
+         "message 2 has no content"},
+        {"{\"messages\": [{\"content\": \"a\"}]}", "message 1 has no \"role\""},
+        {"{\"messages\": [\"a\"]}", "message 1 is a text, expected {\"role\""},
+        {"{\"messages\": {\"role\": \"user\"}}", "'messages' is an object, expected a list of messages"},
+        {"{\"messages\": \"a\"}", "the field 'messages' is no list of messages"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "no message is an assistant's"},
+        {"{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": \"user\", "
+         "\"content\": \"a\"}]}",
+         "no message is an assistant's"},
+        {"{\"prompt\": \"a\", \"completion\": {}}", "'completion' is an object, expected a list of messages"},
+        {"{\"instruction\": \"a\", \"output\": []}", "the field 'output' is no text"},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}", "is for preference training"},
+        {"{\"problem\": \"a\", \"solution\": \"b\"}", "('problem, solution') are of no known form"},
+        {"{\"problem\": \"a\", \"solution\": \"b\"}", "data.sources[].fields can name them"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\": "
+         "{\"name\": "
+         "\"f\", \"arguments\": \"{}\"}}]}]}",
+         "has no place for calls of tools"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{\"id\": 1}]}]}",
+         "call 1 of message 1 has no name of a function"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": 1}]}",
+         "tool_calls of message 1 is a number"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"function_call\": {\"name\": \"f\"}}]}",
+         "message 1 calls tools, but is not an assistant's"},
+        {"{\"conversations\": [{\"from\": \"function_call\", \"value\": \"f()\"}]}",
+         "message 1 is a call of a tool, but no JSON object"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}], \"tools\": {}}",
+         "'tools' is no list of tools"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench b;
+        set_up(&b, state, "qwen3", "chatml", 0, cases[i].row);
+        make(&b, 0);
+        assert_int_equal(b.status, MT_ERR_FORMAT);
+        if (strstr(b.ctx.message, cases[i].words) == NULL || strstr(b.ctx.message, "a.jsonl:1: ") == NULL)
+            fail_msg("%s", b.ctx.message);
+        tear_down(&b);
+    }
 }
 
 static enum mt_status make_one(struct mt_context *ctx, const void *self)
@@ -333,6 +433,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(mapping, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(truncation, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(bad_rows, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(conversations, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(diagnoses, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(missing_token, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(out_of_memory, workplace_open, workplace_close),
     };

@@ -174,10 +174,14 @@ static void own_template(void **state)
     struct mt_piece_list pieces = {.ctx = &ctx};
     assert_int_equal(mt_chat_template_render(template, turns, 2, false, &pieces), MT_ERR_USAGE);
     assert_string_equal(ctx.message, "t has no place for this system message");
+    const struct mt_turn result = turn(MT_ROLE_TOOL, "4");
+    assert_int_equal(mt_chat_template_render(template, &result, 1, false, &pieces), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "t has no place for answers of tools");
     mt_piece_list_free(&pieces);
     mt_chat_template_free(template);
     assert_int_equal(mt_role_named("human"), MT_ROLE_USER);
-    assert_int_equal(mt_role_named("tool"), MT_ROLES);
+    assert_int_equal(mt_role_named("tool"), MT_ROLE_TOOL);
+    assert_int_equal(mt_role_named("narrator"), MT_ROLES);
     assert_int_equal(ctx.live_bytes, 0);
 }
 
@@ -216,7 +220,7 @@ static void refused(void **state)
         assert_null(template);
     }
     struct mt_chat_template *template = NULL;
-    assert_int_equal(mt_chat_template_read(&ctx, folder(), "no-such", &template), MT_ERR_IO);
+    assert_int_equal(mt_chat_template_read(&ctx, folder(), "no-such", &template), MT_ERR_USAGE);
     assert_int_equal(ctx.live_bytes, 0);
 }
 

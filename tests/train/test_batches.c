@@ -406,6 +406,8 @@ static void bad_rows(void **state)
     struct mt_log log;
     mt_log_init(&log, stream, MT_LOG_WARNING);
     b.options.log = &log;
+    struct mt_row_faults faults = {.ctx = &b.ctx};
+    b.options.faults = &faults;
     struct mt_batches *batches = create(&b);
     struct mt_step step = next(&b, batches);
     struct mt_batch_counts counts = mt_batches_counts(batches);
@@ -423,6 +425,8 @@ static void bad_rows(void **state)
     assert_non_null(strstr(text, "c.jsonl:2: not valid JSON"));
     assert_non_null(strstr(text, "c.jsonl:3: the fields of the row"));
     (void)fclose(stream);
+    mt_row_faults_free(&faults);
+    b.options.faults = NULL;
     b.options.log = NULL;
     b.options.stop_at_bad_row = true;
     batches = create(&b);

@@ -301,14 +301,14 @@ static void a_resumed_run_has_every_step_once(void **state)
     assert_int_equal(mt_run_log_sync(log, &bytes), MT_OK);
     log_steps(log, 5, 9); // after the checkpoint: lost when the run is killed
     mt_run_log_close(log);
-    options.steps_done = 4;
+    options.done.steps = 4;
     options.metrics_bytes = bytes;
     log = open_log(&ctx, &options);
     log_steps(log, 5, 7);
     mt_run_log_close(log);
     check_steps(*state, 7, 0);
     // A new run begins with an empty file.
-    options.steps_done = 0;
+    options.done.steps = 0;
     options.metrics_bytes = 0;
     log = open_log(&ctx, &options);
     log_steps(log, 1, 2);
@@ -334,7 +334,7 @@ static void a_file_that_is_too_short(void **state)
     mt_run_log_close(log);
     (void)workplace_path(*state, "metrics.jsonl", path, sizeof path);
     assert_int_equal(truncate(path, (off_t)four + 20), 0); // in the middle of the fifth line
-    options.steps_done = 6;
+    options.done.steps = 6;
     options.metrics_bytes = bytes;
     log = open_log(&ctx, &options);
     mt_run_log_close(log);
@@ -366,6 +366,38 @@ static void refused_places(void **state)
     assert_null(log);
     mt_run_log_close(log);
     assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* Without a terminal a warning and lost data still reach the log, with the place they are about. */
+static void quiet_runs_tell_damage(void **state)
+{
+    struct mt_context ctx;
+    struct mt_run_log_options options = options_of(*state);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    struct mt_log warnings = {.stream = stream, .level = MT_LOG_WARNING};
+    mt_context_init(&ctx, NULL);
+    options.log = &warnings;
+    struct mt_run_log *log = open_log(&ctx, &options);
+    assert_int_equal(mt_run_log_event(log, 3, "checkpoint", "c"), MT_OK);
+    assert_int_equal(mt_run_log_event(log, 4, "warning", "w"), MT_OK);
+    assert_int_equal(mt_run_log_event(log, 5, "data", "d"), MT_OK);
+    mt_run_log_close(log);
+    assert_int_equal(fflush(stream), 0);
+    assert_non_null(strstr(text, "metrics.jsonl: step 4: w\nmetier: warning: "));
+    assert_non_null(strstr(text, "metrics.jsonl: step 5: d\n"));
+    assert_null(strstr(text, "step 3"));
+    size_t before = bytes;
+    // Where a terminal shows them, the log need not.
+    options.terminal = fopen("/dev/null", "w");
+    log = open_log(&ctx, &options);
+    assert_int_equal(mt_run_log_event(log, 4, "warning", "w"), MT_OK);
+    mt_run_log_close(log);
+    assert_int_equal(fclose(options.terminal), 0);
+    assert_int_equal(fclose(stream), 0);
+    assert_int_equal(bytes, before);
+    free(text);
 }
 
 /* No room for a record: it is refused, and no part of it stays. */
@@ -425,6 +457,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_resumed_run_has_every_step_once, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(a_file_that_is_too_short, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(refused_places, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(quiet_runs_tell_damage, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(a_full_disk, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(failing_allocations, workplace_open, workplace_close),
     };

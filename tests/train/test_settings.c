@@ -71,12 +71,12 @@ static void defaults(void **state)
     assert_true(s->objective.coefficient[MT_TERM_AUX] == 1e-3 &&
                 s->objective.coefficient[MT_TERM_O] == 1e-3 && s->objective.coefficient[MT_TERM_V] == 1e-3);
     assert_false(s->task_only);
-    assert_int_equal(s->layout, MT_ADAPTER_PER_EXPERT);
+    assert_int_equal(s->layout, MT_ADAPTER_AUTO);
     assert_int_equal(s->source_count, 1);
     assert_string_equal(s->sources[0].path, "d.jsonl");
     assert_true(s->sources[0].weight == 1.0 && s->sources[0].limit == 0);
     assert_int_equal(s->sources[0].format, MT_DATASET_BY_NAME);
-    assert_string_equal(s->template_name, "plain");
+    assert_string_equal(s->template_name, "model");
     assert_int_equal(s->batching, MT_LAYOUT_IN_ORDER);
     assert_int_equal(s->tokens, 4096);
     assert_true(s->beta1 == 0.9 && s->beta2 == 0.999 && s->epsilon == 1e-8 && s->weight_decay == 0.0);
@@ -84,7 +84,7 @@ static void defaults(void **state)
     assert_int_equal(s->schedule, MT_SCHEDULE_COSINE);
     assert_true(s->resume && s->tensorboard && !s->stop_at_bad_row);
     assert_int_equal(s->checkpoint_every, 200);
-    assert_string_equal(s->device, "cpu");
+    assert_string_equal(s->device, "auto");
     assert_int_equal(s->held_out_count, 0);
     end(&fixture);
 }
@@ -123,7 +123,6 @@ static const char everything[] =
     "evaluation.sources: [held.jsonl]\n"
     "evaluation: {every: 10, examples: 100, patience: 3}\n"
     "batch: {examples: 0, tokens: 1024}\n"
-    "epochs: 0.5\n"
     "steps: 100\n"
     "optimizer: {lr: 3.14159e-5, beta1: 0.8, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1, clip: 0,\n"
     "  schedule: linear, warmup: 20, final: 0.1}\n"
@@ -166,7 +165,7 @@ static void every_key(void **state)
     assert_true(s->stop_at_bad_row && !s->resume && !s->tensorboard);
     assert_int_equal(s->held_out_count, 1);
     assert_int_equal(s->patience, 3);
-    assert_true(s->epochs == 0.5 && s->steps == 100 && s->warmup == 20.0);
+    assert_true(s->steps == 100 && s->warmup == 20.0);
     assert_int_equal(s->schedule, MT_SCHEDULE_LINEAR);
     assert_int_equal(s->recompute, MT_RECOMPUTE_FULL);
     assert_int_equal(s->activations, MT_ACTIVATIONS_BF16);
@@ -231,7 +230,7 @@ static void expect_round_trip(struct fixture *fixture)
     begin(&again);
     read_text(&again, text, NULL, 0);
     assert_string_equal(text_of(&again), text);
-    if (mt_train_settings_continue(&fixture->ctx, text, &again.settings) != MT_OK)
+    if (mt_train_settings_continue(&fixture->ctx, text, &fixture->arena, &again.settings) != MT_OK)
         fail_msg("%s", fixture->ctx.message);
     // Fields the text leaves out because nothing is there.
     assert_int_equal(again.settings.held_out_count, fixture->settings.held_out_count);
@@ -334,11 +333,13 @@ static void going_on(void **state)
     const char *saved = text_of(&fixture);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         read_text(&fixture, LEAST, &cases[i].word, 1);
-        enum mt_status status = mt_train_settings_continue(&fixture.ctx, saved, &fixture.settings);
+        enum mt_status status =
+            mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings);
         assert_int_equal(status, cases[i].message == NULL ? MT_OK : MT_ERR_USAGE);
         if (cases[i].message != NULL) assert_string_equal(fixture.ctx.message, cases[i].message);
     }
-    assert_int_equal(mt_train_settings_continue(&fixture.ctx, "model: [", &fixture.settings), MT_ERR_FORMAT);
+    assert_int_equal(mt_train_settings_continue(&fixture.ctx, "model: [", &fixture.arena, &fixture.settings),
+                     MT_ERR_FORMAT);
     end(&fixture);
 }
 
@@ -413,7 +414,7 @@ static enum mt_status whole_life(struct mt_context *ctx, const void *self)
     enum mt_status status =
         mt_train_settings_parse(ctx, "t", self, strlen(self), words, 2, &arena, &settings);
     if (status == MT_OK) status = mt_train_settings_text(ctx, &settings, &arena, &text);
-    if (status == MT_OK) status = mt_train_settings_continue(ctx, text, &settings);
+    if (status == MT_OK) status = mt_train_settings_continue(ctx, text, &arena, &settings);
     mt_arena_free(&arena);
     return status;
 }

@@ -217,6 +217,69 @@ static void sources_and_required(void **state)
     EXPECT(cases, false);
 }
 
+/* Keys that would change nothing beside the others. */
+static void keys_that_mean_nothing(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"epochs: 2\nsteps: 5\n",
+         "t:4: epochs means nothing here: steps says how long the run is; set steps to 0 "
+         "to go by epochs"},
+        {"parallel.room: 2\n",
+         "t:4: parallel.room means nothing here: parallel.experts is 1: no ranks share experts"},
+        {"parallel: {transfer: staged}\n",
+         "t:4: parallel.transfer means nothing here: parallel.experts is 1: no ranks share experts"},
+        {"lora.dropout: 0.3\nnoise: false\n",
+         "t:4: lora.dropout means nothing here: noise is false: nothing is dropped"},
+        {"method: aux\nobjective.form: cosine\n",
+         "t:5: objective.form means nothing here: L_o is off: beta is 0"},
+        {"method: none\nobjective: {aux: switch}\n",
+         "t:5: objective.aux means nothing here: L_aux is off: alpha is 0"},
+        {"objective.gamma: 0\nobjective.axis: token\n",
+         "t:5: objective.axis means nothing here: L_v is off: gamma is 0"},
+        {"objective.bias_rate: 0.5\n", "t:4: objective.bias_rate means nothing here: bias_rule is none"},
+        {"objective.capacity_min: 3\n", "t:4: objective.capacity_min means nothing here: capacity is 0"},
+        {"objective.orth_groups: 3\n",
+         "t:4: objective.orth_groups means nothing here: router orthogonality is "
+         "off: lambda_orth is 0"},
+        {"objective.brake_target: 3\n",
+         "t:4: objective.brake_target means nothing here: brake is not target"},
+    };
+    EXPECT(cases, true);
+}
+
+/* A word over a file is meant: what it makes idle there is as if nobody had said it. */
+static void words_make_void(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *word;
+    } cases[] = {
+        {LEAST "epochs: 2\n", "steps=5"},
+        {LEAST "objective: {form: cosine, axis: token}\n", "method=aux"},
+        {LEAST "objective.tau_gate: 0.1\n", "objective.beta=0"},
+        {LEAST "parallel: {experts: 2, room: 2, transfer: staged}\n", "parallel.experts=1"},
+        {LEAST "lora.dropout: 0.3\n", "noise=false"},
+    };
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mt_train_settings settings, again;
+        struct mt_arena arena;
+        const char *text = NULL;
+        mt_arena_init(&arena, &ctx, 4096);
+        enum mt_status status = mt_train_settings_parse(&ctx, "t", cases[i].text, strlen(cases[i].text),
+                                                        &cases[i].word, 1, &arena, &settings);
+        // What is written down reads back.
+        if (status == MT_OK) status = mt_train_settings_text(&ctx, &settings, &arena, &text);
+        if (status == MT_OK)
+            status = mt_train_settings_parse(&ctx, "t", text, strlen(text), NULL, 0, &arena, &again);
+        if (status != MT_OK) fail_msg("%s: %s", cases[i].word, ctx.message);
+        mt_arena_free(&arena);
+    }
+}
+
 static void words(void **state)
 {
     (void)state;
@@ -266,6 +329,8 @@ int main(void)
         cmocka_unit_test(impossible_values),
         cmocka_unit_test(impossible_combinations),
         cmocka_unit_test(sources_and_required),
+        cmocka_unit_test(keys_that_mean_nothing),
+        cmocka_unit_test(words_make_void),
         cmocka_unit_test(words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

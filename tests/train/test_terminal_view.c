@@ -36,6 +36,8 @@ static struct mt_step_record make_step(uint64_t step)
     return record;
 }
 
+static const struct mt_run_work nothing = {.steps = 0};
+
 static int count_of(const char *text, const char *part)
 {
     int count = 0;
@@ -50,7 +52,7 @@ static void a_table_in_a_pipe(void **state)
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     struct mt_terminal_view view;
-    mt_terminal_view_start(&view, stream, "training x", 60, 0);
+    mt_terminal_view_start(&view, stream, "training x", 60, &nothing);
     for (uint64_t step = 1; step <= 50; step++) {
         struct mt_step_record record = make_step(step);
         mt_terminal_view_step(&view, &record);
@@ -99,7 +101,7 @@ static void quiet_and_empty_runs(void **state)
     (void)state;
     struct mt_terminal_view view;
     struct mt_step_record record = make_step(1);
-    mt_terminal_view_start(&view, NULL, "x", 60, 0);
+    mt_terminal_view_start(&view, NULL, "x", 60, &nothing);
     mt_terminal_view_step(&view, &record);
     mt_terminal_view_row(&view, &record);
     mt_terminal_view_event(&view, 1, "warning", "y");
@@ -109,7 +111,7 @@ static void quiet_and_empty_runs(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
-    mt_terminal_view_start(&view, stream, NULL, 60, 0);
+    mt_terminal_view_start(&view, stream, NULL, 60, &nothing);
     mt_terminal_view_finish(&view, "m", NULL);
     assert_int_equal(fclose(stream), 0);
     assert_int_equal(bytes, 0);
@@ -134,7 +136,8 @@ static void run_on_terminal(int columns, char *output, size_t room)
     assert_int_equal(ioctl(controller, TIOCSWINSZ, &size), 0);
     struct mt_terminal_view view;
     struct mt_step_record record = make_step(30);
-    mt_terminal_view_start(&view, stream, NULL, 60, 29);
+    const struct mt_run_work before = {.steps = 29, .tokens = 29000, .seconds = 58.0};
+    mt_terminal_view_start(&view, stream, NULL, 60, &before);
     view.progress.drawn -= 1.0; // as if the step had taken a second
     mt_terminal_view_step(&view, &record);
     mt_terminal_view_row(&view, &record); // of no effect here
@@ -162,7 +165,8 @@ static void a_live_line_on_a_terminal(void **state)
     // What stays wipes the live line, which comes again below it.
     assert_non_null(strstr(output, "\r\033[Kstep 30: checkpoint: step-30\n\r 50%"));
     assert_null(strstr(output, "epoch")); // no table
-    assert_non_null(strstr(output, "\nsteps 30 to 30 of 60, 30.0k tokens in 1:00, 500 tok/s\n"));
+    assert_non_null(strstr(output, "\nthis part: steps 30 to 30 of 60, 1.00k tokens in 0:02, 500 tok/s\n"
+                                   "the whole: 30 steps, 30.0k tokens in 1:00, 500 tok/s\n"));
     // Narrow: whole parts of the note, the first ones, and nothing half.
     run_on_terminal(80, output, sizeof output);
     assert_non_null(strstr(output, "  L 2.20  MaxVio 0.812  aux 1.06\033[K"));

@@ -77,13 +77,14 @@ static void a_run_learns(void **state)
 static void going_on_changes_no_bit(void **state)
 {
     const struct workplace *place = *state;
-    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_PHIMOE};
+    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_PHIMOE, MT_HF_MIXTRAL};
     static const char *const words[] = {
         "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
-        "method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
-        "objective.scale=running",
+        ("method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
+         "objective.scale=running"),
+        "method=loss-free evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
     };
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         struct training_run run = {0};
         make(state, models[m]);
         must(training_run_all(&run, place, "whole", words[m]), &run);
@@ -103,6 +104,14 @@ static void going_on_changes_no_bit(void **state)
             assert_int_equal(training_bench_compare(place, "whole/adapter-best/adapter_model.safetensors",
                                                     "parts/adapter-best/adapter_model.safetensors"),
                              0);
+            if (models[m] != MT_HF_PHIMOE) {
+                assert_int_equal(training_bench_compare(place, "whole/adapter/router_bias.safetensors",
+                                                        "parts/adapter/router_bias.safetensors"),
+                                 0);
+                assert_int_equal(training_bench_compare(place, "whole/adapter-best/router_bias.safetensors",
+                                                        "parts/adapter-best/router_bias.safetensors"),
+                                 0);
+            }
             training_bench_remove(place, "parts");
         }
         training_bench_remove(place, "whole");
@@ -290,6 +299,31 @@ static void a_signal_ends_after_the_step(void **state)
     assert_false(training_bench_has(place, "run/adapter"));
 }
 
+/* A plan takes none of the memory it speaks of, and says what the run then holds. */
+static void plan_of_memory(void **state)
+{
+    const struct workplace *place = *state;
+    struct training_run plan = {.options = {.plan_only = true}};
+    struct training_run real = {0};
+    struct mt_run_outline outline;
+    static const char words[] = "batch.tokens=2048 data.max_length=64";
+    make(state, MT_HF_OLMOE);
+    must(training_run_open(&plan, place, "run", words), &plan);
+    mt_trainer_outline(plan.trainer, &outline);
+    size_t planned = mt_device_dry_bytes(outline.device);
+    size_t held = plan.ctx.live_bytes;
+    size_t named = outline.model.copies + outline.model.masters + outline.model.gradients + outline.moments +
+                   outline.model.activations + outline.model.work;
+    training_run_close(&plan);
+    must(training_run_open(&real, place, "run", words), &real);
+    size_t used = real.ctx.live_bytes;
+    training_run_close(&real);
+    assert_true(planned >= named && planned > 1000000);
+    // The open log of a run is not part of a plan.
+    if (used < planned + held - 65536 || used > planned + held + 65536)
+        fail_msg("%zu bytes planned beside %zu, %zu are held", planned, held, used);
+}
+
 /* ESFT: only the experts a file names learn. */
 static void experts_are_chosen_by_file(void **state)
 {
@@ -376,6 +410,7 @@ int main(void)
         IN_PLACE(folders_come_and_go),
         IN_PLACE(changed_data_is_refused),
         IN_PLACE(a_signal_ends_after_the_step),
+        IN_PLACE(plan_of_memory),
         IN_PLACE(experts_are_chosen_by_file),
         IN_PLACE(an_adapter_is_gone_on_from),
         IN_PLACE(memory_may_run_out),

@@ -22,6 +22,7 @@ enum mt_status mt_arch_deepseek(struct mt_context *ctx, const struct mt_hf_confi
     }
     mt_arch_grouped_attention(config, desc);
     desc->names = mt_arch_mlp_names;
+    desc->loaders = (struct mt_model_loaders){0}; // a class of its own, published with the model
     desc->router.kind = MT_ROUTER_SOFTMAX;
     desc->router.normalise = config->norm_topk_prob;
     desc->router.epsilon = 1e-20f;

@@ -26,6 +26,7 @@ enum mt_status mt_arch_deepseek_v2(struct mt_context *ctx, const struct mt_hf_co
     }
     mt_arch_latent_attention(config, desc);
     desc->names = mt_arch_mlp_names;
+    desc->loaders = (struct mt_model_loaders){.router = "mlp.gate"};
     desc->router.kind = MT_ROUTER_SOFTMAX;
     desc->router.scale = (float)config->routed_scaling_factor;
     if (config->topk == MT_HF_TOPK_GROUP_LIMITED && config->topk_groups < config->groups) {

@@ -15,6 +15,7 @@ enum mt_status mt_arch_deepseek_v3(struct mt_context *ctx, const struct mt_hf_co
     }
     mt_arch_latent_attention(config, desc);
     desc->names = mt_arch_mlp_names;
+    desc->loaders = (struct mt_model_loaders){.router = "mlp.gate"};
     desc->correction_bias = true;
     desc->router.kind = config->scoring == MT_HF_SCORING_SIGMOID ? MT_ROUTER_SIGMOID : MT_ROUTER_SOFTMAX;
     desc->router.normalise = config->norm_topk_prob;

@@ -10,6 +10,7 @@ enum mt_status mt_arch_mixtral(struct mt_context *ctx, const struct mt_hf_config
     (void)ctx;
     mt_arch_grouped_attention(config, desc);
     desc->names = mt_arch_sparse_block_names;
+    desc->loaders = (struct mt_model_loaders){.router = "mlp.gate", .linear_router = true, .vllm_head = true};
     desc->router.kind = MT_ROUTER_SOFTMAX;
     desc->router.normalise = true;
     desc->input_jitter = (float)config->router_jitter_noise;

@@ -10,6 +10,7 @@ enum mt_status mt_arch_olmoe(struct mt_context *ctx, const struct mt_hf_config *
     (void)ctx;
     mt_arch_grouped_attention(config, desc);
     desc->names = mt_arch_mlp_names;
+    desc->loaders = (struct mt_model_loaders){.router = "mlp.gate", .linear_router = true};
     desc->qk_norm = MT_QK_NORM_WHOLE;
     desc->clip = (float)config->clip_qkv;
     desc->router.kind = MT_ROUTER_SOFTMAX;

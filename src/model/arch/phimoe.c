@@ -11,6 +11,8 @@ enum mt_status mt_arch_phimoe(struct mt_context *ctx, const struct mt_hf_config 
     (void)ctx;
     mt_arch_grouped_attention(config, desc);
     desc->names = mt_arch_sparse_block_names;
+    desc->loaders =
+        (struct mt_model_loaders){.router = "mlp.router", .linear_router = true, .vllm_head = true};
     desc->norm = MT_NORM_LAYER;
     desc->router.kind = MT_ROUTER_SPARSEMIXER;
     desc->router.jitter = (float)config->router_jitter_noise;

@@ -199,6 +199,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->upload = upload;
     device->download = download;
     device->synchronise = synchronise;
+    device->memory_room = cuda_memory_room;
     if (bf16) cuda_recording_hooks(device); // the other one asks for the experts' offsets
     fill_table(device);
     (void)snprintf(device->description, sizeof device->description, "%s, %.50s, sm_%d%d, products in %s",

@@ -7,6 +7,9 @@
 
 #include "ops/cuda/gpu.cuh"
 
+/* What nvidia-smi shows beyond our buffers in a training step on an H200: context, kernels, cuBLAS. */
+#define CONTEXT_BYTES ((size_t)640 << 20)
+
 /* A kernel like all others, to ask whether kernels run on this GPU. */
 __global__ static void probe_kernel(int *target)
 {
@@ -126,6 +129,16 @@ enum mt_status cuda_find_gpu(const struct mt_device *device, cudaDeviceProp *pro
     if (status != MT_OK) return status;
     status = cuda_status(device, cudaGetDeviceProperties(properties, chosen), "reading the GPU's properties");
     return status == MT_OK ? check_kernels(device, properties) : status;
+}
+
+void cuda_memory_room(struct mt_device *, struct mt_memory_room *room)
+{
+    if (cudaMemGetInfo(&room->free, &room->total) != cudaSuccess) {
+        (void)cudaGetLastError(); // it would be taken for the next call's
+        room->free = 0;
+        room->total = 0;
+    }
+    room->own = CONTEXT_BYTES;
 }
 
 enum mt_status cuda_refuse_bytes(const struct mt_device *device, size_t bytes)

@@ -14,14 +14,17 @@ const struct mt_rgb mt_draw_ink = {0.114, 0.129, 0.153};
 const struct mt_rgb mt_draw_soft = {0.353, 0.384, 0.427};
 const struct mt_rgb mt_draw_line = {0.890, 0.898, 0.910};
 
-static const struct mt_rgb series_colours[] = {
+// Those of the light theme in report.js.
+static const struct mt_rgb series_colours[MT_PAGE_COLOURS] = {
     {0.000, 0.447, 0.698}, {0.835, 0.369, 0.000}, {0.000, 0.620, 0.451}, {0.690, 0.341, 0.553},
     {0.702, 0.478, 0.000}, {0.227, 0.580, 0.784}, {0.302, 0.302, 0.302}, {0.561, 0.525, 0.000},
+    {0.820, 0.063, 0.247}, {0.000, 0.639, 0.639}, {0.416, 0.239, 0.604}, {0.498, 0.722, 0.000},
+    {0.078, 0.157, 0.420}, {0.478, 0.231, 0.063}, {0.941, 0.435, 0.690}, {0.106, 0.369, 0.125},
 };
 
-struct mt_rgb mt_draw_colour(size_t series)
+struct mt_rgb mt_draw_colour(const struct mt_drawing *drawing, size_t series)
 {
-    return series_colours[series % (sizeof series_colours / sizeof series_colours[0])];
+    return series_colours[mt_figure_colour(drawing->figure, series) % MT_PAGE_COLOURS];
 }
 
 void mt_draw_set(cairo_t *pen, struct mt_rgb colour, double alpha)
@@ -191,11 +194,11 @@ void mt_draw_legend(const struct mt_drawing *drawing)
     double x = drawing->left;
     double y = MT_DRAW_HEIGHT - 14;
     size_t shown = labels->level_count > LEGEND_MOST ? LEGEND_MOST : labels->level_count;
-    if (labels->level_count < 2) return;
+    if (mt_figure_kindred(drawing->figure) < 2) return;
     double room = drawing->width / (double)shown;
     for (size_t i = 0; i < shown; i++) {
         cairo_text_extents_t extents;
-        mt_draw_set(drawing->pen, mt_draw_colour(i), 1);
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, i), 1);
         cairo_rectangle(drawing->pen, x, y - 4, 12, 8);
         cairo_fill(drawing->pen);
         mt_draw_set(drawing->pen, mt_draw_ink, 1);

@@ -34,8 +34,9 @@ struct mt_axis {
 
 enum mt_align { MT_ALIGN_LEFT, MT_ALIGN_MIDDLE, MT_ALIGN_RIGHT };
 
-/* The colour of a series: Okabe and Ito's, which colour-blind readers can tell apart. */
-struct mt_rgb mt_draw_colour(size_t series);
+/* The colour of a series of the figure: Okabe and Ito's, which colour-blind readers can tell apart,
+ * then others. */
+struct mt_rgb mt_draw_colour(const struct mt_drawing *drawing, size_t series);
 void mt_draw_set(cairo_t *pen, struct mt_rgb colour, double alpha);
 
 extern const struct mt_rgb mt_draw_ink, mt_draw_soft, mt_draw_line;
@@ -56,7 +57,7 @@ void mt_draw_x_axis(const struct mt_drawing *drawing, const struct mt_axis *axis
 /* The same for labels instead of numbers, as many as fit. */
 void mt_draw_x_labels(const struct mt_drawing *drawing, const struct mt_column *labels, const char *name);
 
-/* What colour means which series, at the bottom; nothing for a single one. */
+/* What colour means which series, at the bottom; nothing for the only one of a page. */
 void mt_draw_legend(const struct mt_drawing *drawing);
 
 /* One function per kind. */

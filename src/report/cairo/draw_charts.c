@@ -39,7 +39,7 @@ static void draw_band(const struct mt_drawing *drawing, size_t series, const str
         cairo_line_to(drawing->pen, place_x(drawing, x_axis, column[1].numbers[row]),
                       place_y(drawing, y_axis, value));
     }
-    mt_draw_set(drawing->pen, mt_draw_colour(series), 0.18);
+    mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 0.18);
     cairo_fill(drawing->pen);
 }
 
@@ -51,8 +51,8 @@ static void draw_curve(const struct mt_drawing *drawing, size_t series, const st
     size_t points = 0;
     bool down = false;
     cairo_set_line_width(drawing->pen, 1.6);
-    mt_draw_set(drawing->pen, mt_draw_colour(series), 1);
-    cairo_set_dash(drawing->pen, dash, series >= 8 ? 2 : 0, 0);
+    mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 1);
+    cairo_set_dash(drawing->pen, dash, mt_figure_colour(drawing->figure, series) >= 8 ? 2 : 0, 0);
     for (size_t row = 0; row < drawing->thinned->rows; row++) {
         if (column[0].codes[row] != series || !mt_thinned_has(drawing->thinned, row)) continue;
         double x = place_x(drawing, x_axis, column[1].numbers[row]);
@@ -104,7 +104,7 @@ void mt_draw_scatter(const struct mt_drawing *drawing)
         double x = place_x(drawing, &x_axis, column[1].numbers[row]);
         double y = place_y(drawing, &y_axis, column[2].numbers[row]);
         if (!mt_thinned_has(drawing->thinned, row) || !isfinite(x) || !isfinite(y)) continue;
-        mt_draw_set(drawing->pen, mt_draw_colour(column[0].codes[row]), 0.65);
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, column[0].codes[row]), 0.65);
         cairo_arc(drawing->pen, x, y, radius, 0, 2 * MT_PI);
         cairo_fill(drawing->pen);
     }
@@ -144,7 +144,7 @@ void mt_draw_bars(const struct mt_drawing *drawing)
         double x = middle + (series - (count - 1) / 2) * wide;
         double y = place_y(drawing, &y_axis, column[2].numbers[row]);
         if (!isfinite(y)) continue;
-        mt_draw_set(drawing->pen, mt_draw_colour(column[0].codes[row]), 0.85);
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, column[0].codes[row]), 0.85);
         cairo_rectangle(drawing->pen, x - wide / 2, fmin(y, zero), wide > 4 ? wide - 1 : wide,
                         fabs(zero - y));
         cairo_fill(drawing->pen);
@@ -200,9 +200,9 @@ void mt_draw_radar(const struct mt_drawing *drawing)
             radar_point(drawing, column[1].codes[row], count, mt_axis_place(&axis, column[2].numbers[row]));
         }
         cairo_close_path(drawing->pen);
-        mt_draw_set(drawing->pen, mt_draw_colour(series), 0.12);
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 0.12);
         cairo_fill_preserve(drawing->pen);
-        mt_draw_set(drawing->pen, mt_draw_colour(series), 1);
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 1);
         cairo_set_line_width(drawing->pen, 1.8);
         cairo_stroke(drawing->pen);
     }

@@ -50,28 +50,9 @@ static struct mt_rgb pick(const struct scale *scale, double value)
 
 static struct scale scale_of(const struct mt_figure *figure)
 {
-    struct scale scale = {.low = INFINITY,
-                          .high = -INFINITY,
-                          .centred = figure->head.centred && isfinite(figure->head.centre),
+    struct scale scale = {.centred = figure->head.centred && isfinite(figure->head.centre),
                           .centre = figure->head.centre};
-    for (size_t row = 0; row < mt_figure_rows(figure); row++) {
-        double value = figure->column[2].numbers[row];
-        if (!isfinite(value)) continue;
-        scale.low = fmin(scale.low, value);
-        scale.high = fmax(scale.high, value);
-    }
-    if (figure->head.ranged) {
-        scale.low = fmin(scale.low, figure->head.low);
-        scale.high = fmax(scale.high, figure->head.high);
-    }
-    if (scale.centred) {
-        scale.low = fmin(scale.low, scale.centre);
-        scale.high = fmax(scale.high, scale.centre);
-    }
-    if (!(scale.low <= scale.high)) {
-        scale.low = 0;
-        scale.high = 1;
-    }
+    mt_figure_span(figure, &scale.low, &scale.high);
     return scale;
 }
 

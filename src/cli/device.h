@@ -1,0 +1,17 @@
+/* The device of a verb: chosen, made, and named to whoever reads. */
+#ifndef MT_CLI_DEVICE_H
+#define MT_CLI_DEVICE_H
+
+#include "ops/choose.h"
+
+/* For option tables of verbs that train, answer or analyse. */
+#define CLI_DEVICE_HELP "what computes, see metier devices (auto: cuda-bf16 with a GPU, else cpu)"
+
+/* Makes the device for a use and says on standard error which it is. The caller destroys it. */
+enum mt_status cli_open_device(struct mt_context *ctx, const char *asked, enum mt_device_use use, int threads,
+                               struct mt_device **device);
+
+/* "device: ..." on standard error. */
+void cli_name_device(const struct mt_device *device);
+
+#endif

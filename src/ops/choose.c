@@ -1,0 +1,69 @@
+/* Choosing a device by trying those that could be it. */
+#define _POSIX_C_SOURCE 200809L // pthread_sigmask
+#include "ops/choose.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/device.h"
+
+#define NAME_BYTES 64
+
+/* Whether a device can be made here. Threads that a driver starts for it leave signals to those who wait. */
+static enum mt_status try_device(struct mt_context *ctx, const char *name)
+{
+    struct mt_device *device = NULL;
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    enum mt_status status = mt_device_create(ctx, name, 0, &device);
+    mt_device_destroy(device);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static enum mt_status find_device(struct mt_context *ctx, enum mt_device_use use, const char **name)
+{
+    *name = "cpu";
+    for (const struct mt_device_kind *kind = mt_device_kinds; kind->name != NULL; kind++) {
+        if (kind->automatic != use) continue;
+        enum mt_status status = try_device(ctx, kind->name);
+        if (status == MT_OK) {
+            *name = kind->name;
+            return MT_OK;
+        }
+        if (status != MT_ERR_UNSUPPORTED)
+            return mt_fail_within(ctx, status, "device auto (cpu computes without a GPU)");
+        ctx->message[0] = '\0'; // there is none, which is no failure
+    }
+    return MT_OK;
+}
+
+/* All ranks compute on one kind of device: sums over ranks would otherwise mix roundings. */
+static enum mt_status compare_ranks(struct mt_context *ctx, struct mt_comm *comm, const char *name)
+{
+    char first[NAME_BYTES] = "";
+    char mine[NAME_BYTES] = "";
+    enum mt_status status = MT_OK;
+    (void)snprintf(mine, sizeof mine, "%s", name);
+    memcpy(first, mine, sizeof first);
+    mt_comm_broadcast(comm, first, sizeof first, 0);
+    if (memcmp(first, mine, sizeof first) != 0)
+        status = mt_fail(ctx, MT_ERR_USAGE,
+                         "this rank would compute on %s and rank 0 on %s; name a device that all have, such "
+                         "as cpu",
+                         mine, first);
+    return mt_comm_agree(comm, ctx, status);
+}
+
+enum mt_status mt_device_choose(struct mt_context *ctx, struct mt_comm *comm, const char *asked,
+                                enum mt_device_use use, const char **name)
+{
+    *name = asked;
+    enum mt_status status =
+        strcmp(asked, MT_DEVICE_AUTO) == 0 ? find_device(ctx, use, name) : try_device(ctx, asked);
+    if (comm == NULL) return status;
+    status = mt_comm_agree(comm, ctx, status);
+    return status == MT_OK ? compare_ranks(ctx, comm, *name) : status;
+}

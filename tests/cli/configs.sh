@@ -1,0 +1,122 @@
+#!/bin/bash
+# Every config of share/configs starts as it stands: in a folder that has what it names, as small models and data, the
+# commands its comments give are run, and training gets as far as its dry run. Usage: configs.sh METIER
+set -u
+metier=$(realpath "$1")
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/support/expect.sh"
+ln -s "$here/../share" "$place/share"
+cd "$place" || exit 1
+mkdir -p models data build/tiny build/base
+
+# What the configs take for granted: rows of instructions, plain text, the problems of scripts/make-base.
+awk 'BEGIN { for (i = 0; i < 200; i++)
+    printf "{\"instruction\": \"Add %d and %d.\", \"input\": \"\", \"output\": \"%d\"}\n", i, i % 7, i + i % 7 }' >data/train.jsonl
+awk 'BEGIN { for (i = 0; i < 40000; i++) printf "Line %d of a long text.\n%s", i, i % 9 ? "" : "\n" }' >data/corpus.txt
+for domain in language reasoning science math code; do
+    "$metier" synth --domain $domain --count 300 --out build/base/train-$domain.jsonl >/dev/null 2>&1
+done
+cp build/base/train-math.jsonl build/base/valid.jsonl
+
+# architecture CONFIG: of the model that a config is for.
+architecture() {
+    case $1 in
+    deepseek-moe-16b) echo deepseek ;;
+    deepseek-v2-lite | esft | base-tiny-deepseek-v2) echo deepseek_v2 ;;
+    moonlight-16b-a3b) echo deepseek_v3 ;;
+    mixtral-8x7b | base-tiny-mixtral) echo mixtral ;;
+    phi-3.5-moe) echo phimoe ;;
+    pretrain-tiny) echo olmoe ;;
+    finetune-tiny | compare-*) echo shipped ;; # its model is in the tree
+    esac
+}
+
+# try WORDS...: a command of a comment, made small; $place/text has what it says.
+try() {
+    set -f
+    case $2 in
+    train) set -- "$@" --dry-run ;;
+    compare) set -- "$@" "seeds=[1]" problems.train=40 problems.test=10 training.steps=1 training.batch.examples=4 --quiet ;;
+    esac
+    set +f
+    shift
+    expect 0 "" "$@"
+}
+
+count=0
+for path in share/configs/*.yaml; do
+    name=$(basename "$path" .yaml)
+    kind=$(architecture "$name")
+    model=$(sed -n 's/^model: *\([^ ]*\).*/\1/p' "$path")
+    count=$((count + 1))
+    if [ -z "$kind" ]; then
+        fail "$name: tests/cli/configs.sh does not know which model it is for"
+        continue
+    fi
+    if [ "$kind" != shipped ] && [ ! -e "$model" ]; then
+        "$here/support/any-model" "$metier" "$kind" "$model" || exit 1
+    fi
+    while read -r line; do
+        # shellcheck disable=SC2086 # words
+        try $line
+    done < <(sed -n 's/^#   \(metier .*\)/\1/p' "$path")
+    case $name in
+    compare-*)
+        grep -q "trained on" "$place/text"
+        result $? "$name: no command of its comments got to the end"
+        ;;
+    *) expect 0 "what learns" train "$path" --dry-run ;;
+    esac
+done
+[ $count -ge 13 ]
+result $? "only $count configs"
+
+# Without the file ESFT needs, how to make it is said; with it, the chosen experts learn, and they alone.
+mv data/experts.json aside.json
+expect 1 "metier analyze --model MODEL --data DATA --experts 'data/experts.json' makes the file" train share/configs/esft.yaml --dry-run
+mv aside.json data/experts.json
+expect 0 "as trained, 2 steps" train share/configs/esft.yaml steps=2 optimizer.warmup=0 optimizer.lr=1e-2 batch.examples=4 --quiet
+python3 - models/DeepSeek-V2-Lite runs/esft/model data/experts.json <<'END'
+import json, re, struct, sys
+
+def tensors(folder):
+    data = open(folder + "/model.safetensors", "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + size])
+    return {name: data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]
+            for name, t in head.items() if name != "__metadata__"}
+
+before, after = tensors(sys.argv[1]), tensors(sys.argv[2])
+chosen = {(int(layer), expert) for layer, experts in json.load(open(sys.argv[3])).items() for expert in experts}
+moved = set()
+for name in before:
+    found = re.match(r"model\.layers\.(\d+)\.mlp\.experts\.(\d+)\.", name)
+    if before[name] != after[name]:
+        moved.add((int(found.group(1)), int(found.group(2))) if found else name)
+sys.exit(0 if moved == chosen and len(chosen) > 0 else "moved %s, chosen %s" % (moved, chosen))
+END
+result $? "other tensors than the chosen experts moved"
+
+# The busiest experts, until they serve the share asked for.
+analyze="--model models/DeepSeek-V2-Lite --data data/train.jsonl --sample 40 --queries 10"
+for share in 0.05 0.5 1; do
+    # shellcheck disable=SC2086 # words
+    expect 0 "written: $share.json" analyze $analyze --experts $share.json --share $share --out seen-$share
+    python3 - $share.json seen-$share/analysis.json $share <<'END'
+import json, sys
+chosen, seen, share = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), float(sys.argv[3])
+assert sorted(map(int, chosen)) == seen["layers"]
+for number, layer in zip(seen["layers"], seen["overall"]["layers"]):
+    load, taken = layer["load"], chosen[str(number)]
+    served = sum(load[j] for j in taken)
+    least = min(load[j] for j in taken)
+    assert served >= share * sum(load) - 1e-9 and served - least < share * sum(load), (number, taken, load)
+    assert all(load[j] <= least for j in range(len(load)) if j not in taken)
+END
+    result $? "share $share: not the busiest, or not as few as can be"
+done
+# shellcheck disable=SC2086 # words
+expect 2 "--share is 0, expected more than 0 and at most 1" analyze $analyze --experts x.json --share 0
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]
