@@ -79,24 +79,28 @@ enum mt_status mt_chat_template_unknown(struct mt_context *ctx, const char *fold
 /* YYYY-MM-DD, or today. */
 static enum mt_status set_date(struct mt_chat_template *template, const char *date)
 {
+    static const char form[] = "dddd-dd-dd";
     time_t now = time(NULL);
-    int year = 0;
-    int month = 0;
-    int day = 0;
-    int used = 0;
     if (date == NULL) {
         (void)localtime_r(&now, &template->now);
         return MT_OK;
     }
-    if (sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || date[used] != '\0' || month < 1 ||
-        month > 12 || day < 1 || day > 31) {
+    bool reads = strlen(date) == sizeof form - 1;
+    for (size_t i = 0; reads && form[i] != '\0'; i++)
+        reads = form[i] == 'd' ? date[i] >= '0' && date[i] <= '9' : date[i] == form[i];
+    if (!reads) {
         return mt_fail(template->ctx, MT_ERR_USAGE, "'%s' is no date, expected YYYY-MM-DD",
                        mt_printable(date).text);
     }
     // Noon exists on every day, wherever this runs.
-    struct tm noon = {
-        .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = 12, .tm_isdst = -1};
-    if (mktime(&noon) == (time_t)-1 || noon.tm_mday != day) {
+    struct tm noon = {.tm_year = (int)strtol(date, NULL, 10) - 1900,
+                      .tm_mon = (int)strtol(date + 5, NULL, 10) - 1,
+                      .tm_mday = (int)strtol(date + 8, NULL, 10),
+                      .tm_hour = 12,
+                      .tm_isdst = -1};
+    const struct tm asked = noon;
+    time_t seconds = mktime(&noon);
+    if (seconds == (time_t)-1 || noon.tm_mday != asked.tm_mday || noon.tm_mon != asked.tm_mon) {
         return mt_fail(template->ctx, MT_ERR_USAGE, "there is no day %s", date);
     }
     template->now = noon;
