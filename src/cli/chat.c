@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
+#include "formats/printable.h"
 
 #define LINE_BYTES  (1 << 20) // of what is said at once
 #define WAIT_MILLIS 200       // between two looks for a signal while waiting for input
@@ -143,8 +144,8 @@ static enum mt_status show(struct chat *chat)
 {
     const struct mt_answer *answer = &chat->answer;
     if (answer->settled > chat->shown)
-        (void)fwrite(answer->text.data + chat->shown, 1, answer->settled - chat->shown, stdout);
-    chat->shown = answer->settled;
+        chat->shown += mt_show_text(stdout, (const char *)answer->text.data + chat->shown,
+                                    answer->settled - chat->shown);
     if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
     return mt_fail(chat->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }

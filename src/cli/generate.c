@@ -15,6 +15,7 @@
 #include "cli/infer.h"
 #include "cli/verbs.h"
 #include "formats/json_text.h"
+#include "formats/printable.h"
 
 #define BATCH       8
 #define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most
@@ -69,8 +70,8 @@ static enum mt_status show(struct job *job)
 {
     const struct mt_answer *answer = &job->answer;
     if (answer->settled <= job->shown) return MT_OK;
-    (void)fwrite(answer->text.data + job->shown, 1, answer->settled - job->shown, stdout);
-    job->shown = answer->settled;
+    job->shown +=
+        mt_show_text(stdout, (const char *)answer->text.data + job->shown, answer->settled - job->shown);
     if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
     return mt_fail(job->generator->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }

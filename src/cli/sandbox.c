@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "eval/code_judge.h"
 #include "eval/sandbox_hostile.h"
 
 #define MEBIBYTE      (1 << 20)
@@ -27,14 +28,19 @@ struct settings {
     int64_t at_once;
     const char *interpreter;
     const char *launcher;
+    const char *tests; // NULL: the program stands alone
 };
 
 // ------------------------------------------------------------------ the hostile suite
 
+/* Hostile programs, then cheats, then one answer that is right. */
 struct check_run {
     struct mt_context *ctx;
     const struct mt_hostile_case *cases;
-    size_t count;
+    size_t case_count;
+    const struct mt_cheat *cheats;
+    size_t cheat_count;
+    size_t count; // of all
     struct mt_hostile_setting setting;
     struct mt_sandbox_options options;
     struct mt_sandbox_result *results; // [count]
@@ -42,12 +48,52 @@ struct check_run {
     char canary[PATH_BYTES + 16];
 };
 
+static const struct mt_cheat honest = {"an answer that is right", "def ENTRY(x): return x + x\n"};
+
+/* The cheat with the number `index` of all; NULL: it is a hostile program. */
+static const struct mt_cheat *cheat_at(const struct check_run *run, size_t index)
+{
+    if (index < run->case_count) return NULL;
+    index -= run->case_count;
+    return index < run->cheat_count ? &run->cheats[index] : &honest;
+}
+
+/* One of the two programs that try a cheat. */
+static enum mt_status put_trial(const struct check_run *run, const struct mt_cheat *cheat, bool judge,
+                                struct mt_byte_list *text)
+{
+    struct mt_byte_list answer = {.ctx = run->ctx};
+    enum mt_status status = mt_cheat_answer(cheat, "twice", &answer);
+    const struct mt_code_trial trial = mt_cheat_trial(&answer);
+    if (status == MT_OK && judge) status = mt_code_trial_judge(&trial, text);
+    if (status == MT_OK && !judge) status = mt_code_trial_program(&trial, text);
+    mt_byte_list_free(&answer);
+    return status;
+}
+
 static enum mt_status give_program(void *self, size_t index, struct mt_byte_list *text,
                                    struct mt_sandbox_options *options)
 {
     const struct check_run *run = self;
+    const struct mt_cheat *cheat = cheat_at(run, index);
+    if (cheat != NULL) return put_trial(run, cheat, false, text);
     if (run->cases[index].seconds > 0) options->seconds = run->cases[index].seconds;
     return mt_hostile_program(&run->cases[index], &run->setting, text);
+}
+
+static enum mt_status give_judge(void *self, size_t index, struct mt_byte_list *text)
+{
+    const struct check_run *run = self;
+    const struct mt_cheat *cheat = cheat_at(run, index);
+    return cheat != NULL ? put_trial(run, cheat, true, text) : MT_OK;
+}
+
+static bool ended_well(const struct check_run *run, size_t index)
+{
+    const struct mt_sandbox_result *result = &run->results[index];
+    const struct mt_cheat *cheat = cheat_at(run, index);
+    if (cheat == NULL) return mt_hostile_contained(&run->cases[index], &run->options, result);
+    return (result->outcome == MT_SANDBOX_PASSED) == (cheat == &honest);
 }
 
 static enum mt_status keep_result(void *self, size_t index, const struct mt_sandbox_result *result)
@@ -93,7 +139,8 @@ static enum mt_status print_results(const struct check_run *run, size_t *escaped
     *escaped = 0;
     for (size_t i = 0; i < run->count && status == MT_OK; i++) {
         const struct mt_sandbox_result *result = &run->results[i];
-        bool contained = mt_hostile_contained(&run->cases[i], &run->options, result);
+        const struct mt_cheat *cheat = cheat_at(run, i);
+        bool contained = ended_well(run, i);
         if (!contained) (*escaped)++;
         // The last line of standard error says most.
         char last[CLI_CELL_BYTES] = "";
@@ -107,7 +154,7 @@ static enum mt_status print_results(const struct check_run *run, size_t *escaped
         char memory[32];
         (void)snprintf(seconds, sizeof seconds, "%.2f", result->seconds);
         (void)snprintf(memory, sizeof memory, "%.0f", (double)result->peak_memory / MEBIBYTE);
-        const char *const cells[] = {run->cases[i].name,
+        const char *const cells[] = {cheat != NULL ? cheat->name : run->cases[i].name,
                                      mt_sandbox_outcome_name(result->outcome),
                                      seconds,
                                      memory,
@@ -125,12 +172,15 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
     struct check_run run = {.ctx = ctx, .options = mt_hostile_options()};
     run.options.interpreter = settings->interpreter;
     run.options.launcher = settings->launcher;
-    run.cases = mt_hostile_cases(&run.count);
+    run.cases = mt_hostile_cases(&run.case_count);
+    run.cheats = mt_cheats(&run.cheat_count);
+    run.count = run.case_count + run.cheat_count + 1;
     const struct mt_sandbox_batch batch = {
         .count = run.count,
         .at_once = settings->at_once > 0 ? (int)settings->at_once : CHECK_AT_ONCE,
         .self = &run,
         .program = give_program,
+        .judge = give_judge,
         .done = keep_result,
     };
     void *block = NULL;
@@ -158,6 +208,13 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
 
 // ------------------------------------------------------------------ one program
 
+static enum mt_status take_result(void *self, size_t trial, const struct mt_sandbox_result *result)
+{
+    (void)trial;
+    *(struct mt_sandbox_result *)self = *result;
+    return MT_OK;
+}
+
 static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings, const char *path,
                                   bool *passed)
 {
@@ -171,11 +228,26 @@ static enum mt_status run_program(struct mt_context *ctx, const struct settings 
     options.interpreter = settings->interpreter;
     options.launcher = settings->launcher;
     void *source = NULL;
+    void *tests = NULL;
     size_t bytes = 0;
+    size_t test_bytes = 0;
     struct mt_sandbox_result result;
     enum mt_status status = mt_file_read_all(ctx, path, MAX_SOURCE, &source, &bytes);
-    if (status == MT_OK) status = mt_sandbox_run(ctx, &options, source, bytes, &result);
+    if (status == MT_OK && settings->tests != NULL)
+        status = mt_file_read_all(ctx, settings->tests, MAX_SOURCE, &tests, &test_bytes);
+    if (status == MT_OK && settings->tests != NULL) {
+        const struct mt_code_trial trial = {.part = {[MT_TRIAL_ANSWER] = {source, bytes},
+                                                     [MT_TRIAL_GIVEN] = {"", 0},
+                                                     [MT_TRIAL_TESTS] = {tests, test_bytes},
+                                                     [MT_TRIAL_CALLS] = {"", 0}}};
+        const struct mt_sandbox_judge judge = {.ctx = ctx, .options = options};
+        const struct mt_trial_listener listener = {.self = &result, .heard = take_result};
+        status = mt_code_trials_run(&judge, &trial, 1, &listener);
+    } else if (status == MT_OK) {
+        status = mt_sandbox_run(ctx, &options, source, bytes, &result);
+    }
     mt_release(ctx, source, bytes);
+    mt_release(ctx, tests, test_bytes);
     if (status != MT_OK) return status;
     (void)fputs(result.tail, stderr);
     printf("%s: %s, exit status %d, %.2f s, %.0f MiB\n", path, mt_sandbox_outcome_name(result.outcome),
@@ -190,6 +262,8 @@ static enum mt_status check_arguments(struct mt_context *ctx, const struct setti
     if (settings->check && arguments->positional_count > 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--check runs its own programs, not '%s'",
                        arguments->positional[0]);
+    if (settings->check && settings->tests != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--check has tests of its own, not '%s'", settings->tests);
     if (!settings->check && arguments->positional_count == 0)
         return mt_fail(ctx, MT_ERR_USAGE, "a program is missing, or --check");
     if (arguments->positional_count > 1)
@@ -220,7 +294,9 @@ int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
                                 .launcher = defaults.launcher};
     const struct cli_option options[] = {
         {"--check", CLI_FLAG, &settings.check, NULL,
-         "run programs that try to get out, and say whether they did"},
+         "run programs that try to get out or to pass without solving anything, and say whether they did"},
+        {"--tests", CLI_TEXT, &settings.tests, "FILE",
+         "Python that calls the program's functions, from an interpreter of its own"},
         {"--seconds", CLI_REAL, &settings.seconds, "S", "from start to end (10)"},
         {"--cpu-seconds", CLI_INTEGER, &settings.cpu_seconds, "S", "processor time of each process (10)"},
         {"--memory", CLI_INTEGER, &settings.memory, "MIB", "of each process, and of all together (1024)"},

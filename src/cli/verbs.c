@@ -17,10 +17,10 @@ const struct cli_verb cli_verbs[] = {
             "  per-expert  transformers 4 has: a pair for each map of each expert, names of the checkpoint\n"
             "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
             "The folder appears whole or not at all. docs/adapters.md says what is right where.",
-        .examples =
-            "  metier adapter runs/a/adapter --model models/moe\n"
-            "  metier adapter runs/a/adapter --model models/moe --layout vllm --out runs/a/adapter-vllm\n"
-            "  metier adapter downloaded --model models/moe --out for-transformers-5",
+        .examples = "  metier adapter runs/first/adapter --model models/moe\n"
+                    "  metier adapter runs/first/adapter --model models/moe --layout vllm --out "
+                    "runs/first/adapter-vllm\n"
+                    "  metier adapter downloaded --model models/moe --out for-transformers-5",
         .run = cli_adapter,
     },
     {
@@ -314,12 +314,14 @@ const struct cli_verb cli_verbs[] = {
         .details =
             "The program runs under bubblewrap: no network, a read-only system, a private /tmp, no home, no\n"
             "other process in sight, few system calls. It has passed when it reached its last line and left\n"
-            "with status 0; then the exit status is 0, else 1. --check runs a suite of hostile programs "
-            "(fork\n"
-            "and memory bombs, endless output, network, files, ptrace, signals, links, ...) and lists how\n"
-            "each was stopped; exit status 1 when one was not. docs/sandbox.md says what this protects from.",
+            "with status 0; then the exit status is 0, else 1. With --tests another interpreter, which the\n"
+            "program cannot reach, calls its functions and compares what they give. --check runs a suite of\n"
+            "hostile programs (fork and memory bombs, endless output, network, files, ptrace, signals, ...)\n"
+            "and of answers that cheat, and lists how each was stopped; exit status 1 when one was not.\n"
+            "docs/sandbox.md says what this protects from.",
         .examples = "  metier sandbox --check\n"
-                    "  metier sandbox solution.py --seconds 3 --memory 512",
+                    "  metier sandbox solution.py --seconds 3 --memory 512\n"
+                    "  metier sandbox solution.py --tests tests.py",
         .run = cli_sandbox,
     },
     {

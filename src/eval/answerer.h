@@ -5,7 +5,7 @@
 #ifndef MT_EVAL_ANSWERER_H
 #define MT_EVAL_ANSWERER_H
 
-#include "eval/prompt.h"
+#include "eval/code_trial.h"
 
 struct mt_question {
     const char *task; // its name
@@ -62,10 +62,10 @@ struct mt_answerer {
                             const struct mt_answer_listener *listener);
 };
 
-/* Runs programs to see whether they end well; what compare: code needs. */
+/* Runs programs against their tests; what compare: code needs. */
 struct mt_code_judge {
     void *self;
-    enum mt_status (*run)(void *self, const struct mt_text *programs, size_t count, bool *passed);
+    enum mt_status (*run)(void *self, const struct mt_code_trial *trials, size_t count, bool *passed);
 };
 
 #endif

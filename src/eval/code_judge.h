@@ -1,4 +1,4 @@
-/* The judge of programs: each in a sandbox of its own, several at a time. */
+/* The judge of programs: each answer and its tests in a pair of sandboxes, several at a time. */
 #ifndef MT_EVAL_CODE_JUDGE_H
 #define MT_EVAL_CODE_JUDGE_H
 
@@ -8,12 +8,22 @@
 struct mt_sandbox_judge {
     struct mt_context *ctx; // borrowed
     struct mt_sandbox_options options;
-    int at_once; // programs; 0: as many as the machine has processors
+    int at_once; // answers; 0: as many as the machine has processors
 };
 
+/* Hears of every trial when it has ended. */
+struct mt_trial_listener {
+    void *self; // borrowed
+    enum mt_status (*heard)(void *self, size_t trial, const struct mt_sandbox_result *result);
+};
+
+/* Runs the trials; they end in any order. */
+enum mt_status mt_code_trials_run(const struct mt_sandbox_judge *judge, const struct mt_code_trial *trials,
+                                  size_t count, const struct mt_trial_listener *listener);
+
 /*
- * Runs a program that does nothing, to learn before hours are spent whether programs can be run here.
- * MT_ERR_UNSUPPORTED has the reason and the cure.
+ * Tries an answer that is right and one that is wrong, to learn before hours are spent whether programs can
+ * be judged here. MT_ERR_UNSUPPORTED has the reason and the cure.
  */
 enum mt_status mt_sandbox_judge_check(const struct mt_sandbox_judge *judge);
 

@@ -132,7 +132,7 @@ bool mt_grader_runs_programs(const struct mt_grader *grader)
 
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
                                 const char *text, size_t bytes, struct mt_byte_list *extracted,
-                                struct mt_byte_list *program)
+                                struct mt_byte_list parts[MT_TRIAL_PARTS])
 {
     bool found = false;
     enum mt_status status =
@@ -140,8 +140,15 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
     if (status != MT_OK || !found) return status;
     struct mt_text completion = {.text = (const char *)extracted->data, .bytes = extracted->count};
     struct mt_prompt_names names = mt_sample_names(grader->task, sample);
-    names.completion = &completion;
-    return mt_prompt_render(grader->task->program, &sample->row, &names, program);
+    const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_ANSWER] = grader->task->program,
+                                                   [MT_TRIAL_GIVEN] = grader->task->given,
+                                                   [MT_TRIAL_TESTS] = grader->task->tests,
+                                                   [MT_TRIAL_CALLS] = grader->task->calls};
+    for (int i = 0; i < MT_TRIAL_PARTS && status == MT_OK; i++) {
+        names.completion = i == MT_TRIAL_ANSWER ? &completion : NULL;
+        if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, &parts[i]);
+    }
+    return status;
 }
 
 void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome)

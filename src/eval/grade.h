@@ -22,12 +22,12 @@ void mt_grader_free(struct mt_grader *grader);
 bool mt_grader_runs_programs(const struct mt_grader *grader);
 
 /*
- * Of such a task: the program that tests one answer, appended; nothing where the answer holds no program.
+ * Of such a task: what tries one answer, appended to the parts; no answer where it holds no program.
  * `extracted` is replaced by what was found.
  */
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
                                 const char *text, size_t bytes, struct mt_byte_list *extracted,
-                                struct mt_byte_list *program);
+                                struct mt_byte_list parts[MT_TRIAL_PARTS]);
 
 /* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
 void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome);

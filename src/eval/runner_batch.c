@@ -35,10 +35,10 @@ static enum mt_status open_writing(struct eval_run *run, struct eval_batch *batc
     enum mt_status status = take(ctx, batch->capacity, sizeof *batch->questions, MT_OK, &memory[0]);
     batch->questions = memory[0];
     if (!mt_grader_runs_programs(&run->grader)) return status;
-    status = take_lists(ctx, answers, status, &batch->programs);
-    status = take(ctx, answers, sizeof *batch->program_texts, status, &memory[0]);
+    status = take_lists(ctx, answers * MT_TRIAL_PARTS, status, &batch->programs);
+    status = take(ctx, answers, sizeof *batch->trials, status, &memory[0]);
     status = take(ctx, answers, sizeof *batch->passed, status, &memory[1]);
-    batch->program_texts = memory[0];
+    batch->trials = memory[0];
     batch->passed = memory[1];
     return status;
 }
@@ -104,9 +104,9 @@ void eval_batch_free(struct eval_run *run)
     mt_release(ctx, batch->texts, 2 * batch->tries * sizeof *batch->texts);
     free_lists(ctx, batch->answers, answers);
     free_lists(ctx, batch->found, answers);
-    free_lists(ctx, batch->programs, answers);
+    free_lists(ctx, batch->programs, answers * MT_TRIAL_PARTS);
     mt_release(ctx, batch->questions, batch->capacity * sizeof *batch->questions);
-    mt_release(ctx, batch->program_texts, answers * sizeof *batch->program_texts);
+    mt_release(ctx, batch->trials, answers * sizeof *batch->trials);
     mt_release(ctx, batch->passed, answers * sizeof *batch->passed);
     mt_release(ctx, batch->choosing, batch->capacity * sizeof *batch->choosing);
     mt_release(ctx, batch->continuations, choices * sizeof *batch->continuations);
@@ -183,15 +183,16 @@ static enum mt_status judge_programs(struct eval_run *run)
         for (size_t k = 0; batch->answered[i] && k < batch->tries && status == MT_OK; k++) {
             size_t at = i * batch->tries + k;
             struct mt_text answer = eval_text_of(&batch->answers[at]);
-            batch->programs[count].count = 0;
+            struct mt_byte_list *parts = batch->programs + count * MT_TRIAL_PARTS;
+            for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
             status = mt_grade_program(&run->grader, &batch->samples[i], answer.text, answer.bytes,
-                                      &batch->found[at], &batch->programs[count]);
-            batch->program_texts[count] = eval_text_of(&batch->programs[count]);
+                                      &batch->found[at], parts);
+            for (int part = 0; part < MT_TRIAL_PARTS; part++)
+                batch->trials[count].part[part] = eval_text_of(&parts[part]);
             count++;
         }
     }
-    if (status == MT_OK && count > 0)
-        status = judge->run(judge->self, batch->program_texts, count, batch->passed);
+    if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->passed);
     const bool *passed = batch->passed;
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         if (!batch->answered[i]) continue;

@@ -23,8 +23,8 @@ struct eval_batch {
     struct mt_byte_list *found;    // [capacity · tries]: what was extracted
     struct mt_text *texts;         // [2 · tries]
     // Programs; only of the samples that were answered.
-    struct mt_byte_list *programs; // [capacity · tries]
-    struct mt_text *program_texts; // [capacity · tries]
+    struct mt_byte_list *programs; // [capacity · tries · MT_TRIAL_PARTS]
+    struct mt_code_trial *trials;  // [capacity · tries]
     bool *passed;                  // [capacity · tries]
     // Choices.
     struct mt_choice_question *choosing;    // [capacity]

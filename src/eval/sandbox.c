@@ -19,9 +19,10 @@
 
 #include "base/clock.h"
 #include "eval/sandbox_parts.h"
+#include "formats/printable.h"
 
 #define SETUP_SECONDS       30    // until bubblewrap has the sandbox ready
-#define DEATH_MILLISECONDS  10000 // until a killed sandbox is gone
+#define DEATH_MILLISECONDS  60000 // until a killed sandbox is gone
 #define BURIAL_MILLISECONDS 1000  // until bubblewrap has noticed
 #define MAX_FILES           20000 // in /tmp and /dev/shm; an empty file costs no byte there, but kernel memory
 #define MOST_PROCESSES      4096
@@ -108,6 +109,7 @@ static void close_all(struct mt_sandbox *sandbox)
     close_one(&sandbox->status);
     close_one(&sandbox->gate);
     close_one(&sandbox->proof);
+    for (int i = 0; i < MT_SANDBOX_VIEWS; i++) close_one(&sandbox->views[i]);
 }
 
 static void keep_tail(struct mt_sandbox *sandbox, const char *data, size_t bytes)
@@ -286,8 +288,8 @@ static enum mt_sandbox_outcome judge(const struct mt_sandbox *sandbox)
     if (exit_status == SIGNAL_BASE + SIGXCPU) return MT_SANDBOX_TIMED_OUT;
     if (exit_status > SIGNAL_BASE && exit_status <= SIGNAL_BASE + SIGRTMAX) return MT_SANDBOX_KILLED;
     if (exit_status != 0 && ends_with_exception(sandbox, "MemoryError")) return MT_SANDBOX_OUT_OF_MEMORY;
-    bool proved = sandbox->proof_size == MT_SANDBOX_PROOF_BYTES &&
-                  memcmp(sandbox->proof_given, sandbox->proof_wanted, MT_SANDBOX_PROOF_BYTES) == 0;
+    bool proved = sandbox->proof_size == 1 + MT_SANDBOX_PROOF_BYTES &&
+                  memcmp(sandbox->proof_given + 1, sandbox->proof_wanted, MT_SANDBOX_PROOF_BYTES) == 0;
     return exit_status == 0 && proved ? MT_SANDBOX_PASSED : MT_SANDBOX_FAILED;
 }
 
@@ -302,6 +304,7 @@ static enum mt_status finish(struct mt_sandbox *sandbox, enum mt_sandbox_outcome
     read_all(sandbox);
     close_all(sandbox);
     sandbox->running = false;
+    mt_make_printable(sandbox->result.tail, sandbox->tail_size, true);
     if (!gone) {
         return mt_fail(sandbox->ctx, MT_ERR_IO,
                        "a sandbox (process %ld) is still there %d s after being killed", (long)sandbox->first,
@@ -315,10 +318,13 @@ static enum mt_status finish(struct mt_sandbox *sandbox, enum mt_sandbox_outcome
     int status_shown =
         WIFSIGNALED(wait_status) ? SIGNAL_BASE + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     long reported_status = reported(sandbox, "\"exit-code\":");
-    // Bubblewrap reports a status only once the interpreter runs; who kills bubblewrap kills the program.
+    // What happens after the first line's mark is the program's doing, whatever bubblewrap makes of it.
+    // Before, bubblewrap reports a status only once the interpreter runs; who kills bubblewrap kills the
+    // program.
+    bool begun = sandbox->proof_size > 0;
     bool judged = sandbox->options.without_sandbox ? status_shown != 127
                                                    : reported_status >= 0 || WIFSIGNALED(wait_status);
-    if (!judged) return cannot_start(sandbox);
+    if (!begun && !judged) return cannot_start(sandbox);
     result->exit_status = reported_status >= 0 ? (int)reported_status : status_shown;
     result->outcome = judge(sandbox);
     if (result->outcome == MT_SANDBOX_FAILED && result->exit_status == 0)
@@ -340,6 +346,7 @@ enum mt_status mt_sandbox_start(struct mt_context *ctx, const struct mt_sandbox_
     sandbox->options = *options;
     sandbox->launcher_handle = sandbox->first_handle = sandbox->status = sandbox->gate = sandbox->proof = -1;
     sandbox->output[0] = sandbox->output[1] = -1;
+    for (int i = 0; i < MT_SANDBOX_VIEWS; i++) sandbox->views[i] = -1;
     sandbox->running = true;
     sandbox->began = mt_clock_seconds();
     sandbox->started = options->without_sandbox;
@@ -370,6 +377,40 @@ static bool launcher_ended(const struct mt_sandbox *sandbox)
     return poll(&wait, 1, 0) > 0;
 }
 
+/*
+ * Once the program runs, the sandbox is complete and can be looked into. That process 1 is on its way out,
+ * which the program can bring about, is no failure; that we may not look, or have no descriptor left, is.
+ */
+static enum mt_status open_views(struct mt_sandbox *sandbox)
+{
+    if (sandbox->proof_size == 0 || sandbox->first_handle < 0) return MT_OK;
+    if (sandbox->views[MT_SANDBOX_VIEWS - 1] >= 0) return MT_OK;
+    int error = mt_sandbox_open_views(sandbox->first, sandbox->views);
+    if (error == 0) return MT_OK;
+    for (int i = 0; i < MT_SANDBOX_VIEWS; i++) close_one(&sandbox->views[i]);
+    bool ours = error == EACCES || error == EPERM || error == EMFILE || error == ENFILE || error == ENOMEM;
+    if (!ours || wait_for_end(sandbox->first_handle, 0)) return MT_OK; // gone, or the next look will tell
+    return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot look into a sandbox from outside: %s",
+                   strerror(error));
+}
+
+/* Memory and files; MT_SANDBOX_OUTCOMES: within the limits. */
+static enum mt_sandbox_outcome broken_by_size(struct mt_sandbox *sandbox)
+{
+    const struct mt_sandbox_options *options = &sandbox->options;
+    bool contained = !options->without_sandbox;
+    if (contained && sandbox->views[MT_SANDBOX_VIEWS - 1] < 0) return MT_SANDBOX_OUTCOMES; // not there yet
+    struct mt_sandbox_look look = contained ? mt_sandbox_look_at(sandbox->views[MT_SANDBOX_VIEW_PROCESSES])
+                                            : mt_sandbox_look_below(sandbox->launcher, options->processes);
+    if (look.memory > sandbox->result.peak_memory) sandbox->result.peak_memory = look.memory;
+    // Once may be a process between two states; twice is memory that nobody can count.
+    bool hidden = look.unreadable && sandbox->unreadable;
+    sandbox->unreadable = look.unreadable;
+    if (look.memory > options->memory || hidden) return MT_SANDBOX_OUT_OF_MEMORY;
+    if (contained && mt_sandbox_files_in(sandbox->views) > MAX_FILES) return MT_SANDBOX_TOO_MANY_FILES;
+    return MT_SANDBOX_OUTCOMES;
+}
+
 /* Which limit is broken; MT_SANDBOX_OUTCOMES: none. */
 static enum mt_sandbox_outcome broken_limit(struct mt_sandbox *sandbox, double now)
 {
@@ -379,13 +420,7 @@ static enum mt_sandbox_outcome broken_limit(struct mt_sandbox *sandbox, double n
     if (now - sandbox->began > sandbox->options.seconds) return MT_SANDBOX_TIMED_OUT;
     if (now - sandbox->watched < MT_SANDBOX_WATCH_SECONDS) return MT_SANDBOX_OUTCOMES;
     sandbox->watched = now;
-    pid_t top = sandbox->options.without_sandbox ? sandbox->launcher : sandbox->first;
-    uint64_t memory = mt_sandbox_memory_below(top, sandbox->options.processes);
-    if (memory > sandbox->result.peak_memory) sandbox->result.peak_memory = memory;
-    if (memory > sandbox->options.memory) return MT_SANDBOX_OUT_OF_MEMORY;
-    if (!sandbox->options.without_sandbox && mt_sandbox_files_below(top) > MAX_FILES)
-        return MT_SANDBOX_TOO_MANY_FILES;
-    return MT_SANDBOX_OUTCOMES;
+    return broken_by_size(sandbox);
 }
 
 enum mt_status mt_sandbox_step(struct mt_sandbox *sandbox)
@@ -395,6 +430,7 @@ enum mt_status mt_sandbox_step(struct mt_sandbox *sandbox)
     read_all(sandbox);
     enum mt_status status = MT_OK;
     if (!ended && !sandbox->started) status = let_begin(sandbox);
+    if (!ended && status == MT_OK) status = open_views(sandbox);
     if (status != MT_OK) {
         mt_sandbox_stop(sandbox);
         return status;

@@ -40,6 +40,7 @@ struct mt_sandbox_options {
     const char *interpreter; // looked for in /usr/bin and /bin, or an absolute path under /usr; borrowed
     const char *launcher;    // bubblewrap; borrowed
     bool without_sandbox;    // no bubblewrap: limits per process, and nothing is contained
+    int talk;                // a socket that becomes the program's descriptor 8; borrowed; 0: none
 };
 
 enum mt_sandbox_outcome {
@@ -62,27 +63,37 @@ struct mt_sandbox_result {
     char tail[MT_SANDBOX_TAIL_BYTES]; // the end of standard error, NUL-terminated
 };
 
+/* Folders of a sandbox that are looked at from outside while it runs. */
+enum mt_sandbox_view {
+    MT_SANDBOX_VIEW_PROCESSES, // its /proc
+    MT_SANDBOX_VIEW_TMP,
+    MT_SANDBOX_VIEW_SHM,
+    MT_SANDBOX_VIEWS
+};
+
 /* A program on its way. Zeroed, or made by mt_sandbox_start. The fields are not for the caller. */
 struct mt_sandbox {
     struct mt_context *ctx;            // borrowed
     struct mt_sandbox_options options; // what the texts in it point to is borrowed
     struct mt_sandbox_result result;
     bool running;
-    bool started;         // the program itself runs: its time counts
-    double began;         // clock, when it was started
-    double watched;       // clock, when its memory was last looked at
-    pid_t launcher;       // bubblewrap, or the interpreter without it; our child
-    pid_t first;          // process 1 of the sandbox; 0: none
-    int launcher_handle;  // descriptors from here on; -1: closed
-    int first_handle;     // process 1, by a name that cannot be given to another
-    int output[2];        // standard output, standard error
-    int status;           // what bubblewrap says
-    int gate;             // a byte here lets the program begin
-    int proof;            // what the last line wrote
+    bool started;        // the gate is open: its time counts
+    bool unreadable;     // the last look met a process without figures
+    double began;        // clock, when it was started
+    double watched;      // clock, when its memory was last looked at
+    pid_t launcher;      // bubblewrap, or the interpreter without it; our child
+    pid_t first;         // process 1 of the sandbox; 0: none
+    int launcher_handle; // descriptors from here on; -1: closed
+    int first_handle;    // process 1, by a name that cannot be given to another
+    int output[2];       // standard output, standard error
+    int status;          // what bubblewrap says
+    int gate;            // a byte here lets the program begin
+    int proof;           // what the first line and the last line wrote
+    int views[MT_SANDBOX_VIEWS];
     uint64_t output_size; // bytes read so far
     size_t tail_size;
     char proof_wanted[MT_SANDBOX_PROOF_BYTES + 1];
-    char proof_given[MT_SANDBOX_PROOF_BYTES + 1]; // one byte more than right is one too many
+    char proof_given[MT_SANDBOX_PROOF_BYTES + 2]; // the mark of the start, the proof, one byte too many
     size_t proof_size;
     char status_text[MT_SANDBOX_STATUS_BYTES];
     size_t status_size;

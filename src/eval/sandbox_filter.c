@@ -1,15 +1,18 @@
 /*
- * The system calls a program does without, as a seccomp filter in classic BPF: what a Python program of a
- * benchmark may need stays, what talks to other processes, builds namespaces or mounts, or opens rarely
- * visited parts of the kernel is refused with EPERM.
+ * The system calls a program may make, as a seccomp filter in classic BPF: what Python and its modules need
+ * to compute, to use files, threads, processes and pipes. Everything else is refused, whatever the kernel
+ * offers today or will tomorrow: what talks to other processes, builds namespaces or mounts, holds memory
+ * that no limit sees, or opens rarely visited parts of the kernel.
  *
  *     other machine word, other table of calls   -> the process is killed
- *     clone3                                     -> ENOSYS: its flags are out of sight; libc then uses clone
  *     clone with a namespace flag                -> EPERM
- *     socket of any family but Unix's            -> EPERM: some (vsock) know no network namespace
+ *     socket or socketpair of another family     -> EPERM: only Unix's; some (vsock) know no namespace
  *     ioctl that types into a terminal           -> EPERM
- *     a call of the list below                   -> EPERM
- *     everything else                            -> allowed
+ *     mmap of anonymous shared memory            -> EPERM: it can be held without being mapped in
+ *     prlimit64 of another process               -> EPERM
+ *     a call of the list below                   -> allowed
+ *     clone3, and calls newer than the list      -> ENOSYS: libc then uses an older one
+ *     everything else                            -> EPERM
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,6 +22,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -35,86 +39,232 @@
 #define NAMESPACE_FLAGS                                                                                      \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC |               \
      CLONE_NEWCGROUP)
-#define MAX_INSTRUCTIONS 256
+#define NEWEST_KNOWN     452 // calls after it may be tried by a libc newer than this list
+#define SHARED_ANONYMOUS (MAP_SHARED | MAP_ANONYMOUS)
+#define MAX_INSTRUCTIONS 1024
 
-// Calls with a number newer than some libc's headers know are given by number.
-static const unsigned refused_calls[] = {
-    // other processes
-    SYS_ptrace,
-    SYS_process_vm_readv,
-    SYS_process_vm_writev,
-    SYS_kcmp,
-    438 /* pidfd_getfd */,
-    440 /* process_madvise */,
-    448 /* process_mrelease */,
-    // namespaces, mounts, roots
-    SYS_unshare,
-    SYS_setns,
-    SYS_mount,
-    SYS_umount2,
-    SYS_pivot_root,
-    SYS_chroot,
-    428 /* open_tree */,
-    429 /* move_mount */,
-    430 /* fsopen */,
-    431 /* fsconfig */,
-    432 /* fsmount */,
-    433 /* fspick */,
-    442 /* mount_setattr */,
-    SYS_open_by_handle_at,
-    SYS_name_to_handle_at,
-    // keys, programs and counters inside the kernel, asynchronous rings, faults handled by the program
-    SYS_add_key,
-    SYS_request_key,
-    SYS_keyctl,
-    SYS_bpf,
-    SYS_perf_event_open,
-    SYS_userfaultfd,
-    425 /* io_uring_setup */,
-    426 /* io_uring_enter */,
-    427 /* io_uring_register */,
-    SYS_fanotify_init,
-    // memory that no limit of ours sees
-    SYS_memfd_create,
-    447 /* memfd_secret */,
-    SYS_shmget,
-    SYS_shmat,
-    SYS_shmctl,
-    SYS_msgget,
-    SYS_semget,
-    SYS_mq_open,
-    SYS_vmsplice,
-    // the machine: modules, kernels, swap, clocks, names, accounting, quotas, logs
-    SYS_init_module,
-    SYS_finit_module,
-    SYS_delete_module,
-    SYS_kexec_load,
-#ifdef SYS_kexec_file_load
-    SYS_kexec_file_load,
+// Calls with a number newer than some libc's headers know are given by number: the same on every machine.
+static const unsigned allowed_calls[] = {
+    // files
+    SYS_read,
+    SYS_write,
+    SYS_close,
+    SYS_lseek,
+    SYS_pread64,
+    SYS_pwrite64,
+    SYS_readv,
+    SYS_writev,
+    SYS_preadv,
+    SYS_pwritev,
+    SYS_preadv2,
+    SYS_pwritev2,
+    SYS_openat,
+    SYS_fstat,
+    SYS_newfstatat,
+    SYS_statx,
+    SYS_readlinkat,
+    SYS_faccessat,
+    SYS_getdents64,
+    SYS_getcwd,
+    SYS_chdir,
+    SYS_fchdir,
+    SYS_mkdirat,
+    SYS_unlinkat,
+    SYS_renameat,
+    SYS_renameat2,
+    SYS_linkat,
+    SYS_symlinkat,
+    SYS_mknodat,
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_truncate,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_fadvise64,
+    SYS_statfs,
+    SYS_fstatfs,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_umask,
+    SYS_dup,
+    SYS_dup3,
+    SYS_fcntl,
+    SYS_flock,
+    SYS_sendfile,
+    SYS_splice,
+    SYS_tee,
+    SYS_copy_file_range,
+    SYS_readahead,
+    SYS_getxattr,
+    SYS_lgetxattr,
+    SYS_fgetxattr,
+    SYS_listxattr,
+    SYS_llistxattr,
+    SYS_flistxattr,
+    // waiting
+    SYS_pipe2,
+    SYS_ppoll,
+    SYS_pselect6,
+    SYS_epoll_create1,
+    SYS_epoll_ctl,
+    SYS_epoll_pwait,
+    SYS_eventfd2,
+    SYS_timerfd_create,
+    SYS_timerfd_settime,
+    SYS_timerfd_gettime,
+    SYS_signalfd4,
+    SYS_inotify_init1,
+    SYS_inotify_add_watch,
+    SYS_inotify_rm_watch,
+    // memory
+    SYS_munmap,
+    SYS_mprotect,
+    SYS_mremap,
+    SYS_madvise,
+    SYS_brk,
+    SYS_mincore,
+    SYS_msync,
+    SYS_membarrier,
+    // processes and threads
+    SYS_execve,
+    SYS_execveat,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_wait4,
+    SYS_waitid,
+    SYS_kill,
+    SYS_tkill,
+    SYS_tgkill,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_getppid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_getresuid,
+    SYS_getresgid,
+    SYS_getgroups,
+    SYS_setpgid,
+    SYS_getpgid,
+    SYS_getsid,
+    SYS_setsid,
+    SYS_capget,
+    SYS_prctl,
+    SYS_set_tid_address,
+    SYS_set_robust_list,
+    SYS_futex,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_sched_setaffinity,
+    SYS_sched_getparam,
+    SYS_sched_getscheduler,
+    SYS_sched_get_priority_max,
+    SYS_sched_get_priority_min,
+    SYS_getpriority,
+    SYS_setpriority,
+    SYS_getrlimit,
+    SYS_setrlimit,
+    SYS_getrusage,
+    SYS_getcpu,
+    // signals
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_rt_sigsuspend,
+    SYS_rt_sigpending,
+    SYS_rt_sigtimedwait,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_sigaltstack,
+    SYS_restart_syscall,
+    // time
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_clock_nanosleep,
+    SYS_nanosleep,
+    SYS_gettimeofday,
+    SYS_times,
+    SYS_getitimer,
+    SYS_setitimer,
+    SYS_timer_create,
+    SYS_timer_settime,
+    SYS_timer_gettime,
+    SYS_timer_getoverrun,
+    SYS_timer_delete,
+    // the rest of a program's needs
+    SYS_uname,
+    SYS_sysinfo,
+    SYS_getrandom,
+    // sockets between its own processes
+    SYS_connect,
+    SYS_accept,
+    SYS_accept4,
+    SYS_bind,
+    SYS_listen,
+    SYS_getsockname,
+    SYS_getpeername,
+    SYS_getsockopt,
+    SYS_setsockopt,
+    SYS_shutdown,
+    SYS_sendto,
+    SYS_recvfrom,
+    SYS_sendmsg,
+    SYS_recvmsg,
+    SYS_sendmmsg,
+    SYS_recvmmsg,
+#ifdef SYS_rseq
+    SYS_rseq,
 #endif
-    SYS_reboot,
-    SYS_swapon,
-    SYS_swapoff,
-    SYS_settimeofday,
-    SYS_clock_settime,
-    SYS_adjtimex,
-    SYS_clock_adjtime,
-    SYS_sethostname,
-    SYS_setdomainname,
-    SYS_acct,
-    SYS_quotactl,
-    443 /* quotactl_fd */,
-    SYS_syslog,
-    SYS_vhangup,
-    SYS_personality,
+    424 /* pidfd_send_signal */,
+    434 /* pidfd_open */,
+    436 /* close_range */,
+    437 /* openat2 */,
+    439 /* faccessat2 */,
+    441 /* epoll_pwait2 */,
+    449 /* futex_waitv */,
+    452 /* fchmodat2 */,
 #ifdef __x86_64__
-    SYS_iopl,
-    SYS_ioperm,
-    SYS_modify_ldt,
-    SYS_uselib,
-    SYS_ustat,
-    SYS_sysfs,
-    SYS__sysctl,
+    // older forms of the above
+    SYS_open,
+    SYS_creat,
+    SYS_stat,
+    SYS_lstat,
+    SYS_access,
+    SYS_pipe,
+    SYS_dup2,
+    SYS_fork,
+    SYS_vfork,
+    SYS_rename,
+    SYS_mkdir,
+    SYS_rmdir,
+    SYS_link,
+    SYS_unlink,
+    SYS_symlink,
+    SYS_readlink,
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat,
+    SYS_select,
+    SYS_poll,
+    SYS_epoll_create,
+    SYS_epoll_wait,
+    SYS_eventfd,
+    SYS_signalfd,
+    SYS_inotify_init,
+    SYS_getdents,
+    SYS_mknod,
+    SYS_alarm,
+    SYS_pause,
+    SYS_time,
+    SYS_getpgrp,
+    SYS_arch_prctl,
 #endif
 };
 
@@ -155,38 +305,49 @@ static size_t argument(int index)
 #endif
 }
 
+/*
+ * If the call is `call`: loads one of its arguments, and refuses when, of the bits of `mask`, exactly those
+ * of `value` are set (`equal`), or unless they are. The call is allowed otherwise.
+ */
+static void judge_argument(struct filter *filter, unsigned call, int index, unsigned mask, unsigned value,
+                           bool equal)
+{
+    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5));
+    load(filter, argument(index));
+    add(filter, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
+    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, equal ? 0 : 1, equal ? 1 : 0));
+    answer(filter, SECCOMP_RET_ERRNO | EPERM);
+    answer(filter, SECCOMP_RET_ALLOW);
+}
+
 static void build(struct filter *filter)
 {
-    const unsigned refuse = SECCOMP_RET_ERRNO | EPERM;
+    const unsigned all = ~0u;
     load(filter, offsetof(struct seccomp_data, arch));
     add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
     answer(filter, SECCOMP_RET_KILL_PROCESS);
     load(filter, offsetof(struct seccomp_data, nr));
     add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1));
     answer(filter, SECCOMP_RET_KILL_PROCESS);
-    for (size_t i = 0; i < sizeof refused_calls / sizeof refused_calls[0]; i++) {
-        answer_if(filter, refused_calls[i], refuse);
+    for (size_t i = 0; i < sizeof allowed_calls / sizeof allowed_calls[0]; i++) {
+        answer_if(filter, allowed_calls[i], SECCOMP_RET_ALLOW);
     }
-    answer_if(filter, CALL_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
+    judge_argument(filter, SYS_clone, 0, NAMESPACE_FLAGS, 0, false); // flags come first on both machines
+    judge_argument(filter, SYS_socket, 0, all, AF_UNIX, false);
+    judge_argument(filter, SYS_socketpair, 0, all, AF_UNIX, false);
+    judge_argument(filter, SYS_mmap, 3, SHARED_ANONYMOUS, SHARED_ANONYMOUS, true);
+    judge_argument(filter, SYS_prlimit64, 0, all, 0, false);
 
-    // clone(flags, ...): the first argument on both machines.
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4));
-    load(filter, argument(0));
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACE_FLAGS, 0, 1));
-    answer(filter, refuse);
-    answer(filter, SECCOMP_RET_ALLOW);
-
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 4));
-    load(filter, argument(0));
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0));
-    answer(filter, refuse);
-    answer(filter, SECCOMP_RET_ALLOW);
-
-    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 5));
+    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 6));
     load(filter, argument(1));
-    answer_if(filter, TIOCSTI, refuse);
-    answer_if(filter, TIOCLINUX, refuse);
+    answer_if(filter, TIOCSTI, SECCOMP_RET_ERRNO | EPERM);
+    answer_if(filter, TIOCLINUX, SECCOMP_RET_ERRNO | EPERM);
     answer(filter, SECCOMP_RET_ALLOW);
+
+    answer_if(filter, CALL_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
+    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NEWEST_KNOWN, 0, 1));
+    answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
+    answer(filter, SECCOMP_RET_ERRNO | EPERM);
 }
 
 int mt_sandbox_write_filter(int descriptor)

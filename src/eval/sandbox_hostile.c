@@ -114,6 +114,43 @@ static const struct mt_hostile_case cases[] = {
      "while True: hoard.append(os.memfd_create('x')); os.write(hoard[-1], bytes(1 << 20))\n",
      0, OUT(FAILED), "Operation not permitted"},
 
+    {"memory behind a dead main thread",
+     PYTHON_CALLS "import threading, time\n"
+                  "def hold():\n"
+                  "    time.sleep(0.5); hoard = bytearray(96 << 20); time.sleep(1000)\n"
+                  "for i in range(4):\n"
+                  "    if os.fork() == 0:\n"
+                  "        threading.Thread(target=hold).start()\n"
+                  "        call((60, 93), 0)\n"
+                  "time.sleep(3)\n",
+     0, OUT(OUT_OF_MEMORY), NULL},
+    {"files behind a dead main thread",
+     PYTHON_CALLS "import threading\n"
+                  "def make():\n"
+                  "    for n in range(60000): os.mkdir('/tmp/%d' % n)\n"
+                  "threading.Thread(target=make).start()\n"
+                  "call((60, 93), 0)\n",
+     0, OUT(TOO_MANY_FILES), NULL},
+    {"memory of processes that hide",
+     "import ctypes, os, time\n"
+     "libc = ctypes.CDLL(None)\n"
+     "for i in range(5):\n"
+     "    if os.fork() == 0:\n"
+     "        libc.prctl(4, 0); libc.prctl(36, 1); os.setsid()\n"
+     "        if os.fork() == 0: hoard = bytearray(96 << 20); time.sleep(1000)\n"
+     "        os._exit(0)\n"
+     "time.sleep(3)\n",
+     0, OUT(OUT_OF_MEMORY), NULL},
+    {"shared memory that is not mapped in",
+     "import mmap\n"
+     "zero = open('/dev/zero', 'r+b')\n"
+     "held = 0\n"
+     "for file in (-1, zero.fileno()):\n"
+     "    try: mmap.mmap(file, 16 << 20); held += 1\n"
+     "    except OSError: pass\n"
+     "assert held > 0\n",
+     0, OUT(FAILED), "AssertionError"},
+
     // ---------------------------------------------------------------- reaching out
     {"network",
      "import socket\n"
@@ -224,6 +261,20 @@ static const struct mt_hostile_case cases[] = {
                   "          call((101, 117), 16, 1, 0, 0) == 0, call((310, 270), 1, 0, 0, 0, 0, 0) == 0]\n"
                   "assert any(traced)\n",
      0, OUT(FAILED), "AssertionError"},
+    {"process 1 of the sandbox",
+     PYTHON_CALLS
+     "import resource, struct\n"
+     "done = []\n"
+     "for name in ('mem', 'maps', 'environ', 'stat', 'fd', 'root', 'task/1/mem', 'oom_score_adj'):\n"
+     "    for place in ('/proc/1/', '/proc/self/../1/', '/proc/self/task/../../1/'):\n"
+     "        for mode in (os.O_RDONLY, os.O_RDWR):\n"
+     "            try: done.append(os.open(place + name, mode))\n"
+     "            except OSError: pass\n"
+     "limits = ctypes.create_string_buffer(struct.pack('QQ', 0, 0))\n"
+     "for number in range(16):\n"
+     "    if call((302, 261), 1, number, ctypes.addressof(limits), 0) == 0: done.append(number)\n"
+     "assert done\n",
+     0, OUT(FAILED), "AssertionError"},
     {"seeing other processes",
      "import os\n"
      "assert len([n for n in os.listdir('/proc') if n.isdigit()]) > 2 or os.path.exists('/proc/%d' % "
@@ -260,6 +311,15 @@ static const struct mt_hostile_case cases[] = {
      "    if call(numbers, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() != 1: done.append(numbers)\n"
      "print(done)\n"
      "assert done\n",
+     0, OUT(FAILED), "AssertionError"},
+    {"calls nobody listed",
+     PYTHON_CALLS
+     "made = []\n"
+     "for numbers in ((444, 444), (451, 451), (453, 453), (457, 457), (462, 462), (317, 277), (162, 81),\n"
+     "                (306, 267), (256, 238), (279, 239), (188, 5), (251, 30), (144, 119), (500, 500)):\n"
+     "    ctypes.set_errno(0)\n"
+     "    if call(numbers, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() not in (1, 38): made.append(numbers)\n"
+     "assert made\n",
      0, OUT(FAILED), "AssertionError"},
     {"becoming somebody",
      "import os\n"

@@ -7,6 +7,7 @@
 #ifndef MT_EVAL_SANDBOX_HOSTILE_H
 #define MT_EVAL_SANDBOX_HOSTILE_H
 
+#include "eval/code_trial.h"
 #include "eval/sandbox_many.h"
 
 struct mt_hostile_case {
@@ -36,5 +37,20 @@ enum mt_status mt_hostile_program(const struct mt_hostile_case *hostile,
 /* Ended as it must, and in time. */
 bool mt_hostile_contained(const struct mt_hostile_case *hostile, const struct mt_sandbox_options *options,
                           const struct mt_sandbox_result *result);
+
+/* Answers that solve nothing; none may pass its tests. */
+struct mt_cheat {
+    const char *name;
+    const char *program; // ENTRY: the function under test
+};
+
+/* The cheats; `count` of them. They live forever. */
+const struct mt_cheat *mt_cheats(size_t *count);
+
+/* Appends a cheat as the answer to a task about a function called `entry`. */
+enum mt_status mt_cheat_answer(const struct mt_cheat *cheat, const char *entry, struct mt_byte_list *text);
+
+/* A small task about a function called twice, for an answer, which is borrowed. */
+struct mt_code_trial mt_cheat_trial(const struct mt_byte_list *answer);
 
 #endif

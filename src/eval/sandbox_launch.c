@@ -27,8 +27,7 @@
 #include "eval/sandbox_parts.h"
 
 #define FIRST_FREE       16 // our own descriptors lie above the fixed ones of the child
-#define MAX_ARGUMENTS    112
-#define NOBODY           65534 // the user a root-owned metier gives its programs, and who a program thinks it is
+#define MAX_ARGUMENTS    128
 #define MAX_OPEN         128 // files a process may have open
 #define CALL_CLOSE_RANGE 436
 
@@ -132,6 +131,10 @@ static int open_channels(struct mt_sandbox *sandbox, const char *program, size_t
     if (error == 0) error = open_pipe(&sandbox->output[1], &source[STDERR_FILENO]);
     if (error == 0) error = open_pipe(&sandbox->proof, &source[MT_CHANNEL_PROOF]);
     if (error == 0) error = open_program(sandbox, program, bytes, &source[MT_CHANNEL_PROGRAM]);
+    if (error == 0 && sandbox->options.talk > 0) {
+        source[MT_CHANNEL_TALK] = fcntl(sandbox->options.talk, F_DUPFD_CLOEXEC, FIRST_FREE);
+        if (source[MT_CHANNEL_TALK] < 0) error = errno;
+    }
     if (error != 0 || sandbox->options.without_sandbox) return error;
     error = open_filter(&source[MT_CHANNEL_FILTER]);
     if (error == 0) error = open_pipe(&sandbox->status, &source[MT_CHANNEL_STATUS]);
@@ -209,32 +212,16 @@ static const char *const environment[] = {"--clearenv",
                                           "1",
                                           NULL};
 
-static const char *const system_places[] = {"--ro-bind",
-                                            "/usr",
-                                            "/usr",
-                                            "--ro-bind-try",
-                                            "/bin",
-                                            "/bin",
-                                            "--ro-bind-try",
-                                            "/lib",
-                                            "/lib",
-                                            "--ro-bind-try",
-                                            "/lib32",
-                                            "/lib32",
-                                            "--ro-bind-try",
-                                            "/lib64",
-                                            "/lib64",
-                                            "--ro-bind-try",
-                                            "/etc/alternatives",
-                                            "/etc/alternatives",
-                                            "--ro-bind-try",
-                                            "/etc/ld.so.cache",
-                                            "/etc/ld.so.cache",
-                                            "--proc",
-                                            "/proc",
-                                            "--dev",
-                                            "/dev",
-                                            NULL};
+static const char *const system_places[] = {
+    "--ro-bind", "/usr", "/usr", "--ro-bind-try", "/bin", "/bin", "--ro-bind-try", "/lib", "/lib",
+    "--ro-bind-try", "/lib32", "/lib32", "--ro-bind-try", "/lib64", "/lib64", "--ro-bind-try",
+    "/etc/alternatives", "/etc/alternatives", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache",
+    "--proc", "/proc",
+    // Process 1 reports how the program ended: out of its reach.
+    "--perms", "0000", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1", "--dev", "/dev",
+    // Reads the same zeros; mapped, /dev/zero is memory that no
+    // process has to show.
+    "--dev-bind", "/dev/full", "/dev/zero", NULL};
 
 /* The order matters: places are made before what holds them becomes read-only. */
 static void add_sandbox(struct launch *launch, const struct mt_sandbox_options *options)
@@ -254,11 +241,24 @@ static void add_sandbox(struct launch *launch, const struct mt_sandbox_options *
     add_arguments(launch, program);
 }
 
+/*
+ * The mark says that the interpreter runs: from then on every outcome is the program's. It comes before the
+ * program is even compiled, and leaves no name behind.
+ */
+#define BOOT(path)                                                                                           \
+    "__import__('os').write(7, b'+'); __import__('sys').argv[:] = ['" path "']; __file__ = '" path "'; "     \
+    "exec(compile(open('" path "', 'rb').read(), '" path "', 'exec', 0, True))"
+static_assert(MT_CHANNEL_PROOF == 7, "the number in the first line");
+
 static void build_arguments(struct launch *launch, const struct mt_sandbox_options *options)
 {
     // Without -I, which would ignore PYTHONHASHSEED; the environment is ours already.
-    const char *const python[] = {options->interpreter, "-s", "-B",
-                                  options->without_sandbox ? "/dev/fd/3" : "/program.py", NULL};
+    const char *const python[] = {options->interpreter,
+                                  "-s",
+                                  "-B",
+                                  "-c",
+                                  options->without_sandbox ? BOOT("/dev/fd/3") : BOOT("/program.py"),
+                                  NULL};
     (void)snprintf(launch->files, sizeof launch->files, "%llu", (unsigned long long)options->files);
     if (!options->without_sandbox) add_sandbox(launch, options);
     add_arguments(launch, python);
@@ -286,8 +286,9 @@ static bool set_limits(const struct mt_sandbox_options *options)
  * should not be root's. System calls, because libc's functions would also reach for our other threads. */
 static bool drop_root(void)
 {
-    return syscall(SYS_setgroups, 0, NULL) == 0 && syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) == 0 &&
-           syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0;
+    return syscall(SYS_setgroups, 0, NULL) == 0 &&
+           syscall(SYS_setresgid, MT_SANDBOX_NOBODY, MT_SANDBOX_NOBODY, MT_SANDBOX_NOBODY) == 0 &&
+           syscall(SYS_setresuid, MT_SANDBOX_NOBODY, MT_SANDBOX_NOBODY, MT_SANDBOX_NOBODY) == 0;
 }
 
 int mt_sandbox_limit_processes(pid_t first, int64_t processes)

@@ -2,7 +2,7 @@
 #ifndef MT_EVAL_SANDBOX_MANY_H
 #define MT_EVAL_SANDBOX_MANY_H
 
-#include "eval/sandbox.h"
+#include "eval/sandbox_pair.h"
 #include "formats/lists.h"
 
 #define MT_SANDBOX_MOST_AT_ONCE 256
@@ -15,6 +15,8 @@ struct mt_sandbox_batch {
     // Appends program `index`; may change the options, which hold the ones given to mt_sandbox_run_many.
     enum mt_status (*program)(void *self, size_t index, struct mt_byte_list *text,
                               struct mt_sandbox_options *options);
+    // Appends the program that judges program `index`; NULL, or nothing appended: it stands alone.
+    enum mt_status (*judge)(void *self, size_t index, struct mt_byte_list *text);
     // Program `index` has ended; they come in the order they end. The result lasts for the call.
     enum mt_status (*done)(void *self, size_t index, const struct mt_sandbox_result *result);
 };

@@ -31,7 +31,7 @@ enum mt_task_kind {
 enum mt_task_compare {
     MT_COMPARE_TEXT,         // normalised texts
     MT_COMPARE_MATH,         // answer_math.h
-    MT_COMPARE_CODE,         // `program` passes its tests
+    MT_COMPARE_CODE,         // `program` passes `tests`
     MT_COMPARE_LIST,         // items between commas: the share of edits not needed
     MT_COMPARE_NUMBERS,      // both are numbers, for correlations; nothing is right or wrong
     MT_COMPARE_INSTRUCTIONS, // the row's instructions are followed (livebench.h)
@@ -80,7 +80,10 @@ struct mt_task {
     const enum mt_normalize_step *normalize;
     size_t normalize_count;
     enum mt_task_compare compare;
-    const char *program; // of CODE: a template with {completion}
+    const char *program; // of CODE: a template with {completion}, what runs as the answer
+    const char *tests;   // of CODE: what must then run through, in an interpreter of its own
+    const char *given;   // of CODE: what runs before the tests there; NULL: nothing
+    const char *calls;   // of CODE: the names tests take from the answer; NULL: see code_trial.h
     enum mt_metric_kind metrics[MT_TASK_MOST_METRICS];
     size_t metric_count;
     int64_t pass_k; // of pass@k; see mt_task_metric_k

@@ -61,7 +61,13 @@ static const struct key_row keys[] = {
     {"compare", WORD, AT(compare), "text|math|code|list|numbers|instructions|table|mapping", "text",
      "when an answer is right"},
     {"program", TEMPLATE, AT(program), "TEMPLATE", "none",
-     "of compare: code; the program that must run through"},
+     "of compare: code; the answer as a program, whose functions the tests call"},
+    {"tests", TEMPLATE, AT(tests), "TEMPLATE", "none",
+     "of compare: code; what must run through, in an interpreter of its own"},
+    {"given", TEMPLATE, AT(given), "TEMPLATE", "none",
+     "of compare: code; runs before the tests: the task's own solution, helpers, imports"},
+    {"calls", TEMPLATE, AT(calls), "TEMPLATE", "see docs/sandbox.md",
+     "of compare: code; names the tests take from the answer: name=name_in_answer ..."},
     {"metrics", METRICS, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
      "figures to report"},
     {"pass_k", WHOLE, AT(pass_k), "WHOLE NUMBER", "1", "k of pass@k"},
@@ -407,6 +413,9 @@ static enum mt_status check(const struct reader *reader)
         return missing(reader, "choices", " (or choice_fields, or choice_list)");
     if (task->compare == MT_COMPARE_CODE && task->program == NULL)
         return missing(reader, "program", ", which compare: code runs");
+    if (task->compare == MT_COMPARE_CODE && task->tests == NULL)
+        return missing(reader, "tests",
+                       ", which call the program's functions from an interpreter of their own");
     enum mt_status status = check_rules(reader);
     if (status != MT_OK) return status;
     if (task->few_shot > 0 && task->few_shot_data == NULL)

@@ -1,11 +1,13 @@
 /*
- * Text from a file, made fit for a message: what a hostile file calls its tensors must neither drive the
- * terminal nor fill the message.
+ * Text from outside, made fit for messages and terminals: what a hostile file calls its tensors, what a
+ * program writes or a model says must neither drive the terminal nor pass for something else.
  */
 #ifndef MT_FORMATS_PRINTABLE_H
 #define MT_FORMATS_PRINTABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #define MT_PRINTABLE_BYTES 160
 
@@ -13,7 +15,21 @@ struct mt_printable {
     char text[MT_PRINTABLE_BYTES]; // NUL-terminated
 };
 
-/* Control characters become '?'; a long text is cut at a character boundary and ends in "...". */
+/*
+ * Writes '?' over every byte of what a terminal could obey or be fooled by: control characters and escape
+ * sequences (U+0000 to U+001F, U+007F to U+009F), separators of lines, marks of direction, bytes that are no
+ * UTF-8. `lines`: line ends and tabs stay.
+ */
+void mt_make_printable(char *text, size_t bytes, bool lines);
+
+/*
+ * Writes a piece of a text: to a file or a pipe as it is, to a terminal made printable. Returns how many
+ * bytes it took: for a terminal not the beginning of a character at the end, which comes with the next piece.
+ */
+size_t mt_show_text(FILE *stream, const char *text, size_t bytes);
+
+/* A text for a message, without control characters and line ends; a long text is cut at a character boundary
+ * and ends in "...". */
 struct mt_printable mt_printable(const char *text);
 
 /* The same for `bytes` bytes that need not be terminated. */

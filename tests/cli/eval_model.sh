@@ -109,6 +109,16 @@ if "$metier" sandbox "$place/nothing.py" >/dev/null 2>&1; then
             >"$place/text" 2>&1 || fail "judging $kind"
         grep -q "pass@1 *$expected" "$place/text" || { cat "$place/text"; fail "a $kind program"; }
     done
+    # Tests of one's own, and what a program writes to a terminal.
+    printf 'def twice(x):\n    return x + x\n' >"$place/twice.py"
+    printf 'class Any:\n    def __eq__(self, other): return True\ndef twice(x): return Any()\n' >"$place/any.py"
+    printf 'assert twice(2) == 4 and twice("a") == "aa"\n' >"$place/tests.py"
+    "$metier" sandbox "$place/twice.py" --tests "$place/tests.py" >"$place/text" 2>&1 || { cat "$place/text"; fail "right by tests"; }
+    ! "$metier" sandbox "$place/any.py" --tests "$place/tests.py" >"$place/text" 2>&1 || fail "an object equal to everything passes"
+    grep -q 'assert twice(2) == 4' "$place/text" || fail "no line of the test that failed"
+    printf 'import sys\nsys.stderr.write("\\033]0;title\\007\\u202ex\\n")\nraise SystemExit(1)\n' >"$place/escapes.py"
+    ! "$metier" sandbox "$place/escapes.py" >"$place/text" 2>&1 || fail "a program that fails passes"
+    grep -q '?\]0;title????x' "$place/text" || { cat -v "$place/text"; fail "escape sequences reach the terminal"; }
 else
     printf 'eval_model.sh: no sandbox here: programs are not tried\n'
     refuse 'runs programs that a model wrote' humaneval --data "$samples" --model "$model" --out "$place/code"

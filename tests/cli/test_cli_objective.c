@@ -502,7 +502,7 @@ static void bad_words(void **state)
     expect(place, "--record in --top-k 2 form=round", 2, "pairwise|span|cosine");
     expect(place, "--record in --top-k 2 form=cosine gradient=paper", 2, "gradient");
     expect(place, "--record in --top-k 2 --normalise-epsilon 1", 2, "without --normalise");
-    expect(place, "--record in --top-k 2 --normalise --normalise-epsilon nan", 2, "expected 0 to 1");
+    expect(place, "--record in --top-k 2 --normalise --normalise-epsilon nan", 2, "wants a number");
     expect(place, "--record in --top-k 2 --routed-scale 0", 2, "--routed-scale is 0");
     expect(place, "--record in --top-k 2 --jitter 0.1", 2, "needs --router sparsemixer");
     expect(place, "--record in --top-k 1 --router sparsemixer alpha=1", 2, "");

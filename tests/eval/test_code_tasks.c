@@ -1,150 +1,21 @@
 /*
- * HumanEval and MBPP: reading rows, trimming answers, putting programs together; then the benchmarks' own
- * solutions, which pass, and broken ones made from them, which fail: some twenty tasks, or all of them with
- * METIER_CODE_TASKS=all (scripts/code-tasks). Needs METIER_SHARED_DATA and a sandbox for the latter.
+ * HumanEval and MBPP by their task files: the benchmarks' own solutions pass; broken ones made from them, and
+ * answers that cheat, fail. Some twenty tasks and all cheats on a few, or all of everything with
+ * METIER_CODE_TASKS=all (scripts/code-tasks). Needs METIER_SHARED_DATA and a sandbox.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "eval/code_tasks.h"
+#include "eval/code_judge.h"
+#include "eval/grade.h"
+#include "eval/sandbox_hostile.h"
 #include "support/cmocka_all.h"
-#include "support/every_allocation.h"
 
-#define SAMPLE      10 // tasks of each benchmark, unless all
-#define ARENA_BLOCK (1 << 16)
-
-// ------------------------------------------------------------------ reading and putting together
-
-static const char humaneval_row[] =
-    "{\"task_id\": \"HumanEval/7\", \"prompt\": \"def f(x):\\n\", \"entry_point\": \"f\", "
-    "\"canonical_solution\": \"    return x\\n\", \"test\": \"def check(g):\\n    assert g(1) == 1\\n\"}\n";
-static const char mbpp_row[] =
-    "{\"text\": \"Be f.\", \"code\": \"def f(x):\\n    return x\", \"task_id\": 11, \"test_setup_code\": "
-    "\"one = 1\", \"test_list\": [\"assert f(one) == 1\", \"assert f(2) == 2\"], \"challenge_test_list\": "
-    "[]}\n";
-static const char sanitized_row[] =
-    "{\"source_file\": \"x\", \"task_id\": 12, \"prompt\": \"Be f.\", \"code\": \"def f(x):\\n    return "
-    "x\", "
-    "\"test_imports\": [\"import math\"], \"test_list\": [\"assert f(1) == 1\"]}\n";
-
-/* Reads the first row of a JSONL text. */
-static enum mt_status read_row(struct mt_context *ctx, const char *text, enum mt_code_benchmark benchmark,
-                               struct mt_arena *arena, struct mt_code_task *task)
-{
-    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
-    struct mt_dataset *dataset = NULL;
-    struct mt_row row;
-    mt_row_init(ctx, &row);
-    enum mt_status status = mt_dataset_open_memory(ctx, "rows.jsonl", text, strlen(text), &options, &dataset);
-    if (status == MT_OK) status = mt_dataset_read(dataset, 0, &row);
-    if (status == MT_OK) status = mt_code_task_read(&row, benchmark, arena, task);
-    mt_row_free(&row);
-    mt_dataset_close(dataset);
-    return status;
-}
-
-static void expect_program(const char *text, enum mt_code_benchmark benchmark, const char *answer,
-                           const char *expected)
-{
-    struct mt_context ctx;
-    struct mt_arena arena;
-    struct mt_code_task task;
-    mt_context_init(&ctx, NULL);
-    mt_arena_init(&arena, &ctx, ARENA_BLOCK);
-    struct mt_byte_list program = {.ctx = &ctx};
-    assert_int_equal(read_row(&ctx, text, benchmark, &arena, &task), MT_OK);
-    assert_int_equal(mt_code_program(&task, answer, strlen(answer), &program), MT_OK);
-    assert_int_equal(mt_byte_list_append(&program, "", 1), MT_OK);
-    assert_string_equal((const char *)program.data, expected);
-    mt_byte_list_free(&program);
-    mt_arena_free(&arena);
-    assert_int_equal(ctx.live_bytes, 0);
-}
-
-static void test_programs(void **state)
-{
-    (void)state;
-    expect_program(humaneval_row, MT_CODE_HUMANEVAL, "    return 1",
-                   "def f(x):\n    return 1\ndef check(g):\n    assert g(1) == 1\n\ncheck(f)");
-    expect_program(mbpp_row, MT_CODE_MBPP, "f = abs",
-                   "f = abs\none = 1\nassert f(one) == 1\nassert f(2) == 2\n");
-    expect_program(sanitized_row, MT_CODE_MBPP, "f = abs", "f = abs\nimport math\n\nassert f(1) == 1\n");
-}
-
-static size_t trimmed(enum mt_code_benchmark benchmark, const char *answer)
-{
-    return mt_code_trim(benchmark, answer, strlen(answer));
-}
-
-static void test_trimming(void **state)
-{
-    (void)state;
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, "    return 1\n"), 13);
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, "    return 1\n\ndef g():\n"), 13);
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, "    return 1\nprint(f(1))\nclass A:\n"), 12);
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, "    # no end\n    if x:\n        def g(): 1\n"), 42);
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, "\nif"), 0);
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, "\ni"), 2);
-    assert_int_equal(trimmed(MT_CODE_HUMANEVAL, ""), 0);
-    assert_int_equal(trimmed(MT_CODE_MBPP, "def f():\n    pass\ndef g(): pass\n[DONE]\nmore"), 32);
-    assert_int_equal(trimmed(MT_CODE_MBPP, "[DONE"), 5);
-}
-
-static void expect_refusal(const char *text, enum mt_code_benchmark benchmark, const char *words)
-{
-    struct mt_context ctx;
-    struct mt_arena arena;
-    struct mt_code_task task;
-    mt_context_init(&ctx, NULL);
-    mt_arena_init(&arena, &ctx, ARENA_BLOCK);
-    assert_int_equal(read_row(&ctx, text, benchmark, &arena, &task), MT_ERR_FORMAT);
-    if (strstr(ctx.message, words) == NULL) print_error("'%s' lacks '%s'\n", ctx.message, words);
-    assert_non_null(strstr(ctx.message, words));
-    mt_arena_free(&arena);
-    assert_int_equal(ctx.live_bytes, 0);
-}
-
-static void test_bad_rows(void **state)
-{
-    (void)state;
-    expect_refusal("{\"prompt\": \"\"}\n", MT_CODE_HUMANEVAL, "rows.jsonl:1: there is no 'task_id'");
-    expect_refusal(mbpp_row, MT_CODE_HUMANEVAL, "there is no 'prompt'");
-    expect_refusal(humaneval_row, MT_CODE_MBPP, "there is no 'code'");
-    expect_refusal("{\"task_id\": 1, \"prompt\": [1], \"code\": \"\"}\n", MT_CODE_MBPP,
-                   "'prompt' is not a text");
-    expect_refusal("{\"task_id\": 1, \"text\": \"\", \"code\": \"\", \"test_list\": []}\n", MT_CODE_MBPP,
-                   "'test_list' is empty");
-    expect_refusal("{\"task_id\": 1, \"text\": \"\", \"code\": \"\", \"test_list\": \"x\"}\n", MT_CODE_MBPP,
-                   "'test_list' is not a list");
-    expect_refusal("{\"task_id\": 1, \"text\": \"\", \"code\": \"\", \"test_list\": [1]}\n", MT_CODE_MBPP,
-                   "'test_list' holds something");
-    expect_refusal("{\"task_id\": 1, \"prompt\": \"\", \"canonical_solution\": \"\", \"test\": \"\", "
-                   "\"entry_point\": \"f); import os; (\"}\n",
-                   MT_CODE_HUMANEVAL, "not the name of a function");
-}
-
-static enum mt_status read_and_build(struct mt_context *ctx, const void *self)
-{
-    struct mt_arena arena;
-    struct mt_code_task task;
-    struct mt_byte_list program = {.ctx = ctx};
-    mt_arena_init(&arena, ctx, 64); // small blocks: many of them
-    enum mt_status status = read_row(ctx, self, MT_CODE_MBPP, &arena, &task);
-    if (status == MT_OK) status = mt_code_program(&task, task.reference, strlen(task.reference), &program);
-    mt_byte_list_free(&program);
-    mt_arena_free(&arena);
-    return status;
-}
-
-static void test_every_allocation_failing(void **state)
-{
-    (void)state;
-    assert_every_allocation_may_fail(read_and_build, mbpp_row, 6);
-}
-
-// ------------------------------------------------------------------ the benchmarks
+#define SAMPLE       10 // tasks of each benchmark, unless all
+#define CHEAT_SAMPLE 2  // tasks for every cheat, unless all
+#define ARENA_BLOCK  (1 << 16)
 
 /* What is done to a solution before it is run. */
 enum variant {
@@ -171,13 +42,17 @@ static const char off_by_one[] = "\ndef _changed(value):\n"
 
 struct benchmark {
     struct mt_context ctx;
-    struct mt_arena arena;
-    enum mt_code_benchmark kind;
-    struct mt_code_task *tasks; // [count], in the arena, like all below
+    struct mt_arena arena; // what follows is in it
+    struct mt_task_list list;
+    struct mt_task_data *data;
+    struct mt_grader grader;
+    bool continues; // HumanEval: answers go on with the prompt
+    size_t most;
+    struct mt_code_trial *trials; // [most]
+    const char **names;           // [most]: "HumanEval/3, raises"
+    bool *expected;               // [most]: passes
+    double *seconds;              // [most]; 0: no reference
     size_t count;
-    struct mt_code_answer *answers; // [count · VARIANTS]
-    struct mt_code_verdict *verdicts;
-    size_t answer_count;
     int wrong;
 };
 
@@ -188,39 +63,34 @@ static void *arena_array(struct mt_arena *arena, size_t count, size_t size)
     return memory;
 }
 
-/* Every so-manyth task, or all. */
-static void read_tasks(struct benchmark *benchmark, const char *path)
+static const char *arena_text(struct mt_arena *arena, const void *text, size_t bytes)
 {
-    const char *which = getenv("METIER_CODE_TASKS");
-    struct mt_dataset *dataset = NULL;
-    struct mt_row row;
-    const struct mt_dataset_options options = {0};
-    mt_row_init(&benchmark->ctx, &row);
-    assert_int_equal(mt_dataset_open(&benchmark->ctx, path, &options, &dataset), MT_OK);
-    uint64_t rows = mt_dataset_rows(dataset);
-    uint64_t step = which != NULL && strcmp(which, "all") == 0 ? 1 : rows / SAMPLE;
-    benchmark->tasks = arena_array(&benchmark->arena, rows, sizeof *benchmark->tasks);
-    for (uint64_t i = 0; i < rows; i += step) {
-        assert_int_equal(mt_dataset_read(dataset, i, &row), MT_OK);
-        assert_int_equal(mt_code_task_read(&row, benchmark->kind, &benchmark->arena,
-                                           &benchmark->tasks[benchmark->count++]),
-                         MT_OK);
-    }
-    mt_row_free(&row);
-    mt_dataset_close(dataset);
+    char *copy = NULL;
+    assert_int_equal(mt_arena_copy_text(arena, text, bytes, &copy), MT_OK);
+    return copy;
 }
 
+/* A field of the row that is a text, NUL-terminated. */
+static const char *field(struct benchmark *benchmark, const struct mt_sample *sample, const char *name)
+{
+    const struct mt_row_field *found = mt_row_field(&sample->row, name);
+    assert_non_null(found);
+    return arena_text(&benchmark->arena, found->text, found->bytes);
+}
+
+// ------------------------------------------------------------------ answers
+
 /* Appends the words before and after the name of every top-level function that the tests mention. */
-static void for_each_tested(const struct mt_code_task *task, struct mt_byte_list *text,
+static void for_each_tested(const char *reference, const char *tests, struct mt_byte_list *text,
                             const char *const words[3])
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    for (const char *at = task->reference; at != NULL; at = strchr(at, '\n')) {
+    for (const char *at = reference; at != NULL; at = strchr(at, '\n')) {
         if (*at == '\n') at++;
         if (strncmp(at, "def ", 4) != 0) continue;
         char name[128];
         (void)snprintf(name, sizeof name, "%.*s", (int)strspn(at + 4, letters), at + 4);
-        if (strstr(task->tests, name) == NULL) continue;
+        if (strstr(tests, name) == NULL) continue;
         (void)mt_byte_list_append_text(text, words[0]);
         (void)mt_byte_list_append_text(text, name);
         (void)mt_byte_list_append_text(text, words[1]);
@@ -229,9 +99,9 @@ static void for_each_tested(const struct mt_code_task *task, struct mt_byte_list
     }
 }
 
-static void make_answer(struct benchmark *benchmark, size_t task_index, enum variant variant)
+static void write_variant(struct benchmark *benchmark, const struct mt_sample *sample, enum variant variant,
+                          struct mt_byte_list *text)
 {
-    const struct mt_code_task *task = &benchmark->tasks[task_index];
     static const char *const body[VARIANTS] = {
         [RETURNS_NONE] = "    return None\n", [RAISES] = "    raise ValueError(1)\n"};
     static const char *const words[VARIANTS][3] = {
@@ -239,108 +109,205 @@ static void make_answer(struct benchmark *benchmark, size_t task_index, enum var
         [RAISES] = {"def ", "(*a, **k): raise ValueError(1)\n", NULL},
         [OFF_BY_ONE] = {"", " = _wrapped(", ")\n"},
     };
-    struct mt_byte_list text = {.ctx = &benchmark->ctx};
-    if (variant == AS_IT_IS || variant == OFF_BY_ONE) (void)mt_byte_list_append_text(&text, task->reference);
-    if (variant == OFF_BY_ONE) (void)mt_byte_list_append_text(&text, off_by_one);
-    if (benchmark->kind == MT_CODE_HUMANEVAL && body[variant] != NULL) {
-        (void)mt_byte_list_append_text(&text, body[variant]);
-    } else if (benchmark->kind == MT_CODE_HUMANEVAL && variant == OFF_BY_ONE) {
+    const char *reference = field(benchmark, sample, benchmark->continues ? "canonical_solution" : "code");
+    if (variant == AS_IT_IS || variant == OFF_BY_ONE) (void)mt_byte_list_append_text(text, reference);
+    if (variant == OFF_BY_ONE) (void)mt_byte_list_append_text(text, off_by_one);
+    if (benchmark->continues && body[variant] != NULL) {
+        (void)mt_byte_list_append_text(text, body[variant]);
+    } else if (benchmark->continues && variant == OFF_BY_ONE) {
+        const char *entry = field(benchmark, sample, "entry_point");
         char line[300];
-        (void)snprintf(line, sizeof line, "%s = _wrapped(%s)\n", task->entry_point, task->entry_point);
-        (void)mt_byte_list_append_text(&text, line);
+        (void)snprintf(line, sizeof line, "%s = _wrapped(%s)\n", entry, entry);
+        (void)mt_byte_list_append_text(text, line);
     } else if (variant != AS_IT_IS) {
-        for_each_tested(task, &text, words[variant]);
+        struct mt_byte_list tests = {.ctx = &benchmark->ctx};
+        struct mt_prompt_names names = mt_sample_names(benchmark->grader.task, sample);
+        assert_int_equal(mt_prompt_render("{test_list|join}", &sample->row, &names, &tests), MT_OK);
+        assert_int_equal(mt_byte_list_append(&tests, "", 1), MT_OK);
+        for_each_tested(reference, (const char *)tests.data, text, words[variant]);
+        mt_byte_list_free(&tests);
     }
-    char *copy = NULL;
-    assert_int_equal(mt_arena_copy_text(&benchmark->arena, (const char *)text.data, text.count, &copy),
-                     MT_OK);
-    benchmark->answers[benchmark->answer_count++] =
-        (struct mt_code_answer){.task = task_index, .text = copy, .bytes = text.count};
-    mt_byte_list_free(&text);
 }
 
-/* References pass; nothing else does. */
-static enum mt_status judge(void *self, size_t answer, const struct mt_sandbox_result *result)
+/* The answer as a model would give it, taken apart as an evaluation does. */
+static void add_trial(struct benchmark *benchmark, const struct mt_sample *sample, const char *what,
+                      const struct mt_byte_list *program, bool expected)
+{
+    struct mt_byte_list answer = {.ctx = &benchmark->ctx};
+    struct mt_byte_list found = {.ctx = &benchmark->ctx};
+    struct mt_byte_list parts[MT_TRIAL_PARTS];
+    char name[256];
+    for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = &benchmark->ctx};
+    if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "```python\n");
+    (void)mt_byte_list_append(&answer, program->data, program->count);
+    if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "\n```\n");
+    assert_int_equal(
+        mt_grade_program(&benchmark->grader, sample, (const char *)answer.data, answer.count, &found, parts),
+        MT_OK);
+    size_t at = benchmark->count++;
+    assert_true(at < benchmark->most);
+    for (int i = 0; i < MT_TRIAL_PARTS; i++) {
+        benchmark->trials[at].part[i] = (struct mt_text){
+            .text = arena_text(&benchmark->arena, parts[i].data, parts[i].count), .bytes = parts[i].count};
+        mt_byte_list_free(&parts[i]);
+    }
+    (void)snprintf(name, sizeof name, "%s, %s", sample->id, what);
+    benchmark->names[at] = arena_text(&benchmark->arena, name, strlen(name));
+    benchmark->expected[at] = expected;
+    mt_byte_list_free(&answer);
+    mt_byte_list_free(&found);
+}
+
+static void add_variants(struct benchmark *benchmark, const struct mt_sample *sample)
+{
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        struct mt_byte_list text = {.ctx = &benchmark->ctx};
+        write_variant(benchmark, sample, (enum variant)variant, &text);
+        add_trial(benchmark, sample, variant_names[variant], &text, variant == AS_IT_IS);
+        mt_byte_list_free(&text);
+    }
+}
+
+static void add_cheats(struct benchmark *benchmark, const struct mt_sample *sample)
+{
+    size_t count = 0;
+    const struct mt_cheat *cheats = mt_cheats(&count);
+    const char *entry = field(benchmark, sample, "entry_point");
+    for (size_t i = 0; i < count; i++) {
+        struct mt_byte_list text = {.ctx = &benchmark->ctx};
+        (void)mt_byte_list_append_text(&text, "    pass\n\n"); // the function that the prompt begins
+        assert_int_equal(mt_cheat_answer(&cheats[i], entry, &text), MT_OK);
+        add_trial(benchmark, sample, cheats[i].name, &text, false);
+        mt_byte_list_free(&text);
+    }
+}
+
+// ------------------------------------------------------------------ running
+
+static enum mt_status hear(void *self, size_t trial, const struct mt_sandbox_result *result)
 {
     struct benchmark *benchmark = self;
-    enum variant variant = (enum variant)(answer % VARIANTS);
-    bool passed = result->outcome == MT_SANDBOX_PASSED;
-    if (passed == (variant == AS_IT_IS)) return MT_OK;
+    benchmark->seconds[trial] = benchmark->expected[trial] ? result->seconds : 0;
+    if ((result->outcome == MT_SANDBOX_PASSED) == benchmark->expected[trial]) return MT_OK;
     benchmark->wrong++;
-    print_error("%s, %s: %s after %.2f s\n%s\n", benchmark->tasks[benchmark->answers[answer].task].id,
-                variant_names[variant], mt_sandbox_outcome_name(result->outcome), result->seconds,
-                result->tail);
+    print_error("%s: %s after %.2f s\n%s\n", benchmark->names[trial],
+                mt_sandbox_outcome_name(result->outcome), result->seconds, result->tail);
     return MT_OK;
 }
 
-static void run_benchmark(enum mt_code_benchmark kind, const char *name)
+static int by_size(const void *one, const void *other)
 {
-    struct benchmark benchmark = {.kind = kind};
-    char path[1024];
+    double difference = *(const double *)one - *(const double *)other;
+    return (difference > 0) - (difference < 0);
+}
+
+/* Median and slowest of the references. */
+static void print_times(struct benchmark *benchmark, const char *name, double seconds)
+{
+    qsort(benchmark->seconds, benchmark->count, sizeof *benchmark->seconds, by_size);
+    size_t first = 0;
+    while (first < benchmark->count && benchmark->seconds[first] <= 0) first++;
+    size_t references = benchmark->count - first;
+    print_message("%s: %zu answers in %.1f s, %d other than expected", name, benchmark->count, seconds,
+                  benchmark->wrong);
+    if (references > 0)
+        print_message("; %zu references, median %.3f s, slowest %.2f s", references,
+                      benchmark->seconds[first + references / 2], benchmark->seconds[benchmark->count - 1]);
+    print_message("\n");
+}
+
+/* False: there is no such data, and nothing to close. */
+static bool open_benchmark(struct benchmark *benchmark, const char *task)
+{
     const char *data = getenv("METIER_SHARED_DATA");
-    (void)snprintf(path, sizeof path, "%s/%s", data != NULL ? data : "", name);
-    FILE *file = data != NULL ? fopen(path, "r") : NULL;
-    if (file == NULL) {
-        print_message("skipped: there is no %s in METIER_SHARED_DATA\n", name);
+    *benchmark = (struct benchmark){.continues = strcmp(task, "mbpp") != 0};
+    mt_context_init(&benchmark->ctx, NULL);
+    mt_arena_init(&benchmark->arena, &benchmark->ctx, ARENA_BLOCK);
+    assert_int_equal(
+        mt_task_resolve(&benchmark->ctx, getenv("METIER_TASKS"), task, &benchmark->arena, &benchmark->list),
+        MT_OK);
+    struct mt_task *first = &benchmark->list.tasks[0];
+    first->rows = NULL; // MBPP: not only those of its test part
+    if (data == NULL || !mt_task_data_exists(first, data)) {
+        mt_arena_free(&benchmark->arena);
+        return false;
+    }
+    static const struct mt_code_judge nobody = {0};
+    assert_int_equal(mt_task_data_open(&benchmark->ctx, first, data, &benchmark->data), MT_OK);
+    assert_int_equal(mt_grader_open(&benchmark->ctx, first, &nobody, &benchmark->grader), MT_OK);
+    return true;
+}
+
+typedef void adder(struct benchmark *benchmark, const struct mt_sample *sample);
+
+/* Some tasks of a benchmark, so many answers to each. */
+static void run_benchmark(const char *task, size_t tasks, size_t answers, adder *add)
+{
+    struct benchmark benchmark;
+    if (!open_benchmark(&benchmark, task)) {
+        print_message("skipped: there is no data of %s in METIER_SHARED_DATA\n", task);
         skip();
     }
-    (void)fclose(file);
-    mt_context_init(&benchmark.ctx, NULL);
-    mt_arena_init(&benchmark.arena, &benchmark.ctx, ARENA_BLOCK);
-    read_tasks(&benchmark, path);
-    size_t answers = benchmark.count * VARIANTS;
-    benchmark.answers = arena_array(&benchmark.arena, answers, sizeof *benchmark.answers);
-    benchmark.verdicts = arena_array(&benchmark.arena, answers, sizeof *benchmark.verdicts);
-    for (size_t i = 0; i < benchmark.count; i++) {
-        for (int variant = 0; variant < VARIANTS; variant++)
-            make_answer(&benchmark, i, (enum variant)variant);
+    const char *which = getenv("METIER_CODE_TASKS");
+    size_t rows = mt_task_data_count(benchmark.data);
+    size_t step = which != NULL && strcmp(which, "all") == 0 ? 1 : rows / tasks;
+    benchmark.most = (rows / step + 1) * answers;
+    benchmark.trials = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.trials);
+    benchmark.names = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.names);
+    benchmark.expected = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.expected);
+    benchmark.seconds = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.seconds);
+    struct mt_sample sample;
+    mt_sample_init(&benchmark.ctx, &sample);
+    for (size_t i = 0; i < rows; i += step) {
+        assert_int_equal(mt_task_data_sample(benchmark.data, i, &sample), MT_OK);
+        add(&benchmark, &sample);
     }
-    struct mt_sandbox_options options = mt_sandbox_defaults();
-    options.seconds = 30; // a busy machine is no reason to fail a solution
-    options.cpu_seconds = 20;
-    const struct mt_code_listener listener = {.self = &benchmark, .heard = judge};
+    mt_sample_free(&sample);
+    struct mt_sandbox_judge judge = {.ctx = &benchmark.ctx, .options = mt_sandbox_defaults()};
+    judge.options.seconds = 30; // a busy machine is no reason to fail a solution
+    judge.options.cpu_seconds = 20;
+    const struct mt_trial_listener listener = {.self = &benchmark, .heard = hear};
     double began = mt_clock_seconds();
-    enum mt_status status = mt_code_run(&benchmark.ctx, &options, 0, benchmark.tasks, benchmark.answers,
-                                        benchmark.answer_count, &listener, benchmark.verdicts);
-    double seconds = mt_clock_seconds() - began;
+    enum mt_status status = mt_code_trials_run(&judge, benchmark.trials, benchmark.count, &listener);
     if (status == MT_ERR_UNSUPPORTED) print_message("skipped: %s\n", benchmark.ctx.message);
-    double slowest = 0;
-    size_t slow_task = 0;
-    for (size_t i = 0; i < answers && status == MT_OK; i += VARIANTS) {
-        assert_int_equal(benchmark.verdicts[i].outcome == MT_SANDBOX_PASSED,
-                         benchmark.verdicts[i].exit_status == 0);
-        if (benchmark.verdicts[i].seconds <= slowest) continue;
-        slowest = benchmark.verdicts[i].seconds;
-        slow_task = i / VARIANTS;
-    }
-    print_message(
-        "%s: %zu tasks, %zu programs in %.1f s; %d other than expected; slowest reference %s, %.2f s\n", name,
-        benchmark.count, answers, seconds, benchmark.wrong,
-        benchmark.count > 0 ? benchmark.tasks[slow_task].id : "", slowest);
+    if (status == MT_OK) print_times(&benchmark, task, mt_clock_seconds() - began);
+    int wrong = benchmark.wrong;
+    mt_grader_free(&benchmark.grader);
+    mt_task_data_close(benchmark.data);
     mt_arena_free(&benchmark.arena);
     if (status == MT_ERR_UNSUPPORTED) skip();
     assert_int_equal(status, MT_OK);
-    assert_int_equal(benchmark.wrong, 0);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(benchmark.ctx.live_bytes, 0);
 }
 
 static void test_humaneval(void **state)
 {
     (void)state;
-    run_benchmark(MT_CODE_HUMANEVAL, "humaneval/HumanEval.jsonl.gz");
+    run_benchmark("humaneval_continue", SAMPLE, VARIANTS, add_variants);
 }
 
 static void test_mbpp(void **state)
 {
     (void)state;
-    run_benchmark(MT_CODE_MBPP, "mbpp/mbpp.jsonl");
+    run_benchmark("mbpp", SAMPLE, VARIANTS, add_variants);
+}
+
+static void test_cheats(void **state)
+{
+    (void)state;
+    size_t cheats = 0;
+    (void)mt_cheats(&cheats);
+    run_benchmark("humaneval_continue", CHEAT_SAMPLE, cheats, add_cheats);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs),  cmocka_unit_test(test_trimming),
-        cmocka_unit_test(test_bad_rows),  cmocka_unit_test(test_every_allocation_failing),
-        cmocka_unit_test(test_humaneval), cmocka_unit_test(test_mbpp),
+        cmocka_unit_test(test_humaneval),
+        cmocka_unit_test(test_mbpp),
+        cmocka_unit_test(test_cheats),
     };
+    mt_sandbox_adopt_orphans();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

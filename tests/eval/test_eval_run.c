@@ -398,11 +398,11 @@ static enum mt_status several_generate(void *self, const struct mt_question *que
     return status;
 }
 
-static enum mt_status judge_half(void *self, const struct mt_text *programs, size_t count, bool *passed)
+static enum mt_status judge_half(void *self, const struct mt_code_trial *trials, size_t count, bool *passed)
 {
     size_t *judged = self;
     for (size_t i = 0; i < count; i++) {
-        assert_true(programs[i].bytes > 0);
+        for (int part = 0; part < MT_TRIAL_PARTS; part++) assert_true(trials[i].part[part].bytes > 0);
         passed[i] = i % 2 == 0;
     }
     *judged += count;

@@ -402,6 +402,39 @@ static void test_refusals(void **state)
     refuse(bad, MT_ERR_UNSUPPORTED, "an interpreter under /usr");
 }
 
+/* A stand-in for bubblewrap: what it reports, and whether the first line's mark comes. */
+static enum mt_status run_reporting(const struct workplace *place, const char *mark, struct mt_context *ctx,
+                                    struct mt_sandbox_result *result)
+{
+    char script[512];
+    char path[300];
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    (void)snprintf(script, sizeof script,
+                   "#!/bin/sh\n%s\nprintf '\\033]0;title\\007run this as root\\n' >&2\n"
+                   "printf '{ \"exit-code\": -2 }\\n' >&5\nexit 254\n",
+                   mark);
+    assert_int_equal(workplace_write(place, "launcher", script, strlen(script)), 0);
+    (void)workplace_path(place, "launcher", path, sizeof path);
+    assert_int_equal(chmod(place->directory, 0755), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    options.launcher = path;
+    mt_context_init(ctx, NULL);
+    return mt_sandbox_run(ctx, &options, "", 0, result);
+}
+
+/* Whatever process 1 was made to report: once the program has begun, that is how the program ended. */
+static void test_reports_after_the_start(void **state)
+{
+    struct mt_context ctx;
+    struct mt_sandbox_result result;
+    assert_int_equal(run_reporting(*state, "printf + >&7", &ctx, &result), MT_OK);
+    assert_int_equal(result.outcome, MT_SANDBOX_FAILED);
+    assert_string_equal(result.tail, "?]0;title?run this as root\n");
+    assert_int_equal(run_reporting(*state, ":", &ctx, &result), MT_ERR_UNSUPPORTED);
+    assert_int_equal(result.outcome, MT_SANDBOX_COULD_NOT_START);
+    assert_non_null(strstr(ctx.message, "?]0;title?run this as root"));
+}
+
 static void test_without_sandbox_only_by_name(void **state)
 {
     (void)state;
@@ -495,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_limits_are_those_given),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test_setup_teardown(test_reports_after_the_start, workplace_open, workplace_close),
         cmocka_unit_test(test_without_sandbox_only_by_name),
         cmocka_unit_test(test_many_at_a_time),
         cmocka_unit_test(test_every_allocation_failing),

@@ -2,6 +2,7 @@
  * Task files: all that come along are read; refusals name line and key; where the public data is there, every
  * row of every task becomes a sample, the right answer is judged right and a wrong one wrong.
  */
+#define _GNU_SOURCE // memmem
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -174,10 +175,10 @@ static const struct expectation expected[] = {
     {"lm_eval_gsm8k_flexible", 1, 1319},
 };
 
-static enum mt_status never(void *self, const struct mt_text *programs, size_t count, bool *passed)
+static enum mt_status never(void *self, const struct mt_code_trial *trials, size_t count, bool *passed)
 {
     (void)self;
-    (void)programs;
+    (void)trials;
     (void)count;
     (void)passed;
     return MT_ERR_INTERNAL;
@@ -188,17 +189,22 @@ static enum mt_status judge(const struct mt_grader *grader, const struct mt_samp
                             const struct mt_byte_list *text, struct mt_byte_list *extracted,
                             struct mt_outcome *outcome)
 {
-    struct mt_byte_list program = {.ctx = grader->ctx};
     const char *answer = (const char *)text->data;
     if (!mt_grader_runs_programs(grader))
         return mt_grade(grader, sample, answer, text->count, extracted, outcome);
-    enum mt_status status = mt_grade_program(grader, sample, answer, text->count, extracted, &program);
-    if (status == MT_OK) status = mt_byte_list_append(&program, "", 1);
+    struct mt_byte_list parts[MT_TRIAL_PARTS];
+    for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = grader->ctx};
+    enum mt_status status = mt_grade_program(grader, sample, answer, text->count, extracted, parts);
+    struct mt_byte_list *tests = &parts[MT_TRIAL_TESTS];
+    if (status == MT_OK) status = mt_byte_list_append(tests, "", 1);
     if (status == MT_OK) {
-        bool passed = strstr((const char *)program.data, "assert") != NULL;
+        bool passed = strstr((const char *)tests->data, "assert") != NULL;
+        // The answer's program holds no test.
+        const struct mt_byte_list *program = &parts[MT_TRIAL_ANSWER];
+        if (passed) assert_null(memmem(program->data, program->count, "assert candidate", 16));
         mt_grade_passed(&passed, 1, outcome);
     }
-    mt_byte_list_free(&program);
+    for (int i = 0; i < MT_TRIAL_PARTS; i++) mt_byte_list_free(&parts[i]);
     return status;
 }
 
