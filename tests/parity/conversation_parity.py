@@ -114,7 +114,7 @@ def judge(tokenizer, row, want, got, marks):
     if "error" in got:
         unfound = "none of the answers can be found" in got["error"]
         text = tokenizer.decode(ids)
-        written = any(m["content"].strip() and m["content"].strip() in text for m in row["messages"] if m["role"] == "assistant")
+        written = any(len(m["content"].strip()) > 3 and m["content"].strip() in text for m in row["messages"] if m["role"] == "assistant")
         return "(there is nothing to train on)" if unfound and (marks and not any(mask) or not written) else "ours refuses: " + got["error"]
     if ids != got["ids"]:
         return "other ids"
@@ -124,7 +124,7 @@ def judge(tokenizer, row, want, got, marks):
         return None if mask == got["trained"] else last_characters(mask, got["trained"])
     said = tokenizer.decode([i for i, t in zip(ids, got["trained"]) if t])
     answers = [m["content"].split("</think>")[-1].strip() for m in row["messages"] if m["role"] == "assistant" and not m.get("tool_calls")]
-    missing = [x for x in answers if x and x not in said and x in tokenizer.decode(ids)]
+    missing = [x for x in answers if len(x) > 1 and x not in said and x in tokenizer.decode(ids)]
     if missing and not got["lost"]:
         return "an answer is not trained on: %r not in %r" % (missing[0], said)
     for m in row["messages"]:
