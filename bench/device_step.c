@@ -164,8 +164,7 @@ static void print_memory(struct bench *bench)
 {
     struct mt_model_bytes bytes = mt_model_bytes(bench->model);
     size_t moments = bench->optimizer.memory.bytes;
-    size_t all =
-        bytes.copies + bytes.masters + bytes.gradients + moments + bytes.activations + bytes.work;
+    size_t all = bytes.copies + bytes.masters + bytes.gradients + moments + bytes.activations + bytes.work;
     printf("memory, GB: %.2f = weights %.2f, trained %.2f, gradients %.2f, moments %.2f, activations %.2f, "
            "work and scratch %.2f\n",
            (double)all / 1e9, (double)bytes.copies / 1e9, (double)bytes.masters / 1e9,

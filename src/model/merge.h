@@ -50,8 +50,8 @@ struct mt_merge_difference {
 /*
  * Runs the model with its adapter and the merged one on the same pseudo-random ids. Above the tolerance it
  * fails, with the difference filled in: 1e-4 for rms, and with weights of 16 bits, or on a device whose
- * products round to them, 2e-2 for the median. Rounding to 16 bits changes the experts of some tokens, whose logits are then far off; the median leaves
- * them out.
+ * products round to them, 2e-2 for the median. Rounding to 16 bits changes the experts of some tokens, whose
+ * logits are then far off; the median leaves them out.
  */
 enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
                                const struct mt_merge_result *result, struct mt_merge_difference *difference);

@@ -50,8 +50,8 @@ struct mt_example_options {
     size_t stop_count;
     struct mt_byte_list *foreign; // borrowed: gets what the template writes as special tokens and the
                                   // tokenizer does not have, "<|a|>, <|b|>"; NULL: nobody wants to know
-    int64_t max_length; // tokens; what is longer loses its end. 0: no limit
-    int64_t vocabulary; // tokens the model has: a row that becomes another is refused. 0: any
+    int64_t max_length;           // tokens; what is longer loses its end. 0: no limit
+    int64_t vocabulary;           // tokens the model has: a row that becomes another is refused. 0: any
 };
 
 /* How the rows of one file are read. */

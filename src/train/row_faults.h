@@ -23,7 +23,8 @@ struct mt_row_faults {
     struct mt_row_fault *data;
     size_t count;
     size_t capacity;
-    uint64_t lost_turns; // of good rows: answers the template writes otherwise, or not at all, as more follows
+    uint64_t
+        lost_turns; // of good rows: answers the template writes otherwise, or not at all, as more follows
     uint64_t lost_told;
 };
 

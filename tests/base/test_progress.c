@@ -279,7 +279,8 @@ static void a_line_that_makes_way(void **state)
     mt_progress_rate(&t.progress, 0.0); // told that there is none: that of items is not shown
     t.now = 0.01;
     mt_progress_update(&t.progress, 5);
-    assert_string_equal(terminal_read(&t), "\ra   50%  [###############................]  5/10  0:00 left\033[K");
+    assert_string_equal(terminal_read(&t),
+                        "\ra   50%  [###############................]  5/10  0:00 left\033[K");
     mt_progress_finish(&t.progress);
     (void)terminal_read(&t);
     mt_progress_hide(&t.progress); // what has ended stays
