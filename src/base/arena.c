@@ -69,7 +69,7 @@ enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size
     if (length == SIZE_MAX) return mt_fail(arena->ctx, MT_ERR_MEMORY, "text too long to copy");
     enum mt_status status = mt_arena_allocate(arena, length + 1, &memory);
     if (status != MT_OK) return status;
-    memcpy(memory, text, length);
+    if (length > 0) memcpy(memory, text, length);
     *copy = memory;
     return MT_OK;
 }

@@ -24,7 +24,8 @@ printf '1,30,46\n5 6\n' >sequences.txt
 printf '{"prompt": "1 plus 1 is"}\n' >prompts.jsonl
 printf '{"messages": [{"role": "user", "content": "hi"}]}\n' >chats.jsonl
 cp prompts.jsonl texts.jsonl
-printf 'print(1)\n' >solution.py
+printf 'def twice(x):\n    return 2 * x\n' >solution.py
+printf 'assert twice(3) == 6\n' >tests.py
 python3 - <<'END' || exit 1
 import json, random, struct
 draw = random.Random(1)
