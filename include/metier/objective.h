@@ -22,16 +22,7 @@
 #define METIER_OBJECTIVE_H
 
 #include "metier/routing.h"
-
-enum mt_term {
-    MT_TERM_AUX,         // load balance
-    MT_TERM_O,           // orthogonality of a token's expert outputs
-    MT_TERM_V,           // minus the variance of routing scores
-    MT_TERM_Z,           // router z-loss
-    MT_TERM_ROUTER_ORTH, // orthogonality of the router's rows (ERNIE 4.5)
-    MT_TERM_SIMBAL,      // the same, entry by entry, lengths included (SimBal)
-    MT_TERM_COUNT
-};
+#include "metier/terms.h"
 
 enum mt_aux_form {
     MT_AUX_BATCH,    // Σ f_j P_j, f_j = n c_j / (N k): 1 at balance (DeepSeek)
@@ -140,7 +131,48 @@ void mt_objective_key_value(const struct mt_objective_config *config, int index,
 /* Refuses combinations that contradict each other (gradient=paper with form=cosine, ...). */
 enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt_objective_config *config);
 
-const char *mt_term_name(enum mt_term term); // "aux", "o", "v", "z", "router_orth", "simbal"
+/* What a term's gradient arrives at first: decides what must be trainable. */
+enum mt_term_path {
+    MT_PATH_LOGITS,      // the router, and through its input everything below
+    MT_PATH_ROWS,        // the experts, and through their input everything below
+    MT_PATH_ROUTER_ROWS, // the router's weight alone
+};
+
+/* A key that shapes a term, for lists of methods. */
+struct mt_term_word {
+    const char *key;
+    const char *usual; // this value is what everybody expects: not shown; NULL: always shown
+};
+
+#define MT_TERM_WORDS 8 // with a word without a key at the end
+
+/* What a term is, for whoever writes about it. All of it lives forever. */
+struct mt_term_info {
+    const char *name;    // "o"
+    const char *formula; // a line for readers of a report
+    const char *off;     // "L_o is off: beta is 0"
+    enum mt_term_path path;
+    struct mt_term_word shown[MT_TERM_WORDS];
+    const char *const *keys; // that change nothing while it is off, up to NULL; NULL: none
+};
+
+const struct mt_term_info *mt_term_info(enum mt_term term);
+const char *mt_term_name(enum mt_term term);
+const char *mt_term_key(enum mt_term term); // of its coefficient: "beta"
+
+/* Whether a method has the term: its coefficient is above 0. */
+bool mt_term_is_on(const struct mt_objective_config *config, enum mt_term term);
+bool mt_objective_has_terms(const struct mt_objective_config *config); // any
+
+/* What a method asks of a layer's record, beside scores and choices; a sum of them. */
+enum mt_term_needs {
+    MT_NEEDS_GRAM = 1,          // Gram matrices of the tokens' expert outputs
+    MT_NEEDS_ROWS = 2,          // the expert outputs, their order, and drows in backward
+    MT_NEEDS_ORTHO_MASK = 4,    // which tokens are not the first of their sequence
+    MT_NEEDS_ROUTER_WEIGHT = 8, // the router's rows
+    MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
+};
+int mt_objective_needs(const struct mt_objective_config *config);
 
 /* What the method asks of the router, for one layer and step. */
 struct mt_router_policy mt_objective_policy(const struct mt_objective_config *config, bool training,
@@ -261,6 +293,9 @@ struct mt_layer_paths {
 enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_objective_config *config,
                                        const struct mt_router_config *router,
                                        const struct mt_layer_paths *paths, int layers, const char *prefix);
+
+/* What is known to destroy a model, as a sentence's beginning, before anything runs; NULL: nothing. */
+const char *mt_objective_danger(const struct mt_objective_config *config);
 
 /*
  * Where the pilots saw damage begin: writes warnings, one per line, into `text` ("" when there is none), from

@@ -64,15 +64,12 @@ static void make_notes(const struct objective_question *question, const struct o
                        struct objective_answer *answer)
 {
     const struct mt_objective_config *config = &question->config;
-    bool any = false;
-    for (int term = 0; term < MT_TERM_COUNT; term++) any = any || config->coefficient[term] != 0.0;
-    if (!any) add_note(answer, "method %s has no loss term: every gradient is 0", config->method);
-    bool wants_sequence = (config->coefficient[MT_TERM_AUX] != 0.0 && config->aux == MT_AUX_SEQUENCE) ||
-                          (config->coefficient[MT_TERM_O] != 0.0 && config->exclude_first);
-    if (wants_sequence && record->sequence == NULL) {
+    if (!mt_objective_has_terms(config))
+        add_note(answer, "method %s has no loss term: every gradient is 0", config->method);
+    if ((mt_objective_needs(config) & MT_NEEDS_SEQUENCES) != 0 && record->sequence == NULL) {
         add_note(answer, "there is no tensor sequence: all tokens count as one sequence");
     }
-    if (config->coefficient[MT_TERM_V] != 0.0 && config->brake != MT_BRAKE_NONE) {
+    if (config->brake != MT_BRAKE_NONE && mt_objective_key_idle(config, "brake") == NULL) {
         add_note(answer, "the brake acts on later steps; this is the first");
     }
     if (config->jitter != 0.0) {
@@ -143,7 +140,7 @@ static enum mt_status measure_gradients(struct mt_device *device, const struct o
     size_t width = (size_t)arrays->width;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         gradient[term] = 0.0;
-        if (question->config.coefficient[term] == 0.0 || weight[term] == 0.0) continue;
+        if (!mt_term_is_on(&question->config, (enum mt_term)term) || weight[term] == 0.0) continue;
         struct mt_objective_config alone = question->config;
         memset(alone.coefficient, 0, sizeof alone.coefficient);
         alone.coefficient[term] = weight[term];

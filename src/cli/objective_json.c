@@ -40,7 +40,7 @@ static json_t *terms(const struct objective_question *question, const struct mt_
 {
     json_t *object = json_object();
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        if (question->config.coefficient[term] == 0.0) continue;
+        if (!mt_term_is_on(&question->config, (enum mt_term)term)) continue;
         json_t *entry = json_pack("{s:o, s:o, s:o, s:o, s:s}", "loss", number(results->loss[term]), "weight",
                                   number(results->weight[term]), "contribution",
                                   number(results->loss[term] * results->weight[term]), "gradient_norm",

@@ -7,27 +7,8 @@
 #include "cli/objective.h"
 #include "cli/table.h"
 
-#define MAX_WORDS 8
-
-/* A key=value a reader of the methods table wants to see. */
-struct word {
-    const char *key;
-    const char *unless; // this value is what everybody expects: not shown. NULL: always shown
-};
-
-// What shapes each term, and what a method does to the router.
-static const struct word term_words[MT_TERM_COUNT][MAX_WORDS] = {
-    [MT_TERM_AUX] = {{"aux", NULL}},
-    [MT_TERM_O] = {{"form", NULL},
-                   {"grouping", NULL},
-                   {"reduce", "mean"},
-                   {"exclude_first", "false"},
-                   {"gradient", "exact"},
-                   {"scale", NULL}},
-    [MT_TERM_V] = {{"axis", NULL}, {"scores", NULL}, {"brake", "none"}, {"scale", NULL}},
-    [MT_TERM_ROUTER_ORTH] = {{"orth_groups", "1"}},
-};
-static const struct word router_words[MAX_WORDS] = {
+// What a method does to the router.
+static const struct mt_term_word router_words[MT_TERM_WORDS] = {
     {"bias_rule", "none"}, {"capacity", "0"}, {"drop_threshold", "0"}, {"jitter", "0"}};
 
 /* The value of a key, which exists, as text. */
@@ -41,15 +22,15 @@ static void key_text(const struct mt_objective_config *config, const char *key, 
 }
 
 /* "form=cosine exclude_first=true scale=once" */
-static void describe(const struct mt_objective_config *config, const struct word *words, char *text,
+static void describe(const struct mt_objective_config *config, const struct mt_term_word *words, char *text,
                      size_t bytes)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < MAX_WORDS && words[i].key != NULL; i++) {
+    for (int i = 0; i < MT_TERM_WORDS && words[i].key != NULL; i++) {
         char value[64];
         key_text(config, words[i].key, value, sizeof value);
-        if (words[i].unless != NULL && strcmp(value, words[i].unless) == 0) continue;
+        if (words[i].usual != NULL && strcmp(value, words[i].usual) == 0) continue;
         int written =
             snprintf(text + used, bytes - used, "%s%s=%s", used > 0 ? " " : "", words[i].key, value);
         used += (size_t)written;
@@ -71,10 +52,10 @@ static enum mt_status add_method(struct cli_table *table, const struct mt_method
     enum mt_status status = add_line(table, method->name, NULL, NULL, method->summary);
     for (int term = 0; term < MT_TERM_COUNT && status == MT_OK; term++) {
         double coefficient = method->config.coefficient[term];
-        if (coefficient == 0.0) continue;
+        if (!mt_term_is_on(&method->config, (enum mt_term)term)) continue;
         char number[32];
         (void)snprintf(number, sizeof number, "%g", coefficient);
-        describe(&method->config, term_words[term], text, sizeof text);
+        describe(&method->config, mt_term_info((enum mt_term)term)->shown, text, sizeof text);
         status = add_line(table, NULL, mt_term_name((enum mt_term)term), number, text);
     }
     describe(&method->config, router_words, text, sizeof text);
@@ -130,7 +111,7 @@ static json_t *method_json(const struct mt_method *method)
     json_t *keys = json_object();
     struct mt_objective_key key;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        if (method->config.coefficient[term] == 0.0) continue;
+        if (!mt_term_is_on(&method->config, (enum mt_term)term)) continue;
         (void)json_object_set_new(coefficients, mt_term_name((enum mt_term)term),
                                   json_real(method->config.coefficient[term]));
     }

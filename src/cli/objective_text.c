@@ -12,12 +12,12 @@
 
 const char *objective_gradient_of(enum mt_term term)
 {
-    switch (term) {
-    case MT_TERM_O: return "expert_outputs";
-    case MT_TERM_ROUTER_ORTH:
-    case MT_TERM_SIMBAL: return "router_weight";
-    default: return "logits";
+    switch (mt_term_info(term)->path) {
+    case MT_PATH_ROWS: return "expert_outputs";
+    case MT_PATH_ROUTER_ROWS: return "router_weight";
+    case MT_PATH_LOGITS: break;
     }
+    return "logits";
 }
 
 static const char *number_text(double value, char text[NUMBER_BYTES])
@@ -51,7 +51,7 @@ static enum mt_status print_terms(struct mt_context *ctx, const struct objective
     cli_table_init(&table, ctx, columns, 6);
     enum mt_status status = MT_OK;
     for (int term = 0; term < MT_TERM_COUNT && status == MT_OK; term++) {
-        if (question->config.coefficient[term] == 0.0) continue;
+        if (!mt_term_is_on(&question->config, (enum mt_term)term)) continue;
         char value[NUMBER_BYTES];
         char weight[NUMBER_BYTES];
         char contribution[NUMBER_BYTES];

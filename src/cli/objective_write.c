@@ -51,7 +51,7 @@ static void plan_all(struct plan *plan, const struct objective_question *questio
     int64_t width = record->arrays.width;
     char name[NAME_BYTES];
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        if (question->config.coefficient[term] == 0.0) continue;
+        if (!mt_term_is_on(&question->config, (enum mt_term)term)) continue;
         (void)snprintf(name, sizeof name, "loss.%s", mt_term_name((enum mt_term)term));
         plan_number(plan, name, results->loss[term]);
         (void)snprintf(name, sizeof name, "scale.%s", mt_term_name((enum mt_term)term));

@@ -170,7 +170,7 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
     }
     enum mt_status status =
         mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
-    bool direct = term == MT_TERM_O ? experts > 0 : routers > 0;
+    bool direct = mt_term_info(term)->path == MT_PATH_ROWS ? experts > 0 : routers > 0;
     const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
     printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
     printf(": the router learns in %d, experts in %d of %s\n", routers, experts,
@@ -183,7 +183,7 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     printf("\nobjective: %s\n", settings->objective.method);
     bool any = false;
     for (int term = 0; !settings->task_only && term < MT_TERM_COUNT; term++) {
-        if (!(settings->objective.coefficient[term] > 0.0)) continue;
+        if (!mt_term_is_on(&settings->objective, (enum mt_term)term)) continue;
         print_term(ctx, settings, outline, (enum mt_term)term);
         any = true;
     }
@@ -193,9 +193,8 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     }
     if (outline->bias_file != NULL)
         printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
-    bool sum = settings->objective.coefficient[MT_TERM_O] > 0.0 && settings->objective.ortho_sum;
-    if (sum)
-        printf("  warning: reduce=sum grows with the batch and destroyed the model in every pilot run\n");
+    const char *danger = settings->task_only ? NULL : mt_objective_danger(&settings->objective);
+    if (danger != NULL) printf("  warning: %s\n", danger);
 }
 
 static void print_layout(const struct mt_train_settings *settings, const struct mt_run_outline *outline)

@@ -13,6 +13,11 @@ bool mt_moe_learns(const struct mt_layer_params *params)
     return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_mlp_learns(&params->shared);
 }
 
+static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
+{
+    return pass->method != NULL && (mt_objective_needs(pass->method) & (int)what) != 0;
+}
+
 /* The record's own tensors; rows and gram lie with what the experts leave behind. */
 static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
                         const struct mt_layer_params *params, const struct mt_moe_planners *planners)
@@ -45,9 +50,8 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
     record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
-    bool gram = pass->method != NULL && pass->method->coefficient[MT_TERM_O] != 0.0 &&
-                pass->method->grouping == MT_GROUPING_TOKEN;
-    if (gram) record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
+    if (needs(pass, MT_NEEDS_GRAM))
+        record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
 }
 
 static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct mt_planner *work)
@@ -55,10 +59,9 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
     const struct mt_model_desc *desc = pass->desc;
     int64_t tokens = pass->tokens;
     int64_t slots = desc->router.slots;
-    // Grouping in expert order reads the outputs after the combine's backward: they must survive it.
-    bool apart = pass->method != NULL && pass->method->coefficient[MT_TERM_O] != 0.0 &&
-                 pass->method->grouping == MT_GROUPING_EXPERT_CONCAT;
-    moe->drows = apart ? mt_plan_2d(work, pass->type, tokens * slots, desc->width) : moe->record.rows;
+    // Terms on the outputs themselves read them after the combine's backward: they must survive it.
+    moe->drows = needs(pass, MT_NEEDS_ROWS) ? mt_plan_2d(work, pass->type, tokens * slots, desc->width)
+                                            : moe->record.rows;
     if (mt_tensor_present(&moe->record.gram))
         moe->coupling = mt_plan_3d(work, pass->exact, tokens, slots, slots);
     moe->dweight = mt_plan_2d(work, pass->exact, tokens, slots);

@@ -12,10 +12,7 @@ bool mt_moe_router_shakes(const struct mt_pass *pass)
 /* True when a term, or a scale, looks at the router's rows. */
 static bool rows_are_read(const struct mt_pass *pass)
 {
-    const struct mt_objective_config *method = pass->method;
-    if (method == NULL) return false;
-    return method->coefficient[MT_TERM_ROUTER_ORTH] != 0.0 || method->coefficient[MT_TERM_SIMBAL] != 0.0 ||
-           (method->scale == MT_SCALE_ONCE_POW10 && method->coefficient[MT_TERM_O] != 0.0);
+    return pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_ROUTER_WEIGHT) != 0;
 }
 
 bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_params *params)

@@ -17,7 +17,7 @@
 static enum mt_aux_form form_of(const struct mt_objective *objective)
 {
     const struct mt_objective_config *config = &objective->config;
-    return config->coefficient[MT_TERM_AUX] > 0.0 ? config->aux : MT_AUX_BATCH;
+    return mt_term_is_on(config, MT_TERM_AUX) ? config->aux : MT_AUX_BATCH;
 }
 
 #define SUMMARY 2 // numbers at the end of the sequence form's, made on the host
@@ -234,9 +234,28 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                            });
 }
 
+static int needs(const struct mt_objective_config *config)
+{
+    return config->aux == MT_AUX_SEQUENCE ? MT_NEEDS_SEQUENCES : 0;
+}
+
+static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_objective_config *config,
+                                        const struct mt_router_config *router, const char *prefix)
+{
+    if (config->aux != MT_AUX_LITERAL) return MT_OK;
+    return mt_fail_same_weight(ctx, config, router, MT_TERM_AUX, "aux=batch", prefix);
+}
+
 const struct mt_term_kind mt_term_aux = {
-    .name = "aux",
-    .path = MT_PATH_LOGITS,
+    .info = {.name = "aux",
+             .formula =
+                 "L_aux = sum_j f_j P_j, f_j = n/(kN) slots of expert j, P_j its mean score; 1 at balance.",
+             .off = "L_aux is off: alpha is 0",
+             .path = MT_PATH_LOGITS,
+             .shown = {{"aux", NULL}},
+             .keys = (const char *const[]){"aux", NULL}},
+    .needs = needs,
+    .check_single_slot = check_single_slot,
     .statistics = statistics,
     .additive = additive,
     .summarise = summarise,

@@ -47,12 +47,12 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
     }
     enum mt_status status = mt_router_config_check(ctx, &shape->router, shape->experts);
     if (status != MT_OK) return status;
-    if (config->coefficient[MT_TERM_O] > 0.0 && shape->slots > MT_MAX_SLOTS) {
+    if (mt_term_is_on(config, MT_TERM_O) && shape->slots > MT_MAX_SLOTS) {
         return mt_fail(ctx, MT_ERR_USAGE, "objective: L_o compares %d experts of a token at the most, not %d",
                        MT_MAX_SLOTS, shape->slots);
     }
     int groups = config->router_orth_groups;
-    if (config->coefficient[MT_TERM_ROUTER_ORTH] > 0.0 && groups > 1 && shape->experts % groups != 0) {
+    if (mt_term_is_on(config, MT_TERM_ROUTER_ORTH) && groups > 1 && shape->experts % groups != 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "orth_groups is %d, which does not divide %d experts", groups,
                        shape->experts);
     }
@@ -100,7 +100,8 @@ static struct mt_objective described(const struct mt_objective_config *config,
                                      const struct mt_objective_shape *shape, enum mt_dtype dtype)
 {
     struct mt_objective objective = {.config = *config, .shape = *shape, .dtype = dtype, .loss_scale = 1.0};
-    for (int term = 0; term < MT_TERM_COUNT; term++) objective.active[term] = config->coefficient[term] > 0.0;
+    for (int term = 0; term < MT_TERM_COUNT; term++)
+        objective.active[term] = mt_term_is_on(config, (enum mt_term)term);
     if (mt_scale_needs_aux(config)) objective.active[MT_TERM_AUX] = true;
     return objective;
 }

@@ -121,7 +121,7 @@ enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
         struct mt_term_call call = mt_objective_call(objective, layer, (enum mt_term)term, record);
         status = kind->forward(&call);
         if (status != MT_OK) {
-            return mt_fail_within(ctx, status, "objective, term %s of layer %d", kind->name, layer);
+            return mt_fail_within(ctx, status, "objective, term %s of layer %d", kind->info.name, layer);
         }
     }
     objective->layers[layer].segments = record->segments;
@@ -321,7 +321,7 @@ enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int la
         enum mt_status status = kind->backward(&call, gradient);
         if (status != MT_OK) {
             return mt_fail_within(mt_device_context(objective->device), status,
-                                  "objective, gradient of term %s in layer %d", kind->name, layer);
+                                  "objective, gradient of term %s in layer %d", kind->info.name, layer);
         }
     }
     return MT_OK;

@@ -39,39 +39,24 @@ struct key_row {
 #define FIELD(name)       offsetof(struct mt_objective_config, name)
 #define COEFFICIENT(term) (FIELD(coefficient) + (term) * sizeof(double))
 
+#define COEFFICIENT_ROW(id, term_kind, name, text)                                                           \
+    {.key = {name, "NUMBER >= 0", text},                                                                     \
+     .kind = KEY_NUMBER,                                                                                     \
+     .offset = COEFFICIENT(MT_TERM_##id),                                                                    \
+     .high = HUGE_VAL},
+
 static const struct key_row rows[] = {
-    {.key = {"alpha", "NUMBER >= 0", "strength of L_aux"},
-     .kind = KEY_NUMBER,
-     .offset = COEFFICIENT(MT_TERM_AUX),
-     .high = HUGE_VAL},
-    {.key = {"c_o", "NUMBER >= 0", "sets beta, as a multiple of alpha as it stands (of 1e-3 if that is 0)"},
-     .kind = KEY_RATIO,
-     .offset = COEFFICIENT(MT_TERM_O),
-     .high = HUGE_VAL},
+    MT_REFERENCE_TERM(COEFFICIENT_ROW){
+        .key = {"c_o", "NUMBER >= 0",
+                "sets beta, as a multiple of alpha as it stands (of 1e-3 if that is 0)"},
+        .kind = KEY_RATIO,
+        .offset = COEFFICIENT(MT_TERM_O),
+        .high = HUGE_VAL},
     {.key = {"c_v", "NUMBER >= 0", "sets gamma, as a multiple of alpha as it stands (of 1e-3 if that is 0)"},
      .kind = KEY_RATIO,
      .offset = COEFFICIENT(MT_TERM_V),
      .high = HUGE_VAL},
-    {.key = {"beta", "NUMBER >= 0", "strength of L_o"},
-     .kind = KEY_NUMBER,
-     .offset = COEFFICIENT(MT_TERM_O),
-     .high = HUGE_VAL},
-    {.key = {"gamma", "NUMBER >= 0", "strength of L_v"},
-     .kind = KEY_NUMBER,
-     .offset = COEFFICIENT(MT_TERM_V),
-     .high = HUGE_VAL},
-    {.key = {"zeta", "NUMBER >= 0", "strength of the router z-loss"},
-     .kind = KEY_NUMBER,
-     .offset = COEFFICIENT(MT_TERM_Z),
-     .high = HUGE_VAL},
-    {.key = {"lambda_orth", "NUMBER >= 0", "strength of router orthogonality (ERNIE)"},
-     .kind = KEY_NUMBER,
-     .offset = COEFFICIENT(MT_TERM_ROUTER_ORTH),
-     .high = HUGE_VAL},
-    {.key = {"lambda_simbal", "NUMBER >= 0", "strength of SimBal"},
-     .kind = KEY_NUMBER,
-     .offset = COEFFICIENT(MT_TERM_SIMBAL),
-     .high = HUGE_VAL},
+    MT_OTHER_TERMS(COEFFICIENT_ROW) // after c_o and c_v, which set some of them
     {.key = {"aux", "batch|sequence|switch|hf|ernie|literal", "form of L_aux"},
      .kind = KEY_CHOICE,
      .offset = FIELD(aux)},

@@ -45,7 +45,7 @@ static void place(struct mt_objective *objective, struct mt_objective_memory *me
 static int needs(const struct mt_objective_config *config)
 {
     int rows = config->grouping == MT_GROUPING_EXPERT_CONCAT ? MT_NEEDS_ROWS : MT_NEEDS_GRAM;
-    return rows | (config->exclude_first ? MT_NEEDS_ORTHO_MASK : 0);
+    return rows | (config->exclude_first ? MT_NEEDS_ORTHO_MASK | MT_NEEDS_SEQUENCES : 0);
 }
 
 static float epsilon_of(const struct mt_objective *objective)
@@ -196,9 +196,31 @@ static enum mt_status norm(const struct mt_term_call *call, double *result)
     return mt_measure_coupled(call->objective, &gram, &coupling, result);
 }
 
+static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_objective_config *config,
+                                        const struct mt_router_config *router, const char *prefix)
+{
+    (void)router;
+    return mt_fail(ctx, MT_ERR_USAGE,
+                   "term o has coefficient %g, but each token has one expert: there is nothing to compare; "
+                   "set %sbeta=0",
+                   config->coefficient[MT_TERM_O], prefix);
+}
+
 const struct mt_term_kind mt_term_ortho = {
-    .name = "o",
-    .path = MT_PATH_ROWS,
+    .info = {.name = "o",
+             .formula =
+                 "L_o: squared projections of a token's expert outputs onto each other (objective.form).",
+             .off = "L_o is off: beta is 0",
+             .path = MT_PATH_ROWS,
+             .shown = {{"form", NULL},
+                       {"grouping", NULL},
+                       {"reduce", "mean"},
+                       {"exclude_first", "false"},
+                       {"gradient", "exact"},
+                       {"scale", NULL}},
+             .keys = (const char *const[]){"grouping", "form", "reduce", "exclude_first", "eps", "tau_gate",
+                                           "gradient", NULL}},
+    .check_single_slot = check_single_slot,
     .scaled = true,
     .needs = needs,
     .statistics = statistics,

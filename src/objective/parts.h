@@ -43,21 +43,6 @@ struct mt_term_range {
     size_t first, count;
 };
 
-/* What a term's gradient arrives at first: decides what must be trainable. */
-enum mt_term_path {
-    MT_PATH_LOGITS,      // the router, and through its input everything below
-    MT_PATH_ROWS,        // the experts, and through their input everything below
-    MT_PATH_ROUTER_ROWS, // the router's weight alone
-};
-
-/* What a term asks of a record, beside scores and choices. */
-enum mt_term_needs {
-    MT_NEEDS_GRAM = 1,          // Gram matrices of the tokens' expert outputs
-    MT_NEEDS_ROWS = 2,          // the expert outputs, their order, and drows in backward
-    MT_NEEDS_ORTHO_MASK = 4,    // which tokens are not the first of their sequence
-    MT_NEEDS_ROUTER_WEIGHT = 8, // the router's rows
-};
-
 /* Memory is handed out from two blocks, host and device; without memory behind them they only count. */
 struct mt_carver {
     unsigned char *memory;
@@ -70,12 +55,15 @@ struct mt_objective_memory {
 };
 
 struct mt_term_kind {
-    const char *name;
-    enum mt_term_path path;
+    struct mt_term_info info;
     bool scaled; // its weight follows config.scale
 
     /* A sum of mt_term_needs; NULL: none of them. */
     int (*needs)(const struct mt_objective_config *config);
+    /* Refuses where tokens have one expert each and the term can do nothing then; NULL: it can. The prefix
+     * stands before keys. */
+    enum mt_status (*check_single_slot)(struct mt_context *ctx, const struct mt_objective_config *config,
+                                        const struct mt_router_config *router, const char *prefix);
     /* Numbers per layer. */
     size_t (*statistics)(const struct mt_objective *objective);
     /* Those of them that are sums over tokens, so that several processes' add up; NULL: all are. */
@@ -95,18 +83,22 @@ struct mt_term_kind {
     enum mt_status (*norm)(const struct mt_term_call *call, double *norm);
 };
 
-extern const struct mt_term_kind mt_term_aux;
-extern const struct mt_term_kind mt_term_ortho;
-extern const struct mt_term_kind mt_term_variance;
-extern const struct mt_term_kind mt_term_zloss;
-extern const struct mt_term_kind mt_term_router_orth;
-extern const struct mt_term_kind mt_term_simbal;
+#define MT_TERM_DECLARATION(id, kind, key, meaning) extern const struct mt_term_kind mt_term_##kind;
+MT_TERMS(MT_TERM_DECLARATION)
+#undef MT_TERM_DECLARATION
 
 /* The row of a term. */
 const struct mt_term_kind *mt_term_kind(enum mt_term term);
 
 /* True when a term that is switched on has this need. */
 bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need);
+
+/* For terms that see nothing but the weights of the chosen, where tokens have one expert each: a router that
+ * normalises them is refused, with the `cure` and the term's key.
+ */
+enum mt_status mt_fail_same_weight(struct mt_context *ctx, const struct mt_objective_config *config,
+                                   const struct mt_router_config *router, enum mt_term term, const char *cure,
+                                   const char *prefix);
 
 // ------------------------------------------------------------------ the struct
 

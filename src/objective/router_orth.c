@@ -20,8 +20,12 @@ static enum mt_status norm(const struct mt_term_call *call, double *result)
 }
 
 const struct mt_term_kind mt_term_router_orth = {
-    .name = "router_orth",
-    .path = MT_PATH_ROUTER_ROWS,
+    .info = {.name = "router_orth",
+             .formula = "||G - I||^2 / n^2, G the cosines between the router's rows.",
+             .off = "router orthogonality is off: lambda_orth is 0",
+             .path = MT_PATH_ROUTER_ROWS,
+             .shown = {{"orth_groups", "1"}},
+             .keys = (const char *const[]){"orth_groups", NULL}},
     .needs = mt_router_rows_needs,
     .statistics = mt_router_rows_statistics,
     .additive = mt_router_rows_additive,

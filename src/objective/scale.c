@@ -15,7 +15,7 @@
 
 static bool is_on(const struct mt_objective_config *config, enum mt_term term)
 {
-    return mt_term_kind(term)->scaled && config->coefficient[term] > 0.0;
+    return mt_term_kind(term)->scaled && mt_term_is_on(config, term);
 }
 
 static bool any_scaled(const struct mt_objective_config *config)
@@ -33,7 +33,7 @@ bool mt_scale_needs_aux(const struct mt_objective_config *config)
 
 bool mt_scale_needs_router(const struct mt_objective_config *config)
 {
-    return config->scale == MT_SCALE_ONCE_POW10 && config->coefficient[MT_TERM_O] > 0.0;
+    return config->scale == MT_SCALE_ONCE_POW10 && mt_term_is_on(config, MT_TERM_O);
 }
 
 double mt_running_mean(double mean, double value, double decay)

@@ -17,8 +17,10 @@ static enum mt_status norm(const struct mt_term_call *call, double *result)
 }
 
 const struct mt_term_kind mt_term_simbal = {
-    .name = "simbal",
-    .path = MT_PATH_ROUTER_ROWS,
+    .info = {.name = "simbal",
+             .formula = "sum of |G - I|, G the products of the router's rows.",
+             .off = "SimBal is off: lambda_simbal is 0",
+             .path = MT_PATH_ROUTER_ROWS},
     .needs = mt_router_rows_needs,
     .statistics = mt_router_rows_statistics,
     .additive = mt_router_rows_additive,

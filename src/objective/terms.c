@@ -1,30 +1,61 @@
-/* The terms, one row each; a new one is a file and a line here. */
+/* The terms, from the list in metier/terms.h. */
 #include "objective/parts.h"
 
 const struct mt_term_kind *mt_term_kind(enum mt_term term)
 {
-    static const struct mt_term_kind *const kinds[MT_TERM_COUNT] = {
-        [MT_TERM_AUX] = &mt_term_aux,
-        [MT_TERM_O] = &mt_term_ortho,
-        [MT_TERM_V] = &mt_term_variance,
-        [MT_TERM_Z] = &mt_term_zloss,
-        [MT_TERM_ROUTER_ORTH] = &mt_term_router_orth,
-        [MT_TERM_SIMBAL] = &mt_term_simbal,
-    };
+#define KIND(id, kind, key, meaning) &mt_term_##kind,
+    static const struct mt_term_kind *const kinds[MT_TERM_COUNT] = {MT_TERMS(KIND)};
+#undef KIND
     return kinds[term];
 }
 
-bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need)
+const char *mt_term_key(enum mt_term term)
 {
-    for (int term = 0; term < MT_TERM_COUNT; term++) {
-        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
-        if (!(config->coefficient[term] > 0.0) || kind->needs == NULL) continue;
-        if ((kind->needs(config) & (int)need) != 0) return true;
-    }
-    return false;
+#define KEY(id, kind, key, meaning) key,
+    static const char *const keys[MT_TERM_COUNT] = {MT_TERMS(KEY)};
+#undef KEY
+    return keys[term];
+}
+
+const struct mt_term_info *mt_term_info(enum mt_term term)
+{
+    return &mt_term_kind(term)->info;
 }
 
 const char *mt_term_name(enum mt_term term)
 {
-    return mt_term_kind(term)->name;
+    return mt_term_info(term)->name;
+}
+
+bool mt_term_is_on(const struct mt_objective_config *config, enum mt_term term)
+{
+    return config->coefficient[term] > 0.0;
+}
+
+bool mt_objective_has_terms(const struct mt_objective_config *config)
+{
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (mt_term_is_on(config, (enum mt_term)term)) return true;
+    }
+    return false;
+}
+
+static int terms_needs(const struct mt_objective_config *config)
+{
+    int needs = 0;
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+        if (mt_term_is_on(config, (enum mt_term)term) && kind->needs != NULL) needs |= kind->needs(config);
+    }
+    return needs;
+}
+
+bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need)
+{
+    return (terms_needs(config) & (int)need) != 0;
+}
+
+int mt_objective_needs(const struct mt_objective_config *config)
+{
+    return terms_needs(config) | (mt_scale_needs_router(config) ? MT_NEEDS_ROUTER_WEIGHT : 0);
 }

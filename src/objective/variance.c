@@ -113,9 +113,22 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                                      });
 }
 
+static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_objective_config *config,
+                                        const struct mt_router_config *router, const char *prefix)
+{
+    if (config->full_scores) return MT_OK;
+    return mt_fail_same_weight(ctx, config, router, MT_TERM_V, "scores=full", prefix);
+}
+
 const struct mt_term_kind mt_term_variance = {
-    .name = "v",
-    .path = MT_PATH_LOGITS,
+    .info = {.name = "v",
+             .formula =
+                 "L_v = minus the variance of routing scores; axis and scores are settings of the objective.",
+             .off = "L_v is off: gamma is 0",
+             .path = MT_PATH_LOGITS,
+             .shown = {{"axis", NULL}, {"scores", NULL}, {"brake", "none"}, {"scale", NULL}},
+             .keys = (const char *const[]){"axis", "scores", "brake", "brake_target", NULL}},
+    .check_single_slot = check_single_slot,
     .scaled = true,
     .statistics = statistics,
     .forward = forward,

@@ -48,16 +48,22 @@ static double contribution(const struct mt_objective *objective, enum mt_term te
     return sum;
 }
 
+const char *mt_objective_danger(const struct mt_objective_config *config)
+{
+    if (!mt_term_is_on(config, MT_TERM_O) || !config->ortho_sum) return NULL;
+    return "reduce=sum grows with the batch and destroyed the model in every pilot run";
+}
+
 static void warn_of_settings(const struct mt_objective *objective, struct notes *notes)
 {
     const struct mt_objective_config *config = &objective->config;
-    bool ortho = config->coefficient[MT_TERM_O] > 0.0;
+    bool ortho = mt_term_is_on(config, MT_TERM_O);
     if (ortho && config->ortho_sum) {
         add(notes,
             "reduce=sum adds L_o up over tokens, as printed: it grows with the batch and destroyed the model "
             "in every pilot run; reduce=mean is the default\n");
     }
-    if (config->scale == MT_SCALE_ONCE_POW10 && (ortho || config->coefficient[MT_TERM_V] > 0.0)) {
+    if (config->scale == MT_SCALE_ONCE_POW10 && (ortho || mt_term_is_on(config, MT_TERM_V))) {
         add(notes,
             "scale=once-pow10 scales L_o by the router's rows, not by L_o: its real strength is known only "
             "from the values printed\n");

@@ -39,8 +39,10 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
 }
 
 const struct mt_term_kind mt_term_zloss = {
-    .name = "z",
-    .path = MT_PATH_LOGITS,
+    .info = {.name = "z",
+             .formula = "L_z = mean over tokens of (logsumexp of the router's logits)^2.",
+             .off = "the router z-loss is off: zeta is 0",
+             .path = MT_PATH_LOGITS},
     .statistics = statistics,
     .forward = forward,
     .value = value,

@@ -23,17 +23,6 @@ static const struct curve {
      "As scheduled by optimizer.schedule.", "learning rate"},
 };
 
-static const char *const term_formulas[MT_TERM_COUNT] = {
-    [MT_TERM_AUX] =
-        "L_aux = sum_j f_j P_j, f_j = n/(kN) slots of expert j, P_j its mean score; 1 at balance.",
-    [MT_TERM_O] = "L_o: squared projections of a token's expert outputs onto each other (objective.form).",
-    [MT_TERM_V] =
-        "L_v = minus the variance of routing scores; axis and scores are settings of the objective.",
-    [MT_TERM_Z] = "L_z = mean over tokens of (logsumexp of the router's logits)^2.",
-    [MT_TERM_ROUTER_ORTH] = "||G - I||^2 / n^2, G the cosines between the router's rows.",
-    [MT_TERM_SIMBAL] = "sum of |G - I|, G the products of the router's rows.",
-};
-
 static bool any_known(const struct mt_run *runs, size_t count, int value)
 {
     for (size_t r = 0; r < count; r++) {
@@ -66,7 +55,7 @@ static void add_term(struct mt_page *page, const struct mt_run *runs, size_t cou
                                   .series = "run",
                                   .x = "step",
                                   .title = title,
-                                  .formula = term_formulas[term]};
+                                  .formula = mt_term_info(term)->formula};
     (void)snprintf(title, sizeof title, "Term L_%s", name);
     head.meaning = "The term's own value, a mean over layers, before it is weighted.";
     head.y = title + strlen("Term ");
@@ -80,7 +69,7 @@ static void add_term(struct mt_page *page, const struct mt_run *runs, size_t cou
     head.meaning = "How hard the term pulls: near zero, it does nothing.";
     head.y = "norm";
     head.log_y = true;
-    head.formula = term == MT_TERM_O
+    head.formula = mt_term_info(term)->path == MT_PATH_ROWS
                        ? "norm of the weighted gradient in expert outputs, all layers together."
                        : "norm of the weighted gradient in the router's logits (terms on its rows: in its "
                          "weight), all layers together.";

@@ -82,7 +82,7 @@ static bool does_nothing(const struct mt_objective_config *config)
 {
     bool nothing = config->bias_rule == MT_BIAS_NONE && config->capacity_factor == 0.0 &&
                    config->drop_threshold == 0.0 && config->jitter == 0.0;
-    for (int term = 0; term < MT_TERM_COUNT; term++) nothing = nothing && config->coefficient[term] == 0.0;
+    nothing = nothing && !mt_objective_has_terms(config);
     return nothing;
 }
 

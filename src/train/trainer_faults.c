@@ -58,7 +58,7 @@ enum mt_status mt_trainer_fail_loss(struct mt_trainer *trainer, const struct mt_
 {
     struct mt_context *ctx = trainer->ctx;
     uint64_t step = trainer->record.step;
-    enum mt_term term = MT_TERM_AUX;
+    enum mt_term term = (enum mt_term)0;
     double value = 0.0;
     int64_t layer = NO_LAYER;
     const struct mt_param *param = NULL;

@@ -172,7 +172,7 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
     (void)lay_out(made, memory, made->layers, made->experts);
     for (size_t l = 0; l < made->layers; l++) made->records[l].layer = options->layers[l];
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        made->on[term] = options->objective != NULL && options->objective->coefficient[term] != 0.0;
+        made->on[term] = options->objective != NULL && mt_term_is_on(options->objective, (enum mt_term)term);
     }
     size_t numbers = made->layers * made->at.stride;
     status = mt_device_buffer_create(device, (numbers + (size_t)made->slots) * sizeof(double),
@@ -490,7 +490,7 @@ static void fill_terms(const struct mt_watch *watch, size_t layer, struct mt_lay
         bool known = watch->on[term] && watch->shares > 0.0;
         // Gradients in the router's own weight add up in one place; those in logits and outputs lie side by
         // side.
-        bool one_place = term == MT_TERM_ROUTER_ORTH || term == MT_TERM_SIMBAL;
+        bool one_place = mt_term_info((enum mt_term)term)->path == MT_PATH_ROUTER_ROWS;
         double norm = one_place ? sums->gradient : sqrt(sums->gradient_squares);
         record->loss[term] = known ? sums->loss / watch->shares : NAN;
         record->weight[term] = known ? sums->weight / watch->shares : NAN;
