@@ -95,41 +95,20 @@ enum mt_status mt_folder_open_replacing(struct mt_context *ctx, const char *targ
     return open_folder(ctx, target, true, folder);
 }
 
-/* Best effort: some file systems cannot sync a directory, which is not our failure. */
-static void sync_directory(const char *path)
+/* A file, or a folder and all that is in it. What is not there, or cannot be removed, is left at that. */
+static void remove_entry(int above, const char *name)
 {
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    (void)fsync(descriptor);
-    (void)close(descriptor);
-}
-
-/* A folder and the files in it; one that is not there is fine. */
-static void remove_files(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (unlinkat(above, name, 0) == 0) return;
+    int descriptor = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
     if (directory == NULL && descriptor >= 0) (void)close(descriptor);
     if (directory != NULL) {
         for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-            if (!is_dot(entry->d_name)) (void)unlinkat(dirfd(directory), entry->d_name, 0);
+            if (!is_dot(entry->d_name)) remove_entry(dirfd(directory), entry->d_name);
         }
         (void)closedir(directory);
     }
-    (void)rmdir(path);
-}
-
-/* The folder above a folder. */
-static void sync_above(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    int above = openat(descriptor, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (above >= 0) {
-        (void)fsync(above);
-        (void)close(above);
-    }
-    (void)close(descriptor);
+    (void)unlinkat(above, name, AT_REMOVEDIR);
 }
 
 /* Afterwards the temporary name is gone, or holds the folder that made way. */
@@ -142,12 +121,23 @@ static enum mt_status put_in_place(const struct mt_folder *folder)
     return mt_file_fail(folder->ctx, folder->target, "put the folder in place", error);
 }
 
+/* After what moved to the temporary name: it goes only when nobody can find it under another one. */
+static enum mt_status finish(struct mt_folder *folder, const char *changed)
+{
+    enum mt_status status = mt_file_sync_name(folder->ctx, changed);
+    if (status != MT_OK) {
+        release(folder);
+        return status;
+    }
+    mt_folder_abandon(folder);
+    return MT_OK;
+}
+
 enum mt_status mt_folder_commit(struct mt_folder *folder)
 {
-    sync_directory(folder->path);
-    enum mt_status status = put_in_place(folder);
-    // What made way goes only when its successor's name is safe.
-    if (status == MT_OK) sync_above(folder->target);
+    enum mt_status status = mt_file_sync_folder(folder->ctx, folder->path);
+    if (status == MT_OK) status = put_in_place(folder);
+    if (status == MT_OK) return finish(folder, folder->target);
     mt_folder_abandon(folder);
     return status;
 }
@@ -155,17 +145,23 @@ enum mt_status mt_folder_commit(struct mt_folder *folder)
 void mt_folder_abandon(struct mt_folder *folder)
 {
     if (folder->ctx == NULL) return;
-    remove_files(folder->path);
+    remove_entry(AT_FDCWD, folder->path);
     release(folder);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 enum mt_status mt_folder_make(struct mt_context *ctx, const char *path)
 {
-    struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return MT_OK;
-    if (mkdir(path, 0777) != 0) return mt_file_fail(ctx, path, "make the folder", errno);
-    sync_above(path);
-    return MT_OK;
+    if (is_folder(path)) return MT_OK;
+    if (mkdir(path, 0777) == 0) return mt_file_sync_name(ctx, path);
+    int error = errno;
+    if (error == EEXIST && is_folder(path)) return MT_OK; // somebody else was quicker
+    return mt_file_fail(ctx, path, "make the folder", error);
 }
 
 enum mt_status mt_folder_make_above(struct mt_context *ctx, const char *path)
@@ -195,7 +191,31 @@ enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path)
     enum mt_status status = mt_folder_open_replacing(ctx, path, &folder);
     if (status != MT_OK) return status;
     // An empty folder has the new name, and gives way.
-    if (rename(path, folder.path) != 0) status = mt_file_fail(ctx, path, "remove the folder", errno);
+    if (rename(path, folder.path) == 0) return finish(&folder, folder.target);
+    status = mt_file_fail(ctx, path, "remove the folder", errno);
     mt_folder_abandon(&folder);
     return status;
+}
+
+enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target)
+{
+    char *above = NULL;
+    enum mt_status status = mt_path_join(ctx, "", target, &above);
+    if (status != MT_OK) return status;
+    char *slash = strrchr(above, '/');
+    const char *name = slash != NULL ? target + (slash + 1 - above) : target;
+    if (slash != NULL) slash[1] = '\0';
+    DIR *directory = opendir(slash != NULL ? above : ".");
+    if (directory == NULL) status = mt_file_fail(ctx, slash != NULL ? above : ".", "read", errno);
+    mt_path_release(ctx, above);
+    if (directory == NULL) return status;
+    size_t length = strlen(name);
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        const char *rest = entry->d_name + length;
+        if (strncmp(entry->d_name, name, length) != 0) continue;
+        if (strncmp(rest, MT_FOLDER_TEMPORARY, strlen(MT_FOLDER_TEMPORARY)) != 0) continue;
+        remove_entry(dirfd(directory), entry->d_name);
+    }
+    (void)closedir(directory);
+    return MT_OK;
 }
