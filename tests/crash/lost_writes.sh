@@ -142,7 +142,7 @@ same_full() { same_folders "$1/one" "$2/one" model model-best; }
 # look_at_runs PART RUNS: those folders are runs.
 look_at_runs() {
     look "$1" --folder "$2/checkpoints/step-*" --folder "$2/adapter*" --folder "$2/model*" --lines "$2/metrics.jsonl" \
-        --free "$2/lock" --free "$2/tensorboard/*"
+        --free "$2/lock" --free "$2/tensorboard/*" --promise '"event":"checkpoint"'
 }
 
 # Twice: the second time from an old checkpoint on, over what the first has logged.

@@ -4,9 +4,9 @@
  *   crash_replay mark LOG                 notes that a program has ended well
  *   crash_replay whole LOG OUT            makes the folder as the program left it, out of the log alone
  *   crash_replay crash LOG SEED OUT       makes the folder as one crash leaves it
- *   crash_replay check LOG FIRST COUNT [--folder GLOB]... [--lines GLOB]... [--free GLOB]...
- *                                         looks at so many crashes; 1 when something is not whole. The last
- * line counts, the one before has the seeds that left something torn or old
+ *   crash_replay check LOG FIRST COUNT [--folder GLOB]... [--lines GLOB]... [--free GLOB]... [--promise
+ * TEXT]... looks at so many crashes; 1 when something is not whole. The last line counts, the one before has
+ * the seeds that left something torn or old
  */
 #include <errno.h>
 #include <stdio.h>
@@ -92,6 +92,8 @@ static struct crash_rules read_rules(int count, char **words)
             add_pattern(rules.lines, words[i + 1]);
         } else if (strcmp(words[i], "--free") == 0) {
             add_pattern(rules.free, words[i + 1]);
+        } else if (strcmp(words[i], "--promise") == 0) {
+            add_pattern(rules.promise, words[i + 1]);
         } else {
             crash_die("%s: unknown", words[i]);
         }

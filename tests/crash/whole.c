@@ -1,4 +1,5 @@
 /* Comparing a crash with what a program left. */
+#define _GNU_SOURCE // memmem
 #include "crash/whole.h"
 
 #include <fnmatch.h>
@@ -167,11 +168,21 @@ static bool is_inside(const struct crash_rules *rules, const char *path)
     return false;
 }
 
-/* The operations before the last mark before the crash. */
-static size_t marked(const struct crash_state *state)
+static bool is_promise(const struct crash_op *op, const struct crash_rules *rules)
+{
+    for (size_t i = 0; op->kind == CRASH_WRITE && i < CRASH_PATTERNS && rules->promise[i] != NULL; i++) {
+        if (memmem(op->data, (size_t)op->bytes, rules->promise[i], strlen(rules->promise[i])) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The operations up to the last mark before the crash, or, with rules, the last promise. */
+static size_t marked(const struct crash_state *state, const struct crash_rules *rules)
 {
     for (size_t i = state->at; i-- > 0;) {
-        if (state->history->op[i].kind == CRASH_MARK) return i + 1;
+        const struct crash_op *op = &state->history->op[i];
+        if (op->kind == CRASH_MARK || (rules != NULL && is_promise(op, rules))) return i + 1;
     }
     return 0;
 }
@@ -179,9 +190,9 @@ static size_t marked(const struct crash_state *state)
 enum wholeness { BROKEN, OLDER, NEWEST };
 
 static enum wholeness judge(const struct crash_state *state, const struct crash_moments *moments,
-                            const char *path, uint64_t digest)
+                            const struct crash_rules *rules, const char *path, uint64_t digest)
 {
-    size_t mark = marked(state);
+    size_t mark = marked(state, rules);
     uint64_t newest = 0;
     bool found = digest == 0; // before the first moment it was not there
     for (size_t i = 0; i < moments->count && moments->moment[i].op < state->at; i++) {
@@ -208,7 +219,7 @@ static size_t count_lines(const struct crash_content *content)
 static size_t safe_bytes(const struct crash_state *state, size_t node)
 {
     const struct crash_node *file = &state->history->node[node];
-    const struct crash_state ended = {.history = state->history, .at = marked(state), .whole = true};
+    const struct crash_state ended = {.history = state->history, .at = marked(state, NULL), .whole = true};
     for (size_t i = 0; i < file->ops; i++) {
         bool since = file->op[i] >= ended.at && file->op[i] < state->at;
         if (since && state->history->op[file->op[i]].kind == CRASH_TRUNCATE) return 0;
@@ -274,7 +285,7 @@ static bool check_path(const struct crash_state *state, const struct crash_state
     if (plain_folder || matches(rules->free, path) || is_inside(rules, path)) return true;
     if (node != CRASH_NONE && matches(rules->lines, path)) return check_lines(state, node, tally);
     if (matches(rules->lines, path) && is_counted_on(before, path)) return false;
-    enum wholeness found = judge(state, moments, path, digest_at(state, path));
+    enum wholeness found = judge(state, moments, rules, path, digest_at(state, path));
     if (found == OLDER && node != CRASH_NONE) tally->older++;
     if (found == OLDER && node == CRASH_NONE) tally->missing++;
     return found != BROKEN;

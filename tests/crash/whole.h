@@ -20,7 +20,8 @@
 struct crash_rules {
     const char *folder[CRASH_PATTERNS]; // one thing each
     const char *lines[CRASH_PATTERNS];
-    const char *free[CRASH_PATTERNS]; // may hold anything
+    const char *free[CRASH_PATTERNS];    // may hold anything
+    const char *promise[CRASH_PATTERNS]; // a program that has written such a text counts on all but its lines
 };
 
 /* One path as it was from an operation on. */
