@@ -13,6 +13,7 @@
 #include "base/folder_exchange.h"
 
 #define ATTEMPTS     10000
+#define PATH_BYTES   4096
 #define SUFFIX_BYTES 48 // ".tmp.PID.N" and its NUL
 
 static bool is_dot(const char *name)
@@ -197,24 +198,27 @@ enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path)
     return status;
 }
 
+/* The folder a file or folder is in; NULL where it cannot be read. */
+static DIR *open_above(const char *path, const char **name)
+{
+    char above[PATH_BYTES] = ".";
+    const char *slash = strrchr(path, '/');
+    *name = slash != NULL ? slash + 1 : path;
+    if (slash != NULL) (void)snprintf(above, sizeof above, "%.*s", (int)(*name - path), path);
+    return opendir(above);
+}
+
 enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target)
 {
-    char *above = NULL;
-    enum mt_status status = mt_path_join(ctx, "", target, &above);
-    if (status != MT_OK) return status;
-    char *slash = strrchr(above, '/');
-    const char *name = slash != NULL ? target + (slash + 1 - above) : target;
-    if (slash != NULL) slash[1] = '\0';
-    DIR *directory = opendir(slash != NULL ? above : ".");
-    if (directory == NULL) status = mt_file_fail(ctx, slash != NULL ? above : ".", "read", errno);
-    mt_path_release(ctx, above);
-    if (directory == NULL) return status;
+    const char *name = NULL;
+    DIR *directory = open_above(target, &name);
+    if (directory == NULL) return mt_file_fail(ctx, target, "read what is beside it", errno);
     size_t length = strlen(name);
     for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         const char *rest = entry->d_name + length;
         if (strncmp(entry->d_name, name, length) != 0) continue;
-        if (strncmp(rest, MT_FOLDER_TEMPORARY, strlen(MT_FOLDER_TEMPORARY)) != 0) continue;
-        remove_entry(dirfd(directory), entry->d_name);
+        if (strncmp(rest, MT_FOLDER_TEMPORARY, strlen(MT_FOLDER_TEMPORARY)) == 0)
+            remove_entry(dirfd(directory), entry->d_name);
     }
     (void)closedir(directory);
     return MT_OK;
