@@ -59,7 +59,7 @@ struct crash_tree {
 void *crash_grow(void *memory, size_t count, size_t size);
 
 /* Ends the program with a sentence. */
-_Noreturn void crash_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void crash_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 struct crash_history crash_history_read(const char *path);
 

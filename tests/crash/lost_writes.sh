@@ -170,6 +170,7 @@ try_full() {
 # ---------------------------------------------------------------- eval
 
 evaluate() {
+    "$metier" eval --tasks glue_cola --data "$place/questions" --questions "$1/asked.jsonl" || return 1
     "$metier" eval --tasks glue_cola,glue_sst2 --data "$place/questions" --model "$place/model" --out "$1/eval/one" \
         --threads 1 --quiet
 }
@@ -178,6 +179,7 @@ same_eval() {
     for task in glue_cola glue_sst2; do
         cmp "$1/eval/one/samples_$task.jsonl" "$2/eval/one/samples_$task.jsonl" || return 1
     done
+    cmp "$1/asked.jsonl" "$2/asked.jsonl"
 }
 
 try_eval() {
@@ -192,13 +194,15 @@ try_eval() {
     goes_on eval evaluate same_eval
 }
 
-# ---------------------------------------------------------------- merge, adapter, init
+# ---------------------------------------------------------------- merge, adapter, init; synth, forward
 
-# Each verb that writes one folder; those that are there are not written again.
+# Verbs that write one folder, which is not written again where it is, or one file.
 folders() {
     [ -d "$1/out/init" ] || "$metier" init --config "$place/config.json" --seed 3 --out "$1/out/init" || return 1
     [ -d "$1/out/merged" ] || "$metier" merge "$place/model" --adapter "$place/adapter" --out "$1/out/merged" || return 1
-    [ -d "$1/vllm" ] || "$metier" adapter "$place/adapter" --model "$place/model" --layout vllm --out "$1/vllm"
+    [ -d "$1/vllm" ] || "$metier" adapter "$place/adapter" --model "$place/model" --layout vllm --out "$1/vllm" || return 1
+    "$metier" synth --domain math --count 200 --out "$1/new/problems.jsonl" || return 1
+    "$metier" forward "$place/model" --ids 5,17,3 --out "$1/logits.safetensors"
 }
 
 same_all() { diff -r -x '*.tmp.*' "$1" "$2"; }
