@@ -9,7 +9,8 @@
 #include "model/desc.h"
 
 struct mt_cache;        // model/cache.h
-struct mt_expert_ranks; // model/expert_ranks.h
+struct mt_expert_ranks; // model/experts/ranks.h
+struct mt_placement;    // model/experts/experts.h
 
 /* A sequence that goes on from earlier passes. */
 struct mt_cached_sequence {
@@ -56,7 +57,8 @@ struct mt_pass {
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
     bool measure;                             // gradient norms of the objective's terms
-    struct mt_expert_ranks *ranks;            // that share the routed experts; borrowed; NULL: all are here
+    const struct mt_placement *placement;     // of the routed experts
+    struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
     struct mt_layer_observer observer;        // its look is NULL: nobody
 
     bool training; // dropout, jitter, sampling

@@ -85,8 +85,7 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->places = mt_plan_1d(&regions->index, MT_I32, tokens);
         pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
     }
-    int64_t rows = pass->ranks != NULL ? pass->ranks->room : tokens * pass->desc->router.slots;
-    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
+    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, pass->placement->most_rows(pass));
     for (int i = 0; i < MT_LORA_MAPS; i++)
         pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
     if (pass->type == pass->exact) return;
