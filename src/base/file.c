@@ -15,7 +15,8 @@
 #define MOST_PER_CALL      ((size_t)1 << 30) // some systems refuse more in one read or write
 #define PIECE_BYTES        ((size_t)1 << 20)
 #define TEMPORARY_ATTEMPTS 10000
-#define SUFFIX_BYTES       48 // ".tmp.PID.N" and its NUL
+#define PATH_BYTES         4096 // no system call takes a longer one
+#define SUFFIX_BYTES       48   // ".tmp.PID.N" and its NUL
 
 enum mt_status mt_file_fail(struct mt_context *ctx, const char *path, const char *doing, int error)
 {
@@ -48,6 +49,35 @@ enum mt_status mt_path_join(struct mt_context *ctx, const char *directory, const
 void mt_path_release(struct mt_context *ctx, char *path)
 {
     if (path != NULL) mt_release(ctx, path, strlen(path) + 1);
+}
+
+// ------------------------------------------------------------------ names on disk
+
+enum mt_status mt_file_sync_folder(struct mt_context *ctx, const char *folder)
+{
+    enum mt_status status = MT_OK;
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // A directory may be writable but not readable, and some file systems cannot sync one: not our failure.
+    if (descriptor < 0 && errno != EACCES) {
+        status = mt_file_fail(ctx, folder, "open the directory", errno);
+    } else if (descriptor >= 0 && fsync(descriptor) != 0 && errno != EINVAL) {
+        status = mt_file_fail(ctx, folder, "bring the directory to disk", errno);
+    }
+    if (descriptor >= 0) (void)close(descriptor);
+    return status;
+}
+
+enum mt_status mt_file_sync_name(struct mt_context *ctx, const char *path)
+{
+    char folder[PATH_BYTES];
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    if (length == 0) return mt_file_sync_folder(ctx, ".");
+    if (length >= sizeof folder) return mt_file_fail(ctx, path, "bring its name to disk", ENAMETOOLONG);
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    return mt_file_sync_folder(ctx, folder);
 }
 
 // ------------------------------------------------------------------ writing
@@ -127,28 +157,6 @@ enum mt_status mt_file_writer_write(struct mt_file_writer *writer, const void *d
     return MT_OK;
 }
 
-/* Makes the new name itself safe on disk. The temporary's name is spent: its memory holds the directory's. */
-static enum mt_status sync_directory(struct mt_file_writer *writer)
-{
-    char *directory = writer->temporary;
-    char *slash = strrchr(directory, '/');
-    if (slash != NULL) {
-        slash[1] = '\0';
-    } else {
-        memcpy(directory, ".", 2);
-    }
-    enum mt_status status = MT_OK;
-    int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // A directory may be writable but not readable, and some file systems cannot sync one: not our failure.
-    if (descriptor < 0 && errno != EACCES) {
-        status = mt_file_fail(writer->ctx, directory, "open the directory", errno);
-    } else if (descriptor >= 0 && fsync(descriptor) != 0 && errno != EINVAL) {
-        status = mt_file_fail(writer->ctx, directory, "bring the directory to disk", errno);
-    }
-    if (descriptor >= 0) (void)close(descriptor);
-    return status;
-}
-
 enum mt_status mt_file_writer_commit(struct mt_file_writer *writer)
 {
     assert(writer->ctx != NULL);
@@ -164,7 +172,7 @@ enum mt_status mt_file_writer_commit(struct mt_file_writer *writer)
         close_writer(writer, false);
         return status;
     }
-    enum mt_status status = sync_directory(writer);
+    enum mt_status status = mt_file_sync_name(writer->ctx, writer->path);
     close_writer(writer, true);
     return status;
 }

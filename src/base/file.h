@@ -34,6 +34,12 @@ enum mt_status mt_file_writer_commit(struct mt_file_writer *writer);
 /* Removes the temporary file; a closed or zeroed writer is allowed. */
 void mt_file_writer_abandon(struct mt_file_writer *writer);
 
+/* Brings the names in a folder to disk: those that came, went and changed. */
+enum mt_status mt_file_sync_folder(struct mt_context *ctx, const char *folder);
+
+/* Brings the name of a file or a folder to disk, by what it is in; what it holds is another matter. */
+enum mt_status mt_file_sync_name(struct mt_context *ctx, const char *path);
+
 /* Fails because the system did: "PATH: cannot DO: REASON", the reason of an errno. */
 enum mt_status mt_file_fail(struct mt_context *ctx, const char *path, const char *doing, int error);
 

@@ -13,6 +13,7 @@
 #include "base/folder_exchange.h"
 
 #define ATTEMPTS     10000
+#define PATH_BYTES   4096
 #define SUFFIX_BYTES 48 // ".tmp.PID.N" and its NUL
 
 static bool is_dot(const char *name)
@@ -95,41 +96,20 @@ enum mt_status mt_folder_open_replacing(struct mt_context *ctx, const char *targ
     return open_folder(ctx, target, true, folder);
 }
 
-/* Best effort: some file systems cannot sync a directory, which is not our failure. */
-static void sync_directory(const char *path)
+/* A file, or a folder and all that is in it. What is not there, or cannot be removed, is left at that. */
+static void remove_entry(int above, const char *name)
 {
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    (void)fsync(descriptor);
-    (void)close(descriptor);
-}
-
-/* A folder and the files in it; one that is not there is fine. */
-static void remove_files(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (unlinkat(above, name, 0) == 0) return;
+    int descriptor = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = descriptor >= 0 ? fdopendir(descriptor) : NULL;
     if (directory == NULL && descriptor >= 0) (void)close(descriptor);
     if (directory != NULL) {
         for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-            if (!is_dot(entry->d_name)) (void)unlinkat(dirfd(directory), entry->d_name, 0);
+            if (!is_dot(entry->d_name)) remove_entry(dirfd(directory), entry->d_name);
         }
         (void)closedir(directory);
     }
-    (void)rmdir(path);
-}
-
-/* The folder above a folder. */
-static void sync_above(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    int above = openat(descriptor, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (above >= 0) {
-        (void)fsync(above);
-        (void)close(above);
-    }
-    (void)close(descriptor);
+    (void)unlinkat(above, name, AT_REMOVEDIR);
 }
 
 /* Afterwards the temporary name is gone, or holds the folder that made way. */
@@ -142,12 +122,23 @@ static enum mt_status put_in_place(const struct mt_folder *folder)
     return mt_file_fail(folder->ctx, folder->target, "put the folder in place", error);
 }
 
+/* After what moved to the temporary name: it goes only when nobody can find it under another one. */
+static enum mt_status finish(struct mt_folder *folder, const char *changed)
+{
+    enum mt_status status = mt_file_sync_name(folder->ctx, changed);
+    if (status != MT_OK) {
+        release(folder);
+        return status;
+    }
+    mt_folder_abandon(folder);
+    return MT_OK;
+}
+
 enum mt_status mt_folder_commit(struct mt_folder *folder)
 {
-    sync_directory(folder->path);
-    enum mt_status status = put_in_place(folder);
-    // What made way goes only when its successor's name is safe.
-    if (status == MT_OK) sync_above(folder->target);
+    enum mt_status status = mt_file_sync_folder(folder->ctx, folder->path);
+    if (status == MT_OK) status = put_in_place(folder);
+    if (status == MT_OK) return finish(folder, folder->target);
     mt_folder_abandon(folder);
     return status;
 }
@@ -155,17 +146,23 @@ enum mt_status mt_folder_commit(struct mt_folder *folder)
 void mt_folder_abandon(struct mt_folder *folder)
 {
     if (folder->ctx == NULL) return;
-    remove_files(folder->path);
+    remove_entry(AT_FDCWD, folder->path);
     release(folder);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 enum mt_status mt_folder_make(struct mt_context *ctx, const char *path)
 {
-    struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return MT_OK;
-    if (mkdir(path, 0777) != 0) return mt_file_fail(ctx, path, "make the folder", errno);
-    sync_above(path);
-    return MT_OK;
+    if (is_folder(path)) return MT_OK;
+    if (mkdir(path, 0777) == 0) return mt_file_sync_name(ctx, path);
+    int error = errno;
+    if (error == EEXIST && is_folder(path)) return MT_OK; // somebody else was quicker
+    return mt_file_fail(ctx, path, "make the folder", error);
 }
 
 enum mt_status mt_folder_make_above(struct mt_context *ctx, const char *path)
@@ -195,7 +192,34 @@ enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path)
     enum mt_status status = mt_folder_open_replacing(ctx, path, &folder);
     if (status != MT_OK) return status;
     // An empty folder has the new name, and gives way.
-    if (rename(path, folder.path) != 0) status = mt_file_fail(ctx, path, "remove the folder", errno);
+    if (rename(path, folder.path) == 0) return finish(&folder, folder.target);
+    status = mt_file_fail(ctx, path, "remove the folder", errno);
     mt_folder_abandon(&folder);
     return status;
+}
+
+/* The folder a file or folder is in; NULL where it cannot be read. */
+static DIR *open_above(const char *path, const char **name)
+{
+    char above[PATH_BYTES] = ".";
+    const char *slash = strrchr(path, '/');
+    *name = slash != NULL ? slash + 1 : path;
+    if (slash != NULL) (void)snprintf(above, sizeof above, "%.*s", (int)(*name - path), path);
+    return opendir(above);
+}
+
+enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target)
+{
+    const char *name = NULL;
+    DIR *directory = open_above(target, &name);
+    if (directory == NULL) return mt_file_fail(ctx, target, "read what is beside it", errno);
+    size_t length = strlen(name);
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        const char *rest = entry->d_name + length;
+        if (strncmp(entry->d_name, name, length) != 0) continue;
+        if (strncmp(rest, MT_FOLDER_TEMPORARY, strlen(MT_FOLDER_TEMPORARY)) == 0)
+            remove_entry(dirfd(directory), entry->d_name);
+    }
+    (void)closedir(directory);
+    return MT_OK;
 }

@@ -29,13 +29,16 @@ enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct
  * system can. */
 enum mt_status mt_folder_open_replacing(struct mt_context *ctx, const char *target, struct mt_folder *folder);
 
-/* Puts the folder in place. Whatever the outcome, it is closed afterwards. */
+/*
+ * Puts the folder in place, safe on disk with all names in it; its files have to be so before. Whatever the
+ * outcome, it is closed afterwards.
+ */
 enum mt_status mt_folder_commit(struct mt_folder *folder);
 
-/* Removes the temporary folder and the files in it; a closed or zeroed folder is allowed. */
+/* Removes the temporary folder and all that is in it; a closed or zeroed folder is allowed. */
 void mt_folder_abandon(struct mt_folder *folder);
 
-/* Makes a folder unless there is one; the folder above must exist. */
+/* Makes a folder, its name safe on disk, unless there is one; the folder above must exist. */
 enum mt_status mt_folder_make(struct mt_context *ctx, const char *path);
 
 /* Makes the folders above a path, unless they are there: where a file is going to be written. */
@@ -44,7 +47,12 @@ enum mt_status mt_folder_make_above(struct mt_context *ctx, const char *path);
 /* Makes a folder and those above it, unless they are there. */
 enum mt_status mt_folder_make_all(struct mt_context *ctx, const char *path);
 
-/* Gives a folder a temporary name, then removes it and the files in it: it is there wholly or not at all. */
+/* Gives a folder a temporary name, then removes it and all that is in it: it is there wholly or not at all.
+ */
 enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path);
+
+/* Removes what killed processes left under temporary names of a file or folder; nobody may be writing it now.
+ */
+enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target);
 
 #endif

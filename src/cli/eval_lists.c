@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/eval.h"
 #include "eval/results.h"
 #include "eval/task_data.h"
@@ -67,8 +68,9 @@ void eval_print_keys(void)
 
 // ------------------------------------------------------------------ questions
 
+/* To standard output where there is no writer. */
 static enum mt_status write_question(struct mt_byte_list *line, const struct mt_task *task,
-                                     const struct mt_sample *sample, FILE *stream)
+                                     const struct mt_sample *sample, struct mt_file_writer *writer)
 {
     struct mt_text name = {.text = task->name, .bytes = strlen(task->name)};
     struct mt_text id = {.text = sample->id, .bytes = strlen(sample->id)};
@@ -83,13 +85,15 @@ static enum mt_status write_question(struct mt_byte_list *line, const struct mt_
     if (status == MT_OK) status = mt_results_append_string(line, prompt);
     (void)snprintf(tail, sizeof tail, ", \"max_tokens\": %" PRId64 "}\n", task->max_tokens);
     if (status == MT_OK) status = mt_byte_list_append_text(line, tail);
-    if (status == MT_OK && fwrite(line->data, 1, line->count, stream) != line->count)
+    if (status != MT_OK) return status;
+    if (writer != NULL) return mt_file_writer_write(writer, line->data, line->count);
+    if (fwrite(line->data, 1, line->count, stdout) != line->count)
         status = mt_fail(line->ctx, MT_ERR_IO, "cannot write the questions: %s", strerror(errno));
     return status;
 }
 
 static enum mt_status write_task_questions(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                           const struct mt_task *task, FILE *stream)
+                                           const struct mt_task *task, struct mt_file_writer *writer)
 {
     struct mt_task_data *data = NULL;
     struct mt_sample sample;
@@ -101,7 +105,7 @@ static enum mt_status write_task_questions(struct mt_context *ctx, const struct 
     if (arguments->limit > 0 && (uint64_t)arguments->limit < count) count = (size_t)arguments->limit;
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         status = mt_task_data_sample(data, i, &sample);
-        if (status == MT_OK) status = write_question(&line, task, &sample, stream);
+        if (status == MT_OK) status = write_question(&line, task, &sample, writer);
     }
     mt_byte_list_free(&line);
     mt_sample_free(&sample);
@@ -113,14 +117,13 @@ enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_ar
                                     const struct mt_task_list *list)
 {
     bool standard = strcmp(arguments->questions, "-") == 0;
-    FILE *stream = standard ? stdout : fopen(arguments->questions, "w");
-    enum mt_status status = MT_OK;
-    if (stream == NULL)
-        return mt_fail(ctx, MT_ERR_IO, "%s: cannot write it: %s", arguments->questions, strerror(errno));
+    struct mt_file_writer writer = {0};
+    enum mt_status status = standard ? MT_OK : mt_file_writer_open(ctx, arguments->questions, &writer);
     for (size_t i = 0; i < list->count && status == MT_OK; i++)
-        status = write_task_questions(ctx, arguments, &list->tasks[i], stream);
-    bool flushed = standard ? fflush(stream) == 0 : fclose(stream) == 0;
-    if (status == MT_OK && !flushed)
-        status = mt_fail(ctx, MT_ERR_IO, "%s: cannot write it: %s", arguments->questions, strerror(errno));
+        status = write_task_questions(ctx, arguments, &list->tasks[i], standard ? NULL : &writer);
+    if (status == MT_OK && !standard) status = mt_file_writer_commit(&writer);
+    mt_file_writer_abandon(&writer);
+    if (status == MT_OK && standard && fflush(stdout) != 0)
+        status = mt_fail(ctx, MT_ERR_IO, "cannot write the questions: %s", strerror(errno));
     return status;
 }

@@ -12,7 +12,6 @@
 #include "base/folder.h"
 #include "compare/cell_file.h"
 #include "compare/measure.h"
-#include "compare/remove_tree.h"
 #include "compare/settings_parts.h"
 #include "report/run.h"
 #include "train/trainer.h"
@@ -285,7 +284,7 @@ static enum mt_status open_trainer(const struct mt_cell_job *job, const struct m
     if (status != MT_OK || mt_trainer_model(*trainer) != NULL) return status;
     mt_trainer_close(*trainer);
     *trainer = NULL;
-    status = mt_remove_tree(job->ctx, training->out);
+    status = mt_folder_remove(job->ctx, training->out);
     return status == MT_OK ? mt_trainer_open(job->ctx, &options, trainer) : status;
 }
 
@@ -347,6 +346,7 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
     enum mt_status status = read_training(job, cell, &arena, &training);
     if (status == MT_OK) status = identify(job, cell, &arena, &identity);
     if (status == MT_OK) status = make_folders(job, cell);
+    if (status == MT_OK) status = mt_folder_sweep(job->ctx, training.out);
     if (status == MT_OK) status = train_and_measure(job, cell, &training, interrupted, signal);
     if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity.digits);
     // What is shown is what the file says, whether it was made now or before.

@@ -41,7 +41,8 @@ enum mt_status mt_lines_read(struct mt_context *ctx, const char *path, mt_line_f
     while (status == MT_OK && at < bytes) {
         char where[512];
         const char *end = memchr(text + at, '\n', bytes - at);
-        if (end == NULL) break; // torn
+        // Torn: not finished, or, after a power failure, with bytes that never arrived and read as zeros.
+        if (end == NULL || memchr(text + at, '\0', (size_t)(end - text) - at) != NULL) break;
         (void)snprintf(where, sizeof where, "%.480s:%zu", path, number++);
         status = read_line(ctx, where, text + at, (size_t)(end - text) - at, each, self);
         at = (size_t)(end - text) + 1;
@@ -69,6 +70,7 @@ enum mt_status mt_line_file_open(struct mt_context *ctx, const char *path, mt_li
     if (status == MT_OK) status = mt_lines_read(ctx, path, each, self, &kept);
     if (status == MT_OK && ftruncate(file->descriptor, (off_t)kept) != 0)
         status = fail_io(file, "cut a torn line off");
+    if (status == MT_OK && kept == 0) status = mt_file_sync_name(ctx, path); // it may be new
     if (status != MT_OK) (void)mt_line_file_close(file);
     return status;
 }

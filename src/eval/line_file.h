@@ -1,6 +1,8 @@
 /*
  * A file of JSON objects, one a line, that grows: each line is written at once, so that at most the last line
- * of a killed process is torn. Reading leaves a torn last line out; opening to go on cuts it off.
+ * of a killed process is torn. A power failure may also leave zeros for what was not on the disk yet: from
+ * the first line with a zero on, which JSON has none of, all is torn. Reading leaves that out; opening to go
+ * on cuts it off.
  */
 #ifndef MT_EVAL_LINE_FILE_H
 #define MT_EVAL_LINE_FILE_H

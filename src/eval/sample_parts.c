@@ -121,7 +121,8 @@ static enum mt_status add_lines(struct collecting *c, size_t source)
     for (size_t at = 0; status == MT_OK && at < bytes;) {
         const char *end = memchr(text + at, '\n', bytes - at);
         void *memory = c->lines;
-        if (end == NULL) break; // torn
+        // Torn, as in line_file.c.
+        if (end == NULL || memchr(text + at, '\0', (size_t)(end - text) - at) != NULL) break;
         status = mt_list_reserve(c->ctx, &memory, &c->line_capacity, sizeof *c->lines, c->line_count + 1);
         c->lines = memory;
         if (status != MT_OK) break;

@@ -6,6 +6,7 @@
 
 #include <omp.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/folder.h"
@@ -42,6 +43,7 @@ struct piece {
 struct initializer {
     struct mt_context *ctx;
     const struct mt_model_init_options *options;
+    const char *directory; // where the files are written: a temporary one for a new folder
     void *config_text;
     size_t config_bytes;
     struct mt_hf_config config;
@@ -151,7 +153,7 @@ static enum mt_status plan(struct initializer *init)
 static enum mt_status place_config(const struct initializer *init, const char *path)
 {
     bool found = false;
-    enum mt_status status = mt_checkpoint_has_file(init->ctx, init->options->directory, CONFIG_NAME, &found);
+    enum mt_status status = mt_checkpoint_has_file(init->ctx, init->directory, CONFIG_NAME, &found);
     if (status != MT_OK) return status;
     if (!found) return mt_file_write_all(init->ctx, path, init->config_text, init->config_bytes);
     void *text = NULL;
@@ -169,7 +171,7 @@ static enum mt_status place_config(const struct initializer *init, const char *p
 static enum mt_status copy_config(const struct initializer *init)
 {
     char *path = NULL;
-    enum mt_status status = mt_path_join(init->ctx, init->options->directory, CONFIG_NAME, &path);
+    enum mt_status status = mt_path_join(init->ctx, init->directory, CONFIG_NAME, &path);
     if (status == MT_OK) status = place_config(init, path);
     mt_path_release(init->ctx, path);
     return status;
@@ -246,7 +248,7 @@ static enum mt_status write_weights(const struct initializer *init, struct mt_mo
     void *piece = NULL;
     enum mt_status status = mt_allocate(init->ctx, sizeof(struct piece), &piece);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_writer_open(init->ctx, init->options->directory, init->specs, init->count,
+    status = mt_checkpoint_writer_open(init->ctx, init->directory, init->specs, init->count,
                                        shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
     // After the writer has looked: beside somebody's weights not even a config is left.
     if (status == MT_OK) status = copy_config(init);
@@ -261,6 +263,22 @@ static enum mt_status write_weights(const struct initializer *init, struct mt_mo
     return status;
 }
 
+/* A new folder appears whole; into one that is there, for what it may hold beside, files come one by one. */
+static enum mt_status write_folder(struct initializer *init, struct mt_model_init_result *result)
+{
+    struct mt_folder folder = {0};
+    struct stat info;
+    bool there = lstat(init->options->directory, &info) == 0;
+    enum mt_status status = there ? mt_folder_make(init->ctx, init->options->directory)
+                                  : mt_folder_make_above(init->ctx, init->options->directory);
+    if (status == MT_OK && !there) status = mt_folder_open(init->ctx, init->options->directory, &folder);
+    init->directory = there ? init->options->directory : folder.path;
+    if (status == MT_OK) status = write_weights(init, result);
+    if (status == MT_OK && !there) status = mt_folder_commit(&folder);
+    mt_folder_abandon(&folder);
+    return status;
+}
+
 enum mt_status mt_model_init(struct mt_context *ctx, const struct mt_model_init_options *options,
                              struct mt_model_init_result *result)
 {
@@ -272,8 +290,7 @@ enum mt_status mt_model_init(struct mt_context *ctx, const struct mt_model_init_
     struct mt_model_init_result made = {0};
     enum mt_status status = read_config(&init);
     if (status == MT_OK) status = plan(&init);
-    if (status == MT_OK) status = mt_folder_make_all(ctx, options->directory);
-    if (status == MT_OK) status = write_weights(&init, &made);
+    if (status == MT_OK) status = write_folder(&init, &made);
     if (status == MT_OK && result != NULL) *result = made;
     mt_release(ctx, init.tensors, init.count * sizeof *init.tensors);
     mt_release(ctx, init.specs, init.count * sizeof *init.specs);

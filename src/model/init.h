@@ -11,7 +11,7 @@
 
 struct mt_model_init_options {
     const char *config;     // path of the config.json to start from
-    const char *directory;  // made where it does not exist; refused where it has weights
+    const char *directory;  // appears whole where it does not exist; refused where it has weights
     uint64_t seed;          // values depend on it and the tensor's name, nothing else
     enum mt_hf_float dtype; // unknown: as the config says, and f32 where it does not
     double deviation;       // negative: the config's initializer_range, 0.02 where it has none

@@ -280,7 +280,9 @@ enum mt_status mt_run_read_log(struct mt_run *run, const char *path)
     if (status != MT_OK) return status;
     const char *text = mapping.data;
     size_t bytes = mapping.bytes;
-    // A run that is being written may end in half a line.
+    // A run that is being written may end in half a line; after a power failure there may be zeros.
+    const char *torn = bytes > 0 ? memchr(text, '\0', bytes) : NULL;
+    if (torn != NULL) bytes = (size_t)(torn - text);
     while (bytes > 0 && text[bytes - 1] != '\n') bytes--;
     status = find_late(run, path, text, bytes);
     while (status == MT_OK && at < bytes) {

@@ -19,6 +19,7 @@ static enum mt_status look_at(struct mt_log_file *file)
         return mt_fail(file->ctx, MT_ERR_IO, "%s: exists and is not a regular file", file->path);
     }
     file->bytes = (uint64_t)info.st_size;
+    file->new = file->bytes == 0;
     return MT_OK;
 }
 
@@ -94,8 +95,10 @@ enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, 
 
 enum mt_status mt_log_file_sync(struct mt_log_file *file)
 {
-    if (fsync(file->descriptor) == 0) return MT_OK;
-    return mt_file_fail(file->ctx, file->path, "bring it to disk", errno);
+    if (fsync(file->descriptor) != 0) return mt_file_fail(file->ctx, file->path, "bring it to disk", errno);
+    if (!file->new) return MT_OK;
+    file->new = false;
+    return mt_file_sync_name(file->ctx, file->path);
 }
 
 void mt_log_file_close(struct mt_log_file *file)

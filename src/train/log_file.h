@@ -15,6 +15,7 @@ struct mt_log_file {
     char *path;             // owned, for messages
     int descriptor;
     uint64_t bytes; // how long the file is
+    bool new;       // its name may not have reached the disk yet
 };
 
 /*
@@ -32,7 +33,7 @@ enum mt_status mt_log_file_cut_line(struct mt_log_file *file);
 
 enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, size_t bytes);
 
-/* Brings the file to disk. */
+/* Brings the file to disk, with its name. */
 enum mt_status mt_log_file_sync(struct mt_log_file *file);
 
 /* A closed or zeroed file is allowed. */

@@ -125,66 +125,35 @@ static enum mt_status take_lock(struct mt_run_folder *folder)
     return written ? MT_OK : fail_lock(folder, "written", errno);
 }
 
-/* True for the temporary name of something this run writes, whole or not at all. */
-static bool is_left_over(const struct mt_run_folder *folder, const char *name)
-{
-    const char *const written[] = {folder->config, folder->result, folder->best};
-    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
-        const char *own = strrchr(written[i], '/') + 1;
-        size_t length = strlen(own);
-        if (strncmp(name, own, length) == 0 && strncmp(name + length, ".tmp.", 5) == 0) return true;
-    }
-    return false;
-}
-
 /* Whoever left these is gone, or the lock would be taken. */
 static enum mt_status sweep(const struct mt_run_folder *folder)
 {
-    DIR *listing = opendir(folder->path);
-    enum mt_status status = MT_OK;
-    if (listing == NULL)
-        return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be read: %s", folder->path, strerror(errno));
-    for (const struct dirent *entry = readdir(listing); status == MT_OK && entry != NULL;
-         entry = readdir(listing)) {
-        char *path = NULL;
-        if (!is_left_over(folder, entry->d_name)) continue;
-        if (unlinkat(dirfd(listing), entry->d_name, 0) == 0) continue;
-        status = mt_path_join(folder->ctx, folder->path, entry->d_name, &path);
-        if (status == MT_OK) status = mt_folder_remove(folder->ctx, path);
-        mt_path_release(folder->ctx, path);
-    }
-    (void)closedir(listing);
-    return status;
+    enum mt_status status = mt_folder_sweep(folder->ctx, folder->config);
+    if (status == MT_OK) status = mt_folder_sweep(folder->ctx, folder->result);
+    return status == MT_OK ? mt_folder_sweep(folder->ctx, folder->best) : status;
 }
 
 /* Makes the folder and those above it. */
-static enum mt_status make(struct mt_run_folder *folder, char *path)
+static enum mt_status make(struct mt_run_folder *folder)
 {
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        enum mt_status status = MT_OK;
-        *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            status = mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
-        *slash = '/';
-        if (status != MT_OK) return status;
-    }
-    folder->made = mkdir(path, 0777) == 0;
-    if (folder->made || errno == EEXIST) return MT_OK;
-    return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+    enum mt_status status = mt_folder_make_above(folder->ctx, folder->path);
+    if (status != MT_OK) return status;
+    folder->made = mkdir(folder->path, 0777) == 0; // and nobody else
+    if (folder->made) return mt_file_sync_name(folder->ctx, folder->path);
+    return errno == EEXIST ? MT_OK : mt_file_fail(folder->ctx, folder->path, "make the folder", errno);
 }
 
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
 {
     struct stat entry;
-    char *path = NULL;
-    enum mt_status status = mt_path_join(folder->ctx, "", folder->path, &path); // a copy
-    if (status == MT_OK) status = make(folder, path);
-    mt_path_release(folder->ctx, path);
+    enum mt_status status = make(folder);
     if (status != MT_OK) return status;
     if (stat(folder->path, &entry) != 0 || !S_ISDIR(entry.st_mode))
         return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: is not a folder", folder->path);
     status = check_content(folder);
     if (status == MT_OK) status = take_lock(folder);
+    // Before there is a config: without a lock beside it, it would be taken for somebody else's.
+    if (status == MT_OK) status = mt_file_sync_name(folder->ctx, folder->lock_path);
     if (status == MT_OK) status = sweep(folder);
     return status;
 }

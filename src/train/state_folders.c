@@ -108,14 +108,16 @@ static enum mt_status set_one_aside(struct mt_context *ctx, const char *folder, 
 enum mt_status mt_state_set_aside(struct mt_context *ctx, const char *folder, uint64_t step)
 {
     bool found = true;
+    bool any = false;
     enum mt_status status = MT_OK;
     while (status == MT_OK && found) {
         uint64_t later = 0;
         status = mt_state_step_below(ctx, folder, UINT64_MAX, &found, &later);
         if (status != MT_OK || later <= step) break;
         status = set_one_aside(ctx, folder, later);
+        any = true;
     }
-    return status;
+    return status == MT_OK && any ? mt_file_sync_folder(ctx, folder) : status;
 }
 
 // ------------------------------------------------------------------ pruning

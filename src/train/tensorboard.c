@@ -4,14 +4,14 @@
  */
 #include "train/tensorboard.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/folder.h"
 
 #define FRAME_BYTES  12 // length and its checksum
 #define HEADER_BYTES 40 // of an Event before its summary: 9 + 11 + 6 at the most
@@ -152,13 +152,10 @@ enum mt_status mt_tensorboard_open(struct mt_context *ctx, const char *directory
 {
     *board = (struct mt_tensorboard){.room = (scalars + 1) * SCALAR_BYTES};
     mt_crc32c_table(board->table);
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST) {
-        char reason[128];
-        if (strerror_r(errno, reason, sizeof reason) != 0) reason[0] = '\0';
-        return mt_fail(ctx, MT_ERR_IO, "%s: cannot make the directory: %s", directory, reason);
-    }
     void *buffer = NULL;
-    enum mt_status status = mt_allocate(ctx, FRONT_BYTES + board->room + BACK_BYTES, &buffer);
+    enum mt_status status = mt_folder_make(ctx, directory);
+    if (status != MT_OK) return status;
+    status = mt_allocate(ctx, FRONT_BYTES + board->room + BACK_BYTES, &buffer);
     if (status != MT_OK) return status;
     board->buffer = buffer;
     status = open_file(ctx, directory, &board->file);

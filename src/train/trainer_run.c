@@ -164,6 +164,13 @@ static enum mt_status fail(struct mt_trainer *trainer, enum mt_status status)
                    trainer->saved_step);
 }
 
+/* The last records: no checkpoint follows that would bring them to disk. */
+static enum mt_status sync_log(struct mt_trainer *trainer)
+{
+    uint64_t bytes = 0;
+    return mt_run_log_sync(trainer->run_log, &bytes);
+}
+
 enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome *outcome)
 {
     const struct mt_run_numbers *numbers = &trainer->numbers;
@@ -182,6 +189,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     if (status == MT_OK && end == MT_RUN_FINISHED) status = tell_losses(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
+    if (status == MT_OK) status = sync_log(trainer);
     mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = mt_trainer_write_results(trainer);

@@ -81,9 +81,42 @@ static void made_and_removed(void **state)
     assert_int_equal(workplace_entries(place), 0);
     assert_int_equal(mt_folder_remove(&ctx, path), MT_ERR_IO);
     assert_int_equal(workplace_entries(place), 0);
+    // With all that is in it.
+    (void)workplace_path(place, "a/b/c", path, sizeof path);
+    assert_int_equal(mt_folder_make_all(&ctx, path), MT_OK);
+    assert_int_equal(workplace_write(place, "a/b/c/file", "x", 1), 0);
+    assert_int_equal(workplace_write(place, "a/b/file", "x", 1), 0);
+    (void)workplace_path(place, "a", path, sizeof path);
+    assert_int_equal(mt_folder_remove(&ctx, path), MT_OK);
+    assert_int_equal(workplace_entries(place), 0);
     (void)workplace_path(place, "b/c", path, sizeof path);
     assert_int_equal(mt_folder_make(&ctx, path), MT_ERR_IO);
     assert_non_null(strstr(ctx.message, "b/c: cannot make the folder"));
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* What killed processes left of one name goes; what only looks like it stays. */
+static void swept(void **state)
+{
+    const struct workplace *place = *state;
+    struct mt_context ctx;
+    char path[128];
+    mt_context_init(&ctx, NULL);
+    static const char *const files[] = {"a/tmp.1", "a.tmp.12.0/file", "a.tmp.7.1", "aa.tmp.1.0", "a.tm"};
+    (void)workplace_path(place, "a", path, sizeof path);
+    assert_int_equal(mt_folder_make(&ctx, path), MT_OK);
+    (void)workplace_path(place, "a.tmp.12.0", path, sizeof path);
+    assert_int_equal(mt_folder_make(&ctx, path), MT_OK);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        assert_int_equal(workplace_write(place, files[i], "x", 1), 0);
+    (void)workplace_path(place, "a", path, sizeof path);
+    assert_int_equal(mt_folder_sweep(&ctx, path), MT_OK);
+    assert_false(exists(place, "a.tmp.12.0") || exists(place, "a.tmp.7.1"));
+    assert_true(exists(place, "a/tmp.1") && exists(place, "aa.tmp.1.0") && exists(place, "a.tm"));
+    assert_int_equal(mt_folder_remove(&ctx, path), MT_OK);
+    (void)workplace_path(place, "none/a", path, sizeof path);
+    assert_int_equal(mt_folder_sweep(&ctx, path), MT_ERR_IO);
+    workplace_clear(place);
     assert_int_equal(ctx.live_bytes, 0);
 }
 
@@ -195,8 +228,9 @@ int main(void)
 {
 #define AT_A_PLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)
     const struct CMUnitTest tests[] = {
-        AT_A_PLACE(new_and_replaced), AT_A_PLACE(made_and_removed),          AT_A_PLACE(exchanged),
-        AT_A_PLACE(digests),          AT_A_PLACE(every_allocation_may_fail), AT_A_PLACE(one_at_a_time),
+        AT_A_PLACE(new_and_replaced), AT_A_PLACE(made_and_removed), AT_A_PLACE(swept),
+        AT_A_PLACE(exchanged),        AT_A_PLACE(digests),          AT_A_PLACE(every_allocation_may_fail),
+        AT_A_PLACE(one_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

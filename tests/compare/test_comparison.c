@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "compare/pages.h"
-#include "compare/remove_tree.h"
 #include "compare/write.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"

@@ -209,13 +209,21 @@ static void test_right_and_wrong(void **state)
     }
 }
 
-/* A run that dies at question N, its last line torn, then goes on: the same figures, nothing asked twice. */
+/*
+ * A run that dies at question N, then goes on: the same figures, nothing asked twice. Its last line is torn;
+ * or, after a power failure, bytes never arrived, though the file is as long as if they had, and some that
+ * follow did.
+ */
 static void test_resume(void **state)
 {
     const struct workplace *place = *state;
     static const char *const names[] = {"gsm8k", NULL};
+    static const char torn[] = "{\"doc_id\": 2, \"id\": \"2\", \"prom";
+    static const char zeros[] = "{\"doc_id\": 2,\0\0\0\0\0\0\n{\"doc_id\": 1, \"id\": \"1\"}\n";
     char path[512];
-    for (size_t fail_at = 1; fail_at <= 4; fail_at++) {
+    for (size_t i = 2; i <= 9; i++) {
+        size_t fail_at = i / 2;
+        bool failure = i % 2 == 1; // of power
         struct setup setup;
         struct mt_task_result result;
         set_up(&setup, place, names);
@@ -226,7 +234,8 @@ static void test_resume(void **state)
         (void)workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path);
         FILE *file = fopen(path, "a");
         assert_non_null(file);
-        (void)fputs("{\"doc_id\": 2, \"id\": \"2\", \"prom", file);
+        size_t bytes = failure ? sizeof zeros - 1 : sizeof torn - 1;
+        assert_int_equal(fwrite(failure ? zeros : torn, 1, bytes, file), bytes);
         assert_int_equal(fclose(file), 0);
         size_t asked = setup.script.asked - (fail_at <= 3 ? 1 : 0);
         setup.script.fail_at = 0;

@@ -72,7 +72,8 @@ static void write_parts(const struct workplace *place)
 {
     workplace_clear(place);
     write_text(place, "samples_sums.jsonl", LINE(4, "a") LINE(1, "old prompt") LINE(10, "b") "{\"torn");
-    write_text(place, "part_1_sums.jsonl", LINE(2, "c") LINE(0, "d") "{\"doc_id\": 3, \"to");
+    static const char zeros[] = LINE(2, "c") LINE(0, "d") "{\"doc_id\": 3, \"to\0\0\n" LINE(5, "after");
+    assert_int_equal(workplace_write(place, "part_1_sums.jsonl", zeros, sizeof zeros - 1), 0);
     write_text(place, "part_12_sums.jsonl", LINE(1, "new prompt") LINE(4, "a"));
     write_text(place, "part_2_sums_more.jsonl", LINE(0, "of another task"));
     write_text(place, "part_0_sums.jsonl", "no part of ours");
