@@ -196,7 +196,7 @@ static enum mt_status check_growing(struct mt_context *ctx, const char *path, in
         return mt_fail(
             ctx, MT_ERR_IO,
             "%s: is one file with another name (a hard link), which would change with it; replace it by a "
-            "copy, or remove it",
+            "copy",
             path);
     return MT_OK;
 }

@@ -207,12 +207,12 @@ static enum mt_status add_template(struct mt_fingerprint *print, const char *nam
     return status;
 }
 
-/* By their whole paths: the same folder may be given in another way. */
-static enum mt_status add_folder(struct mt_fingerprint *print, const char *folder,
-                                 enum mt_status (*add)(struct mt_fingerprint *print, const char *folder))
+/* By its whole path: the same folder may be given in another way. */
+static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
+                                enum mt_status (*add)(struct mt_fingerprint *print, const char *path))
 {
     char whole[PATH_MAX];
-    return add(print, realpath(folder, whole) != NULL ? whole : folder);
+    return add(print, realpath(path, whole) != NULL ? whole : path);
 }
 
 /* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
@@ -223,16 +223,15 @@ static enum mt_status add_inputs(struct mt_fingerprint *print, const struct eval
     const struct infer_settings *infer = &arguments->infer;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < list->count && status == MT_OK; i++) {
-        if (list->tasks[i].file != NULL) status = add_folder(print, list->tasks[i].file, mt_fingerprint_add);
+        if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
     }
-    if (status == MT_OK && arguments->answers != NULL)
-        status = add_folder(print, arguments->answers, mt_fingerprint_add);
+    if (status == MT_OK && arguments->answers != NULL) status = mt_fingerprint_add(print, arguments->answers);
     if (status != MT_OK || infer->directory == NULL) return status;
-    status = add_folder(print, infer->directory, mt_input_files_tokenizer);
+    status = add_whole(print, infer->directory, mt_input_files_tokenizer);
     if (status == MT_OK) status = add_template(print, infer->template_name);
     if (status == MT_OK && infer->adapter != NULL)
-        status = add_folder(print, infer->adapter, mt_input_files_adapter);
-    return status == MT_OK ? add_folder(print, infer->directory, mt_input_files_model) : status;
+        status = add_whole(print, infer->adapter, mt_input_files_adapter);
+    return status == MT_OK ? add_whole(print, infer->directory, mt_input_files_model) : status;
 }
 
 /* `before`: the folder holds answers. */
