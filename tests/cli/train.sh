@@ -232,7 +232,7 @@ result $? "the lock was written through a link"
 out=$place/lost
 "$metier" train "$config" out="$out" steps=100000 checkpoint.every=5 evaluation.split=0 --quiet >"$place/text" 2>&1 &
 process=$!
-while ! ls "$out"/checkpoints/step-* >/dev/null 2>&1 && kill -0 $process 2>/dev/null; do sleep 0.05; done
+while ! ls -d "$out"/checkpoints/step-???????? >/dev/null 2>&1 && kill -0 $process 2>/dev/null; do sleep 0.05; done
 mv "$out" "$place/taken"
 mkdir "$out"
 echo mine >"$out/mine"

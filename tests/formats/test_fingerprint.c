@@ -236,8 +236,8 @@ static void lists_of_others_are_refused(void **state)
         "{\"format\": \"metier inputs\", \"version\": 1, \"files\": []}",
         "{\"format\": \"metier inputs\", \"version\": 1, \"files\": {\"a\": 1}}",
         "{\"format\": \"metier inputs\", \"version\": 1, \"files\": {\"a\": \"12\"}}",
-        "{\"format\": \"metier inputs\", \"version\": 1, \"files\": {\"a\": "
-        "\"0123456789abcdef0123456789abcdeg\"}}",
+        ("{\"format\": \"metier inputs\", \"version\": 1, \"files\": {\"a\": "
+         "\"0123456789abcdef0123456789abcdeg\"}}"),
         "{\"format\": \"metier inputs\", \"version\": 1, \"files\": {\"a\": null, \"a\": null}}",
     };
     struct mt_context ctx;

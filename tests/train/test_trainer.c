@@ -364,9 +364,11 @@ static void runs_without_notes_go_on(void **state)
 }
 
 /* Moves RUN away after the second step; `self` says what is put in its place. */
+enum booty { NOTHING, EMPTY_FOLDER, OTHER_RUN, OTHER_LOCK };
+
 struct thief {
     const struct workplace *place;
-    enum { NOTHING, EMPTY_FOLDER, OTHER_RUN, OTHER_LOCK } leaves;
+    enum booty leaves;
 };
 
 static void steal(void *self, uint64_t step, uint64_t steps)
@@ -398,8 +400,7 @@ static void a_lost_folder_ends_a_run(void **state)
     const struct workplace *place = *state;
     make(state, MT_HF_OLMOE);
     for (int leaves = NOTHING; leaves <= OTHER_LOCK; leaves++) {
-        struct thief thief = {.place = place};
-        thief.leaves = leaves;
+        struct thief thief = {.place = place, .leaves = (enum booty)leaves};
         struct training_run run = {.options = {.stepped = steal, .self = &thief}};
         enum mt_status status = training_run_all(&run, place, "run", "checkpoint.every=3 log.every=1");
         must_fail(status, MT_ERR_IO, &run,
