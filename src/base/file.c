@@ -191,6 +191,50 @@ enum mt_status mt_file_write_all(struct mt_context *ctx, const char *path, const
     return status;
 }
 
+// ------------------------------------------------------------------ growing in place
+
+/* What is written to the file must stay in the file. */
+static enum mt_status check_growing(struct mt_context *ctx, const char *path, int descriptor)
+{
+    struct stat info;
+    if (fstat(descriptor, &info) != 0) return mt_file_fail(ctx, path, "inspect", errno);
+    if (!S_ISREG(info.st_mode))
+        return mt_fail(ctx, MT_ERR_IO, "%s: exists and is not a regular file, so it is not written to", path);
+    if (info.st_nlink > 1)
+        return mt_fail(
+            ctx, MT_ERR_IO,
+            "%s: is one file with another name (a hard link), which would change with it; replace it by a "
+            "copy",
+            path);
+    return MT_OK;
+}
+
+enum mt_status mt_file_open_growing(struct mt_context *ctx, const char *path, int flags, int *descriptor)
+{
+    // O_NONBLOCK: a pipe of that name is to be refused, not waited for.
+    *descriptor = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (*descriptor < 0) {
+        struct stat info;
+        int error = errno;
+        if (error == EEXIST && (flags & O_EXCL) != 0) return MT_OK;
+        if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+            return mt_fail(ctx, MT_ERR_IO,
+                           "%s: exists and is not a regular file but a symbolic link, which is not followed; "
+                           "remove it",
+                           path);
+        // What opens a pipe without a reader is told that there is no such device.
+        if (error == ENXIO)
+            return mt_fail(ctx, MT_ERR_IO, "%s: exists and is not a regular file, so it is not written to",
+                           path);
+        return mt_file_fail(ctx, path, "open it for writing", error);
+    }
+    enum mt_status status = check_growing(ctx, path, *descriptor);
+    if (status == MT_OK) return MT_OK;
+    (void)close(*descriptor);
+    *descriptor = -1;
+    return status;
+}
+
 // ------------------------------------------------------------------ reading
 
 /* Opens a regular file and learns its size; the caller closes. */

@@ -47,6 +47,14 @@ enum mt_status mt_file_fail(struct mt_context *ctx, const char *path, const char
 enum mt_status mt_file_write_all(struct mt_context *ctx, const char *path, const void *data, size_t bytes);
 
 /*
+ * Opens a file that grows in place, such as a log; made where there is none. `flags` are open(2)'s: the
+ * access, and O_APPEND or O_EXCL (a file that is there is then no failure: *descriptor is -1). Refused is
+ * what would be written to somewhere else: a symbolic link, a file that has a second name, and whatever is no
+ * regular file. The caller closes.
+ */
+enum mt_status mt_file_open_growing(struct mt_context *ctx, const char *path, int flags, int *descriptor);
+
+/*
  * Reads a whole regular file of at most max_bytes; refuses one whose size changes meanwhile. The caller
  * frees *data with mt_release and *bytes.
  */

@@ -44,11 +44,13 @@ enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_argu
                                   struct mt_comm *comm, char device[EVAL_DEVICE_BYTES]);
 
 /*
- * Notes in OUT/source.json whose answers these are; refuses a folder that holds those of another model, of
- * the same one asked in another way, or computed on another device.
+ * Notes in OUT/source.json whose answers these are, and in OUT/inputs.json what the files hold that they come
+ * from; refuses a folder that holds answers of another model, of the same one asked in another way, computed
+ * on another device, or made of files that have changed since.
  */
 enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const char *device);
+                                 const struct mt_task_list *list, const char *device,
+                                 const struct mt_log *log);
 
 /*
  * Runs the tasks on all ranks; the first of them prints the table. *signal: what stopped it, else 0. Agreed

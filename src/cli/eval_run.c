@@ -29,7 +29,7 @@ struct evaluation {
     struct eval_routing routing;           // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
     char device[EVAL_DEVICE_BYTES];        // likewise: what computes
-    int lock;                              // of the folder, rank 0's
+    int lock;                              // of the folder, rank 0's; the others hold it
 };
 
 // ------------------------------------------------------------------ the table
@@ -181,10 +181,16 @@ static bool told_to_stop(void *self)
 /* Rank 0 makes the folder, for all, and keeps other runs out of it. */
 static enum mt_status open_folder(struct evaluation *e)
 {
-    if (mt_comm_rank(e->comm) != 0) return MT_OK;
-    enum mt_status status = mt_folder_make_all(e->ctx, e->arguments->out);
-    if (status == MT_OK) status = mt_folder_lock(e->ctx, e->arguments->out, "evaluating", &e->lock);
-    return status == MT_OK ? eval_claim_folder(e->ctx, e->arguments, e->device) : status;
+    const char *out = e->arguments->out;
+    enum mt_status status = MT_OK;
+    if (mt_comm_rank(e->comm) == 0) {
+        status = mt_folder_make_all(e->ctx, out);
+        if (status == MT_OK) status = mt_folder_lock(e->ctx, out, "evaluating", &e->lock);
+        if (status == MT_OK) status = eval_claim_folder(e->ctx, e->arguments, e->list, e->device, &e->log);
+    }
+    status = mt_comm_agree(e->comm, e->ctx, status);
+    if (status == MT_OK && mt_comm_rank(e->comm) != 0) status = mt_folder_hold(e->ctx, out, &e->lock);
+    return status;
 }
 
 /* What every rank needs before the first question. */
@@ -195,6 +201,7 @@ static enum mt_status open_all(struct evaluation *e, struct mt_answerer *answere
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK && e->arguments->infer.directory != NULL)
         status = eval_choose_device(e->ctx, e->arguments, e->comm, e->device);
+    status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK) status = open_folder(e);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status != MT_OK) return status;
@@ -228,6 +235,7 @@ static enum mt_status run(struct evaluation *e)
                                             .task_count = e->list->count,
                                             .data = arguments->data,
                                             .out = arguments->out,
+                                            .held = &e->lock,
                                             .answerer = &answerer,
                                             .judge = runs_programs ? &judge : NULL,
                                             .watcher = e->routing.watch != NULL ? &watcher : NULL,

@@ -1,5 +1,5 @@
 /* metier eval: whose answers a folder holds. */
-#define _XOPEN_SOURCE 700 // realpath
+#define _GNU_SOURCE // memmem, realpath
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,12 +11,15 @@
 
 #include "base/file.h"
 #include "cli/eval.h"
+#include "cli/train.h"
 #include "formats/json.h"
 #include "formats/json_text.h"
+#include "model/input_files.h"
 #include "ops/choose.h"
 
 #define MOST_BYTES     (1 << 20)
 #define UNNOTED_DEVICE "cpu"
+#define NEWEST_KEY     ", \"newest\": "
 
 /* The last part of a path; of RUN/adapter, which every run has, the one before. */
 static void short_name(const char *path, char *name, size_t bytes)
@@ -47,10 +50,11 @@ enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_argume
 }
 
 /*
- * A folder's weights, so that those of a run that was trained again are others: how many files and bytes, and
- * the time of the newest.
+ * A folder's weights: how many files and bytes. `dated`: and the time of the newest, which told weights apart
+ * before their content was noted.
  */
-static enum mt_status describe_folder(struct mt_json_text *text, const char *key, const char *folder)
+static enum mt_status describe_folder(struct mt_json_text *text, const char *key, const char *folder,
+                                      bool dated)
 {
     char whole[PATH_MAX];
     char path[PATH_MAX + 300];
@@ -74,20 +78,21 @@ static enum mt_status describe_folder(struct mt_json_text *text, const char *key
     if (directory != NULL) (void)closedir(directory);
     enum mt_status status = mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
     if (status == MT_OK) status = mt_json_text_string(text, whole);
-    if (status != MT_OK) return status;
-    return mt_json_text_format(text,
-                               ", \"files\": %" PRId64 ", \"bytes\": %" PRId64 ", \"newest\": %" PRId64 "}",
-                               files, bytes, newest);
+    if (status == MT_OK)
+        status = mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64, files, bytes);
+    if (status == MT_OK && dated) status = mt_json_text_format(text, NEWEST_KEY "%" PRId64, newest);
+    return status == MT_OK ? mt_json_text_format(text, "}") : status;
 }
 
 static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments,
-                               const char *device)
+                               const char *device, bool dated)
 {
     const struct infer_settings *infer = &arguments->infer;
     if (infer->directory == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
     enum mt_status status = mt_json_text_format(text, "{\"answers\": \"of a model\"");
-    if (status == MT_OK) status = describe_folder(text, "model", infer->directory);
-    if (status == MT_OK && infer->adapter != NULL) status = describe_folder(text, "adapter", infer->adapter);
+    if (status == MT_OK) status = describe_folder(text, "model", infer->directory, dated);
+    if (status == MT_OK && infer->adapter != NULL)
+        status = describe_folder(text, "adapter", infer->adapter, dated);
     if (status == MT_OK && infer->template_name != NULL) {
         status = mt_json_text_format(text, ", \"template\": ");
         if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
@@ -145,42 +150,127 @@ enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_argu
     return status;
 }
 
-/* Compares with what the folder says; notes it where it says nothing. */
-static enum mt_status compare_or_note(struct mt_context *ctx, const char *path,
-                                      const struct mt_json_text *text, const char *out, const char *device)
+/* Compares with what the folder says, which is text of ours; *dated: it is so in the words of older versions.
+ */
+static enum mt_status compare_noted(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                    const char *device, const char *path, bool *dated)
 {
     char before[EVAL_DEVICE_BYTES];
+    struct mt_json_text text;
     void *noted = NULL;
     size_t bytes = 0;
-    if (access(path, F_OK) != 0) return mt_file_write_all(ctx, path, text->bytes, text->length);
     enum mt_status status = mt_file_read_all(ctx, path, MOST_BYTES, &noted, &bytes);
     if (status != MT_OK) return status;
-    bool same = bytes == text->length && memcmp(noted, text->bytes, bytes) == 0;
+    mt_json_text_init(&text, ctx);
+    *dated = bytes > 0 && memmem(noted, bytes, NEWEST_KEY, sizeof NEWEST_KEY - 1) != NULL;
+    status = describe(&text, arguments, device, *dated);
+    bool same = bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
     mt_release(ctx, noted, bytes);
-    if (same) return MT_OK;
+    mt_json_text_free(&text);
+    if (status != MT_OK || same) return status;
     read_device(ctx, path, before);
     if (device[0] != '\0' && strcmp(before, device) != 0)
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
                        "or another --out",
-                       out, before, device, before);
+                       arguments->out, before, device, before);
     return mt_fail(
         ctx, MT_ERR_USAGE,
         "%s holds answers of another model, or of this one asked in another way (%s); give another "
         "--out or remove it",
-        out, path);
+        arguments->out, path);
+}
+
+static enum mt_status note(struct mt_context *ctx, const struct eval_arguments *arguments, const char *device,
+                           const char *path)
+{
+    struct mt_json_text text;
+    mt_json_text_init(&text, ctx);
+    enum mt_status status = describe(&text, arguments, device, false);
+    if (status == MT_OK) status = mt_file_write_all(ctx, path, text.bytes, text.length);
+    mt_json_text_free(&text);
+    return status;
+}
+
+// ------------------------------------------------------------------ what the files hold
+
+static enum mt_status add_template(struct mt_fingerprint *print, const char *name)
+{
+    struct mt_context *ctx = print->arena.ctx;
+    const char *templates = NULL;
+    char *path = NULL;
+    if (name == NULL || strcmp(name, "none") == 0) return MT_OK;
+    enum mt_status status = train_find_templates(ctx, &print->arena, name, &templates);
+    if (status == MT_OK) status = mt_chat_template_file(ctx, templates, name, &path);
+    if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
+    mt_path_release(ctx, path);
+    return status;
+}
+
+/* By its whole path: the same folder may be given in another way. */
+static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
+                                enum mt_status (*add)(struct mt_fingerprint *print, const char *path))
+{
+    char whole[PATH_MAX];
+    return add(print, realpath(path, whole) != NULL ? whole : path);
+}
+
+/* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
+ * (results.h). */
+static enum mt_status add_inputs(struct mt_fingerprint *print, const struct eval_arguments *arguments,
+                                 const struct mt_task_list *list)
+{
+    const struct infer_settings *infer = &arguments->infer;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
+        if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
+    }
+    if (status == MT_OK && arguments->answers != NULL) status = mt_fingerprint_add(print, arguments->answers);
+    if (status != MT_OK || infer->directory == NULL) return status;
+    status = add_whole(print, infer->directory, mt_input_files_tokenizer);
+    if (status == MT_OK) status = add_template(print, infer->template_name);
+    if (status == MT_OK && infer->adapter != NULL)
+        status = add_whole(print, infer->adapter, mt_input_files_adapter);
+    return status == MT_OK ? add_whole(print, infer->directory, mt_input_files_model) : status;
+}
+
+/* `before`: the folder holds answers. */
+static enum mt_status claim_inputs(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                   const struct mt_task_list *list, bool before, const struct mt_log *log)
+{
+    static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
+                                                      .cure = "put it back to go on, or give another --out"};
+    struct mt_fingerprint print;
+    char *path = NULL;
+    bool known = true;
+    mt_fingerprint_init(ctx, &print);
+    enum mt_status status = mt_path_join(ctx, arguments->out, MT_FINGERPRINT_FILE, &path);
+    if (status == MT_OK) status = add_inputs(&print, arguments, list);
+    if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
+    if (status == MT_OK && !known)
+        mt_log_warning(
+            log,
+            "%s: is not there: whether model, tokenizer and tasks are what they were when the answers "
+            "were made is not known",
+            path);
+    if (status == MT_OK) status = mt_fingerprint_write(&print, path);
+    mt_path_release(ctx, path);
+    mt_fingerprint_release(&print);
+    return status;
 }
 
 enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const char *device)
+                                 const struct mt_task_list *list, const char *device,
+                                 const struct mt_log *log)
 {
-    struct mt_json_text text;
     char *path = NULL;
-    mt_json_text_init(&text, ctx);
+    bool dated = false;
     enum mt_status status = mt_path_join(ctx, arguments->out, "source.json", &path);
-    if (status == MT_OK) status = describe(&text, arguments, device);
-    if (status == MT_OK) status = compare_or_note(ctx, path, &text, arguments->out, device);
+    bool before = status == MT_OK && access(path, F_OK) == 0;
+    if (status == MT_OK && before) status = compare_noted(ctx, arguments, device, path, &dated);
+    // Last of all source.json: a folder that has it has the other one.
+    if (status == MT_OK) status = claim_inputs(ctx, arguments, list, before, log);
+    if (status == MT_OK && (!before || dated)) status = note(ctx, arguments, device, path);
     mt_path_release(ctx, path);
-    mt_json_text_free(&text);
     return status;
 }

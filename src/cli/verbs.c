@@ -70,8 +70,9 @@ const struct cli_verb cli_verbs[] = {
             "problems of that domain and of the others. Out come tables, OUT/compare.json and\n"
             "OUT/report.html: accuracy with significance, balance, geometry, curves, a picture of tokens,\n"
             "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
-            "after a stop of any kind. A cell that fails is named and the others go on; the exit status is\n"
-            "then 1. --keys lists the keys of the file; docs/compare.md explains them.",
+            "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
+            "A cell that fails is named and the others go on; the exit status is then 1.\n"
+            "--keys lists the keys of the file; docs/compare.md explains them.",
         .examples =
             "  metier compare share/configs/compare-demo.yaml\n"
             "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
@@ -364,8 +365,11 @@ const struct cli_verb cli_verbs[] = {
             "default, and key=value overrides the file. --keys lists them; docs/training.md explains them.\n"
             "The folder gets config.yaml, metrics.jsonl, tensorboard/, checkpoints/, and at the end\n"
             "adapter/ or model/ (with held-out data also the best one). Started again, a run goes on where\n"
-            "its last checkpoint is; one that has finished says so. Exit status 130 or 143 after SIGINT or\n"
-            "SIGTERM, which end the run after the step at hand.",
+            "its last checkpoint is; one that has finished says so. It goes on with the files it began "
+            "with:\n"
+            "data, tokenizer, configs or weights that hold something else are named and refused. Exit "
+            "status\n"
+            "130 or 143 after SIGINT or SIGTERM, which end the run after the step at hand.",
         .examples = "  printf 'model: models/moe\\nout: runs/first\\ndata.path: math.jsonl\\n' > run.yaml\n"
                     "  metier train run.yaml --dry-run\n"
                     "  metier train run.yaml\n"

@@ -9,11 +9,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/folder.h"
+#include "base/folder_lock.h"
 #include "compare/cell_file.h"
 #include "compare/measure.h"
 #include "compare/settings_parts.h"
 #include "report/run.h"
+#include "train/inputs.h"
 #include "train/trainer.h"
 
 #define PATH_BYTES        4096
@@ -174,7 +177,7 @@ static bool is_elsewhere(const char *word)
     return found;
 }
 
-/* A checksum of all that was said about the cell; what the files named in it hold is not looked at. */
+/* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. */
 static enum mt_status identify(const struct mt_cell_job *job, const struct mt_cell *cell,
                                struct mt_arena *arena, struct mt_digest_text *identity)
 {
@@ -214,6 +217,50 @@ enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell)
     enum mt_status status = identify(job, cell, &arena, &identity);
     if (status == MT_OK) status = mt_cell_file_read(job, cell, identity.digits);
     mt_arena_free(&arena);
+    return status;
+}
+
+// ------------------------------------------------------------------ what its files hold
+
+/* Everything the cell is trained on, and what it is measured on. */
+static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_train_settings *training,
+                                 struct mt_fingerprint *inputs)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    enum mt_status status = mt_train_inputs(inputs, training, job->templates);
+    for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
+        const char *path = NULL;
+        status = mt_cell_data(job, &settings->domain[d], true, &path);
+        if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
+    }
+    return status;
+}
+
+enum mt_status mt_cell_check_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                    struct mt_fingerprint *inputs, bool *known)
+{
+    static const struct mt_fingerprint_words words = {.since = "cells of this comparison were made",
+                                                      .cure = "put it back to go on, or choose another out"};
+    struct mt_train_settings training;
+    struct mt_arena arena;
+    char *path = NULL;
+    mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = read_training(job, cell, &arena, &training);
+    if (status == MT_OK) status = add_inputs(job, &training, inputs);
+    if (status == MT_OK) status = mt_path_join(job->ctx, cell->folder, MT_FINGERPRINT_FILE, &path);
+    if (status == MT_OK) status = mt_fingerprint_compare(inputs, path, &words, true, job->log, known);
+    mt_path_release(job->ctx, path);
+    mt_arena_free(&arena);
+    return status;
+}
+
+static enum mt_status write_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                   const struct mt_fingerprint *inputs)
+{
+    char *path = NULL;
+    enum mt_status status = mt_path_join(job->ctx, cell->folder, MT_FINGERPRINT_FILE, &path);
+    if (status == MT_OK) status = mt_fingerprint_write(inputs, path);
+    mt_path_release(job->ctx, path);
     return status;
 }
 
@@ -338,19 +385,25 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
 {
     struct mt_train_settings training;
     struct mt_digest_text identity;
+    struct mt_fingerprint inputs;
     struct mt_arena arena;
     *interrupted = false;
     *signal = 0;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
+    mt_fingerprint_init(job->ctx, &inputs);
     cell->result = (struct mt_cell_result){0};
     enum mt_status status = read_training(job, cell, &arena, &training);
     if (status == MT_OK) status = identify(job, cell, &arena, &identity);
+    if (status == MT_OK) status = add_inputs(job, &training, &inputs);
     if (status == MT_OK) status = make_folders(job, cell);
     if (status == MT_OK) status = mt_folder_sweep(job->ctx, training.out);
     if (status == MT_OK) status = train_and_measure(job, cell, &training, interrupted, signal);
+    if (status == MT_OK && !*interrupted) status = mt_folder_check(job->ctx, job->settings->out, job->held);
+    if (status == MT_OK && !*interrupted) status = write_inputs(job, cell, &inputs);
     if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity.digits);
     // What is shown is what the file says, whether it was made now or before.
     if (status == MT_OK && !*interrupted) status = mt_cell_file_read(job, cell, identity.digits);
+    mt_fingerprint_release(&inputs);
     mt_arena_free(&arena);
     return status;
 }

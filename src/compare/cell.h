@@ -1,7 +1,7 @@
 /*
  * One cell of a comparison: a method trained on a domain with a seed, then measured. OUT/cells/NAME/run is
- * the training run, OUT/cells/NAME/cell.json what was measured; once that is there, the cell is done and is
- * read, not repeated.
+ * the training run, OUT/cells/NAME/cell.json what was measured, and inputs.json beside it what the files held
+ * that it was made from; once cell.json is there, the cell is done and is read, not repeated.
  */
 #ifndef MT_COMPARE_CELL_H
 #define MT_COMPARE_CELL_H
@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "compare/figures.h"
 #include "compare/settings.h"
+#include "formats/fingerprint.h"
 
 #define MT_COMPARE_MOST_POINTS 400 // of a cell's picture of tokens
 
@@ -46,6 +47,7 @@ struct mt_cell_job {
     const char *templates;    // folder of the chat templates that come along
     const struct mt_log *log; // borrowed
     struct mt_arena *arena;   // where results go
+    int held;                 // OUT, while cells are run (base/folder_lock.h)
     bool signals;             // SIGINT, SIGTERM end training after the step at hand
     uint64_t stop_after;      // this step training is left, as by a signal; for tests. 0: never
     // After every step of training:
@@ -58,6 +60,14 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 
 /* Refuses settings of training that cannot be; *steps: how many there will be, 0: as the data says. */
 enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell *cell, int64_t *steps);
+
+/*
+ * Refuses a cell that is done when the files it was made from hold something else now; those that are gone do
+ * not matter any more. `inputs` collects checksums over all cells, so that each file is read once. *known:
+ * the cell says what they held.
+ */
+enum mt_status mt_cell_check_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                    struct mt_fingerprint *inputs, bool *known);
 
 /* Reads cell.json if it is there; refuses one that was made under other settings. */
 enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell);

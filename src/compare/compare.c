@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/folder_lock.h"
 #include "base/progress.h"
 #include "compare/problems.h"
 #include "formats/hf_config.h"
@@ -125,6 +126,7 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
                                            .device = settings->device,
                                            .templates = options->templates,
                                            .log = options->log,
+                                           .held = MT_FOLDER_UNLOCKED,
                                            .arena = &comparison->arena,
                                            .signals = options->signals,
                                            .stop_after = options->stop_after};
@@ -137,7 +139,10 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
 
 void mt_comparison_close(struct mt_comparison *comparison)
 {
-    if (comparison->ctx != NULL) mt_arena_free(&comparison->arena);
+    if (comparison->ctx != NULL) {
+        mt_arena_free(&comparison->arena);
+        mt_folder_unlock(comparison->job.held);
+    }
     *comparison = (struct mt_comparison){0};
 }
 
@@ -209,6 +214,8 @@ static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *ba
     for (size_t i = 0; i < comparison->cells && status == MT_OK && !*interrupted; i++) {
         struct mt_cell *cell = &comparison->cell[i];
         if (cell->result.known) continue;
+        status = mt_folder_check(comparison->ctx, comparison->settings->out, comparison->job.held);
+        if (status != MT_OK) break;
         bar->cell = cell;
         bar->number++;
         show(bar, 0, (uint64_t)comparison->steps);
@@ -219,6 +226,33 @@ static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *ba
         tell(bar, cell);
         mt_progress_update(&bar->progress, bar->before);
     }
+    // What is written last is for the same folder, too.
+    if (status != MT_OK) return status;
+    return mt_folder_check(comparison->ctx, comparison->settings->out, comparison->job.held);
+}
+
+/* Cells that are done stay what they are: all must be of the same files. */
+static enum mt_status check_inputs(const struct mt_comparison *comparison)
+{
+    const struct mt_cell *unknown = NULL;
+    struct mt_fingerprint inputs;
+    mt_fingerprint_init(comparison->ctx, &inputs);
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < comparison->cells && status == MT_OK; i++) {
+        const struct mt_cell *cell = &comparison->cell[i];
+        bool known = true;
+        if (!cell->result.known) continue;
+        status = mt_cell_check_inputs(&comparison->job, cell, &inputs, &known);
+        if (!known) unknown = cell;
+    }
+    if (status == MT_OK && unknown != NULL)
+        mt_log_warning(
+            comparison->job.log,
+            "%s/" MT_FINGERPRINT_FILE
+            ": is not there: whether model and data are what they were when the cell was made is not "
+            "known",
+            unknown->folder);
+    mt_fingerprint_release(&inputs);
     return status;
 }
 
@@ -240,10 +274,13 @@ enum mt_status mt_comparison_run(struct mt_comparison *comparison,
     *interrupted = false;
     *signal = 0;
     enum mt_status status = known < comparison->cells ? check_model(comparison) : MT_OK;
+    if (status == MT_OK) status = check_inputs(comparison);
     if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
     if (status == MT_OK) status = mt_compare_write_problems(&comparison->job);
     if (status != MT_OK || known == comparison->cells) return status;
     status = choose_device(comparison, options->terminal);
+    if (status == MT_OK)
+        status = mt_folder_hold(comparison->ctx, comparison->settings->out, &comparison->job.held);
     if (status != MT_OK) return status;
     bar.each = comparison->steps > 0 ? comparison->steps : 1;
     bar.before = (int64_t)known * bar.each;

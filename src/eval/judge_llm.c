@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/folder_lock.h"
 #include "base/progress.h"
 #include "eval/chat_api.h"
 #include "eval/judge_prompt.h"
@@ -21,6 +22,8 @@ struct judging {
     struct mt_digest_text prompt_hash;
     size_t *open; // [open_count]: samples without a verdict
     size_t open_count;
+    const char *folder; // of the run, held
+    int held;
     struct mt_line_file file;
     struct mt_byte_list prompt;
     struct mt_byte_list text;
@@ -81,6 +84,7 @@ static enum mt_status write_verdict(struct judging *judging, const struct mt_jud
     if (status == MT_OK) status = mt_byte_list_append_text(line, "\", \"reply\": ");
     if (status == MT_OK) status = mt_results_append_string(line, said);
     if (status == MT_OK) status = mt_byte_list_append_text(line, "}\n");
+    if (status == MT_OK) status = mt_folder_check(judging->ctx, judging->folder, judging->held);
     return status == MT_OK ? mt_line_file_append(&judging->file, line) : status;
 }
 
@@ -142,7 +146,8 @@ static enum mt_status judge_open(struct judging *judging, struct mt_judged_run *
                                       .request = make_request,
                                       .reply = take_reply,
                                       .refused = note_failure};
-    enum mt_status status = mt_judged_path(run, "judge", judging->task->name, &path);
+    enum mt_status status = mt_folder_check(judging->ctx, judging->folder, judging->held);
+    if (status == MT_OK) status = mt_judged_path(run, "judge", judging->task->name, &path);
     if (status == MT_OK) status = mt_line_file_open(judging->ctx, path, pass_over, NULL, &judging->file);
     if (status == MT_OK) status = mt_http_post_all(judging->ctx, &judging->options->http, &work);
     enum mt_status closed = mt_line_file_close(&judging->file);
@@ -174,6 +179,7 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
     struct mt_progress progress;
     struct judging judging = {.ctx = ctx,
                               .options = options,
+                              .folder = run->folder,
                               .report = report,
                               .prompt_hash = mt_digest_of(options->template, strlen(options->template)),
                               .prompt = {.ctx = ctx},
@@ -188,6 +194,7 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
         total += judging.task->count;
         status = check_task(&judging);
     }
+    if (status == MT_OK) status = mt_folder_hold(ctx, run->folder, &judging.held);
     if (status != MT_OK) return status;
     const struct mt_progress_options shown = {
         .stream = options->terminal, .label = "judging", .unit = "answers", .total = (int64_t)total};
@@ -196,6 +203,8 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
         judging.task = &run->tasks[i];
         status = judge_task(&judging, run);
     }
+    if (status == MT_OK) status = mt_folder_check(ctx, run->folder, judging.held);
+    mt_folder_unlock(judging.held);
     show(&judging);
     mt_progress_finish(&progress);
     mt_byte_list_free(&judging.line);

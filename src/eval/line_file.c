@@ -63,10 +63,7 @@ enum mt_status mt_line_file_open(struct mt_context *ctx, const char *path, mt_li
     size_t kept = 0;
     *file = (struct mt_line_file){.ctx = ctx, .descriptor = -1, .synced = mt_clock_seconds()};
     enum mt_status status = mt_path_join(ctx, "", path, &file->path);
-    if (status == MT_OK) {
-        file->descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (file->descriptor < 0) status = fail_io(file, "open it");
-    }
+    if (status == MT_OK) status = mt_file_open_growing(ctx, path, O_WRONLY | O_APPEND, &file->descriptor);
     if (status == MT_OK) status = mt_lines_read(ctx, path, each, self, &kept);
     if (status == MT_OK && ftruncate(file->descriptor, (off_t)kept) != 0)
         status = fail_io(file, "cut a torn line off");

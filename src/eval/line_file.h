@@ -25,7 +25,8 @@ struct mt_line_file {
     double synced;
 };
 
-/* Opens or creates a caller-owned file and hands over the lines that are there. End with close. */
+/* Opens or creates a caller-owned file and hands over the lines that are there. A link is refused. End with
+ * close. */
 enum mt_status mt_line_file_open(struct mt_context *ctx, const char *path, mt_line_fn each, void *self,
                                  struct mt_line_file *file);
 

@@ -16,6 +16,7 @@
 /* A sample done: a key made of id and prompt, 0 where the slot is free. */
 struct slot {
     uint64_t key;
+    struct mt_digest_text content; // "": not known
     struct mt_outcome outcome;
 };
 
@@ -49,7 +50,8 @@ static struct slot *slot_of(const struct mt_results *results, uint64_t key)
     return &results->slots[at];
 }
 
-static enum mt_status remember(struct mt_results *results, uint64_t key, const struct mt_outcome *outcome)
+static enum mt_status remember(struct mt_results *results, uint64_t key, const char *content,
+                               const struct mt_outcome *outcome)
 {
     if (2 * (results->count + 1) > results->capacity) {
         struct slot *old = results->slots;
@@ -68,6 +70,7 @@ static enum mt_status remember(struct mt_results *results, uint64_t key, const s
     struct slot *slot = slot_of(results, key);
     results->count += slot->key == 0 ? 1 : 0;
     *slot = (struct slot){.key = key, .outcome = *outcome};
+    memcpy(slot->content.digits, content, strlen(content) + 1);
     return MT_OK;
 }
 
@@ -77,12 +80,13 @@ bool mt_results_empty(const struct mt_results *results)
 }
 
 bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
-                     struct mt_outcome *outcome)
+                     const struct mt_digest_text *content, struct mt_outcome *outcome)
 {
     if (results->capacity == 0) return false;
     struct mt_digest_text digest = mt_digest_of(prompt.text, prompt.bytes);
     const struct slot *slot = slot_of(results, key_of_digits(id, digest.digits));
     if (slot->key == 0) return false;
+    if (slot->content.digits[0] != '\0' && strcmp(slot->content.digits, content->digits) != 0) return false;
     *outcome = slot->outcome;
     return true;
 }
@@ -101,17 +105,21 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     struct mt_results *results = self;
     const char *id = NULL;
     const char *digits = NULL;
+    const char *content = "";
     enum mt_status status = mt_json_get_string(line, "id", &id);
     if (status == MT_OK) status = mt_json_get_string(line, "prompt_hash", &digits);
     if (status == MT_OK && strlen(digits) != MT_DIGEST_DIGITS)
         status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: prompt_hash is no checksum", line->file);
+    if (status == MT_OK) status = mt_json_optional_string(line, "sample_hash", &content);
+    if (status == MT_OK && content[0] != '\0' && strlen(content) != MT_DIGEST_DIGITS)
+        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: sample_hash is no checksum", line->file);
     if (status != MT_OK) return status;
     struct mt_outcome outcome = {.score = number_in(line, "score"),
                                  .predicted = number_in(line, "predicted"),
                                  .gold = number_in(line, "gold")};
     status = mt_json_get_integer(line, "tries", 0, 1000000, &outcome.tries);
     if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
-    return status == MT_OK ? remember(results, key_of_digits(id, digits), &outcome) : status;
+    return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
 }
 
 enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct mt_results **results)
@@ -241,6 +249,10 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
         struct mt_text hash = {.text = digest.digits, .bytes = MT_DIGEST_DIGITS};
         status = append_named(line, ", \"prompt_hash\": ", hash);
     }
+    if (status == MT_OK) {
+        struct mt_text hash = {.text = record->content.digits, .bytes = MT_DIGEST_DIGITS};
+        status = append_named(line, ", \"sample_hash\": ", hash);
+    }
     if (status == MT_OK) status = append_named(line, ", \"prompt\": ", record->prompt);
     if (status == MT_OK) status = append_named(line, ", \"target\": ", record->target);
     if (status == MT_OK) status = append_texts(line, ", \"resps\": [", record->answers, record->count);
@@ -249,6 +261,7 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     if (status == MT_OK) status = append_outcome(line, &record->outcome);
     if (status == MT_OK) status = mt_line_file_append(&results->file, line);
     if (status == MT_OK)
-        status = remember(results, key_of_digits(record->id, digest.digits), &record->outcome);
+        status = remember(results, key_of_digits(record->id, digest.digits), record->content.digits,
+                          &record->outcome);
     return status;
 }

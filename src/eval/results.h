@@ -1,13 +1,15 @@
 /*
  * What came out of each sample, one JSON object a line, appended as samples are done. A file that is there
- * already is continued: samples in it with the same id and the same prompt are not asked again. A last line
- * without its end, as a killed process leaves it, is cut off.
+ * already is continued: samples in it with the same id, the same prompt and the same content (`sample_hash`,
+ * which lines of older versions do not have) are not asked again. A last line without its end, as a killed
+ * process leaves it, is cut off.
  */
 #ifndef MT_EVAL_RESULTS_H
 #define MT_EVAL_RESULTS_H
 
 #include <stdbool.h>
 
+#include "base/digest.h"
 #include "eval/answerer.h"
 #include "eval/metric.h"
 
@@ -22,14 +24,15 @@ enum mt_status mt_results_close(struct mt_results *results);
 /* True when nothing was done before. */
 bool mt_results_empty(const struct mt_results *results);
 
-/* The outcome of a sample done before; false: it was not, or with another prompt. */
+/* The outcome of a sample done before; false: it was not, or with another prompt or content. */
 bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
-                     struct mt_outcome *outcome);
+                     const struct mt_digest_text *content, struct mt_outcome *outcome);
 
 struct mt_result_record {
     size_t number; // of the sample in its task
     const char *id;
     struct mt_text prompt;
+    struct mt_digest_text content; // mt_sample_sum
     struct mt_text target;
     const struct mt_text *answers; // [count], as the model gave them
     const struct mt_text *found;   // [count], what was extracted

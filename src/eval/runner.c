@@ -4,12 +4,18 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/folder_lock.h"
 #include "eval/agreement.h"
 #include "eval/runner_parts.h"
 
 struct mt_text eval_text_of(const struct mt_byte_list *list)
 {
     return (struct mt_text){.text = list->count > 0 ? (const char *)list->data : "", .bytes = list->count};
+}
+
+enum mt_status eval_check_folder(struct mt_context *ctx, const struct mt_eval_options *options)
+{
+    return options->held != NULL ? mt_folder_check(ctx, options->out, *options->held) : MT_OK;
 }
 
 enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const struct mt_outcome *outcome)
@@ -30,7 +36,9 @@ enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const
                                     .count = answers,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .outcome = *outcome};
-    enum mt_status status = mt_results_add(run->file, &line);
+    enum mt_status status = eval_check_folder(run->ctx, run->options);
+    if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &line.content);
+    if (status == MT_OK) status = mt_results_add(run->file, &line);
     if (status != MT_OK) return status;
     run->outcomes[batch->numbers[i]] = *outcome;
     run->done[batch->numbers[i]] = true;
@@ -44,7 +52,8 @@ static enum mt_status open_run(struct eval_run *run)
 {
     const struct mt_eval_options *options = run->options;
     void *memory[3] = {NULL};
-    enum mt_status status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
+    enum mt_status status = eval_check_folder(run->ctx, options);
+    if (status == MT_OK) status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
     if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, options->judge, &run->grader);
     if (status == MT_OK) status = mt_pulse_create(run->comm, run->ctx, &run->pulse);
     if (status != MT_OK) return status;
@@ -79,11 +88,14 @@ enum mt_status eval_take_over(struct eval_run *run)
     if (mt_results_empty(run->file)) return MT_OK;
     for (size_t i = 0; i < run->count && status == MT_OK; i++) {
         struct mt_sample *sample = &run->batch.samples[0];
+        struct mt_digest_text content;
         struct mt_outcome outcome;
         if (run->done[i]) continue;
         status = mt_task_data_sample(run->data, i, sample);
+        if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &content);
         if (status != MT_OK) break;
-        bool found = mt_results_find(run->file, sample->id, eval_text_of(&sample->prompt), &outcome);
+        bool found =
+            mt_results_find(run->file, sample->id, eval_text_of(&sample->prompt), &content, &outcome);
         if (!found || outcome.tries != tries) continue;
         run->outcomes[i] = outcome;
         run->done[i] = true;
@@ -167,6 +179,7 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
         result->stopped = run.done_count < run.count;
         status = mt_comm_agree(comm, ctx, compute_metrics(&run, result));
     }
+    if (status == MT_OK) status = mt_comm_agree(comm, ctx, eval_check_folder(ctx, options));
     if (status == MT_OK && options->watcher != NULL)
         status = options->watcher->ended(options->watcher->self, result);
     enum mt_status closed = close_run(&run);
@@ -191,7 +204,8 @@ static void warn_of_missing(const struct mt_eval_options *options, const struct 
 static enum mt_status write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                     const struct mt_task_result *results, double seconds)
 {
-    enum mt_status status = mt_eval_write_summary(ctx, options, results, seconds);
+    enum mt_status status = eval_check_folder(ctx, options);
+    if (status == MT_OK) status = mt_eval_write_summary(ctx, options, results, seconds);
     return status == MT_OK ? mt_agreement_refresh(ctx, options->out) : status;
 }
 

@@ -44,6 +44,8 @@ struct mt_eval_options {
     size_t task_count;
     const char *data; // folder of data
     const char *out;  // folder for samples_TASK.jsonl and results.json; must exist
+    const int
+        *held; // `out`, as base/folder_lock.h holds it: the run ends when it becomes another; NULL: it is not
     const struct mt_answerer *answerer;
     const struct mt_code_judge *judge;     // NULL: tasks of programs are refused
     const struct mt_task_watcher *watcher; // NULL: none

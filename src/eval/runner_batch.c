@@ -292,5 +292,7 @@ enum mt_status eval_batch_ask(struct eval_run *run)
     batch->count = 0;
     const struct mt_task_watcher *watcher = run->options->watcher;
     if (status != MT_OK || run->stopped || watcher == NULL) return status;
+    status = eval_check_folder(run->ctx, run->options);
+    if (status != MT_OK) return status;
     return watcher->rested(watcher->self, asked);
 }

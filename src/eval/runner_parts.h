@@ -58,6 +58,9 @@ struct eval_run {
     int64_t latest; // in the call at hand
 };
 
+/* Refuses to go on in a folder that has become somebody else's: before anything is written there. */
+enum mt_status eval_check_folder(struct mt_context *ctx, const struct mt_eval_options *options);
+
 struct mt_text eval_text_of(const struct mt_byte_list *list);
 
 /* A batch for the task at hand; freed whatever `open` returned. */

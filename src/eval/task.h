@@ -51,6 +51,7 @@ struct mt_task {
     const char *name;   // of the file; a subtask's is NAME_SUBTASK
     const char *family; // the file's own name
     const char *asked;  // the name it was resolved from
+    const char *file;   // it was read from; NULL: from memory
     const char *title;
     enum mt_task_domain domain;
     int64_t version;

@@ -2,6 +2,7 @@
 #ifndef MT_EVAL_TASK_DATA_H
 #define MT_EVAL_TASK_DATA_H
 
+#include "base/digest.h"
 #include "eval/prompt.h"
 #include "eval/task.h"
 
@@ -37,6 +38,11 @@ void mt_sample_free(struct mt_sample *sample);
 
 /* Makes sample `index`; what it holds lasts until the next call. */
 enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index, struct mt_sample *sample);
+
+/* A checksum of all that a sample is made of and judged by: its row, the right answer, the choices in their
+ * order. */
+enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_sample *sample,
+                             struct mt_digest_text *sum);
 
 /* What the template may name. */
 struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_sample *sample);

@@ -482,7 +482,11 @@ enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_
     size_t length = strlen(base);
     if (length > 5 && strcmp(base + length - 5, ".yaml") == 0) length -= 5;
     char *name = NULL;
+    char *file = NULL;
     enum mt_status status = mt_arena_copy_text(arena, base, length, &name);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, path, strlen(path), &file);
     if (status == MT_OK) status = mt_yaml_read(ctx, path, &mt_yaml_file_limits, arena, &root);
-    return status == MT_OK ? read_root(&reader, root, name) : status;
+    if (status == MT_OK) status = read_root(&reader, root, name);
+    if (status == MT_OK) task->file = file;
+    return status;
 }

@@ -112,6 +112,8 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
     bool found = reader->next(dataset, &walk, &span);
     if (!found) return mt_row_fail(row, "the row is gone: the file was changed while in use");
     if (span.problem != NULL) return mt_row_fail(row, "%s", span.problem);
+    row->source = span.text;
+    row->source_bytes = span.bytes;
     if (span.bytes > dataset->options.max_row_bytes) {
         return mt_row_fail(row, "a row of %zu bytes, the limit is %zu", span.bytes,
                            dataset->options.max_row_bytes);

@@ -63,6 +63,8 @@ struct mt_row {
     struct mt_context *ctx; // borrowed
     const char *file;       // borrowed from the dataset
     uint64_t line;          // where it begins, from 1
+    const char *source;     // the row as it is in the file; borrowed from the dataset
+    size_t source_bytes;
     struct mt_row_field *fields;
     size_t field_count;
     // What the above point into; not for the caller.

@@ -68,6 +68,13 @@ struct mt_template_choice {
 enum mt_status mt_chat_template_open(struct mt_context *ctx, const struct mt_template_choice *choice,
                                      struct mt_chat_template **template);
 
+/*
+ * The file that a template's name stands for; NULL: the model's own, which lies in the tokenizer's folder.
+ * The caller releases it with mt_path_release.
+ */
+enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
+                                     char **path);
+
 /* True for `plain` where the model's own was wanted and there is none. */
 bool mt_chat_template_stands_in(const struct mt_chat_template *template);
 

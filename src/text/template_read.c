@@ -277,6 +277,19 @@ static enum mt_status find(struct mt_context *ctx, const char *folder, const cha
     return status;
 }
 
+enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
+                                     char **path)
+{
+    static const char jinja[] = ".jinja";
+    size_t length = strlen(name);
+    size_t ending = sizeof jinja - 1;
+    *path = NULL;
+    if (strcmp(name, "model") == 0) return MT_OK;
+    if (length > ending && strcmp(name + length - ending, jinja) == 0)
+        return mt_path_join(ctx, "", name, path);
+    return find(ctx, folder, name, path);
+}
+
 enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
                                      struct mt_chat_template **template)
 {

@@ -10,14 +10,11 @@
 
 #define BLOCK_BYTES 4096
 
-/* Looks at what was opened; the position is set to the end. */
-static enum mt_status look_at(struct mt_log_file *file)
+/* How long what was opened is. */
+static enum mt_status measure(struct mt_log_file *file)
 {
     struct stat info;
     if (fstat(file->descriptor, &info) != 0) return mt_file_fail(file->ctx, file->path, "look at it", errno);
-    if (!S_ISREG(info.st_mode)) {
-        return mt_fail(file->ctx, MT_ERR_IO, "%s: exists and is not a regular file", file->path);
-    }
     file->bytes = (uint64_t)info.st_size;
     file->new = file->bytes == 0;
     return MT_OK;
@@ -27,21 +24,12 @@ enum mt_status mt_log_file_open(struct mt_context *ctx, const char *directory, c
                                 bool *exists, struct mt_log_file *file)
 {
     *file = (struct mt_log_file){.ctx = ctx, .descriptor = -1};
-    if (exists != NULL) *exists = false;
     enum mt_status status = mt_path_join(ctx, directory, name, &file->path);
-    if (status == MT_OK) {
-        // Not blocking: a pipe of that name is to be refused, not waited for.
-        int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | (fresh ? O_EXCL : 0);
-        file->descriptor = open(file->path, flags, 0666);
-        if (file->descriptor < 0 && fresh && errno == EEXIST && exists != NULL) {
-            *exists = true;
-            mt_log_file_close(file);
-            return MT_OK;
-        }
-        status = file->descriptor < 0 ? mt_file_fail(file->ctx, file->path, "open it for writing", errno)
-                                      : look_at(file);
-    }
-    if (status != MT_OK) mt_log_file_close(file);
+    if (status == MT_OK)
+        status = mt_file_open_growing(ctx, file->path, O_RDWR | (fresh ? O_EXCL : 0), &file->descriptor);
+    if (status == MT_OK && file->descriptor >= 0) status = measure(file);
+    if (exists != NULL) *exists = status == MT_OK && file->descriptor < 0;
+    if (status != MT_OK || file->descriptor < 0) mt_log_file_close(file);
     return status;
 }
 

@@ -20,7 +20,8 @@ struct mt_log_file {
 
 /*
  * Opens a caller-owned file "DIRECTORY/NAME"; what is there stays. `fresh`: it must not exist yet (*exists
- * says that it does, which is no failure: the file is then not open). What is not a regular file is refused.
+ * says that it does, which is no failure: the file is then not open). Links and what is not a regular file
+ * are refused.
  */
 enum mt_status mt_log_file_open(struct mt_context *ctx, const char *directory, const char *name, bool fresh,
                                 bool *exists, struct mt_log_file *file);

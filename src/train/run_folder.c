@@ -15,6 +15,8 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/folder_lock.h"
+#include "formats/fingerprint.h"
 
 #define LOCK_NAME   "lock"
 #define CONFIG_NAME "config.yaml"
@@ -34,7 +36,7 @@ static enum mt_status join(struct mt_arena *arena, const char *directory, const 
 enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, const char *result,
                                   struct mt_arena *arena, struct mt_run_folder *folder)
 {
-    *folder = (struct mt_run_folder){.ctx = ctx, .lock = -1};
+    *folder = (struct mt_run_folder){.ctx = ctx, .held = MT_FOLDER_UNLOCKED, .lock = -1};
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     void *memory = NULL;
@@ -46,6 +48,7 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
     folder->path = copy;
     status = join(arena, copy, CONFIG_NAME, "", &folder->config);
     if (status == MT_OK) status = join(arena, copy, LOCK_NAME, "", &folder->lock_path);
+    if (status == MT_OK) status = join(arena, copy, MT_FINGERPRINT_FILE, "", &folder->inputs);
     if (status == MT_OK) status = join(arena, copy, "checkpoints", "", &folder->checkpoints);
     if (status == MT_OK) status = join(arena, copy, result, "", &folder->result);
     if (status == MT_OK) status = join(arena, copy, result, "-best", &folder->best);
@@ -94,15 +97,6 @@ static long holder(int descriptor)
     return count > 0 ? strtol(text, NULL, 10) : 0;
 }
 
-/* True when the locked file is still the one of that name: whoever gave up may have removed it meanwhile. */
-static bool is_still_there(const struct mt_run_folder *folder)
-{
-    struct stat held;
-    struct stat named;
-    return fstat(folder->lock, &held) == 0 && stat(folder->lock_path, &named) == 0 &&
-           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
-}
-
 static enum mt_status fail_lock(struct mt_run_folder *folder, const char *doing, int error)
 {
     return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be %s: %s", folder->lock_path, doing, strerror(error));
@@ -111,11 +105,12 @@ static enum mt_status fail_lock(struct mt_run_folder *folder, const char *doing,
 static enum mt_status take_lock(struct mt_run_folder *folder)
 {
     char text[32];
-    folder->lock = open(folder->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (folder->lock < 0) return fail_lock(folder, "made", errno);
+    enum mt_status status = mt_file_open_growing(folder->ctx, folder->lock_path, O_RDWR, &folder->lock);
+    if (status != MT_OK) return status;
     int error = flock(folder->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     if (error != 0 && error != EWOULDBLOCK) return fail_lock(folder, "locked", error);
-    if (error != 0 || !is_still_there(folder)) {
+    // Whoever gave up may have removed the file meanwhile.
+    if (error != 0 || !mt_folder_is_same(folder->lock_path, folder->lock)) {
         long process = holder(folder->lock);
         folder->made = false; // somebody else's now
         return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: process %ld is training there", folder->path, process);
@@ -150,23 +145,43 @@ enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
     if (status != MT_OK) return status;
     if (stat(folder->path, &entry) != 0 || !S_ISDIR(entry.st_mode))
         return mt_fail(folder->ctx, MT_ERR_USAGE, "%s: is not a folder", folder->path);
-    status = check_content(folder);
+    status = mt_folder_hold(folder->ctx, folder->path, &folder->held);
+    if (status == MT_OK) status = check_content(folder);
     if (status == MT_OK) status = take_lock(folder);
     // Before there is a config: without a lock beside it, it would be taken for somebody else's.
     if (status == MT_OK) status = mt_file_sync_name(folder->ctx, folder->lock_path);
+    if (status == MT_OK) status = mt_run_folder_check(folder);
     if (status == MT_OK) status = sweep(folder);
     return status;
+}
+
+enum mt_status mt_run_folder_check(const struct mt_run_folder *folder)
+{
+    if (folder->lock < 0) return MT_OK;
+    enum mt_status status = mt_folder_check(folder->ctx, folder->path, folder->held);
+    if (status != MT_OK) return status;
+    // The same folder, emptied and taken by another run, has a lock of that run's.
+    if (!mt_run_folder_has(folder->lock_path) || mt_folder_is_same(folder->lock_path, folder->lock))
+        return MT_OK;
+    return mt_fail(
+        folder->ctx, MT_ERR_IO,
+        "%s: another run has begun there, with a lock of its own, while this one was training; nothing "
+        "more is written there",
+        folder->path);
 }
 
 void mt_run_folder_close(struct mt_run_folder *folder)
 {
     if (folder->ctx == NULL) return;
     // A run that never began leaves nothing. The lock is held until its name is gone.
-    if (folder->made && !mt_run_folder_has(folder->config)) {
+    bool ours = folder->lock < 0 || mt_folder_is_same(folder->lock_path, folder->lock);
+    if (folder->made && ours && !mt_run_folder_has(folder->config)) {
         (void)unlink(folder->lock_path);
         (void)rmdir(folder->path);
     }
     if (folder->lock >= 0) (void)close(folder->lock);
+    mt_folder_unlock(folder->held);
     folder->lock = -1;
+    folder->held = MT_FOLDER_UNLOCKED;
     folder->made = false;
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "ops/choose.h"
 #include "train/chosen_experts.h"
+#include "train/inputs.h"
 #include "train/trainer_ranks.h"
 
 #define ARENA_BLOCK_BYTES 16384
@@ -100,11 +101,42 @@ static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status bef
     return MT_OK;
 }
 
+/* A run goes on with the files it began with, or it ends as something that no single run would have been. */
+static enum mt_status check_inputs(struct mt_trainer *trainer, bool goes_on)
+{
+    static const struct mt_fingerprint_words words = {
+        .since = "this run began",
+        .cure = "put it back to go on, or begin another run in another folder (out)"};
+    const struct mt_run_folder *folder = &trainer->folder;
+    bool known = true;
+    // Those of one rank speak for all.
+    if (!mt_trainer_writes(trainer) || (trainer->options.plan_only && !goes_on)) return MT_OK;
+    mt_fingerprint_init(trainer->ctx, &trainer->inputs);
+    enum mt_status status = mt_train_inputs(&trainer->inputs, trainer->settings, trainer->options.templates);
+    if (status != MT_OK || !goes_on) return status;
+    status = mt_fingerprint_compare(&trainer->inputs, folder->inputs, &words, trainer->finished_before,
+                                    trainer->options.log, &known);
+    if (status != MT_OK || known) return status;
+    mt_log_warning(
+        trainer->options.log,
+        "%s: is not there: whether data, tokenizer and model are what they were when this run began is "
+        "not known",
+        folder->inputs);
+    return MT_OK;
+}
+
+/* The config comes first: it is what makes a folder that of a run. */
 static enum mt_status write_config(struct mt_trainer *trainer)
 {
     if (trainer->options.plan_only || !mt_trainer_writes(trainer)) return MT_OK;
-    return mt_file_write_all(trainer->ctx, trainer->folder.config, trainer->settings_text,
-                             strlen(trainer->settings_text));
+    enum mt_status status = mt_run_folder_check(&trainer->folder);
+    if (status == MT_OK) {
+        status = mt_file_write_all(trainer->ctx, trainer->folder.config, trainer->settings_text,
+                                   strlen(trainer->settings_text));
+    }
+    if (status == MT_OK) status = mt_fingerprint_write(&trainer->inputs, trainer->folder.inputs);
+    mt_fingerprint_release(&trainer->inputs);
+    return status;
 }
 
 // ------------------------------------------------------------------ data
@@ -354,6 +386,7 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     if (status == MT_OK) status = read_description(made);
     if (status == MT_OK) status = select_parameters(made);
     status = open_folder(made, status, &reader);
+    if (status == MT_OK) status = check_inputs(made, reader != NULL);
     status = mt_comm_agree(made->comm, ctx, status); // the choice takes all of them
     if (status == MT_OK && !made->finished_before) status = choose_device(made);
     if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
@@ -381,6 +414,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
     mt_adapter_close(&trainer->adapter);
     mt_corpus_close(&trainer->corpus);
     mt_hf_config_free(&trainer->config);
+    mt_fingerprint_release(&trainer->inputs);
     mt_run_folder_close(&trainer->folder);
     mt_interrupt_end(&trainer->interrupt);
     mt_trainer_close_ranks(trainer);

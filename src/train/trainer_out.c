@@ -25,7 +25,8 @@ const char *mt_trainer_bias_file(const struct mt_trainer *trainer)
 static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
 {
     const char *directory = self;
-    if (mt_run_folder_has(directory)) return MT_OK;
+    enum mt_status status = mt_run_folder_check(&trainer->folder);
+    if (status != MT_OK || mt_run_folder_has(directory)) return status;
     const struct mt_train_settings *settings = trainer->settings;
     const struct mt_chat_template *template = trainer->corpus.template;
     if (settings->train == MT_TRAIN_FULL) {

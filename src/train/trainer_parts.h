@@ -3,6 +3,7 @@
 #define MT_TRAIN_TRAINER_PARTS_H
 
 #include "base/interrupt.h"
+#include "formats/fingerprint.h"
 #include "train/gradient_sum.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
@@ -19,6 +20,7 @@ struct mt_trainer {
     struct mt_arena arena;
     const char *settings_text;
     struct mt_run_folder folder;
+    struct mt_fingerprint inputs; // of the rank that writes, until they are noted
     struct mt_hf_config config;
     struct mt_model_desc desc;
     struct mt_corpus corpus;

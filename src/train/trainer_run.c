@@ -65,6 +65,7 @@ static enum mt_status save(struct mt_trainer *trainer)
     struct mt_run_numbers *numbers = &trainer->numbers;
     const char *folder = trainer->folder.checkpoints;
     enum mt_status status = mt_trainer_check_values(trainer);
+    if (status == MT_OK) status = mt_run_folder_check(&trainer->folder);
     if (status == MT_OK) status = mt_run_log_sync(trainer->run_log, &numbers->metrics_bytes);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
@@ -104,6 +105,8 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     enum mt_status status = mt_trainer_step(trainer);
     if (status == MT_OK && options->stepped != NULL)
         options->stepped(options->self, trainer->numbers.step, trainer->length.steps);
+    // At every step: a run that has lost its folder is not to go on for hours.
+    if (status == MT_OK) status = mt_run_folder_check(&trainer->folder);
     if (status == MT_OK) status = warn(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK) status = evaluate(trainer, &better);
@@ -158,6 +161,11 @@ static enum mt_status fail(struct mt_trainer *trainer, enum mt_status status)
     (void)snprintf(message, sizeof message, "%s", trainer->ctx->message);
     // The log may be what failed: whether this arrives there changes nothing any more.
     (void)mt_run_log_event(trainer->run_log, trainer->numbers.step, "failed", message);
+    // Without its folder a run has no checkpoints, and whatever failed may have failed for that.
+    if (mt_run_folder_check(&trainer->folder) != MT_OK) {
+        if (strcmp(trainer->ctx->message, message) == 0) return status;
+        return mt_fail_within(trainer->ctx, status, "%.500s", message);
+    }
     if (trainer->saved_step == 0)
         return mt_fail(trainer->ctx, status, "%.900s; no checkpoint had been written yet", message);
     return mt_fail(trainer->ctx, status, "%.900s; the checkpoint of step %" PRIu64 " is kept", message,

@@ -487,6 +487,43 @@ static void every_allocation_failing(void **state)
     assert_int_equal(entries(place->directory, false), 1);
 }
 
+/* What is appended to stays in the file of that name: no link, no second name, no pipe. */
+static void growing_files(void **state)
+{
+    const struct place *place = *state;
+    static const char *const names[] = {"link", "dangling", "hard", "pipe", "folder"};
+    static const char *const reasons[] = {"symbolic link", "symbolic link", "hard link", "not a regular file",
+                                          "Is a directory"};
+    static const int access[] = {O_WRONLY | O_APPEND, O_RDWR};
+    struct mt_context ctx;
+    char target[256];
+    char paths[5][256];
+    int descriptor = 0;
+    mt_context_init(&ctx, NULL);
+    (void)snprintf(target, sizeof target, "%s/target", place->directory);
+    for (size_t i = 0; i < 5; i++)
+        (void)snprintf(paths[i], sizeof paths[i], "%s/%s", place->directory, names[i]);
+    assert_int_equal(mt_file_open_growing(&ctx, target, O_RDWR, &descriptor), MT_OK);
+    assert_int_equal(write(descriptor, "x", 1), 1);
+    assert_int_equal(close(descriptor), 0);
+    assert_int_equal(mt_file_open_growing(&ctx, target, O_RDWR | O_EXCL, &descriptor), MT_OK);
+    assert_int_equal(descriptor, -1);
+    assert_int_equal(mt_file_open_growing(&ctx, target, O_WRONLY | O_APPEND, &descriptor), MT_OK);
+    assert_int_equal(close(descriptor), 0);
+    assert_int_equal(symlink(target, paths[0]), 0);
+    assert_int_equal(symlink("/nowhere/at/all", paths[1]), 0);
+    assert_int_equal(link(target, paths[2]), 0);
+    assert_int_equal(mkfifo(paths[3], 0600), 0);
+    assert_int_equal(mkdir(paths[4], 0700), 0);
+    for (size_t i = 0; i < 10; i++) {
+        enum mt_status status = mt_file_open_growing(&ctx, paths[i % 5], access[i / 5], &descriptor);
+        if (status != MT_ERR_IO || strstr(ctx.message, reasons[i % 5]) == NULL || descriptor != -1)
+            fail_msg("%s: status %d, \"%s\"", paths[i % 5], status, ctx.message);
+    }
+    assert_int_equal(rmdir(paths[4]), 0);
+    for (size_t i = 0; i < 4; i++) assert_int_equal(unlink(paths[i]), 0);
+}
+
 #define IN_A_PLACE(test) cmocka_unit_test_setup_teardown(test, place_open, place_close)
 
 int main(void)
@@ -507,6 +544,7 @@ int main(void)
         IN_A_PLACE(refusals_when_reading),
         IN_A_PLACE(size_changing_while_read),
         IN_A_PLACE(mapping),
+        IN_A_PLACE(growing_files),
         cmocka_unit_test(joined_paths),
         IN_A_PLACE(every_allocation_failing),
     };

@@ -198,6 +198,41 @@ static void one_at_a_time(void **state)
     assert_int_equal(mt_folder_lock(&ctx, path, "painting", &first), MT_ERR_IO);
 }
 
+/* A folder that was removed and made anew, moved, or is only another way to the same. */
+static void held_folders_are_known_again(void **state)
+{
+    const struct workplace *place = *state;
+    struct mt_context ctx;
+    char path[128];
+    char link[128];
+    char moved[128];
+    int held = 0;
+    mt_context_init(&ctx, NULL);
+    (void)workplace_path(place, "a", path, sizeof path);
+    (void)workplace_path(place, "b", moved, sizeof moved);
+    (void)workplace_path(place, "link", link, sizeof link);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(mt_folder_hold(&ctx, link, &held), MT_OK);
+    assert_int_equal(mt_folder_check(&ctx, path, held), MT_OK);
+    assert_int_equal(mt_folder_check(&ctx, link, held), MT_OK);
+    assert_int_equal(rename(path, moved), 0);
+    assert_int_equal(mt_folder_check(&ctx, path, held), MT_ERR_IO);
+    assert_int_equal(rename(moved, path), 0);
+    assert_int_equal(mt_folder_check(&ctx, path, held), MT_OK);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mt_folder_check(&ctx, path, held), MT_ERR_IO);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(mt_folder_check(&ctx, path, held), MT_ERR_IO);
+    assert_non_null(strstr(ctx.message, "made anew by another"));
+    assert_int_equal(mt_folder_check(&ctx, path, MT_FOLDER_UNLOCKED), MT_OK);
+    mt_folder_unlock(held);
+    assert_int_equal(mt_folder_hold(&ctx, moved, &held), MT_ERR_IO);
+    assert_int_equal(held, MT_FOLDER_UNLOCKED);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(unlink(link), 0);
+}
+
 static enum mt_status replace_once(struct mt_context *ctx, const void *self)
 {
     const struct workplace *place = self;
@@ -228,9 +263,14 @@ int main(void)
 {
 #define AT_A_PLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)
     const struct CMUnitTest tests[] = {
-        AT_A_PLACE(new_and_replaced), AT_A_PLACE(made_and_removed), AT_A_PLACE(swept),
-        AT_A_PLACE(exchanged),        AT_A_PLACE(digests),          AT_A_PLACE(every_allocation_may_fail),
+        AT_A_PLACE(new_and_replaced),
+        AT_A_PLACE(made_and_removed),
+        AT_A_PLACE(swept),
+        AT_A_PLACE(exchanged),
+        AT_A_PLACE(digests),
+        AT_A_PLACE(every_allocation_may_fail),
         AT_A_PLACE(one_at_a_time),
+        AT_A_PLACE(held_folders_are_known_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,17 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     result $? "the page has no table of accuracy"
     expect 2 "made under other settings" compare "$place/compare.yaml" training.steps=7
 
+    # Other files of the same length: those of cells that are done are noticed, and cells are not mixed.
+    cp "$place/test.jsonl" "$place/kept.jsonl"
+    sed 's/"9 plus/"8 plus/' "$place/kept.jsonl" >"$place/test.jsonl"
+    expect 2 "test.jsonl: is not what it was when cells of this comparison were made (its content has changed)" \
+        compare "$place/compare.yaml" $js --quiet
+    expect 0 "strong" compare "$place/compare.yaml" $js --tables
+    cp "$place/kept.jsonl" "$place/test.jsonl"
+    expect 0 "strong" compare "$place/compare.yaml" $js --quiet
+    rm "$place"/whole/cells/*/inputs.json
+    expect 0 "inputs.json: is not there: whether model and data are what they were" compare "$place/compare.yaml" $js --quiet
+
     # Killed at some moment, again and again, it ends with the same.
     for pause in 0.05 0.1 0.15 0.2 0.3 0.4; do
         "$metier" compare "$place/compare.yaml" out="$place/killed" $js --quiet >/dev/null 2>&1 &

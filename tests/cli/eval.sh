@@ -49,6 +49,33 @@ grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder
 "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |
     grep -q 0.6667 || fail "continuing"
 
+# Answers or a task that have become others are named; a right answer that has is judged anew.
+sed 's/#### 18/#### 19/' "$folder/answers" >"$folder/changed"
+cp "$folder/answers" "$folder/kept"
+cat "$folder/changed" >"$folder/answers"
+"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >/dev/null 2>"$folder/err" &&
+    fail "changed answers are taken for the old ones"
+grep -q 'answers: is not what it was when the answers in --out were made' "$folder/err" || { cat "$folder/err"; fail "changed answers"; }
+cat "$folder/kept" >"$folder/answers"
+mkdir "$folder/data"
+cp -r "$samples/." "$folder/data"
+cp "$(dirname "$0")/../../share/tasks/gsm8k.yaml" "$folder/own.yaml"
+sed 's/"gsm8k"/"own"/' "$folder/answers" >"$folder/own-answers"
+judge_own() {
+    "$metier" eval "$folder/own.yaml" --data "$folder/data" --answers "$folder/own-answers" --out "$folder/own" --quiet \
+        >"$folder/table" 2>"$folder/err"
+}
+judge_own && grep -q 0.6667 "$folder/table" || { cat "$folder/err"; fail "a task of one's own"; }
+file=$(sed -n 's/^data: *//p' "$folder/own.yaml")
+[ -f "$folder/data/$file" ] || file=$file.gz
+case $file in *.gz) gunzip "$folder/data/$file"; file=${file%.gz} ;; esac
+sed 's/#### 18/#### 17/' "$folder/data/$file" >"$folder/rows" && cat "$folder/rows" >"$folder/data/$file"
+judge_own && grep -q 0.3333 "$folder/table" || { cat "$folder/table" "$folder/err"; fail "a right answer that has changed"; }
+grep -q '^of 3 samples, 1 judged now and 2 before$' "$folder/table" || { cat "$folder/table"; fail "one sample is new"; }
+echo '# another' >>"$folder/own.yaml"
+judge_own && fail "a changed task is taken for the old one"
+grep -q 'own.yaml: is not what it was' "$folder/err" || { cat "$folder/err"; fail "a changed task"; }
+
 # A folder that somebody else is writing to: nothing is touched, and nothing of the lock is left.
 ls -a "$folder/out" >"$folder/before"
 flock "$folder/out" "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet \

@@ -77,6 +77,45 @@ refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model"
 "$metier" forward "$model" --ids 1,2 --grads --train lora --targets attention,routed_experts --rank 2 --alpha 4 \
     --lora-b-std 0.3 --save-adapter "$place/adapter" >/dev/null 2>&1 || fail "no adapter"
 refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --adapter "$place/adapter" --out "$place/one"
+# Files that have become others, their length and time the same, are named; put back, or only copied, they are the same.
+# swap FILE FROM TO: other bytes of the same number in place.
+swap() {
+    touch -r "$1" "$place/time"
+    sed "s/$2/$3/" "$1" >"$place/swapped" && cat "$place/swapped" >"$1"
+    touch -r "$place/time" "$1"
+}
+swap "$model/tokenizer.json" '"padding":null' '"padding":nul '
+refuse 'model/tokenizer.json: is not what it was when the answers in --out were made (its content has changed)' \
+    glue_cola --data "$samples" --model "$model" --out "$place/one" --no-routing
+swap "$model/tokenizer.json" '"padding":nul ' '"padding":null'
+touch -r "$model/model.safetensors" "$place/time"
+cp "$model/model.safetensors" "$place/weights"
+printf 'xxxx' | dd of="$model/model.safetensors" bs=1 seek=$(($(wc -c <"$model/model.safetensors") - 9)) conv=notrunc 2>/dev/null
+touch -r "$place/time" "$model/model.safetensors"
+refuse 'model.safetensors: is not what it was' glue_cola --data "$samples" --model "$model" --out "$place/one"
+cp "$place/weights" "$model/model.safetensors"
+evaluate one glue_cola --slots 1 --no-routing
+grep -q '^of 2 samples, 0 judged now and 2 before$' "$place/text" || fail "a copy of the weights is taken for others"
+# A folder of a version that noted the weights' time, and no content: it goes on, and says what is not known.
+newest=$(stat -c %Y "$model/model.safetensors")
+sed "s/\("'"bytes": [0-9]*'"\)}/\1, \"newest\": $newest}/" "$place/one/source.json" >"$place/dated"
+mv "$place/dated" "$place/one/source.json"
+rm "$place/one/inputs.json"
+evaluate one glue_cola --slots 1 --no-routing
+grep -q 'inputs.json: is not there' "$place/text" || fail "what is not known is not said"
+grep -q newest "$place/one/source.json" && fail "the old note is kept"
+[ -s "$place/one/inputs.json" ] || fail "what files hold is not noted"
+
+# A folder that is removed and made anew under a run is left alone.
+"$metier" eval --tasks $kinds --data "$samples" --model "$model" --out "$place/lost" --threads 1 --quiet >"$place/text" 2>&1 &
+process=$!
+while [ ! -s "$place/lost/samples_gsm8k.jsonl" ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
+mv "$place/lost" "$place/taken" && mkdir "$place/lost"
+if wait $process; then fail "a run went on in a folder that was not its own"; fi
+process=
+grep -q 'lost: is no longer the folder' "$place/text" || { cat "$place/text"; fail "the lost folder is not told of"; }
+[ -z "$(ls -A "$place/lost")" ] || fail "somebody else's folder was written to"
+
 evaluate adapted glue_cola --adapter "$place/adapter"
 sort "$place/adapted/samples_glue_cola.jsonl" >"$place/a"
 sort "$place/one/samples_glue_cola.jsonl" >"$place/b"

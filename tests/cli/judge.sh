@@ -84,6 +84,19 @@ judge broken 0
 judge dead 1 --retries 2 --parallel 1
 [ "$(requests)" -eq 3 ] || fail "dead: three tries"
 grep -q '503: no room for .*after 3 tries' "$folder/err" || { cat "$folder/err"; fail "dead: why"; }
+# A run's folder that is removed and made anew meanwhile is left alone.
+rm -rf "$folder/run" "$folder/taken"
+cp -r "$folder/fresh" "$folder/run"
+rm -f "$folder/run"/judge_*
+"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/slow/v1" --model judge-1 --parallel 1 --quiet \
+    >"$folder/out" 2>"$folder/err" &
+judging=$!
+while [ ! -e "$folder/run/judge_gsm8k.jsonl" ] && kill -0 $judging 2>/dev/null; do sleep 0.05; done
+mv "$folder/run" "$folder/taken" && mkdir "$folder/run"
+if wait $judging; then fail "verdicts for a folder that is not there"; fi
+grep -q 'run: is no longer the folder' "$folder/err" || { cat "$folder/err"; fail "the lost folder is not told of"; }
+[ -z "$(ls -A "$folder/run")" ] || fail "somebody else's folder was written to"
+
 judge slow 1 --timeout 0.3 --retries 1 --parallel 1
 grep -qi 'timeout' "$folder/err" || { cat "$folder/err"; fail "slow: why"; }
 judge garbage 1

@@ -164,6 +164,83 @@ grep -q "${newest##*/}" "$place/text"
 result $? "the damaged checkpoint is not named"
 same one/$weights damaged/$weights
 
+# Files that have become others under a run, their length and time the same: each is named. Put back, the run goes on.
+# swap FILE FROM TO: other bytes of the same number in place.
+swap() {
+    touch -r "$1" "$place/time"
+    sed "s/$2/$3/" "$1" >"$place/swapped" && cat "$place/swapped" >"$1"
+    touch -r "$place/time" "$1"
+}
+changed=$place/changed
+"$metier" train "$config" out="$changed" --quiet >/dev/null 2>&1
+rm -r "$changed/adapter" "$changed/checkpoints/step-00000030" # as if it had been killed after step 20
+cp -r "$changed" "$place/unnoted"
+swap "$place/data.jsonl" '"9 plus' '"8 plus'
+expect 2 "data.jsonl: is not what it was when this run began (its content has changed): put it back to go on" train "$config" out="$changed" --quiet
+expect 2 "data.jsonl: is not what it was" train "$config" out="$changed" --dry-run
+swap "$place/data.jsonl" '"8 plus 2' '"9 plus 2'
+swap "$place/model/tokenizer.json" '"padding":null' '"padding":nul '
+expect 2 "model/tokenizer.json: is not what it was" train "$config" out="$changed" --quiet
+swap "$place/model/tokenizer.json" '"padding":nul ' '"padding":null'
+cp "$place/model/model.safetensors" "$place/weights"
+"$metier" init --config "$place/config.json" --seed 2 --dtype f32 --out "$place/other" >/dev/null 2>&1
+cat "$place/other/model.safetensors" >"$place/model/model.safetensors"
+expect 2 "model/model.safetensors: is not what it was" train "$config" out="$changed" --quiet
+cat "$place/weights" >"$place/model/model.safetensors"
+echo '{"eos_token_id": 7}' >"$place/model/generation_config.json"
+expect 2 "generation_config.json: is not what it was when this run began (there was no such file)" train "$config" out="$changed" --quiet
+rm "$place/model/generation_config.json"
+expect 0 "as trained, 30 steps" train "$config" out="$changed" --quiet
+same one/$weights changed/$weights
+# A run that noted nothing, as older versions did, goes on and says so; a list that is damaged is named.
+echo '{' >"$place/unnoted/inputs.json"
+expect 2 "unnoted/inputs.json" train "$config" out="$place/unnoted" --quiet
+rm "$place/unnoted/inputs.json"
+expect 0 "unnoted/inputs.json: is not there: whether data, tokenizer and model are what they were" train "$config" out="$place/unnoted" --quiet
+same one/$weights unnoted/$weights
+# Held-out data is free to change, as the settings that name it are; that it did is told.
+head -n 9 "$place/data.jsonl" >"$place/held.jsonl"
+"$metier" train "$config" out="$place/held" "evaluation.sources=[$place/held.jsonl]" --quiet >/dev/null 2>&1
+rm -r "$place/held/adapter" "$place/held/adapter-best" "$place/held/checkpoints/step-00000030"
+swap "$place/held.jsonl" '"8 plus' '"9 plus'
+expect 0 "held.jsonl: is not what it was when this run began" train "$config" out="$place/held" "evaluation.sources=[$place/held.jsonl]" --quiet
+
+# A log that leads elsewhere is not written to, nor waited for.
+mkdir "$place/linked"
+"$metier" train "$config" out="$place/linked" steps=3 --quiet >/dev/null 2>&1
+for kind in symbolic hard pipe; do
+    rm -rf "$place/linked/metrics.jsonl" "$place/linked/adapter" "$place/linked/checkpoints"
+    echo precious >"$place/precious"
+    case $kind in
+    symbolic) ln -s "$place/precious" "$place/linked/metrics.jsonl" ;;
+    hard) ln "$place/precious" "$place/linked/metrics.jsonl" ;;
+    pipe) mkfifo "$place/linked/metrics.jsonl" ;;
+    esac
+    timeout 60 "$metier" train "$config" out="$place/linked" steps=3 --quiet >"$place/text" 2>&1
+    [ $? -eq 1 ] && grep -q "linked/metrics.jsonl: " "$place/text" && [ "$(cat "$place/precious")" = precious ]
+    result $? "metrics.jsonl is a $kind link: $(cat "$place/text")"
+done
+# The lock, too, which is emptied and written.
+rm -rf "$place/linked"
+mkdir "$place/linked"
+ln -s "$place/precious" "$place/linked/lock"
+expect 1 "linked/lock: exists and is not a regular file but a symbolic link" train "$config" out="$place/linked" --quiet
+[ "$(cat "$place/precious")" = precious ]
+result $? "the lock was written through a link"
+
+# A folder that is removed and made anew under a run: the run ends, and the new folder stays as it is.
+out=$place/lost
+"$metier" train "$config" out="$out" steps=100000 checkpoint.every=5 evaluation.split=0 --quiet >"$place/text" 2>&1 &
+process=$!
+while ! ls -d "$out"/checkpoints/step-???????? >/dev/null 2>&1 && kill -0 $process 2>/dev/null; do sleep 0.05; done
+mv "$out" "$place/taken"
+mkdir "$out"
+echo mine >"$out/mine"
+wait $process
+[ $? -eq 1 ] && grep -q "lost: is no longer the folder this process began to write to" "$place/text" && [ "$(ls -A "$out")" = mine ]
+result $? "a folder made anew was written to: $(ls -A "$out"); $(cat "$place/text")"
+rm -r "$place/taken" # it may have been in the middle of a checkpoint
+
 # From nothing, on plain text, everything learns.
 printf 'One two three four five.\nSix seven eight nine ten.\n\nAnother paragraph of a few words.\n' >"$place/text.txt"
 grep -v '^lora' "$config" >"$place/full.yaml"

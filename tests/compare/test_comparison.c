@@ -163,6 +163,35 @@ static void other_settings_are_noticed(void **state)
     bench_close(&bench);
 }
 
+/* Cells that are done are of the files they were made from: others of the same length are noticed. */
+static void other_files_are_noticed(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    char path[256];
+    bench = (struct bench){0};
+    mt_context_init(&bench.ctx, NULL);
+    FILE *data = fopen(workplace_path(place, "data.jsonl", path, sizeof path), "r+");
+    assert_non_null(data);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(fseek(data, -5, SEEK_END), 0);
+        int byte = fgetc(data);
+        assert_int_equal(fseek(data, -5, SEEK_END), 0);
+        assert_int_equal(fputc(byte ^ 1, data), byte ^ 1);
+        assert_int_equal(fflush(data), 0);
+        must(&bench, bench_open(&bench, place, "all", "[aux, metier]"));
+        enum mt_status status =
+            mt_comparison_run(&bench.comparison, &bench.options, &bench.interrupted, &bench.signal);
+        assert_int_equal(status, turn == 0 ? MT_ERR_USAGE : MT_OK);
+        if (turn == 0)
+            assert_non_null(strstr(bench.ctx.message,
+                                   "data.jsonl: is not what it was when cells of this comparison were made"));
+        bench_close(&bench);
+    }
+    assert_int_equal(fclose(data), 0);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
 static void a_cell_that_fails_stops_no_other(void **state)
 {
     const struct workplace *place = *state;
@@ -220,11 +249,9 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cells_are_trained_and_measured),
-        cmocka_unit_test(going_on_changes_no_byte),
-        cmocka_unit_test(other_settings_are_noticed),
-        cmocka_unit_test(a_cell_that_fails_stops_no_other),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(cells_are_trained_and_measured),   cmocka_unit_test(going_on_changes_no_byte),
+        cmocka_unit_test(other_settings_are_noticed),       cmocka_unit_test(other_files_are_noticed),
+        cmocka_unit_test(a_cell_that_fails_stops_no_other), cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, workplace_open, clean);
 }

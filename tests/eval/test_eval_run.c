@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "eval/runner.h"
 #include "eval/task_data.h"
 #include "formats/json.h"
@@ -273,6 +274,96 @@ static void test_changed_prompt(void **state)
     tear_down(&setup, place);
 }
 
+/* A right answer that has become another: the sample is judged anew, its prompt being the same. */
+static void test_changed_row(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", NULL};
+    static const char first[] = "{\"question\": \"One?\", \"answer\": \"#### 1\"}\n"
+                                "{\"question\": \"Two?\", \"answer\": \"#### 2\"}\n";
+    static const char second[] = "{\"question\": \"One?\", \"answer\": \"#### 1\"}\n"
+                                 "{\"question\": \"Two?\", \"answer\": \"#### 3\"}\n";
+    struct setup setup;
+    struct mt_task_result result;
+    set_up(&setup, place, names);
+    setup.list.tasks[0].data = "rows.jsonl";
+    setup.options.data = place->directory;
+    setup.script.data = place->directory;
+    assert_int_equal(workplace_write(place, "rows.jsonl", first, sizeof first - 1), 0);
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 2);
+    setup.script.asked = 0;
+    setup.script.right = false;
+    assert_int_equal(workplace_write(place, "rows.jsonl", second, sizeof second - 1), 0);
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 1);
+    assert_int_equal(result.kept, 1);
+    assert_true(result.metrics[0].value == 0.5);
+    tear_down(&setup, place);
+}
+
+/* Answers that lose their folder on the way: the run ends, and writes nothing into the one that is there now.
+ */
+static enum mt_status steal_folder(void *self, const struct mt_question *questions, size_t count,
+                                   const struct mt_answer_options *options,
+                                   const struct mt_answer_listener *listener, struct mt_byte_list *answers)
+{
+    const struct setup *setup = self;
+    char moved[512];
+    (void)snprintf(moved, sizeof moved, "%s-moved", setup->options.out);
+    assert_int_equal(rename(setup->options.out, moved), 0);
+    assert_int_equal(mkdir(setup->options.out, 0700), 0);
+    return script_generate((void *)&setup->script, questions, count, options, listener, answers);
+}
+
+static void test_lost_folder(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    char out[256];
+    int held = MT_FOLDER_UNLOCKED;
+    set_up(&setup, place, names);
+    setup.options.out = workplace_path(place, "out", out, sizeof out);
+    assert_int_equal(mkdir(out, 0700), 0);
+    assert_int_equal(mt_folder_lock(&setup.ctx, out, "evaluating", &held), MT_OK);
+    setup.options.held = &held;
+    setup.answerer.self = &setup;
+    setup.answerer.generate = steal_folder;
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
+    assert_non_null(strstr(setup.ctx.message, "made anew by another"));
+    assert_int_equal(rmdir(out), 0); // it is empty
+    // Nor does a next task begin there.
+    assert_int_equal(mkdir(out, 0700), 0);
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
+    assert_int_equal(rmdir(out), 0);
+    mt_folder_unlock(held);
+    workplace_remove_folder(place, "out-moved");
+    tear_down(&setup, place);
+}
+
+/* Samples go into the file of that name, and through no link elsewhere. */
+static void test_links_are_not_followed(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"gsm8k", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    struct stat info;
+    char path[256];
+    char target[256];
+    set_up(&setup, place, names);
+    assert_int_equal(workplace_write(place, "precious", "precious", 8), 0);
+    (void)workplace_path(place, "precious", target, sizeof target);
+    assert_int_equal(symlink(target, workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path)), 0);
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
+    assert_non_null(strstr(setup.ctx.message, "symbolic link"));
+    assert_int_equal(stat(target, &info), 0);
+    assert_int_equal(info.st_size, 8);
+    tear_down(&setup, place);
+}
+
 static void test_summary(void **state)
 {
     const struct workplace *place = *state;
@@ -501,6 +592,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_right_and_wrong, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_resume, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_changed_prompt, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_changed_row, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_lost_folder, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_links_are_not_followed, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_summary, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_shuffled_choices, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),

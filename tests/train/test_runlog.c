@@ -360,6 +360,20 @@ static void refused_places(void **state)
     assert_int_equal(symlink("/dev/full", workplace_path(place, "metrics.jsonl", path, sizeof path)), 0);
     assert_int_equal(mt_run_log_open(&ctx, &options, &log), MT_ERR_IO);
     assert_non_null(strstr(ctx.message, "not a regular file"));
+    // A link is not followed, to whatever it leads: its target stays as it is.
+    char target[256];
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(workplace_write(place, "precious", "precious\n", 9), 0);
+    for (int hard = 0; hard < 2; hard++) {
+        (void)workplace_path(place, "precious", target, sizeof target);
+        assert_int_equal(hard ? link(target, path) : symlink(target, path), 0);
+        assert_int_equal(mt_run_log_open(&ctx, &options, &log), MT_ERR_IO);
+        assert_non_null(strstr(ctx.message, hard ? "hard link" : "symbolic link"));
+        struct stat info;
+        assert_int_equal(stat(target, &info), 0);
+        assert_int_equal(info.st_size, 9);
+        assert_int_equal(unlink(path), 0);
+    }
     options.directory = "/nowhere/at/all";
     assert_int_equal(mt_run_log_open(&ctx, &options, &log), MT_ERR_IO);
     assert_non_null(strstr(ctx.message, "/nowhere/at/all/metrics.jsonl"));

@@ -1,12 +1,14 @@
 /* Whole runs of small models: learning, going on after interruptions, every ending, memory. */
 #include "train/trainer.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/cmocka_all.h"
@@ -266,19 +268,152 @@ static void folders_come_and_go(void **state)
     training_bench_remove(place, "a");
 }
 
-/* A run does not go on with data that has become another. */
-static void changed_data_is_refused(void **state)
+/* Changes one byte near the end of a file; its length and time stay what they were. */
+static void change_in_place(const struct workplace *place, const char *name, long at)
+{
+    char path[256];
+    struct stat info;
+    FILE *file = fopen(workplace_path(place, name, path, sizeof path), "r+");
+    assert_non_null(file);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(fseek(file, at, SEEK_END), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, at, SEEK_END), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+    const struct timespec times[2] = {info.st_atim, info.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* A run does not go on with files that have become others, whatever their length and time. */
+static void changed_files_are_refused(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const files[] = {"data.jsonl", "tokenizer.json", "model.safetensors"};
+    struct training_run run = {.options = {.stop_after = 2}};
+    struct training_run plan = {.options = {.plan_only = true}};
+    char path[256];
+    make(state, MT_HF_OLMOE);
+    must(training_run_all(&run, place, "run", ""), &run);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char expected[256];
+        (void)snprintf(expected, sizeof expected,
+                       "%s: is not what it was when this run began (its content has changed)", files[i]);
+        change_in_place(place, files[i], -5);
+        must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run, expected);
+        must_fail(training_run_open(&plan, place, "run", ""), MT_ERR_USAGE, &plan, expected);
+        training_run_close(&plan);
+        change_in_place(place, files[i], -5);
+    }
+    FILE *config = fopen(workplace_path(place, "config.json", path, sizeof path), "a");
+    assert_non_null(config);
+    assert_int_equal(fputc('\n', config), '\n'); // the same JSON: what it says is not looked at
+    assert_int_equal(fclose(config), 0);
+    must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run,
+              "config.json: is not what it was");
+    make(state, MT_HF_OLMOE); // the same again, in new files
+    // A file that would be read from now on.
+    assert_int_equal(workplace_write(place, "tokenizer_config.json", "{}", 2), 0);
+    must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run,
+              "tokenizer_config.json: is not what it was when this run began (there was no such file)");
+    assert_int_equal(unlink(workplace_path(place, "tokenizer_config.json", path, sizeof path)), 0);
+    run.options.stop_after = 3;
+    must(training_run_all(&run, place, "run", ""), &run);
+    assert_int_equal(run.outcome.step, 3);
+    // One that has finished does not pretend to have learned from other data.
+    run.options.stop_after = 0;
+    must(training_run_all(&run, place, "run", ""), &run);
+    must(training_run_all(&run, place, "run", ""), &run);
+    assert_int_equal(run.outcome.end, MT_RUN_FINISHED_BEFORE);
+    change_in_place(place, "data.jsonl", -5);
+    must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run, "data.jsonl: is not what it was");
+    assert_int_equal(unlink(workplace_path(place, "data.jsonl", path, sizeof path)), 0);
+    must(training_run_all(&run, place, "run", ""), &run); // gone: it does not need it any more
+    assert_int_equal(run.ctx.live_bytes, 0);
+}
+
+/* A run of a version that did not note what its files hold: it goes on, and data of another length is
+ * refused. */
+static void runs_without_notes_go_on(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {.options = {.stop_after = 2}};
     char path[256];
+    char *text = NULL;
+    size_t bytes = 0;
     make(state, MT_HF_OLMOE);
     must(training_run_all(&run, place, "run", ""), &run);
+    assert_int_equal(unlink(workplace_path(place, "run/inputs.json", path, sizeof path)), 0);
+    FILE *stream = open_memstream(&text, &bytes);
+    struct mt_log log = {.stream = stream, .level = MT_LOG_WARNING};
+    run.options.stop_after = 3;
+    run.options.log = &log;
+    must(training_run_all(&run, place, "run", ""), &run);
+    assert_int_equal(run.outcome.step, 3);
+    assert_int_equal(fclose(stream), 0);
+    assert_non_null(strstr(text, "inputs.json: is not there"));
+    free(text);
+    run.options.log = NULL;
+    assert_true(training_bench_has(place, "run/inputs.json"));
+    assert_int_equal(unlink(path), 0);
     FILE *data = fopen(workplace_path(place, "data.jsonl", path, sizeof path), "a");
     assert_non_null(data);
     assert_true(fputs("{\"prompt\": \"1\", \"completion\": \"2\"}\n", data) >= 0);
     assert_int_equal(fclose(data), 0);
     must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run, "the data is not what it was");
+}
+
+/* Moves RUN away after the second step; `self` says what is put in its place. */
+enum booty { NOTHING, EMPTY_FOLDER, OTHER_RUN, OTHER_LOCK };
+
+struct thief {
+    const struct workplace *place;
+    enum booty leaves;
+};
+
+static void steal(void *self, uint64_t step, uint64_t steps)
+{
+    const struct thief *thief = self;
+    char run[256];
+    char moved[256];
+    (void)steps;
+    if (step != 2) return;
+    (void)workplace_path(thief->place, "run", run, sizeof run);
+    (void)workplace_path(thief->place, "moved", moved, sizeof moved);
+    if (thief->leaves == OTHER_LOCK) {
+        (void)workplace_path(thief->place, "run/lock", run, sizeof run);
+        assert_int_equal(unlink(run), 0);
+        assert_int_equal(workplace_write(thief->place, "run/lock", "1\n", 2), 0);
+        return;
+    }
+    assert_int_equal(rename(run, moved), 0);
+    if (thief->leaves != NOTHING) assert_int_equal(mkdir(run, 0700), 0);
+    if (thief->leaves == OTHER_RUN) {
+        assert_int_equal(workplace_write(thief->place, "run/lock", "1\n", 2), 0);
+        assert_int_equal(workplace_write(thief->place, "run/config.yaml", "\n", 1), 0);
+    }
+}
+
+/* A run whose folder has become another's ends at once, and leaves nothing there. */
+static void a_lost_folder_ends_a_run(void **state)
+{
+    const struct workplace *place = *state;
+    make(state, MT_HF_OLMOE);
+    for (int leaves = NOTHING; leaves <= OTHER_LOCK; leaves++) {
+        struct thief thief = {.place = place, .leaves = (enum booty)leaves};
+        struct training_run run = {.options = {.stepped = steal, .self = &thief}};
+        enum mt_status status = training_run_all(&run, place, "run", "checkpoint.every=3 log.every=1");
+        must_fail(status, MT_ERR_IO, &run,
+                  leaves == OTHER_LOCK ? "another run has begun there" : "made anew");
+        assert_null(strstr(run.ctx.message, "is kept"));
+        assert_true(training_bench_has(place, "run") == (leaves != NOTHING));
+        assert_false(training_bench_has(place, "run/checkpoints"));
+        if (leaves != OTHER_LOCK) assert_false(training_bench_has(place, "run/metrics.jsonl"));
+        assert_true(training_bench_has(place, "run/lock") == (leaves >= OTHER_RUN));
+        training_bench_remove(place, "run");
+        training_bench_remove(place, "moved");
+        assert_int_equal(run.ctx.live_bytes, 0);
+    }
 }
 
 /* SIGTERM that arrives while opening or in a step: the step is finished and saved. */
@@ -408,7 +543,9 @@ int main(void)
         IN_PLACE(biases_move_unless_frozen),
         IN_PLACE(folders_are_refused),
         IN_PLACE(folders_come_and_go),
-        IN_PLACE(changed_data_is_refused),
+        IN_PLACE(changed_files_are_refused),
+        IN_PLACE(runs_without_notes_go_on),
+        IN_PLACE(a_lost_folder_ends_a_run),
         IN_PLACE(a_signal_ends_after_the_step),
         IN_PLACE(plan_of_memory),
         IN_PLACE(experts_are_chosen_by_file),
