@@ -16,6 +16,7 @@
     X(MT_ERR_DTYPE, "data type not accepted")                                                                \
     X(MT_ERR_UNSUPPORTED, "not supported")                                                                   \
     X(MT_ERR_NUMERIC, "not a number")                                                                        \
+    X(MT_ERR_LIMIT, "more work than allowed")                                                                \
     X(MT_ERR_INTERNAL, "broken invariant")
 
 enum mt_status {

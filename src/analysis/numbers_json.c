@@ -11,6 +11,12 @@ enum mt_status mt_put_number(struct mt_json_text *text, double number)
     return mt_json_text_format(text, "%s", isfinite(number) ? mt_exact_text(number, digits) : "null");
 }
 
+enum mt_status mt_put_rounded(struct mt_json_text *text, double number, int digits)
+{
+    return isfinite(number) ? mt_json_text_format(text, "%.*g", digits, number)
+                            : mt_json_text_format(text, "null");
+}
+
 enum mt_status mt_put_numbers(struct mt_json_text *text, const double *numbers, int count)
 {
     enum mt_status status = mt_json_text_format(text, "[");

@@ -6,6 +6,9 @@
 
 enum mt_status mt_put_number(struct mt_json_text *text, double number);
 
+/* A number to so many digits, for pictures. */
+enum mt_status mt_put_rounded(struct mt_json_text *text, double number, int digits);
+
 /* [1, 2, null] */
 enum mt_status mt_put_numbers(struct mt_json_text *text, const double *numbers, int count);
 

@@ -7,9 +7,10 @@
 #include "analysis/pca.h"
 #include "cli/analyze.h"
 
-#define PCA_EXPERTS 6    // the most active ones
-#define PCA_POINTS  1200 // of a layer at the most, the domains' shares alike
-#define PCA_AXES    2
+#define PCA_EXPERTS    6    // the most active ones
+#define PCA_POINTS     1200 // of a layer at the most, the domains' shares alike
+#define PCA_AXES       2
+#define PICTURE_DIGITS 6
 
 // ------------------------------------------------------------------ the head
 
@@ -222,9 +223,14 @@ static enum mt_status put_points(const struct picture *picture, const struct mt_
     enum mt_status status = mt_json_text_format(text, ",\n   \"points\": [");
     for (int64_t i = 0; status == MT_OK && i < picture->count; i++) {
         const double *place = pca->points + i * pca->components;
-        status = mt_json_text_format(text, "%s[%.6g, %.6g, %d, %d]", i > 0 ? ", " : "", place[0],
-                                     pca->components > 1 ? place[1] : 0.0, picture->labels[2 * i],
-                                     picture->labels[2 * i + 1]);
+        status = mt_json_text_format(text, i > 0 ? ", [" : "[");
+        if (status == MT_OK) status = mt_put_rounded(text, place[0], PICTURE_DIGITS);
+        if (status == MT_OK) status = mt_json_text_format(text, ", ");
+        if (status == MT_OK)
+            status = mt_put_rounded(text, pca->components > 1 ? place[1] : 0.0, PICTURE_DIGITS);
+        if (status == MT_OK)
+            status =
+                mt_json_text_format(text, ", %d, %d]", picture->labels[2 * i], picture->labels[2 * i + 1]);
     }
     return status == MT_OK ? mt_json_text_format(text, "]}") : status;
 }

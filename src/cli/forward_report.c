@@ -7,6 +7,7 @@
 
 #include "base/amount.h"
 #include "cli/forward.h"
+#include "cli/json_number.h"
 
 /* (largest load - mean) / mean of a layer's served slots; 0 when nothing was served. offsets [experts+1] */
 static double max_violation(const int32_t *offsets, int experts)
@@ -102,8 +103,9 @@ static json_t *terms_json(const struct forward_results *results)
         double value = 0.0;
         double weight = 0.0;
         if (!term_of(results, (enum mt_term)term, &value, &weight)) continue;
-        (void)json_object_set_new(object, mt_term_name((enum mt_term)term),
-                                  json_pack("{s:f, s:f}", "loss", value, "mean_weight", weight));
+        (void)json_object_set_new(
+            object, mt_term_name((enum mt_term)term),
+            json_pack("{s:o, s:o}", "loss", cli_json_number(value), "mean_weight", cli_json_number(weight)));
     }
     return object;
 }
@@ -112,10 +114,11 @@ static json_t *violations_json(const struct forward_results *results, const doub
 {
     json_t *list = json_array();
     const struct mt_model_desc *desc = mt_model_description(results->model);
+    size_t found = 0;
     for (int64_t layer = 0; layer < desc->layers; layer++) {
         if (!mt_model_layer_is_moe(desc, layer)) continue;
-        (void)json_array_append_new(
-            list, json_pack("{s:I, s:f}", "layer", (json_int_t)layer, "max_violation", *violations++));
+        (void)json_array_append_new(list, json_pack("{s:I, s:o}", "layer", (json_int_t)layer, "max_violation",
+                                                    cli_json_number(violations[found++])));
     }
     return list;
 }
@@ -125,19 +128,25 @@ static enum mt_status print_json(struct mt_context *ctx, const struct forward_se
                                  const double *violations)
 {
     const struct mt_params *params = mt_model_params(results->model);
-    json_t *root = json_pack("{s:I, s:I, s:f, s:o}", "tokens", (json_int_t)ids->ids.count, "sequences",
-                             (json_int_t)(ids->offsets.count - 1), "seconds", results->seconds, "layers",
-                             violations_json(results, violations));
+    json_t *root =
+        json_pack("{s:I, s:I, s:o, s:o}", "tokens", (json_int_t)ids->ids.count, "sequences",
+                  (json_int_t)(ids->offsets.count - 1), "seconds", cli_json_number(results->seconds),
+                  "layers", violations_json(results, violations));
     if (root != NULL && settings->grads) {
         json_t *losses =
-            json_pack("{s:f, s:f, s:I, s:o, s:I, s:I}", "loss", results->loss.task + results->loss.terms,
-                      "loss_h", results->loss.task, "labels", (json_int_t)results->loss.labels, "terms",
-                      terms_json(results), "trained", (json_int_t)params->trained_elements, "trained_tensors",
-                      (json_int_t)params->trained_count);
-        if (losses != NULL) (void)json_object_update(root, losses);
+            json_pack("{s:o, s:o, s:I, s:o, s:I, s:I}", "loss",
+                      cli_json_number(results->loss.task + results->loss.terms), "loss_h",
+                      cli_json_number(results->loss.task), "labels", (json_int_t)results->loss.labels,
+                      "terms", terms_json(results), "trained", (json_int_t)params->trained_elements,
+                      "trained_tensors", (json_int_t)params->trained_count);
+        bool whole = losses != NULL && json_object_update(root, losses) == 0;
         json_decref(losses);
+        if (!whole) {
+            json_decref(root);
+            root = NULL;
+        }
     }
-    if (root == NULL) return mt_fail(ctx, MT_ERR_NUMERIC, "the result holds numbers JSON cannot say");
+    if (root == NULL) return mt_fail(ctx, MT_ERR_MEMORY, "no memory for the result as JSON");
     int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
     printf("\n");

@@ -4,13 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/json_number.h"
 #include "cli/objective.h"
-
-/* JSON has no NaN: what was not measured is null. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 static json_t *lines(const char *text)
 {
@@ -41,11 +36,11 @@ static json_t *terms(const struct objective_question *question, const struct mt_
     json_t *object = json_object();
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (!mt_term_is_on(&question->config, (enum mt_term)term)) continue;
-        json_t *entry = json_pack("{s:o, s:o, s:o, s:o, s:s}", "loss", number(results->loss[term]), "weight",
-                                  number(results->weight[term]), "contribution",
-                                  number(results->loss[term] * results->weight[term]), "gradient_norm",
-                                  number(results->report.gradient[term]), "gradient_in",
-                                  objective_gradient_of((enum mt_term)term));
+        json_t *entry = json_pack("{s:o, s:o, s:o, s:o, s:s}", "loss", cli_json_number(results->loss[term]),
+                                  "weight", cli_json_number(results->weight[term]), "contribution",
+                                  cli_json_number(results->loss[term] * results->weight[term]),
+                                  "gradient_norm", cli_json_number(results->report.gradient[term]),
+                                  "gradient_in", objective_gradient_of((enum mt_term)term));
         (void)json_object_set_new(object, mt_term_name((enum mt_term)term), entry);
     }
     return object;
@@ -57,14 +52,15 @@ static json_t *load(const struct objective_question *question, const struct obje
     const struct mt_layer_report *report = &answer->results.report;
     json_t *slots = json_array();
     for (int j = 0; j < record->arrays.experts; j++) {
-        (void)json_array_append_new(slots, number(answer->results.load[j]));
+        (void)json_array_append_new(slots, cli_json_number(answer->results.load[j]));
     }
     double experts = record->arrays.experts;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "max_violation", number(report->max_violation),
-                     "max_violation_bound", number(experts / question->router.slots - 1.0),
-                     "max_violation_code", number(report->max_violation_code), "entropy",
-                     number(report->load_entropy), "entropy_balanced", number(log(experts)), "dropped",
-                     (json_int_t)answer->dropped, "slots", slots);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "max_violation",
+                     cli_json_number(report->max_violation), "max_violation_bound",
+                     cli_json_number(experts / question->router.slots - 1.0), "max_violation_code",
+                     cli_json_number(report->max_violation_code), "entropy",
+                     cli_json_number(report->load_entropy), "entropy_balanced", cli_json_number(log(experts)),
+                     "dropped", (json_int_t)answer->dropped, "slots", slots);
 }
 
 enum mt_status objective_print_json(struct mt_context *ctx, const struct objective_question *question,
@@ -78,8 +74,8 @@ enum mt_status objective_print_json(struct mt_context *ctx, const struct objecti
         arrays->experts, "top_k", question->router.slots, "width", (json_int_t)arrays->width, "router",
         question->router_name, "method", question->config.method, "device", answer->device, "keys",
         keys(&question->config), "terms", terms(question, &answer->results), "total",
-        number(answer->results.total), "load", load(question, record, answer), "notes", lines(answer->notes),
-        "warnings", lines(answer->warnings), "out", question->out_path);
+        cli_json_number(answer->results.total), "load", load(question, record, answer), "notes",
+        lines(answer->notes), "warnings", lines(answer->warnings), "out", question->out_path);
     // json_pack gives NULL when any piece is NULL, be it for memory or for a path that is not UTF-8.
     if (root == NULL) {
         return mt_fail(ctx, MT_ERR_MEMORY, "%s: cannot be put into JSON (out of memory, or not UTF-8)",

@@ -20,6 +20,7 @@
 #define CANARY_TEXT   "nobody may read or change this\n"
 #define MAX_SOURCE    MT_SANDBOX_MAX_PROGRAM
 #define CHECK_AT_ONCE 4
+#define MEASURED      21 // programs that do nothing
 
 struct settings {
     bool check;
@@ -167,6 +168,65 @@ static enum mt_status print_results(const struct check_run *run, size_t *escaped
     return status;
 }
 
+// ------------------------------------------------------------------ what it costs
+
+static int ascending(const void *a, const void *b)
+{
+    double one = *(const double *)a;
+    double other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+static enum mt_status take_result(void *self, size_t trial, const struct mt_sandbox_result *result)
+{
+    (void)trial;
+    *(struct mt_sandbox_result *)self = *result;
+    return MT_OK;
+}
+
+/* The median time of programs that do nothing, one at a time: `judged` by tests in a second sandbox, or
+ * alone. */
+static enum mt_status measure(struct mt_context *ctx, const struct mt_sandbox_options *options, bool judged,
+                              double *median)
+{
+    static const char answer[] = "def twice(n): return 2 * n\n";
+    static const char tests[] = "assert twice(2) == 4\n";
+    const struct mt_code_trial trial = {.part = {[MT_TRIAL_ANSWER] = {answer, sizeof answer - 1},
+                                                 [MT_TRIAL_GIVEN] = {"", 0},
+                                                 [MT_TRIAL_TESTS] = {tests, sizeof tests - 1},
+                                                 [MT_TRIAL_CALLS] = {"", 0}}};
+    const struct mt_sandbox_judge judge = {.ctx = ctx, .options = *options};
+    struct mt_sandbox_result result = {0};
+    const struct mt_trial_listener listener = {.self = &result, .heard = take_result};
+    double seconds[MEASURED];
+    for (int i = 0; i < MEASURED; i++) {
+        double began = mt_clock_seconds();
+        enum mt_status status = judged ? mt_code_trials_run(&judge, &trial, 1, &listener)
+                                       : mt_sandbox_run(ctx, options, answer, sizeof answer - 1, &result);
+        seconds[i] = mt_clock_seconds() - began;
+        if (status != MT_OK) return status;
+        if (result.outcome != MT_SANDBOX_PASSED)
+            return mt_fail(ctx, MT_ERR_INTERNAL, "a program that does nothing ends so: %s",
+                           mt_sandbox_outcome_name(result.outcome));
+    }
+    qsort(seconds, MEASURED, sizeof seconds[0], ascending);
+    *median = seconds[MEASURED / 2];
+    return MT_OK;
+}
+
+static enum mt_status print_cost(struct mt_context *ctx, const struct mt_sandbox_options *options)
+{
+    double alone = 0.0;
+    double judged = 0.0;
+    enum mt_status status = measure(ctx, options, false, &alone);
+    if (status == MT_OK) status = measure(ctx, options, true, &judged);
+    if (status != MT_OK) return status;
+    printf(
+        "a program that does nothing takes %.0f ms, with its tests %.0f ms (medians of %d, one at a time)\n",
+        1e3 * alone, 1e3 * judged, MEASURED);
+    return MT_OK;
+}
+
 static enum mt_status run_check(struct mt_context *ctx, const struct settings *settings)
 {
     struct check_run run = {.ctx = ctx, .options = mt_hostile_options()};
@@ -202,18 +262,12 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
                              "the sandbox does not hold on this machine: do not run code "
                              "that a model wrote here");
     }
+    if (status == MT_OK) status = print_cost(ctx, &run.options);
     mt_release(ctx, run.results, run.count * sizeof *run.results);
     return status;
 }
 
 // ------------------------------------------------------------------ one program
-
-static enum mt_status take_result(void *self, size_t trial, const struct mt_sandbox_result *result)
-{
-    (void)trial;
-    *(struct mt_sandbox_result *)self = *result;
-    return MT_OK;
-}
 
 static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings, const char *path,
                                   bool *passed)

@@ -41,8 +41,11 @@ static enum mt_status put_points(struct mt_json_text *text, const struct mt_cell
     for (size_t i = 0; i < result->points && status == MT_OK; i++) {
         const struct mt_cell_point *point = &result->point[i];
         // Four digits are more than a picture shows.
-        status = mt_json_text_format(text, "%s[%.4g, %.4g, %d]", i == 0 ? "" : ", ", point->x, point->y,
-                                     point->expert);
+        status = mt_json_text_format(text, i == 0 ? "[" : ", [");
+        if (status == MT_OK) status = mt_put_rounded(text, point->x, 4);
+        if (status == MT_OK) status = mt_json_text_format(text, ", ");
+        if (status == MT_OK) status = mt_put_rounded(text, point->y, 4);
+        if (status == MT_OK) status = mt_json_text_format(text, ", %d]", point->expert);
     }
     return status == MT_OK ? mt_json_text_format(text, "]}\n}\n") : status;
 }
@@ -135,10 +138,9 @@ static enum mt_status read_point(const struct mt_json_node *node, struct mt_cell
     if (status == MT_OK && mt_json_count(node) != 3) status = mt_json_fail(node, "is not [x, y, expert]");
     for (size_t i = 0; i < 3 && status == MT_OK; i++) {
         struct mt_json_node element = mt_json_element(node, i);
-        status = mt_json_as_real(&element, -1e30, 1e30, &number[i]);
+        status = i < 2 ? read_number(&element, &number[i]) : mt_json_as_real(&element, 0, 1e6, &number[i]);
     }
     if (status != MT_OK) return status;
-    if (number[2] < 0.0 || number[2] > 1e6) return mt_json_fail(node, "names no expert");
     *point = (struct mt_cell_point){.x = number[0], .y = number[1], .expert = (int)number[2]};
     return MT_OK;
 }

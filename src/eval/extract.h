@@ -11,7 +11,7 @@
  *     whole         everything, without white space at the ends
  *     verbatim      everything as it is: how a program goes on
  *
- * Patterns are PCRE2's, with limits on steps and memory: a text that would need more counts as not matching.
+ * Patterns are PCRE2's, with limits on work and memory: MT_ERR_LIMIT where a text needs more.
  */
 #ifndef MT_EVAL_EXTRACT_H
 #define MT_EVAL_EXTRACT_H

@@ -106,7 +106,16 @@ static size_t closing_brace(const char *text, size_t bytes, size_t at)
     return bytes + 1;
 }
 
-static bool box_at(const char *text, size_t bytes, size_t at, struct mt_way_span *span)
+/* True when the brace at `at` stands behind a backslash that is not itself behind one. */
+static bool is_escaped(const char *text, size_t at)
+{
+    size_t slashes = 0;
+    while (slashes < at && text[at - 1 - slashes] == '\\') slashes++;
+    return slashes % 2 == 1;
+}
+
+/* The box at `at`. `closed`: the brace behind its name, if there is one, closes. */
+static bool box_at(const char *text, size_t bytes, size_t at, bool closed, struct mt_way_span *span)
 {
     static const char *const names[] = {"\\boxed", "\\fbox"};
     for (size_t i = 0; i < 2; i++) {
@@ -117,11 +126,13 @@ static bool box_at(const char *text, size_t bytes, size_t at, struct mt_way_span
         if (start == bytes) return false;
         if (text[start] != '{') { // \boxed 5
             size_t end = start;
+            if (start == at + length) return false;
             while (end < bytes && !isspace((unsigned char)text[end]) && strchr("$.,", text[end]) == NULL)
                 end++;
             *span = (struct mt_way_span){.text = text + start, .bytes = end - start};
-            return end > start && start > at + length;
+            return end > start;
         }
+        if (!closed) return false;
         size_t end = closing_brace(text, bytes, start + 1);
         if (end > bytes) return false;
         *span = (struct mt_way_span){.text = text + start + 1, .bytes = end - start - 1};
@@ -132,8 +143,14 @@ static bool box_at(const char *text, size_t bytes, size_t at, struct mt_way_span
 
 bool mt_way_boxed(const char *text, size_t bytes, struct mt_way_span *span)
 {
+    size_t closing = 0;  // braces behind `at` that close what is opened before them
+    bool closed = false; // the first opening brace behind `at` is closed
     for (size_t at = bytes; at-- > 0;) {
-        if (text[at] == '\\' && box_at(text, bytes, at, span)) return true;
+        if (text[at] == '\\' && box_at(text, bytes, at, closed, span)) return true;
+        if (text[at] == '}' && !is_escaped(text, at)) closing++;
+        if (text[at] != '{' || is_escaped(text, at)) continue;
+        closed = closing > 0;
+        closing -= closed ? 1 : 0;
     }
     return false;
 }
@@ -188,14 +205,17 @@ bool mt_way_code(const char *text, size_t bytes, struct mt_way_span *span)
 
 // ------------------------------------------------------------------ choices
 
-/* How an answer is announced, and what may stand between that and the answer. */
+/*
+ * How an answer is announced, and what may stand between that and the answer. What a repeat has taken (++) it
+ * does not give back: nothing else could take it, and trying takes a time quadratic in a run of spaces.
+ */
 #define ANNOUNCED                                                                                            \
-    "(?i:\\b(?:answer|choice|option|conclusion)s?\\b(?:[ \\t]+(?:to|for)[^.:\\n]{0,80}?)?"                   \
-    "(?:[ \\t]*\\*\\*)?(?:[ \\t]+(?:is|are|would be|must be|should be|has to be|therefore is))?"             \
-    "(?:[ \\t]+(?:indeed|then|thus|clearly|therefore|option|choice|letter|simply))?[ \\t]*[:=]?)"
+    "(?i:\\b(?:answer|choice|option|conclusion)s?\\b(?:[ \\t]++(?:to|for)[^.:\\n]{0,80}?)?"                  \
+    "(?:[ \\t]*+\\*\\*)?(?:[ \\t]++(?:is|are|would be|must be|should be|has to be|therefore is))?"           \
+    "(?:[ \\t]++(?:indeed|then|thus|clearly|therefore|option|choice|letter|simply))?[ \\t]*+[:=]?+)"
 #define OPENING                                                                                              \
-    "(?:\\s|\\*\\*|\\*|_|\\$|\\\\boxed\\{|\\\\text\\{|\\\\textbf\\{|\\\\mathrm\\{|\\(|\\[|\"|'|`|(?i:"       \
-    "option|choice|letter)[ ])*"
+    "(?:[\\s*_$(\\[\"'`]++|\\\\boxed\\{|\\\\text\\{|\\\\textbf\\{|\\\\mathrm\\{|(?i:option|choice|"          \
+    "letter)[ ]){0,16}"
 
 enum mt_status mt_way_letter_patterns(struct mt_context *ctx, struct mt_pattern **patterns)
 {
@@ -204,7 +224,7 @@ enum mt_status mt_way_letter_patterns(struct mt_context *ctx, struct mt_pattern 
         ANNOUNCED OPENING
         "([A-Z])(?![A-Za-z0-9])(?!'[a-z])(?! (?:think|believe|guess|would|am|bit|few|lot)\\b)",
         // "\boxed{\text{C}}"
-        "\\\\boxed\\{[^A-Za-z{}]*(?:\\\\[a-z]+\\{)?[^A-Za-z{}]*([A-Z])(?![A-Za-z])",
+        "\\\\boxed\\{[^A-Za-z{}]*+(?:(?<=\\\\)[a-z]++\\{[^A-Za-z{}]*+)?+([A-Z])(?![A-Za-z])",
         // "C is correct", "(C) is the best choice"
         "(?<![A-Za-z'])([A-Z])\\)?(?:\\*\\*)? (?:is|would be|must be) (?:the "
         ")?(?i:correct|right|best|true|answer)",

@@ -125,6 +125,13 @@ static int chosen_by_text(const struct mt_grader *grader, const struct mt_sample
     return -1;
 }
 
+/* An answer whose judging took more work than allowed counts as wrong, and is counted. */
+static enum mt_status note_limit(enum mt_status status, int64_t *unjudged)
+{
+    *unjudged = status == MT_ERR_LIMIT ? 1 : 0;
+    return status == MT_ERR_LIMIT ? MT_OK : status;
+}
+
 bool mt_grader_runs_programs(const struct mt_grader *grader)
 {
     return grader->task->compare == MT_COMPARE_CODE;
@@ -132,11 +139,12 @@ bool mt_grader_runs_programs(const struct mt_grader *grader)
 
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
                                 const char *text, size_t bytes, struct mt_byte_list *extracted,
-                                struct mt_byte_list parts[MT_TRIAL_PARTS])
+                                struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged)
 {
     bool found = false;
     enum mt_status status =
         mt_extract(grader->extractor, text, bytes, (int)sample->choice_count, extracted, &found);
+    status = note_limit(status, unjudged);
     if (status != MT_OK || !found) return status;
     struct mt_text completion = {.text = (const char *)extracted->data, .bytes = extracted->count};
     struct mt_prompt_names names = mt_sample_names(grader->task, sample);
@@ -204,17 +212,22 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *
                         size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome)
 {
     bool found = false;
+    int64_t unjudged = 0;
     *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = 1};
     enum mt_status status =
         mt_extract(grader->extractor, text, bytes, (int)sample->choice_count, extracted, &found);
+    status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;
     if (sample->choice_count > 0) {
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
+        outcome->unjudged = unjudged;
         return MT_OK;
     }
     if (judged_by_row(grader->task->compare)) {
         struct mt_text answer = {.text = (const char *)extracted->data, .bytes = extracted->count};
-        if (found) status = judge_by_row(grader, sample, answer, &outcome->score);
+        if (found) status = note_limit(judge_by_row(grader, sample, answer, &outcome->score), &unjudged);
+        if (unjudged > 0) outcome->score = 0.0;
+        outcome->unjudged = unjudged;
         outcome->passed = outcome->score == 1.0 ? 1 : 0;
         return status;
     }
@@ -226,6 +239,7 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *
     if (!found) outcome->score = 0.0;
     mt_byte_list_free(&one);
     mt_byte_list_free(&gold);
+    outcome->unjudged = unjudged;
     outcome->passed = outcome->score == 1.0 ? 1 : 0;
     return status;
 }

@@ -23,18 +23,20 @@ bool mt_grader_runs_programs(const struct mt_grader *grader);
 
 /*
  * Of such a task: what tries one answer, appended to the parts; no answer where it holds no program.
- * `extracted` is replaced by what was found.
+ * `extracted` is replaced by what was found. *unjudged is 1 where that took more work
+ * than allowed, else 0.
  */
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
                                 const char *text, size_t bytes, struct mt_byte_list *extracted,
-                                struct mt_byte_list parts[MT_TRIAL_PARTS]);
+                                struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged);
 
 /* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
 void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome);
 
 /*
  * Judges one answer that was written, of any other task. `extracted` is replaced by what was found in it. The
- * outcome's score, predicted and gold are set; tries is 1.
+ * outcome's score, predicted and gold are set; tries is 1. An answer whose judging takes more work than
+ * allowed has score 0 and is `unjudged`.
  */
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
                         size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome);

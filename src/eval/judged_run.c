@@ -88,7 +88,7 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     if (status == MT_OK) status = copy_first(reading, line, "filtered_resps", &sample.extracted);
     if (status != MT_OK) return status;
     sample.answer_hash = mt_digest_of(sample.answer, strlen(sample.answer));
-    if (!isnan(score))
+    if (!isnan(score) && !mt_json_has(line, "unjudged"))
         sample.verdicts[MT_JUDGE_RULE] = score >= 1.0 ? MT_VERDICT_CORRECT : MT_VERDICT_INCORRECT;
     status =
         mt_list_reserve(reading->run->ctx, &memory, &task->capacity, sizeof *task->samples, task->count + 1);

@@ -169,7 +169,7 @@ size_t mt_livebench_sentences(struct mt_text text)
         size_t next = end;
         while (next < all.bytes && isspace((unsigned char)all.text[next])) next++;
         bool ends = next == all.bytes || next > end;
-        if (dots == 1 && next < all.bytes && is_abbreviated(all.text, at)) ends = false;
+        if (ends && dots == 1 && next < all.bytes && is_abbreviated(all.text, at)) ends = false;
         if (dots > 1 && next < all.bytes && !isupper((unsigned char)all.text[next])) ends = false;
         at = end;
         if (!ends) continue;

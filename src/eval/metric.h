@@ -31,6 +31,8 @@ struct mt_outcome {
     double gold;
     int64_t tries; // answers given, and how many of them are right
     int64_t passed;
+    int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
+                      // wrong
 };
 
 struct mt_metric_result {

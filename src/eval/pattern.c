@@ -1,13 +1,22 @@
-/* PCRE2 with limits. */
+/*
+ * PCRE2 with a limit on the work for one text. PCRE2's own match limit starts anew at every byte a match may
+ * start at, and does not count what a repeat swallows: it does not bound a pattern that is quadratic in the
+ * text. So PCRE2 calls us before every item of the pattern (automatic callouts), and the work is
+ *
+ *     the number of calls · CALL_WORK + the bytes that each call is further on than the one before
+ *
+ * which is the same on every machine. The interpreter alone is used: the JIT would count its limits in
+ * another way, and machines without it would judge differently.
+ */
 #include "eval/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#define MATCH_LIMIT    1000000u
-#define DEPTH_LIMIT    10000u
-#define HEAP_LIMIT_KIB 16384u
-#define MOST_MATCHES   100000
+#define CALL_WORK      32          // an item costs about as much as so many bytes of a repeat
+#define WORK_ALLOWED   (1u << 29u) // half a second to a second and a half
+#define WORK_PER_BYTE  1024u       // patterns that are linear in the text need less
+#define HEAP_LIMIT_KIB 131072u     // for places to come back to
 #define BLOCK_HEADER   64
 
 struct mt_pattern {
@@ -16,7 +25,11 @@ struct mt_pattern {
     pcre2_code *code;
     pcre2_match_context *limits;
     pcre2_match_data *data;
-    bool starved; // a match could not be tried for want of memory
+    uint64_t work;   // since the last mt_pattern_status
+    uint64_t most;   // of it, for the text in hand
+    size_t place;    // of the last call, in the text
+    bool starved;    // a match could not be tried for want of memory
+    bool over_limit; // or of work allowed
 };
 
 /* PCRE2 does not say how large a block was when it frees it, so the block does. */
@@ -45,7 +58,8 @@ static enum mt_status compile(struct mt_pattern *pattern, const char *text)
     (void)pcre2_set_max_pattern_length(options, 65536);
     pattern->code =
         pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-                      PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C, &problem, &place, options);
+                      PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT, &problem,
+                      &place, options);
     pcre2_compile_context_free(options);
     if (pattern->code != NULL) return MT_OK;
     char sentence[200] = "";
@@ -54,6 +68,15 @@ static enum mt_status compile(struct mt_pattern *pattern, const char *text)
         return mt_fail(pattern->ctx, MT_ERR_MEMORY, "out of memory for a pattern");
     return mt_fail(pattern->ctx, MT_ERR_USAGE, "the pattern '%.200s' is wrong at byte %zu: %s", text,
                    (size_t)place, sentence);
+}
+
+static int count_work(pcre2_callout_block *block, void *self)
+{
+    struct mt_pattern *pattern = self;
+    size_t place = block->current_position;
+    pattern->work += CALL_WORK + (place > pattern->place ? place - pattern->place : 0);
+    pattern->place = place;
+    return pattern->work > pattern->most ? PCRE2_ERROR_CALLOUT : 0;
 }
 
 enum mt_status mt_pattern_create(struct mt_context *ctx, const char *text, struct mt_pattern **pattern)
@@ -77,8 +100,9 @@ enum mt_status mt_pattern_create(struct mt_context *ctx, const char *text, struc
         mt_pattern_free(made);
         return status;
     }
-    (void)pcre2_set_match_limit(made->limits, MATCH_LIMIT);
-    (void)pcre2_set_depth_limit(made->limits, DEPTH_LIMIT);
+    (void)pcre2_set_callout(made->limits, count_work, made);
+    (void)pcre2_set_match_limit(made->limits, UINT32_MAX);
+    (void)pcre2_set_depth_limit(made->limits, UINT32_MAX);
     (void)pcre2_set_heap_limit(made->limits, HEAP_LIMIT_KIB);
     *pattern = made;
     return MT_OK;
@@ -96,17 +120,27 @@ void mt_pattern_free(struct mt_pattern *pattern)
 
 enum mt_status mt_pattern_status(struct mt_pattern *pattern)
 {
-    if (!pattern->starved) return MT_OK;
+    bool starved = pattern->starved;
+    bool over_limit = pattern->over_limit;
+    pattern->work = 0;
     pattern->starved = false;
-    return mt_fail(pattern->ctx, MT_ERR_MEMORY, "out of memory while matching a pattern");
+    pattern->over_limit = false;
+    if (starved) return mt_fail(pattern->ctx, MT_ERR_MEMORY, "out of memory while matching a pattern");
+    if (over_limit) return mt_fail(pattern->ctx, MT_ERR_LIMIT, "a pattern needs too much work on this text");
+    return MT_OK;
 }
 
 bool mt_pattern_find(struct mt_pattern *pattern, const char *text, size_t bytes, size_t from,
                      struct mt_pattern_match *match)
 {
+    if (pattern->starved || pattern->over_limit) return false;
+    pattern->most = WORK_ALLOWED + WORK_PER_BYTE * (uint64_t)bytes;
+    pattern->place = from;
     int groups = pcre2_match(pattern->code, (PCRE2_SPTR)text, bytes, from, PCRE2_NO_UTF_CHECK, pattern->data,
                              pattern->limits);
     if (groups == PCRE2_ERROR_NOMEMORY) pattern->starved = true;
+    // Every other error there can be is a limit: ours, or the heap's.
+    if (groups < 0 && groups != PCRE2_ERROR_NOMATCH) pattern->over_limit = true;
     if (groups < 1) return false;
     const PCRE2_SIZE *places = pcre2_get_ovector_pointer(pattern->data);
     if (places[0] > places[1]) return false; // \K in a lookahead
@@ -127,8 +161,7 @@ bool mt_pattern_find_last(struct mt_pattern *pattern, const char *text, size_t b
     struct mt_pattern_match next;
     bool found = false;
     size_t from = 0;
-    for (int i = 0; i < MOST_MATCHES && from <= bytes; i++) {
-        if (!mt_pattern_find(pattern, text, bytes, from, &next)) break;
+    while (from <= bytes && mt_pattern_find(pattern, text, bytes, from, &next)) {
         *match = next;
         found = true;
         from = next.to;

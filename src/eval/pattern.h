@@ -1,4 +1,4 @@
-/* A PCRE2 pattern with limits, and what it captured. */
+/* A PCRE2 pattern with limits on work and memory, and what it captured. */
 #ifndef MT_EVAL_PATTERN_H
 #define MT_EVAL_PATTERN_H
 
@@ -18,7 +18,10 @@ struct mt_pattern_match {
     size_t from, to;   // of the whole match
 };
 
-/* Finds a match in valid UTF-8 at or behind `from`. False: none, or none within the limits. */
+/*
+ * Finds a match in valid UTF-8 at or behind `from`. False: there is none, or it could not be found out, which
+ * mt_pattern_status tells: after the last search in a text it must be asked.
+ */
 bool mt_pattern_find(struct mt_pattern *pattern, const char *text, size_t bytes, size_t from,
                      struct mt_pattern_match *match);
 
@@ -26,7 +29,11 @@ bool mt_pattern_find(struct mt_pattern *pattern, const char *text, size_t bytes,
 bool mt_pattern_find_last(struct mt_pattern *pattern, const char *text, size_t bytes,
                           struct mt_pattern_match *match);
 
-/* MT_ERR_MEMORY when some search since the last call ended for want of memory. */
+/*
+ * Whether all searches since the last call came to their end: MT_ERR_MEMORY for want of memory, MT_ERR_LIMIT
+ * where they needed more work than a text of that length is allowed. The work is counted from one call to the
+ * next.
+ */
 enum mt_status mt_pattern_status(struct mt_pattern *pattern);
 
 #endif

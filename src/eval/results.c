@@ -119,6 +119,8 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
                                  .gold = number_in(line, "gold")};
     status = mt_json_get_integer(line, "tries", 0, 1000000, &outcome.tries);
     if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
+    if (status == MT_OK && mt_json_has(line, "unjudged"))
+        status = mt_json_get_integer(line, "unjudged", 0, 1000000, &outcome.unjudged);
     return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
 }
 
@@ -231,9 +233,12 @@ static enum mt_status append_outcome(struct mt_byte_list *line, const struct mt_
     if (status == MT_OK) status = mt_results_append_number(line, outcome->predicted);
     if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"gold\": ");
     if (status == MT_OK) status = mt_results_append_number(line, outcome->gold);
-    (void)snprintf(counts, sizeof counts, ", \"tries\": %lld, \"passed\": %lld}\n", (long long)outcome->tries,
+    (void)snprintf(counts, sizeof counts, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
                    (long long)outcome->passed);
-    return status == MT_OK ? mt_byte_list_append_text(line, counts) : status;
+    if (status == MT_OK) status = mt_byte_list_append_text(line, counts);
+    (void)snprintf(counts, sizeof counts, ", \"unjudged\": %lld", (long long)outcome->unjudged);
+    if (status == MT_OK && outcome->unjudged > 0) status = mt_byte_list_append_text(line, counts);
+    return status == MT_OK ? mt_byte_list_append_text(line, "}\n") : status;
 }
 
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/amount.h"
 #include "base/clock.h"
 #include "base/folder_lock.h"
 #include "eval/agreement.h"
@@ -143,6 +144,11 @@ static enum mt_status compute_metrics(const struct eval_run *run, struct mt_task
 {
     enum mt_status status = MT_OK;
     if (run->rank != 0 || result->stopped) return MT_OK;
+    for (size_t i = 0; i < run->count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
+    if (result->unjudged > 0)
+        mt_log_warning(run->options->log,
+                       "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
+                       run->task->name, mt_counted(result->unjudged, "answer counts", "answers count").text);
     for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
         status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
                                    run->outcomes, run->count, &result->metrics[i]);

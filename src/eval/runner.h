@@ -18,11 +18,12 @@
 
 struct mt_task_result {
     const struct mt_task *task;
-    bool skipped; // no data
-    bool stopped; // before all of its samples were done
-    size_t total; // samples there are
-    size_t done;  // of them asked, now or before
-    size_t kept;  // of those, done before
+    bool skipped;    // no data
+    bool stopped;    // before all of its samples were done
+    size_t total;    // samples there are
+    size_t done;     // of them asked, now or before
+    size_t kept;     // of those, done before
+    size_t unjudged; // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN
 };

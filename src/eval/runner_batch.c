@@ -40,6 +40,8 @@ static enum mt_status open_writing(struct eval_run *run, struct eval_batch *batc
     status = take(ctx, answers, sizeof *batch->passed, status, &memory[1]);
     batch->trials = memory[0];
     batch->passed = memory[1];
+    status = take(ctx, batch->capacity, sizeof *batch->unjudged, status, &memory[0]);
+    batch->unjudged = memory[0];
     return status;
 }
 
@@ -108,6 +110,7 @@ void eval_batch_free(struct eval_run *run)
     mt_release(ctx, batch->questions, batch->capacity * sizeof *batch->questions);
     mt_release(ctx, batch->trials, answers * sizeof *batch->trials);
     mt_release(ctx, batch->passed, answers * sizeof *batch->passed);
+    mt_release(ctx, batch->unjudged, batch->capacity * sizeof *batch->unjudged);
     mt_release(ctx, batch->choosing, batch->capacity * sizeof *batch->choosing);
     mt_release(ctx, batch->continuations, choices * sizeof *batch->continuations);
     mt_release(ctx, batch->scores, choices * sizeof *batch->scores);
@@ -139,6 +142,7 @@ static enum mt_status judge_written(struct eval_run *run, size_t i)
             mt_grade(&run->grader, &batch->samples[i], answer.text, answer.bytes, &batch->found[at], &one);
         if (k == 0) total = one;
         if (k > 0) total.passed += one.passed;
+        if (k > 0) total.unjudged += one.unjudged;
     }
     total.tries = (int64_t)batch->tries;
     return status == MT_OK ? eval_record(run, i, batch->tries, &total) : status;
@@ -173,6 +177,28 @@ static enum mt_status answered(void *self, size_t i)
     return mt_grader_runs_programs(&run->grader) ? MT_OK : judge_written(run, i);
 }
 
+/* The programs of one sample, written out as trials. */
+static enum mt_status make_trials(struct eval_run *run, size_t i, size_t *count)
+{
+    struct eval_batch *batch = &run->batch;
+    enum mt_status status = MT_OK;
+    batch->unjudged[i] = 0;
+    for (size_t k = 0; k < batch->tries && status == MT_OK; k++) {
+        size_t at = i * batch->tries + k;
+        struct mt_text answer = eval_text_of(&batch->answers[at]);
+        struct mt_byte_list *parts = batch->programs + *count * MT_TRIAL_PARTS;
+        int64_t unjudged = 0;
+        for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
+        status = mt_grade_program(&run->grader, &batch->samples[i], answer.text, answer.bytes,
+                                  &batch->found[at], parts, &unjudged);
+        for (int part = 0; part < MT_TRIAL_PARTS; part++)
+            batch->trials[*count].part[part] = eval_text_of(&parts[part]);
+        batch->unjudged[i] += unjudged;
+        ++*count;
+    }
+    return status;
+}
+
 static enum mt_status judge_programs(struct eval_run *run)
 {
     struct eval_batch *batch = &run->batch;
@@ -180,17 +206,7 @@ static enum mt_status judge_programs(struct eval_run *run)
     enum mt_status status = MT_OK;
     size_t count = 0;
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
-        for (size_t k = 0; batch->answered[i] && k < batch->tries && status == MT_OK; k++) {
-            size_t at = i * batch->tries + k;
-            struct mt_text answer = eval_text_of(&batch->answers[at]);
-            struct mt_byte_list *parts = batch->programs + count * MT_TRIAL_PARTS;
-            for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
-            status = mt_grade_program(&run->grader, &batch->samples[i], answer.text, answer.bytes,
-                                      &batch->found[at], parts);
-            for (int part = 0; part < MT_TRIAL_PARTS; part++)
-                batch->trials[count].part[part] = eval_text_of(&parts[part]);
-            count++;
-        }
+        if (batch->answered[i]) status = make_trials(run, i, &count);
     }
     if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->passed);
     const bool *passed = batch->passed;
@@ -198,6 +214,7 @@ static enum mt_status judge_programs(struct eval_run *run)
         if (!batch->answered[i]) continue;
         struct mt_outcome outcome;
         mt_grade_passed(passed, batch->tries, &outcome);
+        outcome.unjudged = batch->unjudged[i];
         passed += batch->tries;
         status = eval_record(run, i, batch->tries, &outcome);
     }

@@ -26,6 +26,7 @@ struct eval_batch {
     struct mt_byte_list *programs; // [capacity · tries · MT_TRIAL_PARTS]
     struct mt_code_trial *trials;  // [capacity · tries]
     bool *passed;                  // [capacity · tries]
+    int64_t *unjudged;             // [capacity]: of a sample's programs, those that could not be looked for
     // Choices.
     struct mt_choice_question *choosing;    // [capacity]
     struct mt_byte_list continuation_bytes; // of all samples, one after the other

@@ -100,6 +100,11 @@ static const struct mt_hostile_case cases[] = {
      "a = A(); a.x\n",
      0, OUT(KILLED) | OUT(FAILED) | OUT(OUT_OF_MEMORY) | OUT(TIMED_OUT), NULL},
     {"endless output", "while True: print('x' * 4096)\n", 0, OUT(TOO_MUCH_OUTPUT), NULL},
+    {"escape sequences in errors",
+     "import sys\n"
+     "sys.stderr.write('\\033]0;title\\007\\u202e\\x9b2J\\n')\n"
+     "raise SystemExit(1)\n",
+     0, OUT(FAILED), "?]0;title?"},
     {"endless errors", "import sys\nwhile True: sys.stderr.write('x' * 4096)\n", 0, OUT(TOO_MUCH_OUTPUT),
      NULL},
     {"a full /tmp", "for i in range(1000): open('/tmp/%d' % i, 'wb').write(bytes(1 << 20))\n", 0, OUT(FAILED),

@@ -82,6 +82,10 @@ static void put_task(struct writer *writer, const struct mt_task_result *result)
         put_number(writer, metric->high);
         put(writer, "]");
     }
+    if (result->unjudged > 0) {
+        put(writer, ", \"unjudged,none\": ");
+        put_number(writer, (double)result->unjudged);
+    }
     if (!isnan(result->max_vio)) {
         put(writer, ", \"max_vio,none\": ");
         put_number(writer, result->max_vio);

@@ -124,6 +124,7 @@ static enum mt_status take_lock(struct mt_run_folder *folder)
 static enum mt_status sweep(const struct mt_run_folder *folder)
 {
     enum mt_status status = mt_folder_sweep(folder->ctx, folder->config);
+    if (status == MT_OK) status = mt_folder_sweep(folder->ctx, folder->inputs);
     if (status == MT_OK) status = mt_folder_sweep(folder->ctx, folder->result);
     return status == MT_OK ? mt_folder_sweep(folder->ctx, folder->best) : status;
 }

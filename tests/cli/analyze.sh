@@ -68,5 +68,17 @@ result $? "one thread and two differ"
 expect 0 "written" analyze --model "$model" $data --out "$place/few" --queries 20 --tokens 300 --length 32
 holds few 'first["queries_in"] == 20 and first["overlap_in_error"] > 0 and first["points_in"] == 120'
 
+# Weights that are not finite: whatever is written is JSON.
+cp -r "$model" "$place/diverged" && "$here/support/poison-model" "$place/diverged" || fail "poison-model"
+# shellcheck disable=SC2086
+"$metier" analyze --model "$place/diverged" $data --out "$place/undefined" >"$place/text" 2>&1
+if [ $? -ge 2 ]; then cat "$place/text"; fail "analyze of weights that are not finite"; fi
+for file in "$place/undefined"/*.json; do
+    [ -e "$file" ] || continue
+    python3 -c 'import json, sys
+def refuse(name): raise ValueError(name)
+json.load(open(sys.argv[1]), parse_constant=refuse)' "$file" || fail "$file is no JSON"
+done
+
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

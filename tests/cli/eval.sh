@@ -44,6 +44,24 @@ done
 grep -q 'livebench_tablereformat .* exact_match *0.1667' "$folder/table" || { cat "$folder/table"; fail "one of six tables"; }
 grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder/table"; fail "three of four pairs"; }
 
+# An answer that loops, and a pattern that is quadratic: no verdict, which is counted, kept and said.
+mkdir "$folder/tasks"
+sed "s/^  - regex: '####.*/  - regex: '(?m)^[^#%]*[#%](\\\\d+)'/" "$samples/../tasks/gsm8k.yaml" >"$folder/tasks/gsm8k.yaml"
+{
+    printf '{"task": "gsm8k", "id": "0", "answer": "'
+    yes '\n' | head -n 60000 | tr -d '\n'
+    printf '18"}\n'
+    sed '/"id": "0"/d' "$folder/answers"
+} >"$folder/looping"
+"$metier" eval "$folder/tasks/gsm8k.yaml" --data "$samples" --answers "$folder/looping" --out "$folder/loop" --quiet \
+    >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "judging an answer that loops"; }
+grep -q 'task gsm8k: 1 answer counts as wrong, unjudged' "$folder/err" || { cat "$folder/err"; fail "an answer without a verdict"; }
+grep -q '"unjudged,none": 1' "$folder/loop/results.json" || fail "unjudged in the summary"
+[ "$(grep -c '"unjudged": 1' "$folder/loop/samples_gsm8k.jsonl")" -eq 1 ] || fail "unjudged in the samples"
+"$metier" eval "$folder/tasks/gsm8k.yaml" --data "$samples" --answers "$folder/looping" --out "$folder/loop" --quiet \
+    >/dev/null 2>&1
+grep -q '"unjudged,none": 1' "$folder/loop/results.json" || fail "unjudged after going on"
+
 # Nothing is asked again: the answers are not even needed.
 : >"$folder/none"
 "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |

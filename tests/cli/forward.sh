@@ -72,5 +72,11 @@ forward 2 "router is frozen" "$model" --ids 1,2 --grads --method aux --targets l
 forward 1 "cannot create" "$model" --ids 1,2 --out "$place/nowhere/out"
 forward 1 "adapter_config.json" "$model" --ids 1,2 --adapter "$place"
 
+# Figures that are not finite: null, not left out, and JSON that every reader takes.
+"$(dirname "$0")/../support/poison-model" "$model" || fail "poison-model"
+forward 0 '"loss": null' "$model" --ids 5,17,3 --grads --method ernie --json
+forward 0 '"loss_h": null' "$model" --ids 5,17,3 --grads --json
+if grep -qi 'nan\|inf' "$place/text"; then fail "a number that JSON has not: $(grep -i 'nan\|inf' "$place/text")"; fi
+
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

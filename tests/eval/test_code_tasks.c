@@ -137,13 +137,14 @@ static void add_trial(struct benchmark *benchmark, const struct mt_sample *sampl
     struct mt_byte_list found = {.ctx = &benchmark->ctx};
     struct mt_byte_list parts[MT_TRIAL_PARTS];
     char name[256];
+    int64_t unjudged = 0;
     for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = &benchmark->ctx};
     if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "```python\n");
     (void)mt_byte_list_append(&answer, program->data, program->count);
     if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "\n```\n");
-    assert_int_equal(
-        mt_grade_program(&benchmark->grader, sample, (const char *)answer.data, answer.count, &found, parts),
-        MT_OK);
+    assert_int_equal(mt_grade_program(&benchmark->grader, sample, (const char *)answer.data, answer.count,
+                                      &found, parts, &unjudged),
+                     MT_OK);
     size_t at = benchmark->count++;
     assert_true(at < benchmark->most);
     for (int i = 0; i < MT_TRIAL_PARTS; i++) {

@@ -194,7 +194,9 @@ static enum mt_status judge(const struct mt_grader *grader, const struct mt_samp
         return mt_grade(grader, sample, answer, text->count, extracted, outcome);
     struct mt_byte_list parts[MT_TRIAL_PARTS];
     for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = grader->ctx};
-    enum mt_status status = mt_grade_program(grader, sample, answer, text->count, extracted, parts);
+    int64_t unjudged = 0;
+    enum mt_status status =
+        mt_grade_program(grader, sample, answer, text->count, extracted, parts, &unjudged);
     struct mt_byte_list *tests = &parts[MT_TRIAL_TESTS];
     if (status == MT_OK) status = mt_byte_list_append(tests, "", 1);
     if (status == MT_OK) {

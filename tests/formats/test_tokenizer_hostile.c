@@ -2,11 +2,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "formats/tokenizer.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/golden_tokenizers.h"
+
+#define LOOP_BYTES 1000000
+#if defined(__SANITIZE_ADDRESS__)
+#define LOOP_SECONDS 16.0
+#else
+#define LOOP_SECONDS 2.0
+#endif
 
 /* A tokenizer with a part of every kind. */
 static const char small[] =
@@ -170,6 +178,73 @@ static void patterns_that_never_end(void **state)
     refused("\"Regex\":\"x+\"", "\"Regex\":\"(?:b|bb|bbb|b+)*[cd]\"", MT_ERR_UNSUPPORTED, "too much work");
 }
 
+/* Splits as GPT-2, Llama 3 and GPT-4o do, with merges that make one long word of a run of letters. */
+static const char *const real_splits[] = {
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+",
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}|"
+    " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+",
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
+    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
+    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\\\p{N}{1,3}|"
+    " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+",
+};
+
+static void encode_loop(struct mt_context *ctx, const struct mt_tokenizer *tokenizer, const char *piece)
+{
+    struct mt_token_scratch *scratch = NULL;
+    struct mt_id_list ids = {.ctx = ctx};
+    struct mt_byte_list loop = {.ctx = ctx};
+    while (loop.count < LOOP_BYTES) assert_int_equal(mt_byte_list_append_text(&loop, piece), MT_OK);
+    assert_int_equal(mt_token_scratch_create(ctx, tokenizer, &scratch), MT_OK);
+    clock_t start = clock();
+    enum mt_status status = mt_tokenizer_encode(tokenizer, scratch, loop.data, loop.count, 0, &ids);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (status != MT_OK || seconds > LOOP_SECONDS)
+        print_message("'%s': %.2f s, %s\n", piece, seconds, status != MT_OK ? ctx->message : "");
+    assert_int_equal(status, MT_OK);
+    assert_true(seconds <= LOOP_SECONDS);
+    mt_token_scratch_free(scratch);
+    mt_id_list_free(&ids);
+    mt_byte_list_free(&loop);
+}
+
+/* A megabyte of what a model in a loop writes takes a time linear in its length, whatever it repeats. */
+static void texts_that_loop(void **state)
+{
+    (void)state;
+    static const char head[] =
+        "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":"
+        "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"";
+    static const char tail[] =
+        "\"},\"behavior\":\"Isolated\",\"invert\":false},\"post_processor\":null,\"decoder\":null,"
+        "\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"aa\":3,"
+        "\"aaaa\":"
+        "4,\" \":5,\"  \":6,\"    \":7,\"1\":8,\"\\n\":9,\"\\n\\n\":10,\"ab\":11,\"abab\":12},\"merges\":["
+        "[\"a\",\"a\"],[\"aa\",\"aa\"],[\" \",\" \"],[\"  \",\"  \"],[\"\\n\",\"\\n\"],[\"a\",\"b\"],[\"ab\","
+        "\"ab\"]]}}";
+    static const char *const pieces[] = {
+        "a",  "A",  " ", "\n", "a ", " a", "1",  "1,", "\r\n",         " \n",      "\t",
+        "ab", "aA", "'", "'s", ".",  "{",  "\\", "/",  "The answer (", "\xC3\xA9", "e\xCC\x81"};
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof real_splits / sizeof real_splits[0]; i++) {
+        struct mt_byte_list json = {.ctx = &ctx};
+        struct mt_tokenizer *tokenizer = NULL;
+        assert_int_equal(mt_byte_list_append_text(&json, head), MT_OK);
+        assert_int_equal(mt_byte_list_append_text(&json, real_splits[i]), MT_OK);
+        assert_int_equal(mt_byte_list_append_text(&json, tail), MT_OK);
+        enum mt_status status =
+            mt_tokenizer_load_json(&ctx, "loop.json", (const char *)json.data, json.count, &tokenizer);
+        if (status != MT_OK) print_message("%s\n", ctx.message);
+        assert_int_equal(status, MT_OK);
+        for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) encode_loop(&ctx, tokenizer, pieces[k]);
+        mt_tokenizer_free(tokenizer);
+        mt_byte_list_free(&json);
+    }
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static void tiktoken_refusals(void **state)
 {
     (void)state;
@@ -273,10 +348,10 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_cut_anywhere), cmocka_unit_test(json_changed_anywhere),
-        cmocka_unit_test(json_refusals),     cmocka_unit_test(patterns_that_never_end),
-        cmocka_unit_test(tiktoken_refusals), cmocka_unit_test(tiktoken_cut_anywhere),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(json_cut_anywhere),     cmocka_unit_test(json_changed_anywhere),
+        cmocka_unit_test(json_refusals),         cmocka_unit_test(patterns_that_never_end),
+        cmocka_unit_test(texts_that_loop),       cmocka_unit_test(tiktoken_refusals),
+        cmocka_unit_test(tiktoken_cut_anywhere), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
