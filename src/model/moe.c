@@ -118,36 +118,6 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     if (backward) plan_backward(moe, pass, planners->work);
 }
 
-void mt_moe_share(const struct mt_moe *moe, struct mt_moe *fine)
-{
-    struct mt_tensor rows = fine->record.rows;
-    fine->record = moe->record;
-    fine->record.rows = rows;
-    fine->gate_kept = moe->gate;
-    fine->up_kept = moe->up;
-    fine->router_sum = moe->router_sum;
-    fine->own_offsets = moe->own_offsets;
-    fine->order = moe->order;
-    mt_lora_trace_share(&moe->router_lora, &fine->router_lora);
-    mt_lora_trace_share(&moe->gate_lora, &fine->gate_lora);
-    mt_lora_trace_share(&moe->up_lora, &fine->up_lora);
-    mt_lora_trace_share(&moe->down_lora, &fine->down_lora);
-    mt_mlp_share(&moe->shared, &fine->shared);
-}
-
-enum mt_status mt_moe_keep(const struct mt_pass *pass, const struct mt_moe *fine, struct mt_moe *moe)
-{
-    const struct mt_moe from = mt_moe_arrived(pass, fine);
-    const struct mt_moe to = mt_moe_arrived(pass, moe);
-    moe->record.router_weight = fine->record.router_weight;
-    enum mt_status status = mt_pass_keep(pass, &from.record.rows, &to.record.rows);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.router_lora, &to.router_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.gate_lora, &to.gate_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.up_lora, &to.up_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.down_lora, &to.down_lora);
-    return status == MT_OK ? mt_mlp_keep(pass, &fine->shared, &moe->shared) : status;
-}
-
 enum mt_status mt_moe_jitter(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x)
 {
     if (!pass->training || pass->desc->input_jitter <= 0.0f) return MT_OK;
@@ -222,8 +192,6 @@ struct mt_moe mt_moe_arrived(const struct mt_pass *pass, const struct mt_moe *mo
     seen.gate = some_rows(&moe->gate, rows);
     seen.up = some_rows(&moe->up, rows);
     seen.inner = some_rows(&moe->inner, rows);
-    seen.gate_kept = some_rows(&moe->gate_kept, rows);
-    seen.up_kept = some_rows(&moe->up_kept, rows);
     seen.gate_lora = mt_lora_trace_rows(&moe->gate_lora, rows);
     seen.up_lora = mt_lora_trace_rows(&moe->up_lora, rows);
     seen.down_lora = mt_lora_trace_rows(&moe->down_lora, rows);
@@ -235,10 +203,8 @@ static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_ex
                                   const struct mt_moe *moe)
 {
     const struct mt_tensor *offsets = &moe->record.offsets;
-    const struct mt_map_output gate = {
-        .linear = &maps->gate, .trace = &moe->gate_lora, .y = &moe->gate, .kept = moe->gate_kept};
-    const struct mt_map_output up = {
-        .linear = &maps->up, .trace = &moe->up_lora, .y = &moe->up, .kept = moe->up_kept};
+    const struct mt_map_output gate = {.linear = &maps->gate, .trace = &moe->gate_lora, .y = &moe->gate};
+    const struct mt_map_output up = {.linear = &maps->up, .trace = &moe->up_lora, .y = &moe->up};
     const struct mt_map_output down = {
         .linear = &maps->down, .trace = &moe->down_lora, .y = &moe->record.rows};
     enum mt_status status = mt_expert_linear_swiglu(pass, &gate, &up, offsets, &moe->rows, &moe->inner);
@@ -323,9 +289,7 @@ static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *m
                                                 .row_of_slot = moe->record.row_of_slot,
                                                 .weight = moe->record.weight,
                                                 .base = *residual,
-                                                .base_rest = moe->residual_rest,
                                                 .y = *y,
-                                                .y_rest = moe->y_rest,
                                                 .gram = moe->record.gram,
                                                 .accumulate = pass->desc->shared_width > 0,
                                             });

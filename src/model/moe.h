@@ -22,10 +22,9 @@ struct mt_moe {
     struct mt_lora_trace gate_lora, up_lora, down_lora;
     struct mt_mlp shared; // where the model has shared experts
     // work
-    struct mt_tensor rows;  // [R,d]: the experts' input; alone in record.rows, in backward in drows
-    struct mt_tensor inner; // [R,I]: silu(gate) · up; in backward also its gradient
-    struct mt_tensor gate_kept, up_kept; // as in mt_mlp
-    struct mt_tensor router_input;       // [T,d], where a method shakes it
+    struct mt_tensor rows;         // [R,d]: the experts' input; alone in record.rows, in backward in drows
+    struct mt_tensor inner;        // [R,I]: silu(gate) · up; in backward also its gradient
+    struct mt_tensor router_input; // [T,d], where a method shakes it
     struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
     // work of backward
     struct mt_tensor
@@ -41,8 +40,6 @@ struct mt_moe {
     struct mt_tensor own_offsets;             // i32 [owned+1]
     struct mt_tensor order;                   // i32 [room]
     struct mt_tensor travel, arrived, second; // work, [room,d]
-    // [T,d], set by the layer: what rounding left of the residual, and leaves of what goes out, or absent
-    struct mt_tensor residual_rest, y_rest;
 };
 
 /* The routed experts at hand: all, or a rank's own. */
@@ -67,10 +64,6 @@ struct mt_moe_planners {
 
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
                  bool backward, const struct mt_moe_planners *planners);
-
-/* As in fine.h; what forward left in the record becomes the layer's own. */
-void mt_moe_share(const struct mt_moe *moe, struct mt_moe *fine);
-enum mt_status mt_moe_keep(const struct mt_pass *pass, const struct mt_moe *fine, struct mt_moe *moe);
 
 /* True when anything in it learns. */
 bool mt_moe_learns(const struct mt_layer_params *params);

@@ -96,9 +96,6 @@ struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_
 enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
                                 const struct mt_tensor *cache);
 
-/* y = x, in y's type; nothing where both are absent. */
-enum mt_status mt_pass_keep(const struct mt_pass *pass, const struct mt_tensor *x, const struct mt_tensor *y);
-
 /* A contiguous [T, H·D] as [T,H,D]. */
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads);
 
