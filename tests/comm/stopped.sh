@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 "$here/support/train-bench" "$metier" "$place" || exit 1
-seconds=$((3 * patience))
+seconds=$((5 * patience))
 
 # begin WORDS...: three ranks of the program in the background, as $job; what they print is in $place/text.
 begin() {
@@ -85,7 +85,7 @@ pause all '[0-9]*'
 # One of them, where nobody minds.
 seconds=0
 begin train "$place/run.yaml" out="$place/calm" steps=300 checkpoint.every=20 --quiet
-seconds=3
+seconds=$((5 * patience))
 pause calm 1
 
 # What is no number of seconds.
