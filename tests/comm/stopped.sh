@@ -8,6 +8,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 "$here/support/train-bench" "$metier" "$place" || exit 1
+METIER_RANKS_LIMIT=300 # what hangs is to end; a busy machine is not in a hurry
 seconds=$((5 * patience))
 
 # begin WORDS...: three ranks of the program in the background, as $job; what they print is in $place/text.
