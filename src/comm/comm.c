@@ -35,7 +35,7 @@ enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transpor
 }
 
 /* A transport's group, asked once for its size, then with memory for as many ranks. */
-static enum mt_status open_with(struct mt_context *ctx, const struct mt_transport *transport,
+static enum mt_status open_with(struct mt_context *ctx, const struct mt_transport *transport, int timeout,
                                 struct mt_comm **comm)
 {
     struct mt_comm *made = NULL;
@@ -57,6 +57,10 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
     mt_release(ctx, made, made->bytes);
     sized->rank = transport->rank(sized->group);
     sized->size = transport->size(sized->group);
+    if (transport->watch != NULL && transport->watch(sized->group, timeout) != 0) {
+        (void)mt_fail(ctx, MT_ERR_MEMORY, "%s: no thread to be had", transport->name);
+        return mt_comm_abort(sized, ctx, MT_ERR_MEMORY, stderr); // the others' threads have begun
+    }
     *comm = sized;
     return MT_OK;
 }
@@ -65,13 +69,15 @@ enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm)
 {
     const struct mt_transport *transport = NULL;
     *comm = NULL;
+    int timeout = 0;
     enum mt_status status = mt_comm_find_transport(ctx, &transport);
-    return status == MT_OK ? open_with(ctx, transport, comm) : status;
+    if (status == MT_OK) status = mt_comm_rank_timeout(ctx, &timeout);
+    return status == MT_OK ? open_with(ctx, transport, timeout, comm) : status;
 }
 
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)
 {
-    return open_with(ctx, &mt_transport_alone, comm);
+    return open_with(ctx, &mt_transport_alone, 0, comm);
 }
 
 enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **part)

@@ -9,7 +9,8 @@
  * Sums are taken in the order of the ranks, each element once, and everybody gets the very same bits: a
  * result depends on how many ranks there are, never on which of them was early.
  *
- * A network that breaks, or a rank that dies, ends the job: calls that send return no status.
+ * A network that breaks, a rank that dies or is stopped for long (METIER_RANK_TIMEOUT) ends the job: calls
+ * that send return no status.
  */
 #ifndef MT_COMM_COMM_H
 #define MT_COMM_COMM_H

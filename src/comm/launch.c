@@ -11,8 +11,11 @@
 
 #include "comm/parts.h"
 
-#define PATH_BYTES  4096
-#define MODULE_NAME "metier_mpi.so"
+#define PATH_BYTES   4096
+#define MODULE_NAME  "metier_mpi.so"
+
+#define RANK_TIMEOUT 60 // seconds: more than a busy machine keeps a thread waiting
+#define MOST_TIMEOUT 86400
 
 /* A whole number above zero in the environment; 0: not there, or no such number. */
 static long number_of(const char *name)
@@ -77,5 +80,21 @@ enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_tr
     if (found == NULL)
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%.900s: is not the module of this program", path);
     *transport = found;
+    return MT_OK;
+}
+
+enum mt_status mt_comm_rank_timeout(struct mt_context *ctx, int *seconds)
+{
+    const char *text = getenv("METIER_RANK_TIMEOUT");
+    char *end = NULL;
+    *seconds = RANK_TIMEOUT;
+    if (text == NULL || text[0] == '\0') return MT_OK;
+    long number = strtol(text, &end, 10);
+    if (*end != '\0' || number < 0 || number > MOST_TIMEOUT) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "METIER_RANK_TIMEOUT is '%.40s', expected seconds, 0 (wait for ever) to %d", text,
+                       MOST_TIMEOUT);
+    }
+    *seconds = (int)number;
     return MT_OK;
 }

@@ -52,4 +52,7 @@ void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enu
  */
 enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_transport **transport);
 
+/* Seconds after which a rank that is not heard of ends the job, as METIER_RANK_TIMEOUT says; 0: never. */
+enum mt_status mt_comm_rank_timeout(struct mt_context *ctx, int *seconds);
+
 #endif

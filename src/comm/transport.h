@@ -25,7 +25,10 @@ struct mt_transport {
     size_t group_bytes;                 // of a group's state
     size_t (*request_bytes)(int ranks); // of an exchange under way
 
-    int (*open)(void *group);                           // all ranks; 0, or the library cannot be started
+    int (*open)(void *group); // all ranks; 0, or the library cannot be started
+    // From here on a rank that is not heard of for so many seconds ends the job; 0 seconds: never. All ranks,
+    // once the group's state is where it stays. Not 0: there is no thread to be had. NULL: nobody to hear of.
+    int (*watch)(void *group, int timeout);
     void (*split)(void *group, int colour, void *part); // a part of them
     void (*close)(void *group, bool all);               // all: the job's own group, the library ends with it
     int (*rank)(const void *group);

@@ -23,7 +23,7 @@ enum mt_dtype mt_params_stored_type(const struct mt_safetensors_tensor *stored)
     case MT_SAFETENSORS_F16: return MT_F16;
     default: break;
     }
-    assert(!"mt_params_check lets only these types pass");
+    assert(false && "mt_params_check lets only these types pass");
     return MT_F32;
 }
 

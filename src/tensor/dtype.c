@@ -30,7 +30,7 @@ double mt_load(enum mt_dtype dtype, const void *data, int64_t index)
     case MT_F64: return ((const double *)data)[index];
     case MT_DTYPE_COUNT: break;
     }
-    assert(!"mt_load: not a type");
+    assert(false && "mt_load: not a type");
     return 0.0;
 }
 
@@ -44,7 +44,7 @@ void mt_store(enum mt_dtype dtype, void *data, int64_t index, double value)
     case MT_F64: ((double *)data)[index] = value; return;
     case MT_DTYPE_COUNT: break;
     }
-    assert(!"mt_store: not a type");
+    assert(false && "mt_store: not a type");
 }
 
 void mt_convert_to_f32(enum mt_dtype dtype, const void *source, int64_t count, float *target)
@@ -65,7 +65,7 @@ void mt_convert_to_f32(enum mt_dtype dtype, const void *source, int64_t count, f
     case MT_I32:
     case MT_DTYPE_COUNT: break;
     }
-    assert(!"mt_convert_to_f32: not a float type");
+    assert(false && "mt_convert_to_f32: not a float type");
 }
 
 void mt_convert_from_f32(const float *source, int64_t count, enum mt_dtype dtype, void *target)
@@ -86,5 +86,5 @@ void mt_convert_from_f32(const float *source, int64_t count, enum mt_dtype dtype
     case MT_I32:
     case MT_DTYPE_COUNT: break;
     }
-    assert(!"mt_convert_from_f32: not a float type");
+    assert(false && "mt_convert_from_f32: not a float type");
 }

@@ -6,6 +6,7 @@
  *     ranks agree R    ranks from R on (0 or 2) fail; all agree on the first, the message is its own
  *     ranks abort R    rank R aborts while the others wait
  *     ranks die R      rank R kills itself while the others wait
+ *     ranks stop R     rank R stops itself while the others wait
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -259,7 +260,8 @@ int main(int argc, char **argv)
     if (strcmp(what, "abort") == 0 && mt_comm_rank(comm) == chosen)
         (void)mt_comm_abort(comm, &ctx, mt_fail(&ctx, MT_ERR_NUMERIC, "a number is none"), stderr);
     if (strcmp(what, "die") == 0 && mt_comm_rank(comm) == chosen) (void)raise(SIGKILL);
-    if (strcmp(what, "abort") == 0 || strcmp(what, "die") == 0) mt_comm_barrier(comm);
+    if (strcmp(what, "stop") == 0 && mt_comm_rank(comm) == chosen) (void)raise(SIGSTOP);
+    if (argc > 2) mt_comm_barrier(comm);
     mt_comm_close(comm);
     if (ctx.live_bytes != 0) faults++;
     return faults == 0 ? 0 : 1;

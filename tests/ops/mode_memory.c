@@ -18,24 +18,7 @@ struct memory_run {
 static enum mt_status small_run(struct mt_context *ctx, const void *self)
 {
     const struct memory_run *run = self;
-    const struct op_case *c = run->c;
-    struct mt_device *device = NULL;
-    struct case_tensors host;
-    struct case_tensors on_device;
-    enum mt_status status = case_make_host(ctx, c, false, &host);
-    if (status != MT_OK) return status;
-    status = mt_device_create(ctx, run->device, 2, &device);
-    if (status == MT_OK) {
-        status = case_copy_to(device, c, &host, &on_device);
-        if (status == MT_OK) {
-            status = c->forward(device, c, on_device.tensor);
-            if (status == MT_OK && c->backward != NULL) status = c->backward(device, c, on_device.tensor);
-            case_free(c, &on_device);
-        }
-    }
-    mt_device_destroy(device);
-    case_free(c, &host);
-    return status;
+    return case_run(ctx, run->c, run->device, 2);
 }
 
 static int64_t case_elements(const struct op_case *c)

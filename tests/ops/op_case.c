@@ -251,3 +251,24 @@ bool case_selected(const struct op_case *c, const struct mode_options *options)
         rest += length + 1;
     }
 }
+
+enum mt_status case_run(struct mt_context *ctx, const struct op_case *c, const char *device_name, int threads)
+{
+    struct mt_device *device = NULL;
+    struct case_tensors host;
+    struct case_tensors on_device;
+    enum mt_status status = case_make_host(ctx, c, false, &host);
+    if (status != MT_OK) return status;
+    status = mt_device_create(ctx, device_name, threads, &device);
+    if (status == MT_OK) {
+        status = case_copy_to(device, c, &host, &on_device);
+        if (status == MT_OK) {
+            status = c->forward(device, c, on_device.tensor);
+            if (status == MT_OK && c->backward != NULL) status = c->backward(device, c, on_device.tensor);
+            case_free(c, &on_device);
+        }
+    }
+    mt_device_destroy(device);
+    case_free(c, &host);
+    return status;
+}

@@ -135,6 +135,10 @@ enum mt_status case_fetch(struct mt_device *device, int index, const struct case
 
 void case_free(const struct op_case *c, struct case_tensors *made);
 
+/* Forward and backward on a device made for it; what comes out is looked at by nobody. */
+enum mt_status case_run(struct mt_context *ctx, const struct op_case *c, const char *device_name,
+                        int threads);
+
 /* True for the roles forward (or backward) writes. */
 bool slot_written_by_forward(const struct op_slot *slot);
 bool slot_written_by_backward(const struct op_slot *slot);
@@ -160,6 +164,7 @@ int mode_gradient(const struct case_list *list, const struct mode_options *optio
 int mode_speed(const struct case_list *list, const struct mode_options *options);
 int mode_support(const struct case_list *list, const struct mode_options *options);
 int mode_memory(const struct case_list *list, const struct mode_options *options);
+int mode_threads(const struct case_list *list, const struct mode_options *options);
 
 /* True when the case's "op label" contains one of the filter's texts. */
 bool case_selected(const struct op_case *c, const struct mode_options *options);

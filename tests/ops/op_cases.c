@@ -11,7 +11,7 @@ static const struct {
     int (*run)(const struct case_list *list, const struct mode_options *options);
 } modes[] = {
     {"compare", mode_compare}, {"gradient", mode_gradient}, {"speed", mode_speed},
-    {"memory", mode_memory},   {"support", mode_support},
+    {"memory", mode_memory},   {"threads", mode_threads},   {"support", mode_support},
 };
 
 static void usage(FILE *stream)
@@ -25,6 +25,7 @@ static void usage(FILE *stream)
         "  gradient  backward of ref against finite differences, in double\n"
         "  speed     share of what sgemm, memcpy or multiplications reach in the same run\n"
         "  memory    every allocation failing in turn\n"
+        "  threads   every case once, in four threads: for the thread sanitizer\n"
         "  support   which device has which op\n"
         "\n"
         "  op_cases compare --filter 'attention|rope T=7' --verbose\n");

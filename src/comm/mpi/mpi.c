@@ -11,6 +11,7 @@
 #include <mpi-ext.h> // MPIX_Query_cuda_support
 #endif
 
+#include "comm/mpi/heartbeat.h"
 #include "comm/transport.h"
 
 #define MOST     (1 << 30)
@@ -19,6 +20,8 @@
 struct group {
     MPI_Comm comm;
     int host_ranks;
+    int level;                     // what MPI allows threads, and
+    struct mt_heartbeat heartbeat; // its thread: the job's
 };
 
 struct request {
@@ -44,7 +47,6 @@ static int count_host_ranks(MPI_Comm comm)
 static int open_group(void *group)
 {
     struct group *g = group;
-    int level = 0;
     sigset_t asked;
     sigset_t before;
     // MPI starts threads, which inherit what is blocked: a signal that asks the program to end is for our
@@ -54,12 +56,18 @@ static int open_group(void *group)
     (void)sigaddset(&asked, SIGTERM);
     (void)sigaddset(&asked, SIGHUP);
     (void)pthread_sigmask(SIG_BLOCK, &asked, &before);
-    int started = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    int started = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &g->level); // the heartbeat is a thread
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started != MPI_SUCCESS) return 1;
     g->comm = MPI_COMM_WORLD;
     g->host_ranks = count_host_ranks(g->comm);
     return 0;
+}
+
+static int watch(void *group, int timeout)
+{
+    struct group *g = group;
+    return mt_heartbeat_begin(&g->heartbeat, g->comm, g->level, timeout);
 }
 
 static void split(void *group, int colour, void *part)
@@ -76,6 +84,7 @@ static void close_group(void *group, bool all)
 {
     struct group *g = group;
     if (all) {
+        mt_heartbeat_end(&g->heartbeat);
         MPI_Finalize();
         return;
     }
@@ -187,6 +196,7 @@ const struct mt_transport mt_transport_mpi = {
     .group_bytes = sizeof(struct group),
     .request_bytes = request_bytes,
     .open = open_group,
+    .watch = watch,
     .split = split,
     .close = close_group,
     .rank = rank_of,

@@ -1,0 +1,26 @@
+# Tests under the thread sanitizer: only those that run threads are built (target `thread_tests`) and run (label
+# `threads`). What libomp does between its threads is invisible to the sanitizer: Archer, a tool of libomp, tells it.
+# Reports go to files, whatever becomes of the process that writes one and of its output; the last test fails when there
+# is one. libomp, MPI and curl are not compiled with the sanitizer and so are left out; nothing of ours is.
+
+get_filename_component(folder "${OpenMP_omp_LIBRARY}" REALPATH)
+get_filename_component(folder "${folder}" DIRECTORY)
+find_library(METIER_ARCHER archer HINTS ${folder} REQUIRED)
+set(METIER_RACES ${CMAKE_BINARY_DIR}/races)
+add_custom_target(thread_tests DEPENDS metier_program)
+add_test(NAME races_forget COMMAND ${CMAKE_SOURCE_DIR}/tests/support/race-reports forget ${METIER_RACES})
+add_test(NAME races_none COMMAND ${CMAKE_SOURCE_DIR}/tests/support/race-reports none ${METIER_RACES})
+set_tests_properties(races_forget PROPERTIES FIXTURES_SETUP races)
+set_tests_properties(races_none PROPERTIES FIXTURES_CLEANUP races)
+
+# metier_thread_tests(name...): tests of this folder; programs of other names are the caller's to add to the target.
+function(metier_thread_tests)
+    foreach(name ${ARGN})
+        set_tests_properties(${name} PROPERTIES LABELS threads FIXTURES_REQUIRED races)
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT OMP_TOOL_LIBRARIES=${METIER_ARCHER}
+            TSAN_OPTIONS=ignore_noninstrumented_modules=1:log_path=${METIER_RACES}/${name})
+        if(TARGET ${name})
+            add_dependencies(thread_tests ${name})
+        endif()
+    endforeach()
+endfunction()
