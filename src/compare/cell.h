@@ -59,6 +59,12 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 /* Refuses settings of training that cannot be; *steps: how many there will be, 0: as the data says. */
 enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell *cell, int64_t *steps);
 
+/*
+ * Refuses a key of the objective that all cells are given and none has a use for. `cells`: one of each
+ * method, all of them checked.
+ */
+enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct mt_cell *cells, size_t count);
+
 /* Reads cell.json if it is there; refuses one that was made under other settings. */
 enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell);
 
