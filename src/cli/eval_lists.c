@@ -119,8 +119,8 @@ enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_ar
         return mt_fail(ctx, MT_ERR_IO, "%s: cannot write it: %s", arguments->questions, strerror(errno));
     for (size_t i = 0; i < list->count && status == MT_OK; i++)
         status = write_task_questions(ctx, arguments, &list->tasks[i], stream);
-    bool flushed = standard ? fflush(stream) == 0 : fclose(stream) == 0;
-    if (status == MT_OK && !flushed)
+    bool closed = standard || fclose(stream) == 0;
+    if (status == MT_OK && !closed)
         status = mt_fail(ctx, MT_ERR_IO, "%s: cannot write it: %s", arguments->questions, strerror(errno));
     return status;
 }
