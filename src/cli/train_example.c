@@ -27,7 +27,8 @@ static void put(struct view *view, char byte)
         view->line_start = true;
         return;
     }
-    (void)putchar((byte >= 0 && byte < ' ' && byte != '\t') || byte == 127 ? '?' : byte);
+    bool control = ((unsigned char)byte < ' ' && byte != '\t') || byte == 127;
+    (void)putchar(control ? '?' : byte);
 }
 
 static void switch_to(struct view *view, bool trained)
