@@ -108,15 +108,12 @@ struct mt_grouped_sum_args {
 
 /*
  * gate and up of a SwiGLU block, two sums over the same rows, and y = silu(gate) · up of what gate and up
- * hold then, rounded as their types round. Where gate and up are kept, they are copied there, and what they
- * hold themselves is of no meaning afterwards: a device may not write them at all. Rows of no expert: gate
- * and up are untouched, y and what is kept are of no meaning.
+ * hold then, rounded as their types round. Rows of no expert: gate and up are untouched, y is of no meaning.
  */
 struct mt_grouped_swiglu_args {
-    struct mt_grouped_sum_args gate;     // its y: gate [R,N]; beta 0
-    struct mt_grouped_sum_args up;       // its y: up [R,N]; beta 0; the same experts and offsets
-    struct mt_tensor y;                  // [R,N]
-    struct mt_tensor gate_kept, up_kept; // [R,N], of any float type; optional, both or neither
+    struct mt_grouped_sum_args gate; // its y: gate [R,N]; beta 0
+    struct mt_grouped_sum_args up;   // its y: up [R,N]; beta 0; the same experts and offsets
+    struct mt_tensor y;              // [R,N]
 };
 
 /*
@@ -156,9 +153,6 @@ struct mt_rmsnorm_forward_args {
     struct mt_tensor weight;   // [d]
     struct mt_tensor y;        // [T,d], may be x itself when there is no residual
     struct mt_tensor rstd;     // f32 [T], optional output, saved for backward
-    // What rounding left of operands of few bits: [T,d], optional. x_rest without residual only.
-    struct mt_tensor x_rest, residual_rest; // added
-    struct mt_tensor sum_rest;              // output, may be residual_rest: h less sum; y is that of both
     float epsilon;
 };
 
@@ -168,7 +162,6 @@ struct mt_rmsnorm_backward_args {
     struct mt_tensor weight;  // [d]
     struct mt_tensor rstd;    // f32 [T]
     struct mt_tensor dx;      // [T,d], may be dy itself when not accumulating
-    struct mt_tensor dx_rest; // [T,d], optional: what rounding left of dx, accumulated as dx is
     struct mt_tensor dweight; // f32 [d], optional, accumulated
     bool accumulate;          // dx += instead of dx =: the residual's gradient is already there
 };
@@ -322,14 +315,10 @@ struct mt_fill_args {
     float value;
 };
 
-/*
- * y = x, converting between float types; i32 to i32. With place: y[place[t]] = x[t], other rows stay. With
- * rest: rest = x - y, what rounding took from x.
- */
+/* y = x, converting between float types; i32 to i32. With place: y[place[t]] = x[t], other rows stay. */
 struct mt_copy_args {
     struct mt_tensor x;     // [d], [T,d] or [T,H,D]; strides free, and T and H may lie in either order
     struct mt_tensor y;     // the same shape; with place [P,d]
-    struct mt_tensor rest;  // optional, of floats: the same shape, [T,d]; not with place
     struct mt_tensor place; // i32 [T], each in [0, P), no two the same; absent: rows stay in order
 };
 
@@ -523,8 +512,6 @@ struct mt_combine_forward_args {
     struct mt_tensor base;        // [N,d], optional: the residual
     struct mt_tensor y;           // [N,d], may be base itself
     struct mt_tensor gram;        // f32 [N,k,k], optional output
-    struct mt_tensor base_rest;   // [N,d], optional: what rounding left of base, added
-    struct mt_tensor y_rest;      // [N,d], optional output: what rounding leaves of y; may be base_rest
     bool accumulate;              // y holds something already: the shared experts' output
 };
 

@@ -60,31 +60,6 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     a->dout = mt_plan_2d(work, pass->type, tokens, out_width);
 }
 
-void mt_attention_grouped_share(const struct mt_attention_grouped *attention,
-                                struct mt_attention_grouped *fine)
-{
-    fine->q_saved = attention->q_saved;
-    fine->k_saved = attention->k_saved;
-    fine->lse = attention->lse;
-    mt_lora_trace_share(&attention->q_lora, &fine->q_lora);
-    mt_lora_trace_share(&attention->k_lora, &fine->k_lora);
-    mt_lora_trace_share(&attention->v_lora, &fine->v_lora);
-    mt_lora_trace_share(&attention->o_lora, &fine->o_lora);
-}
-
-enum mt_status mt_attention_grouped_keep(const struct mt_pass *pass, const struct mt_attention_grouped *fine,
-                                         const struct mt_attention_grouped *attention)
-{
-    enum mt_status status = mt_pass_keep(pass, &fine->q_projected, &attention->q_projected);
-    if (status == MT_OK) status = mt_pass_keep(pass, &fine->k_projected, &attention->k_projected);
-    if (status == MT_OK) status = mt_pass_keep(pass, &fine->v_projected, &attention->v_projected);
-    if (status == MT_OK) status = mt_pass_keep(pass, &fine->out, &attention->out);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->q_lora, &attention->q_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->k_lora, &attention->k_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->v_lora, &attention->v_lora);
-    return status == MT_OK ? mt_lora_trace_keep(pass, &fine->o_lora, &attention->o_lora) : status;
-}
-
 static struct mt_norm q_norm_of(const struct mt_pass *pass, const struct mt_norm_weight *weight)
 {
     return (struct mt_norm){.kind = MT_NORM_RMS, .epsilon = pass->desc->norm_epsilon, .weight = weight};

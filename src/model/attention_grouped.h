@@ -29,12 +29,6 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
                                const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
                                struct mt_planner *work);
 
-/* As in fine.h. */
-void mt_attention_grouped_share(const struct mt_attention_grouped *attention,
-                                struct mt_attention_grouped *fine);
-enum mt_status mt_attention_grouped_keep(const struct mt_pass *pass, const struct mt_attention_grouped *fine,
-                                         const struct mt_attention_grouped *attention);
-
 /* True when anything in it learns. */
 bool mt_attention_grouped_learns(const struct mt_layer_params *params);
 

@@ -53,35 +53,6 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->dkv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
 }
 
-void mt_attention_latent_share(const struct mt_attention_latent *attention, struct mt_attention_latent *fine)
-{
-    fine->q_saved = attention->q_saved;
-    fine->kv_saved = attention->kv_saved;
-    fine->lse = attention->lse;
-    mt_lora_trace_share(&attention->q_lora, &fine->q_lora);
-    mt_lora_trace_share(&attention->q_a_lora, &fine->q_a_lora);
-    mt_lora_trace_share(&attention->q_b_lora, &fine->q_b_lora);
-    mt_lora_trace_share(&attention->kv_a_lora, &fine->kv_a_lora);
-    mt_lora_trace_share(&attention->kv_b_lora, &fine->kv_b_lora);
-    mt_lora_trace_share(&attention->o_lora, &fine->o_lora);
-}
-
-enum mt_status mt_attention_latent_keep(const struct mt_pass *pass, const struct mt_attention_latent *fine,
-                                        const struct mt_attention_latent *attention)
-{
-    const struct mt_attention_latent *a = attention;
-    enum mt_status status = mt_pass_keep(pass, &fine->q_latent, &a->q_latent);
-    if (status == MT_OK) status = mt_pass_keep(pass, &fine->q, &a->q);
-    if (status == MT_OK) status = mt_pass_keep(pass, &fine->kv_latent, &a->kv_latent);
-    if (status == MT_OK) status = mt_pass_keep(pass, &fine->out, &a->out);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->q_lora, &a->q_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->q_a_lora, &a->q_a_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->q_b_lora, &a->q_b_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->kv_a_lora, &a->kv_a_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->kv_b_lora, &a->kv_b_lora);
-    return status == MT_OK ? mt_lora_trace_keep(pass, &fine->o_lora, &a->o_lora) : status;
-}
-
 static struct mt_norm latent_norm(const struct mt_pass *pass, const struct mt_norm_weight *weight)
 {
     return (struct mt_norm){.kind = MT_NORM_RMS, .epsilon = pass->desc->latent_epsilon, .weight = weight};

@@ -33,11 +33,6 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
                               const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
                               struct mt_planner *work);
 
-/* As in fine.h. */
-void mt_attention_latent_share(const struct mt_attention_latent *attention, struct mt_attention_latent *fine);
-enum mt_status mt_attention_latent_keep(const struct mt_pass *pass, const struct mt_attention_latent *fine,
-                                        const struct mt_attention_latent *attention);
-
 /* True when anything in it learns. */
 bool mt_attention_latent_learns(const struct mt_layer_params *params);
 

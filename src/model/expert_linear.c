@@ -30,17 +30,6 @@ struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64
     return first;
 }
 
-void mt_lora_trace_share(const struct mt_lora_trace *trace, struct mt_lora_trace *fine)
-{
-    fine->bits = trace->bits;
-}
-
-enum mt_status mt_lora_trace_keep(const struct mt_pass *pass, const struct mt_lora_trace *fine,
-                                  const struct mt_lora_trace *trace)
-{
-    return mt_pass_keep(pass, &fine->low, &trace->low);
-}
-
 struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
                                                 const struct mt_expert_linear *linear, int64_t rows,
                                                 struct mt_tensor *shared_bits)
@@ -192,9 +181,7 @@ enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct 
     return mt_grouped_swiglu(
         pass->device, &(struct mt_grouped_swiglu_args){.gate = sum_of(gate, offsets, x, false, terms[0]),
                                                        .up = sum_of(up, offsets, x, false, terms[1]),
-                                                       .y = *inner,
-                                                       .gate_kept = gate->kept,
-                                                       .up_kept = up->kept});
+                                                       .y = *inner});
 }
 
 // ------------------------------------------------------------------ backward

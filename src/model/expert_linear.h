@@ -22,14 +22,6 @@ struct mt_lora_trace {
 /* The first rows of a trace. */
 struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64_t rows);
 
-/*
- * For a map computed twice as finely (model/fine.h): `fine`, planned in its own type, takes over where the
- * trace has its bits; and after its forward its middle is rounded into the trace.
- */
-void mt_lora_trace_share(const struct mt_lora_trace *trace, struct mt_lora_trace *fine);
-enum mt_status mt_lora_trace_keep(const struct mt_pass *pass, const struct mt_lora_trace *fine,
-                                  const struct mt_lora_trace *trace);
-
 bool mt_expert_linear_has_lora(const struct mt_expert_linear *linear);
 bool mt_expert_linear_learns(const struct mt_expert_linear *linear); // then backward reads x
 
@@ -51,7 +43,6 @@ struct mt_map_output {
     const struct mt_expert_linear *linear;
     const struct mt_lora_trace *trace; // written
     const struct mt_tensor *y;
-    struct mt_tensor kept; // of a SwiGLU block: where y is rounded to, which then is of no meaning; or absent
 };
 
 /*

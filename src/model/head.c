@@ -34,7 +34,6 @@ enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_par
                                  const struct mt_head *head, const struct mt_tensor *x)
 {
     struct mt_norm norm = final_norm(pass, params);
-    norm.rests.x = head->x_rest;
     return mt_norm_forward(pass, &norm, x, &head->saved, &head->normed);
 }
 
@@ -98,7 +97,6 @@ enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_para
                                 const struct mt_tensor *dx)
 {
     struct mt_norm norm = final_norm(pass, params);
-    norm.rests.dx = head->dx_rest;
     return mt_norm_backward(pass, &norm, dx, x, &head->saved, false, dx);
 }
 

@@ -18,8 +18,6 @@ struct mt_head {
     struct mt_tensor rows;     // i32 [T]: tokens whose logits are wanted; with a cache
     struct mt_tensor wanted;   // [T,d]: what was normalised, of those
     struct mt_space space;     // the layers' work memory, which is free while the loss is made
-    // [T,d], set by the transformer: what rounding left of the stream's end, and of its gradient, or absent
-    struct mt_tensor x_rest, dx_rest;
 };
 
 void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,

@@ -47,13 +47,9 @@ static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const s
                                               .saved = homes.experts,
                                               .shared = homes.attention,
                                               .work = work});
-        layer->moe.residual_rest = layer->middle_rest;
-        layer->moe.y_rest = layer->y_rest;
         return;
     }
     mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention, work);
-    if (mt_tensor_present(&layer->y_rest))
-        layer->sum = mt_plan_2d(work, MT_F32, pass->tokens, pass->desc->width);
 }
 
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -82,7 +78,7 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
         layer->grouped.cache = &pass->cache->layer[layer->number];
     }
     mt_regions_rewind_work(regions, common);
-    if (!plan->half) plan_mlp(layer, pass, params, plan, regions);
+    plan_mlp(layer, pass, params, plan, regions);
     mt_regions_rewind_work(regions, start);
     mt_regions_next_layer(regions);
 }
@@ -112,28 +108,12 @@ bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *p
 
 // ------------------------------------------------------------------ forward
 
-/* y = middle + the MLP of `normed`; summed up in f32 where y has a rest. */
-static enum mt_status dense_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                    const struct mt_layer *layer, const struct mt_tensor *y)
-{
-    bool whole = mt_tensor_present(&layer->y_rest);
-    const struct mt_tensor *sum = whole ? &layer->sum : y;
-    enum mt_status status = mt_copy(pass->device, &(struct mt_copy_args){.x = layer->middle, .y = *sum});
-    if (status == MT_OK && whole)
-        status = mt_axpby(pass->device, &(struct mt_axpby_args){
-                                            .x = layer->middle_rest, .y = *sum, .alpha = 1.0f, .beta = 1.0f});
-    if (status == MT_OK)
-        status = mt_mlp_forward(pass, &params->dense, &layer->dense, &layer->normed, true, sum);
-    if (status != MT_OK || !whole) return status;
-    return mt_copy(pass->device, &(struct mt_copy_args){.x = *sum, .y = *y, .rest = layer->y_rest});
-}
-
-enum mt_status mt_layer_attend(const struct mt_pass *pass, const struct mt_layer_params *params,
-                               const struct mt_layer *layer, const struct mt_tensor *x,
-                               const struct mt_tensor *attended)
+/* attended = attention(norm1(x)). */
+static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_params *params,
+                             const struct mt_layer *layer, const struct mt_tensor *x,
+                             const struct mt_tensor *attended)
 {
     struct mt_norm norm1 = norm_of(pass, &params->norm1);
-    norm1.rests.x = layer->x_rest;
     const struct mt_tensor *normed = &layer->normed;
     enum mt_status status = mt_norm_forward(pass, &norm1, x, &layer->norm1, normed);
     if (status != MT_OK) return status;
@@ -141,37 +121,28 @@ enum mt_status mt_layer_attend(const struct mt_pass *pass, const struct mt_layer
     return mt_attention_grouped_forward(pass, params, &layer->grouped, normed, attended);
 }
 
-enum mt_status mt_layer_finish(const struct mt_pass *pass, const struct mt_layer_params *params,
-                               struct mt_layer *layer, const struct mt_tensor *x,
-                               const struct mt_tensor *attended, const struct mt_tensor *y)
-{
-    struct mt_norm norm2 = norm_of(pass, &params->norm2);
-    norm2.rests = (struct mt_norm_rests){.x = layer->x_rest, .sum = layer->middle_rest};
-    const struct mt_tensor *normed = &layer->normed;
-    const struct mt_tensor *middle = &layer->middle;
-    enum mt_status status =
-        mt_norm_forward_residual(pass, &norm2, attended, x, middle, &layer->norm2, normed);
-    if (status != MT_OK) return status;
-    if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
-    return dense_forward(pass, params, layer, y);
-}
-
 enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                 struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y)
 {
-    enum mt_status status = mt_layer_attend(pass, params, layer, x, &layer->middle);
+    struct mt_norm norm2 = norm_of(pass, &params->norm2);
+    const struct mt_tensor *normed = &layer->normed;
+    const struct mt_tensor *middle = &layer->middle;
+    enum mt_status status = attend(pass, params, layer, x, middle);
     if (status != MT_OK) return status;
-    return mt_layer_finish(pass, params, layer, x, &layer->middle, y);
+    status = mt_norm_forward_residual(pass, &norm2, middle, x, middle, &layer->norm2, normed);
+    if (status != MT_OK) return status;
+    if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
+    status = mt_copy(pass->device, &(struct mt_copy_args){.x = *middle, .y = *y});
+    return status == MT_OK ? mt_mlp_forward(pass, &params->dense, &layer->dense, normed, true, y) : status;
 }
 
 // ------------------------------------------------------------------ backward
 
-/* normed = what the MLP reads, made of the middle and its rest, which may be absent. */
+/* normed = what the MLP reads, again. */
 static enum mt_status make_normed(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                  const struct mt_layer *layer, const struct mt_tensor *rest)
+                                  const struct mt_layer *layer)
 {
     struct mt_norm norm2 = norm_of(pass, &params->norm2);
-    norm2.rests.x = *rest;
     enum mt_status status = mt_norm_forward(pass, &norm2, &layer->middle, &layer->norm2, &layer->normed);
     if (status != MT_OK || !params->moe) return status;
     return mt_moe_jitter(pass, &layer->moe, &layer->normed);
@@ -181,15 +152,10 @@ static enum mt_status make_normed(const struct mt_pass *pass, const struct mt_la
 static enum mt_status mlp_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                    struct mt_layer *layer, bool want_input, const struct mt_tensor *dx)
 {
-    const struct mt_tensor none = {0};
     const struct mt_tensor *dnormed = want_input ? &layer->dnormed : NULL;
-    // Forward's experts saw the rest, which gradients are made without: it does not outlive forward
-    // elsewhere.
     bool repeat = params->moe && layer->recompute == MT_RECOMPUTE_MOE;
-    enum mt_status status = make_normed(pass, params, layer, repeat ? &layer->middle_rest : &none);
+    enum mt_status status = make_normed(pass, params, layer);
     if (status == MT_OK && repeat) status = mt_moe_repeat_experts(pass, params, &layer->moe, &layer->normed);
-    if (status == MT_OK && repeat && mt_tensor_present(&layer->middle_rest))
-        status = make_normed(pass, params, layer, &none);
     if (status != MT_OK) return status;
     if (!params->moe)
         return mt_mlp_backward(pass, &params->dense, &layer->dense, dx, &layer->normed, false, dnormed);
@@ -227,12 +193,10 @@ enum mt_status mt_layer_backward(const struct mt_pass *pass, const struct mt_lay
     }
     if (!want_middle) return MT_OK;
     struct mt_norm norm2 = norm_of(pass, &params->norm2);
-    norm2.rests.dx = layer->dx_rest;
     status = mt_norm_backward(pass, &norm2, &layer->dnormed, &layer->middle, &layer->norm2, true, dx);
     if (status != MT_OK || !want_attention) return status;
     status = attention_backward(pass, params, layer, x, want_x, dx);
     if (status != MT_OK || !want_x) return status;
     struct mt_norm norm1 = norm_of(pass, &params->norm1);
-    norm1.rests.dx = layer->dx_rest;
     return mt_norm_backward(pass, &norm1, &layer->dnormed, x, &layer->norm1, true, dx);
 }

@@ -19,18 +19,12 @@ struct mt_layer {
     // work
     struct mt_tensor normed;  // [T,d]: what attention, then the MLP reads
     struct mt_tensor dnormed; // [T,d]
-    struct mt_tensor sum;     // f32 [T,d], of a dense layer that has y_rest
-    // [T,d], set by the transformer before the layer is planned: what rounding left of what enters, of the
-    // middle, of what leaves, and of the stream's gradient, each or absent. With MT_RECOMPUTE_MOE the
-    // middle's lasts from forward to backward.
-    struct mt_tensor x_rest, middle_rest, y_rest, dx_rest;
 };
 
 /* What a pass wants of a layer. */
 struct mt_layer_plan {
     bool backward; // memory for it is wanted, and activations are kept
     bool records;  // every layer's routing record outlives the pass
-    bool half;     // nothing of it but mt_layer_attend is wanted
     enum mt_recompute recompute;
 };
 
@@ -40,16 +34,7 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
 /* True when anything in it learns. */
 bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *params);
 
-/*
- * y = what leaves the layer when x enters, [T,d] both; or in two parts: attended = attention(norm1(x)), which
- * may be layer->middle, and on to y.
- */
-enum mt_status mt_layer_attend(const struct mt_pass *pass, const struct mt_layer_params *params,
-                               const struct mt_layer *layer, const struct mt_tensor *x,
-                               const struct mt_tensor *attended);
-enum mt_status mt_layer_finish(const struct mt_pass *pass, const struct mt_layer_params *params,
-                               struct mt_layer *layer, const struct mt_tensor *x,
-                               const struct mt_tensor *attended, const struct mt_tensor *y);
+/* y = what leaves the layer when x enters, [T,d] both. */
 enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                 struct mt_layer *layer, const struct mt_tensor *x, const struct mt_tensor *y);
 

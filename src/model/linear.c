@@ -165,21 +165,17 @@ enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_line
 {
     bool biased = mt_tensor_present(&gate->linear->bias) || mt_tensor_present(&up->linear->bias);
     bool lora = mt_linear_has_lora(gate->linear) || mt_linear_has_lora(up->linear);
-    if (!biased && (lora || mt_tensor_present(&gate->kept))) {
+    if (!biased && lora) {
         struct mt_expert_linear one[] = {mt_linear_as_expert(gate->linear), mt_linear_as_expert(up->linear)};
-        struct mt_map_output first = {
-            .linear = &one[0], .trace = gate->trace, .y = gate->y, .kept = gate->kept};
-        struct mt_map_output second = {.linear = &one[1], .trace = up->trace, .y = up->y, .kept = up->kept};
+        struct mt_map_output first = {.linear = &one[0], .trace = gate->trace, .y = gate->y};
+        struct mt_map_output second = {.linear = &one[1], .trace = up->trace, .y = up->y};
         return mt_expert_linear_swiglu(pass, &first, &second, NULL, x, inner);
     }
     const struct mt_linear_output both[] = {*gate, *up};
     enum mt_status status = mt_linear_forward_together(pass, both, 2, x);
     if (status != MT_OK) return status;
-    status = mt_swiglu_forward(pass->device,
-                               &(struct mt_swiglu_forward_args){.gate = *gate->y, .up = *up->y, .y = *inner});
-    if (status != MT_OK || !mt_tensor_present(&gate->kept)) return status;
-    status = mt_pass_keep(pass, gate->y, &gate->kept);
-    return status == MT_OK ? mt_pass_keep(pass, up->y, &up->kept) : status;
+    return mt_swiglu_forward(pass->device,
+                             &(struct mt_swiglu_forward_args){.gate = *gate->y, .up = *up->y, .y = *inner});
 }
 
 static enum mt_status bias_backward(const struct mt_pass *pass, const struct mt_linear *linear,

@@ -33,7 +33,6 @@ struct mt_linear_output {
     const struct mt_linear *linear; // not exact
     const struct mt_lora_trace *trace;
     const struct mt_tensor *y;
-    struct mt_tensor kept; // as in mt_map_output
 };
 
 /* The same for up to MT_LORA_MAPS maps of one x, whose pairs read it once. */

@@ -14,22 +14,6 @@ void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt
     mlp->inner = mt_plan_2d(work, pass->type, pass->tokens, width);
 }
 
-void mt_mlp_share(const struct mt_mlp *mlp, struct mt_mlp *fine)
-{
-    fine->gate_kept = mlp->gate;
-    fine->up_kept = mlp->up;
-    mt_lora_trace_share(&mlp->gate_lora, &fine->gate_lora);
-    mt_lora_trace_share(&mlp->up_lora, &fine->up_lora);
-    mt_lora_trace_share(&mlp->down_lora, &fine->down_lora);
-}
-
-enum mt_status mt_mlp_keep(const struct mt_pass *pass, const struct mt_mlp *fine, const struct mt_mlp *mlp)
-{
-    enum mt_status status = mt_lora_trace_keep(pass, &fine->gate_lora, &mlp->gate_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &fine->up_lora, &mlp->up_lora);
-    return status == MT_OK ? mt_lora_trace_keep(pass, &fine->down_lora, &mlp->down_lora) : status;
-}
-
 bool mt_mlp_learns(const struct mt_mlp_params *params)
 {
     return mt_linear_learns(&params->gate) || mt_linear_learns(&params->up) ||
@@ -39,10 +23,8 @@ bool mt_mlp_learns(const struct mt_mlp_params *params)
 enum mt_status mt_mlp_forward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                     const struct mt_mlp *mlp, const struct mt_tensor *x)
 {
-    const struct mt_linear_output gate = {
-        .linear = &params->gate, .trace = &mlp->gate_lora, .y = &mlp->gate, .kept = mlp->gate_kept};
-    const struct mt_linear_output up = {
-        .linear = &params->up, .trace = &mlp->up_lora, .y = &mlp->up, .kept = mlp->up_kept};
+    const struct mt_linear_output gate = {.linear = &params->gate, .trace = &mlp->gate_lora, .y = &mlp->gate};
+    const struct mt_linear_output up = {.linear = &params->up, .trace = &mlp->up_lora, .y = &mlp->up};
     return mt_linear_swiglu(pass, &gate, &up, x, &mlp->inner);
 }
 

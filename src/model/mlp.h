@@ -11,16 +11,11 @@ struct mt_mlp {
     struct mt_lora_trace gate_lora, up_lora, down_lora;
     // work
     struct mt_tensor inner; // [T,I]: silu(gate) · up, made again in backward; there also its gradient
-    struct mt_tensor gate_kept, up_kept; // [T,I], of a twin (fine.h): the layer's own, which forward writes
 };
 
 /* drawn: what another map of the same x, which comes before, drops of it; absent: there is none. */
 void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt_mlp_params *params,
                  const struct mt_tensor *drawn, struct mt_planner *saved, struct mt_planner *work);
-
-/* As in fine.h. */
-void mt_mlp_share(const struct mt_mlp *mlp, struct mt_mlp *fine);
-enum mt_status mt_mlp_keep(const struct mt_pass *pass, const struct mt_mlp *fine, const struct mt_mlp *mlp);
 
 /* True when anything in it learns. */
 bool mt_mlp_learns(const struct mt_mlp_params *params);

@@ -184,6 +184,7 @@ static enum mt_status make_transformer(struct mt_model *model)
                                      .records = model->options.keep_hidden,
                                      .recompute = model->options.recompute};
     t->pass.device = model->device;
+    t->pass.placement = &mt_experts_here;
     t->pass.desc = &model->desc;
     t->pass.type = model->options.activations;
     t->pass.exact = exact_type(model->options.activations);
@@ -195,15 +196,15 @@ static enum mt_status make_ranks(struct mt_model *model)
 {
     if (model->options.expert_ranks == NULL) return MT_OK;
     const struct mt_transformer *t = &model->transformer;
-    bool fine = model->params.layer[0].moe && mt_fine_wanted(&t->pass, &t->plan, 0) != MT_FINE_NOTHING;
     const struct mt_expert_ranks_shape shape = {.experts = model->desc.experts,
                                                 .layers = moe_layers(model),
                                                 .rows = model->options.tokens * model->desc.router.slots,
                                                 .width = model->desc.width,
                                                 .room = model->options.expert_room,
                                                 .direct = model->options.expert_direct,
-                                                .element = mt_dtype_bytes(fine ? MT_F32 : t->pass.type)};
+                                                .element = mt_dtype_bytes(t->pass.type)};
     model->transformer.pass.ranks = &model->ranks;
+    model->transformer.pass.placement = &mt_experts_spread;
     return mt_expert_ranks_create(model->device, model->options.expert_ranks, &shape, &model->ranks);
 }
 
@@ -235,7 +236,7 @@ static enum mt_status make_memory(struct mt_model *model)
                                    .ortho_mask = true};
     mt_model_lay_out(model, &shape, &regions);
     enum mt_status status = make_buffer(model, "index tensors", regions.index.bytes, &model->index);
-    if (status == MT_OK) status = make_buffer(model, "kept activations", regions.kept_bytes, &model->kept);
+    if (status == MT_OK) status = make_buffer(model, "kept activations", regions.kept.bytes, &model->kept);
     if (status == MT_OK)
         status = make_buffer(model, "shared activations", regions.shared_bytes, &model->shared);
     if (status == MT_OK) status = make_buffer(model, "work memory", regions.work_bytes, &model->work);

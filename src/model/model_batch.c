@@ -225,7 +225,7 @@ static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
 {
     const struct mt_pass *pass = &model->transformer.pass;
     return batch->cached != NULL && batch->tokens == batch->sequences && !batch->training &&
-           batch->mask == NULL && pass->objective == NULL && pass->ranks == NULL &&
+           batch->mask == NULL && pass->objective == NULL && !pass->placement->waits &&
            pass->observer.look == NULL;
 }
 

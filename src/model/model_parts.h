@@ -3,7 +3,7 @@
 #define MT_MODEL_MODEL_PARTS_H
 
 #include "model/cache.h"
-#include "model/expert_ranks.h"
+#include "model/experts/ranks.h"
 #include "model/model.h"
 #include "model/replay.h"
 #include "model/staging.h"

@@ -10,9 +10,7 @@
 
 bool mt_moe_learns(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->router) || mt_expert_linear_learns(&params->gate) ||
-           mt_expert_linear_learns(&params->up) || mt_expert_linear_learns(&params->down) ||
-           mt_mlp_learns(&params->shared);
+    return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_mlp_learns(&params->shared);
 }
 
 /* The record's own tensors; rows and gram lie with what the experts leave behind. */
@@ -72,38 +70,17 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
         moe->drouter_sum = mt_plan_2d(work, pass->exact, desc->experts, desc->width);
 }
 
-/* What only experts spread over ranks need. */
-static void plan_ranks(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_moe_planners *planners)
-{
-    int64_t room = pass->ranks->room;
-    int64_t width = pass->desc->width;
-    moe->own_offsets = mt_plan_1d(planners->index, MT_I32, pass->ranks->owned + 1);
-    moe->order = mt_plan_1d(planners->index, MT_I32, room);
-    moe->travel = mt_plan_2d(planners->work, pass->type, room, width);
-    moe->arrived = mt_plan_2d(planners->work, pass->type, room, width);
-    moe->second = mt_plan_2d(planners->work, pass->type, room, width);
-}
-
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
                  bool backward, const struct mt_moe_planners *planners)
 {
     const struct mt_model_desc *desc = pass->desc;
-    int64_t own_rows = pass->tokens * desc->router.slots;
-    int64_t rows = pass->ranks != NULL ? pass->ranks->room : own_rows;
-    *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number};
+    *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number, .experts.number = moe->number};
     plan_record(&moe->record, pass, params, planners);
-    moe->record.rows = mt_plan_2d(planners->saved, pass->type, own_rows, desc->width);
-    moe->gate = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
-    moe->up = mt_plan_2d(planners->saved, pass->type, rows, desc->expert_width);
-    struct mt_tensor bits = {0}; // of `rows`
-    moe->gate_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->gate, rows, &bits);
-    moe->up_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->up, rows, &bits);
-    moe->down_lora = mt_expert_linear_plan_lora(planners->saved, pass, &params->down, rows, NULL);
-    moe->inner = mt_plan_2d(planners->work, pass->type, rows, desc->expert_width);
-    if (pass->ranks != NULL) {
-        moe->rows = mt_plan_2d(planners->work, pass->type, own_rows, desc->width);
-        plan_ranks(moe, pass, planners);
-    }
+    moe->record.rows =
+        mt_plan_2d(planners->saved, pass->type, pass->tokens * desc->router.slots, desc->width);
+    pass->placement->plan(&moe->experts, pass, params,
+                          &(struct mt_experts_planners){
+                              .index = planners->index, .saved = planners->saved, .work = planners->work});
     if (mt_moe_router_shakes(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
@@ -116,36 +93,6 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         mt_mlp_plan(&moe->shared, pass, &params->shared, &drawn, planners->shared, planners->work);
     }
     if (backward) plan_backward(moe, pass, planners->work);
-}
-
-void mt_moe_share(const struct mt_moe *moe, struct mt_moe *fine)
-{
-    struct mt_tensor rows = fine->record.rows;
-    fine->record = moe->record;
-    fine->record.rows = rows;
-    fine->gate_kept = moe->gate;
-    fine->up_kept = moe->up;
-    fine->router_sum = moe->router_sum;
-    fine->own_offsets = moe->own_offsets;
-    fine->order = moe->order;
-    mt_lora_trace_share(&moe->router_lora, &fine->router_lora);
-    mt_lora_trace_share(&moe->gate_lora, &fine->gate_lora);
-    mt_lora_trace_share(&moe->up_lora, &fine->up_lora);
-    mt_lora_trace_share(&moe->down_lora, &fine->down_lora);
-    mt_mlp_share(&moe->shared, &fine->shared);
-}
-
-enum mt_status mt_moe_keep(const struct mt_pass *pass, const struct mt_moe *fine, struct mt_moe *moe)
-{
-    const struct mt_moe from = mt_moe_arrived(pass, fine);
-    const struct mt_moe to = mt_moe_arrived(pass, moe);
-    moe->record.router_weight = fine->record.router_weight;
-    enum mt_status status = mt_pass_keep(pass, &from.record.rows, &to.record.rows);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.router_lora, &to.router_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.gate_lora, &to.gate_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.up_lora, &to.up_lora);
-    if (status == MT_OK) status = mt_lora_trace_keep(pass, &from.down_lora, &to.down_lora);
-    return status == MT_OK ? mt_mlp_keep(pass, &fine->shared, &moe->shared) : status;
 }
 
 enum mt_status mt_moe_jitter(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x)
@@ -170,148 +117,30 @@ static enum mt_status sort_by_expert(const struct mt_pass *pass, const struct mt
                                                             .slot_of_row = record->slot_of_row});
 }
 
-enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x)
-{
-    return mt_dispatch_forward(pass->device, &(struct mt_dispatch_forward_args){
-                                                 .x = *x,
-                                                 .slot_of_row = moe->record.slot_of_row,
-                                                 .row_of_slot = moe->record.row_of_slot,
-                                                 .rows = moe->rows,
-                                                 .slots = moe->record.slots,
-                                             });
-}
-
-/* A few of a layer's maps, from the first of this rank on. */
-static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int first, int count)
-{
-    struct mt_expert_linear some = *all;
-    some.experts = count;
-    some.weight = all->weight + first;
-    if (all->dweight != NULL) some.dweight = all->dweight + first;
-    if (all->a == NULL) return some;
-    some.a = all->a + first;
-    some.b = all->b + first;
-    if (all->da != NULL) some.da = all->da + first;
-    if (all->db != NULL) some.db = all->db + first;
-    if (all->rounded_a != NULL) some.rounded_a = all->rounded_a + first;
-    if (all->rounded_b != NULL) some.rounded_b = all->rounded_b + first;
-    return some;
-}
-
-struct mt_expert_maps mt_moe_maps(const struct mt_pass *pass, const struct mt_layer_params *params)
-{
-    int first = pass->ranks != NULL ? pass->ranks->first : 0;
-    int count = pass->ranks != NULL ? pass->ranks->owned : params->gate.experts;
-    return (struct mt_expert_maps){.gate = some_of(&params->gate, first, count),
-                                   .up = some_of(&params->up, first, count),
-                                   .down = some_of(&params->down, first, count)};
-}
-
-/* The first rows of a tensor that may be absent. */
-static struct mt_tensor some_rows(const struct mt_tensor *tensor, int64_t rows)
-{
-    return mt_tensor_present(tensor) ? mt_tensor_rows(tensor, 0, rows) : (struct mt_tensor){0};
-}
-
-struct mt_moe mt_moe_arrived(const struct mt_pass *pass, const struct mt_moe *moe)
-{
-    struct mt_moe seen = *moe;
-    if (pass->ranks == NULL) return seen;
-    int64_t rows = pass->ranks->rows[moe->number];
-    seen.record.offsets = moe->own_offsets;
-    seen.gate = some_rows(&moe->gate, rows);
-    seen.up = some_rows(&moe->up, rows);
-    seen.inner = some_rows(&moe->inner, rows);
-    seen.gate_kept = some_rows(&moe->gate_kept, rows);
-    seen.up_kept = some_rows(&moe->up_kept, rows);
-    seen.gate_lora = mt_lora_trace_rows(&moe->gate_lora, rows);
-    seen.up_lora = mt_lora_trace_rows(&moe->up_lora, rows);
-    seen.down_lora = mt_lora_trace_rows(&moe->down_lora, rows);
-    return seen;
-}
-
-/* record.rows = the experts of `rows`. */
-static enum mt_status run_experts(const struct mt_pass *pass, const struct mt_expert_maps *maps,
-                                  const struct mt_moe *moe)
-{
-    const struct mt_tensor *offsets = &moe->record.offsets;
-    const struct mt_map_output gate = {
-        .linear = &maps->gate, .trace = &moe->gate_lora, .y = &moe->gate, .kept = moe->gate_kept};
-    const struct mt_map_output up = {
-        .linear = &maps->up, .trace = &moe->up_lora, .y = &moe->up, .kept = moe->up_kept};
-    const struct mt_map_output down = {
-        .linear = &maps->down, .trace = &moe->down_lora, .y = &moe->record.rows};
-    enum mt_status status = mt_expert_linear_swiglu(pass, &gate, &up, offsets, &moe->rows, &moe->inner);
-    if (status != MT_OK) return status;
-    return mt_expert_linear_forward(pass, &down, 1, offsets, &moe->inner, false);
-}
-
-/* The shared experts, in two parts, each done while rows travel: y = shared(x). */
-struct beside {
+/* The shared experts, in two parts, y = shared(x): done while rows are on their way, or afterwards. */
+struct shared_work {
+    const struct mt_pass *pass;
     const struct mt_mlp_params *params;
+    const struct mt_mlp *shared;
     const struct mt_tensor *x, *y;
+    int left; // parts
 };
 
-static enum mt_status run_inner(const struct mt_pass *pass, const struct mt_moe *moe,
-                                const struct beside *beside)
+static enum mt_status next_part(void *self)
 {
-    if (beside == NULL) return MT_OK;
-    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
-    return mt_mlp_forward_inner(pass, beside->params, &moe->shared, beside->x);
-}
-
-static enum mt_status run_down(const struct mt_pass *pass, const struct mt_moe *moe,
-                               const struct beside *beside)
-{
-    if (beside == NULL) return MT_OK;
-    if (pass->ranks != NULL) mt_expert_ranks_progress(pass->ranks);
-    return mt_mlp_forward_down(pass, beside->params, &moe->shared, false, beside->y);
-}
-
-/* The same where rows have to travel to their experts; beside: what is done meanwhile, or NULL. */
-static enum mt_status run_ranks(const struct mt_pass *pass, const struct mt_expert_maps *maps,
-                                const struct mt_moe *moe, const struct beside *beside)
-{
-    struct mt_expert_ranks *ranks = pass->ranks;
-    int64_t rows = ranks->rows[moe->number];
-    struct mt_expert_transfer there = {
-        .own = moe->rows, .space = moe->travel, .sorted = moe->arrived, .order = moe->order};
-    enum mt_status status = mt_expert_ranks_send_start(ranks, moe->number, &there);
-    if (status == MT_OK) status = run_inner(pass, moe, beside);
-    if (status == MT_OK) status = mt_expert_ranks_send_finish(ranks, moe->number, &there);
-    if (status == MT_OK) status = mt_expert_ranks_offsets(ranks, moe->number, &moe->own_offsets);
-    if (status == MT_OK && rows > 0) {
-        struct mt_moe seen = mt_moe_arrived(pass, moe);
-        seen.rows = some_rows(&moe->arrived, rows);
-        seen.record.rows = some_rows(&moe->second, rows);
-        status = run_experts(pass, maps, &seen);
-    }
-    if (status != MT_OK) return status;
-    struct mt_expert_transfer back = {
-        .own = moe->record.rows, .space = moe->travel, .sorted = moe->second, .order = moe->order};
-    status = mt_expert_ranks_return_start(ranks, moe->number, &back);
-    if (status == MT_OK) status = run_down(pass, moe, beside);
-    return status == MT_OK ? mt_expert_ranks_return_finish(ranks, moe->number, &back) : status;
-}
-
-/* gate, up and record.rows of x. */
-static enum mt_status run_routed(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                 const struct mt_moe *moe, const struct mt_tensor *x,
-                                 const struct beside *beside)
-{
-    struct mt_expert_maps maps = mt_moe_maps(pass, params);
-    struct mt_moe seen = *moe;
-    // `inner` is made while rows are read: they lie where the outputs will, which are made of `inner` alone.
-    if (pass->ranks == NULL) seen.rows = moe->record.rows;
-    enum mt_status status = mt_moe_gather(pass, &seen, x);
-    if (status != MT_OK) return status;
-    return pass->ranks != NULL ? run_ranks(pass, &maps, moe, beside) : run_experts(pass, &maps, &seen);
+    struct shared_work *work = self;
+    if (work->left == 0) return MT_OK;
+    work->left--;
+    if (work->left == 1) return mt_mlp_forward_inner(work->pass, work->params, work->shared, work->x);
+    return mt_mlp_forward_down(work->pass, work->params, work->shared, false, work->y);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
                                      const struct mt_moe *moe, const struct mt_tensor *x)
 {
-    return run_routed(pass, params, moe, x, NULL);
+    struct shared_work none = {0};
+    const struct mt_meanwhile meanwhile = {.run = next_part, .self = &none};
+    return pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
 }
 
 /* y = residual + the weighted outputs, and with shared experts what y has of them already. */
@@ -323,9 +152,7 @@ static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *m
                                                 .row_of_slot = moe->record.row_of_slot,
                                                 .weight = moe->record.weight,
                                                 .base = *residual,
-                                                .base_rest = moe->residual_rest,
                                                 .y = *y,
-                                                .y_rest = moe->y_rest,
                                                 .gram = moe->record.gram,
                                                 .accumulate = pass->desc->shared_width > 0,
                                             });
@@ -335,21 +162,19 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                               struct mt_moe *moe, const struct mt_tensor *x, const struct mt_tensor *residual,
                               const struct mt_tensor *y)
 {
-    const struct beside beside = {.params = &params->shared, .x = x, .y = y};
-    bool shared = pass->desc->shared_width > 0;
+    struct shared_work shared = {.pass = pass,
+                                 .params = &params->shared,
+                                 .shared = &moe->shared,
+                                 .x = x,
+                                 .y = y,
+                                 .left = pass->desc->shared_width > 0 ? 2 : 0};
+    const struct mt_meanwhile meanwhile = {.run = next_part, .self = &shared};
     enum mt_status status = mt_moe_jitter(pass, moe, x);
-    if (status != MT_OK) return status;
-    status = mt_moe_router_forward(pass, params, moe, x);
-    if (status != MT_OK) return status;
-    status = sort_by_expert(pass, &moe->record);
-    if (status == MT_OK && pass->ranks != NULL)
-        status = mt_expert_ranks_route(pass->ranks, moe->number, &moe->record.offsets);
-    if (status != MT_OK) return status;
-    status = run_routed(pass, params, moe, x, shared ? &beside : NULL);
-    if (status == MT_OK && shared && pass->ranks == NULL) {
-        status = run_inner(pass, moe, &beside);
-        if (status == MT_OK) status = run_down(pass, moe, &beside);
-    }
-    if (status != MT_OK) return status;
-    return combine(pass, moe, residual, y);
+    if (status == MT_OK) status = mt_moe_router_forward(pass, params, moe, x);
+    if (status == MT_OK) status = sort_by_expert(pass, &moe->record);
+    if (status == MT_OK) status = pass->placement->routed(pass, &moe->experts, &moe->record);
+    if (status == MT_OK)
+        status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+    while (status == MT_OK && shared.left > 0) status = next_part(&shared);
+    return status == MT_OK ? combine(pass, moe, residual, y) : status;
 }

@@ -29,7 +29,4 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
                                       const struct mt_moe *moe, const struct mt_tensor *x,
                                       const struct mt_tensor *dx);
 
-// Of moe.c, for backward.
-enum mt_status mt_moe_gather(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x);
-
 #endif

@@ -32,22 +32,15 @@ enum mt_status mt_norm_forward_residual(const struct mt_pass *pass, const struct
                                                       .epsilon = norm->epsilon,
                                                   });
     }
-    struct mt_rmsnorm_forward_args args = {
-        .x = *x,
-        .residual = *residual,
-        .sum = *sum,
-        .weight = norm->weight->weight,
-        .y = *y,
-        .rstd = saved->rstd,
-        .epsilon = norm->epsilon,
-    };
-    if (mt_tensor_present(residual)) {
-        args.residual_rest = norm->rests.x;
-        args.sum_rest = norm->rests.sum;
-    } else {
-        args.x_rest = norm->rests.x;
-    }
-    return mt_rmsnorm_forward(pass->device, &args);
+    return mt_rmsnorm_forward(pass->device, &(struct mt_rmsnorm_forward_args){
+                                                .x = *x,
+                                                .residual = *residual,
+                                                .sum = *sum,
+                                                .weight = norm->weight->weight,
+                                                .y = *y,
+                                                .rstd = saved->rstd,
+                                                .epsilon = norm->epsilon,
+                                            });
 }
 
 enum mt_status mt_norm_forward(const struct mt_pass *pass, const struct mt_norm *norm,
@@ -82,7 +75,6 @@ enum mt_status mt_norm_backward(const struct mt_pass *pass, const struct mt_norm
                                                  .weight = weight->weight,
                                                  .rstd = saved->rstd,
                                                  .dx = *dx,
-                                                 .dx_rest = norm->rests.dx,
                                                  .dweight = weight->dweight,
                                                  .accumulate = add,
                                              });

@@ -6,19 +6,11 @@
 #include "model/pass.h"
 #include "model/planner.h"
 
-/* What rounding left of a norm's operands, [T,d], each where it is present. An RMS norm's only. */
-struct mt_norm_rests {
-    struct mt_tensor x;   // of x; of the residual, where there is one
-    struct mt_tensor sum; // written
-    struct mt_tensor dx;  // written or, as dx, added to
-};
-
 /* One norm of a model. */
 struct mt_norm {
     enum mt_norm_kind kind;
     float epsilon;
     const struct mt_norm_weight *weight; // borrowed
-    struct mt_norm_rests rests;
 };
 
 /* Statistics of each row, kept from forward to backward. */

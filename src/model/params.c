@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "metier/ops.h"
-#include "model/expert_ranks.h"
+#include "model/experts/ranks.h"
 #include "model/params_parts.h"
 #include "model/router_bias.h"
 #include "model/stream.h"

@@ -40,12 +40,6 @@ struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)
     return mt_tensor_3d(x->data, x->dtype, x->dim[0], heads, x->dim[1] / heads);
 }
 
-enum mt_status mt_pass_keep(const struct mt_pass *pass, const struct mt_tensor *x, const struct mt_tensor *y)
-{
-    if (!mt_tensor_present(x)) return MT_OK;
-    return mt_copy(pass->device, &(struct mt_copy_args){.x = *x, .y = *y});
-}
-
 enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
                                 const struct mt_tensor *cache)
 {

@@ -9,7 +9,8 @@
 #include "model/desc.h"
 
 struct mt_cache;        // model/cache.h
-struct mt_expert_ranks; // model/expert_ranks.h
+struct mt_expert_ranks; // model/experts/ranks.h
+struct mt_placement;    // model/experts/experts.h
 
 /* A sequence that goes on from earlier passes. */
 struct mt_cached_sequence {
@@ -56,7 +57,8 @@ struct mt_pass {
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
     bool measure;                             // gradient norms of the objective's terms
-    struct mt_expert_ranks *ranks;            // that share the routed experts; borrowed; NULL: all are here
+    const struct mt_placement *placement;     // of the routed experts
+    struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
     struct mt_layer_observer observer;        // its look is NULL: nobody
 
     bool training; // dropout, jitter, sampling
@@ -95,9 +97,6 @@ struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_
 /* Rows [T,W] of this pass's tokens go to their places in a cache's [slots·positions, W]. */
 enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
                                 const struct mt_tensor *cache);
-
-/* y = x, in y's type; nothing where both are absent. */
-enum mt_status mt_pass_keep(const struct mt_pass *pass, const struct mt_tensor *x, const struct mt_tensor *y);
 
 /* A contiguous [T, H·D] as [T,H,D]. */
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads);

@@ -21,15 +21,7 @@ struct mt_regions {
     struct mt_planner work;   // within one forward or backward of one layer
     size_t shared_bytes;      // the most any layer took
     size_t work_bytes;        // likewise
-    size_t kept_bytes;        // the most that was kept and borrowed at a time
 };
-
-/* So much memory behind what is kept so far is used until more is kept there. */
-static inline void mt_regions_borrow_kept(struct mt_regions *regions, size_t bytes)
-{
-    size_t end = regions->kept.bytes + bytes;
-    if (end > regions->kept_bytes) regions->kept_bytes = end;
-}
 
 /* Remembers the size of a layer's share and gives the memory to the next layer. */
 static inline void mt_regions_next_layer(struct mt_regions *regions)

@@ -85,63 +85,12 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->places = mt_plan_1d(&regions->index, MT_I32, tokens);
         pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
     }
-    int64_t rows = pass->ranks != NULL ? pass->ranks->room : tokens * pass->desc->router.slots;
-    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
+    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, pass->placement->most_rows(pass));
     for (int i = 0; i < MT_LORA_MAPS; i++)
         pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
     if (pass->type == pass->exact) return;
     pass->exact_work = mt_plan_1d(&regions->work, pass->exact, work.exact_low);
     pass->round_work = mt_plan_1d(&regions->work, pass->type, work.exact_out);
-}
-
-/* What is wanted of a layer; a twin does its part once. */
-static struct mt_layer_plan layer_plan(const struct mt_transformer *t, int64_t layer)
-{
-    struct mt_layer_plan plan = t->plan;
-    plan.recompute = mt_fine_recompute(mt_fine_wanted(&t->pass, &plan, layer), plan.recompute);
-    return plan;
-}
-
-/*
- * The rests of the stream, on its way up and down. One tensor is enough for all of them, unless layers are
- * run again in backward: then each has to find what it found before.
- */
-static void plan_rests(struct mt_transformer *t, struct mt_regions *regions)
-{
-    const struct mt_pass *pass = &t->pass;
-    struct mt_planner *kept = &regions->kept;
-    const struct mt_tensor none = {0};
-    int64_t layers = pass->desc->layers;
-    struct mt_tensor one = none;
-    struct mt_tensor before = none; // of what enters a layer; the embedding has none
-    if (mt_fine_stream_wanted(pass, &t->plan, 0))
-        one = mt_plan_2d(kept, pass->type, pass->tokens, pass->desc->width);
-    for (int64_t i = 0; i < layers; i++) {
-        struct mt_layer *layer = &t->layer[i];
-        bool wanted = mt_fine_stream_wanted(pass, &t->plan, i);
-        bool own = wanted && t->plan.recompute == MT_RECOMPUTE_FULL;
-        bool repeats = wanted && t->params->layer[i].moe && layer_plan(t, i).recompute == MT_RECOMPUTE_MOE;
-        layer->x_rest = before;
-        layer->dx_rest = wanted ? one : none;
-        layer->y_rest = layer->dx_rest;
-        if (own) layer->y_rest = mt_plan_2d(kept, pass->type, pass->tokens, pass->desc->width);
-        layer->middle_rest = layer->y_rest;
-        if (repeats) layer->middle_rest = mt_plan_2d(kept, pass->type, pass->tokens, pass->desc->width);
-        before = layer->y_rest;
-    }
-    t->head.x_rest = before;
-    t->head.dx_rest = mt_fine_stream_wanted(pass, &t->plan, layers - 1) ? one : none;
-}
-
-/* A layer, and its twin where it has one. */
-static void plan_layer(struct mt_transformer *t, int64_t number, struct mt_regions *regions)
-{
-    struct mt_layer *layer = &t->layer[number];
-    const struct mt_layer_params *params = &t->params->layer[number];
-    struct mt_layer_plan plan = layer_plan(t, number);
-    enum mt_fine_part part = mt_fine_wanted(&t->pass, &plan, number);
-    mt_layer_plan(layer, &t->pass, params, &plan, regions);
-    if (part != MT_FINE_NOTHING) mt_fine_plan(&t->fine[number], part, &t->pass, params, layer, regions);
 }
 
 void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_batch_shape *shape,
@@ -153,7 +102,6 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
     mt_head_plan(&t->head, &t->pass, t->params, t->plan.backward, regions);
     size_t of_layers = regions->work.bytes; // where theirs begins
     if (t->plan.backward) t->dhidden = mt_plan_2d(&regions->kept, t->pass.type, shape->tokens, desc->width);
-    plan_rests(t, regions);
     int moe_layers = 0;
     t->hidden[0] = mt_plan_2d(&regions->kept, t->pass.type, shape->tokens, desc->width);
     for (int64_t i = 0; i < desc->layers; i++) {
@@ -166,21 +114,13 @@ void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_bat
         layer->moe.layer = i;
         layer->moe.number = moe_layers;
         if (t->params->layer[i].moe) moe_layers++;
-        plan_layer(t, i, regions);
+        mt_layer_plan(layer, &t->pass, &t->params->layer[i], &t->plan, regions);
     }
     mt_regions_rewind_work(regions, 0);
-    mt_regions_borrow_kept(regions, 0);
     if (regions->work_bytes > t->work_bytes) t->work_bytes = regions->work_bytes;
-    if (regions->kept_bytes > t->kept_bytes) t->kept_bytes = regions->kept_bytes;
     if (regions->work.base == NULL) return;
     t->head.space =
         (struct mt_space){.data = regions->work.base + of_layers, .bytes = t->work_bytes - of_layers};
-    for (int i = 0; i < MT_FINE_LAYERS; i++) {
-        struct mt_fine *fine = &t->fine[i];
-        if (fine->part == MT_FINE_NOTHING) continue;
-        fine->behind =
-            (struct mt_space){.data = regions->kept.base + fine->end, .bytes = t->kept_bytes - fine->end};
-    }
 }
 
 // ------------------------------------------------------------------ forward
@@ -196,9 +136,7 @@ enum mt_status mt_transformer_forward(struct mt_transformer *transformer)
     for (int64_t i = 0; i < pass->desc->layers; i++) {
         struct mt_layer *layer = &t->layer[i];
         const struct mt_layer_params *params = &t->params->layer[i];
-        bool fine = i < MT_FINE_LAYERS && t->fine[i].part != MT_FINE_NOTHING;
-        status = fine ? mt_fine_forward(pass, params, &t->fine[i], layer, &t->hidden[i], &t->hidden[i + 1])
-                      : mt_layer_forward(pass, params, layer, &t->hidden[i], &t->hidden[i + 1]);
+        status = mt_layer_forward(pass, params, layer, &t->hidden[i], &t->hidden[i + 1]);
         if (status == MT_OK && params->moe && pass->objective != NULL)
             status = mt_objective_forward(pass->objective, layer->moe.number, &layer->moe.record);
         if (status == MT_OK && params->moe && pass->observer.look != NULL)
@@ -239,16 +177,6 @@ enum mt_status mt_transformer_loss(struct mt_transformer *transformer, float los
                         gradients && below ? &t->dhidden : NULL);
 }
 
-/* Where the layer is the first one down whose gradient has a rest, that begins as zeros. */
-static enum mt_status begin_rest(const struct mt_transformer *t, int64_t layer)
-{
-    const struct mt_tensor *rest = &t->layer[layer].dx_rest;
-    bool last = layer == t->pass.desc->layers - 1;
-    const struct mt_tensor *above = last ? &t->head.dx_rest : &t->layer[layer + 1].dx_rest;
-    if (!mt_tensor_present(rest) || mt_tensor_present(above)) return MT_OK;
-    return mt_fill(t->pass.device, &(struct mt_fill_args){.y = *rest, .value = 0.0f});
-}
-
 enum mt_status mt_transformer_backward(struct mt_transformer *transformer)
 {
     struct mt_transformer *t = transformer;
@@ -259,8 +187,6 @@ enum mt_status mt_transformer_backward(struct mt_transformer *transformer)
     enum mt_status status = mt_head_backward(pass, t->params, &t->head, &t->hidden[layers], &t->dhidden);
     for (int64_t i = layers - 1; status == MT_OK && i >= lowest; i--) {
         bool below = i > lowest || embedding_learns(t);
-        status = begin_rest(t, i);
-        if (status != MT_OK) return status;
         status = mt_layer_backward(pass, &t->params->layer[i], &t->layer[i], &t->hidden[i], &t->hidden[i + 1],
                                    below, &t->dhidden);
         if (status == MT_OK && t->hook.layer_done != NULL) status = t->hook.layer_done(t->hook.self, i);

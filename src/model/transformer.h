@@ -2,8 +2,8 @@
 #ifndef MT_MODEL_TRANSFORMER_H
 #define MT_MODEL_TRANSFORMER_H
 
-#include "model/fine.h"
 #include "model/head.h"
+#include "model/layer.h"
 
 struct mt_transformer {
     struct mt_pass pass;
@@ -11,13 +11,11 @@ struct mt_transformer {
     struct mt_layer_plan plan;
     struct mt_layer *layer;   // [layers], owned by the model
     struct mt_tensor *hidden; // [layers + 1]: what enters layer l, at last what leaves the last one; likewise
-    struct mt_fine fine[MT_FINE_LAYERS]; // of the first layers
     struct mt_head head;
     struct mt_tensor labels;  // i32 [T]
     struct mt_tensor dhidden; // [T,d]: the gradient on its way down
     struct mt_layer_hook hook;
     size_t work_bytes; // of work memory, the most any batch took
-    size_t kept_bytes; // of kept memory, likewise
 };
 
 /* The size of a batch. */

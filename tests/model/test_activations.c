@@ -1,6 +1,6 @@
 /*
  * Activations in bf16: losses and gradients stay near those of f32, recomputation changes no bit, and what is
- * neither is refused. What they do to memory: test_fine.c.
+ * neither is refused. What they do to memory: test_bf16.c.
  */
 #include <math.h>
 #include <stdlib.h>

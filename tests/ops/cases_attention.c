@@ -194,7 +194,7 @@ static void add_stretches(struct case_list *list, const char *layout_name, struc
 }
 
 /*
- * f32 operands, forward alone, of which a device that multiplies in 16 bits has to see 11: rounding leaves up
+ * f32 operands, forward alone, of which a device that multiplies in bf16 has to see 11: rounding leaves up
  * to 2^-12 of each, 4e-4 of the result on average; the worst element is off by ten times that.
  */
 static void add_accurate(struct case_list *list, const char *layout_name, struct heads heads, int window,
@@ -360,11 +360,6 @@ void cases_attention(struct case_list *list)
     make_decode_speed(add(list, "8 decoding at 1024", grouped, 0, 0, MT_F32), grouped);
     make_decode_speed(add(list, "8 decoding at 1024", mla, 0, 0, MT_F32), mla);
     add_device_speed(list, "32 of 512", mla);
-    add_accurate(list, "32 of 512", mla, 0, 0); // a layer whose forward is in f32
-    c = &list->items[list->count - 1];
-    make_speed(c, mla);
-    c->only_device = true;
-    for (int i = Q; i <= V; i++) c->slot[i].fill = FILL_REPEATED;
     add_device_speed(list, "4 of 1024", grouped);
     add_device_speed(list, "1 of 4096", grouped);
     add_device_speed(list, "32 of 512", (struct heads){16, 16, 64, 64});

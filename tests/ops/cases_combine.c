@@ -13,8 +13,8 @@
 #include "ops/route_fill.h"
 #include "tensor/dtype.h"
 
-enum { ROWS, ROW_OF_SLOT, WEIGHT, BASE, Y, GRAM, DGRAM, COUPLING, DY, DROWS, DWEIGHT, BASE_REST, Y_REST };
-enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE, ACCUMULATE, WITH_RESTS };
+enum { ROWS, ROW_OF_SLOT, WEIGHT, BASE, Y, GRAM, DGRAM, COUPLING, DY, DROWS, DWEIGHT };
+enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE, ACCUMULATE };
 
 struct shape {
     int64_t tokens, width, experts, slots;
@@ -54,11 +54,6 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     if (c->param[WITH_BASE]) args.base = c->param[IN_PLACE] ? t[Y] : t[BASE];
     if (c->param[WITH_GRAM]) args.gram = t[GRAM];
     args.accumulate = c->param[ACCUMULATE] != 0;
-    if (!c->param[WITH_RESTS]) return mt_combine_forward(device, &args);
-    // One tensor is the rest of what comes and of what goes.
-    enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = t[BASE_REST], .y = t[Y_REST]});
-    if (status != MT_OK) return status;
-    args.base_rest = args.y_rest = t[Y_REST];
     return mt_combine_forward(device, &args);
 }
 
@@ -131,24 +126,6 @@ static struct op_case *add_accumulating(struct case_list *list, struct shape sha
     return c;
 }
 
-/* A residual stream in bf16 with what rounding leaves of it: forward alone. */
-static void add_rests(struct case_list *list, struct shape shape, bool accumulate)
-{
-    struct op_case *c = accumulate ? add_accumulating(list, shape, true, true)
-                                   : add(list, shape, true, false, ROUTE_DROPPED, false);
-    int64_t wide[] = {shape.tokens, shape.width};
-    size_t used = strlen(c->label);
-    (void)snprintf(c->label + used, sizeof c->label - used, " rests");
-    c->param[WITH_RESTS] = 1;
-    c->no_gradient = true;
-    c->backward = NULL;
-    case_retype(c, MT_BF16, 3, (int[]){ROWS, BASE, Y});
-    case_slot(c, "base_rest", SLOT_INPUT, MT_BF16, 2, wide);
-    case_slot(c, "y_rest", SLOT_OUTPUT, MT_BF16, 2, wide);
-    c->slot[BASE_REST].scale = 0x1p-9;
-    c->slot[Y_REST].tolerance = 0.1; // half-way between two numbers either is right
-}
-
 /* States the least traffic: each row, base, y, dy, drows and matrix once. */
 static void time_case(struct op_case *c, struct shape shape, bool base, bool gram)
 {
@@ -187,9 +164,6 @@ void cases_combine(struct case_list *list)
     for (int64_t slots = 2; slots <= 9; slots++) // of each turn the CPU takes, and past the last kernel
         add_accumulating(list, (struct shape){6, 37, 16, slots}, slots % 2 == 0, slots % 4 > 1);
     add_accumulating(list, (struct shape){9, 520, 64, 6}, true, true);
-    add_rests(list, (struct shape){6, 37, 16, 3}, false);
-    add_rests(list, (struct shape){9, 520, 64, 6}, true);
-    add_rests(list, (struct shape){5, 64, 8, 2}, false);
     add(list, (struct shape){0, 32, 8, 2}, true, true, ROUTE_SPREAD, false)->no_gradient = true; // no element
     add(list, (struct shape){1, 1, 1, 1}, false, true, ROUTE_SPREAD, false);
     add(list, (struct shape){3, 3, 8, 6}, false, true, ROUTE_SPREAD, false);   // narrower than a vector

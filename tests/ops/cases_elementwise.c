@@ -12,7 +12,7 @@
 
 #define EXACT 1e-30
 
-enum { X, Y, DY, DX, PLACE = DY, REST = DY };
+enum { X, Y, DY, DX, PLACE = DY };
 enum { CUT_MIDDLE, IN_PLACE }; // params
 enum { ALPHA, BETA };          // reals of axpby
 enum { VALUE, LIMIT = VALUE }; // reals of fill and clamp
@@ -168,23 +168,6 @@ static void add_swapped(struct case_list *list, enum mt_dtype from, enum mt_dtyp
     c->slot[Y].dim[1] = 5;
 }
 
-static enum mt_status run_rest(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
-{
-    (void)c;
-    return mt_copy(device, &(struct mt_copy_args){.x = t[X], .y = t[Y], .rest = t[REST]});
-}
-
-static void add_rest(struct case_list *list, int64_t rows, int64_t width, enum mt_dtype rest, int64_t padding)
-{
-    int64_t dims[] = {rows, width};
-    struct op_case *c = add_copy(list, 2, dims, MT_F32, MT_BF16, padding);
-    size_t length = strlen(c->label);
-    (void)snprintf(c->label + length, sizeof c->label - length, ", rest in %s", mt_dtype_name(rest));
-    c->forward = run_rest;
-    case_slot(c, "rest", SLOT_OUTPUT, rest, 2, dims);
-    c->slot[REST].row_padding = padding;
-}
-
 static enum mt_status run_placed(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     (void)c;
@@ -231,10 +214,6 @@ static void copy_cases(struct case_list *list)
     add_copy(list, 3, (int64_t[]){4, 3, 19}, MT_F32, MT_BF16, 5);
     add_copy(list, 3, (int64_t[]){4, 3, 19}, MT_BF16, MT_F32, 0)->param[CUT_MIDDLE] = 1;
     add_copy(list, 3, (int64_t[]){4, 3, 19}, MT_F32, MT_F32, 1)->param[CUT_MIDDLE] = 1;
-    add_rest(list, 7, 33, MT_BF16, 3);
-    add_rest(list, 7, 33, MT_F32, 0);
-    add_rest(list, 20, 264, MT_BF16, 8);
-    add_rest(list, 300, 64, MT_BF16, 0);
     add_swapped(list, MT_F32, MT_F32, 0);
     add_swapped(list, MT_BF16, MT_BF16, 3);
     add_swapped(list, MT_F32, MT_BF16, 2);

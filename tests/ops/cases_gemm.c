@@ -102,7 +102,7 @@ static void add_forms(struct case_list *list, struct gemm_case g)
     }
 }
 
-/* f32 rows, of which a device that multiplies in 16 bits has to see 11: 2^-12 is what rounding leaves. */
+/* f32 rows, of which a device that multiplies in bf16 has to see 11: 2^-12 is what rounding leaves. */
 static void add_accurate(struct case_list *list, struct gemm_case g)
 {
     struct op_case *c = add(list, g);

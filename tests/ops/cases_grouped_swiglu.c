@@ -11,10 +11,10 @@
 #include "ops/expert_loads.h"
 
 // forward: gate's, then up's
-enum { X, LOW, WEIGHT = LOW + 2, THIN = WEIGHT + 2, OFFSETS = THIN + 2, GATE, UP, Y, GATE_KEPT, UP_KEPT };
+enum { X, LOW, WEIGHT = LOW + 2, THIN = WEIGHT + 2, OFFSETS = THIN + 2, GATE, UP, Y };
 // backward: DY is what arrives at down, W and A are down's; the rest is there for differences alone
 enum { DY, DLOW, W, A, MASK, B_OFFSETS, B_GATE, B_UP, INNER, DGATE, DUP, B, B_LOW, OUT };
-enum { RANK = EXPERT_PARAMS, MASKED, IN_PLACE, KEPT };
+enum { RANK = EXPERT_PARAMS, MASKED, IN_PLACE };
 
 #define SCALE 0.5f // of the pairs
 
@@ -25,7 +25,6 @@ struct swiglu_case {
     enum absent absent; // pairs
     bool masked;        // backward: the pair's product
     bool in_place;      // backward: dgate is gate, dup is up
-    bool kept;          // forward: gate and up, in bf16
     int64_t padding;
     enum mt_dtype weight_type;
     enum mt_dtype row_type;
@@ -58,26 +57,21 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
                                               .y = t[GATE + i]};
     }
     struct mt_grouped_swiglu_args args = {.gate = sum[0], .up = sum[1], .y = t[Y]};
-    if (c->param[KEPT]) {
-        args.gate_kept = t[GATE_KEPT];
-        args.up_kept = t[UP_KEPT];
-    }
     return mt_grouped_swiglu(device, &args);
 }
 
 static struct op_case *begin(struct case_list *list, enum mt_op op, const struct swiglu_case *s)
 {
     struct op_case *c =
-        case_new(list, op, "SwiGLU R=%d N=%d K=%d r=%d n=%d load %s%s%s%s%s%s%s%s", (int)s->rows, (int)s->n,
+        case_new(list, op, "SwiGLU R=%d N=%d K=%d r=%d n=%d load %s%s%s%s%s%s%s", (int)s->rows, (int)s->n,
                  (int)s->k, (int)s->rank, s->experts, s->experts > 0 ? load_names[s->load] : "dense",
-                 s->masked ? " masked" : "", s->in_place ? " in place" : "", s->kept ? " kept" : "",
+                 s->masked ? " masked" : "", s->in_place ? " in place" : "",
                  s->row_type == MT_BF16 ? " bf16 rows" : "", s->weight_type == MT_BF16 ? " bf16 weights" : "",
                  absent_names[s->absent], s->padding != 0 ? " padded" : "");
     case_experts(c, s->experts, s->load, s->absent);
     c->param[RANK] = s->rank;
     c->param[MASKED] = s->masked;
     c->param[IN_PLACE] = s->in_place;
-    c->param[KEPT] = s->kept;
     c->no_gradient = true; // forward: its gradients are composed and checked in the model
     // Devices may round a sum after each of its two terms, and a product of what was rounded otherwise is off
     // by as much again.
@@ -102,14 +96,9 @@ static struct op_case *add_forward(struct case_list *list, struct swiglu_case s)
     for (int i = 0; i < 2; i++) add_matrices(c, "weight", s.weight_type, s.n, s.k);
     for (int i = 0; i < 2; i++) add_matrices(c, "thin", MT_F32, s.n, s.rank);
     case_offsets(c);
-    enum slot_role sums = s.kept ? SLOT_INPUT : SLOT_OUTPUT; // of no meaning afterwards, if they are kept
-    case_slot(c, "gate", sums, s.row_type, 2, (int64_t[]){s.rows, s.n});
-    case_slot(c, "up", sums, s.row_type, 2, (int64_t[]){s.rows, s.n});
+    case_slot(c, "gate", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
+    case_slot(c, "up", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
     case_slot(c, "y", SLOT_OUTPUT, s.row_type, 2, (int64_t[]){s.rows, s.n});
-    for (int i = 0; i < 2 && s.kept; i++) {
-        int slot = case_slot(c, "kept", SLOT_OUTPUT, MT_BF16, 2, (int64_t[]){s.rows, s.n});
-        c->slot[slot].tolerance = 0x1p-7; // half a last place, and what the sums differ by
-    }
     case_pad(c, s.padding);
     return c;
 }
@@ -275,9 +264,6 @@ static void add_odd(struct case_list *list)
                              .masked = true,
                              .padding = 3};
     add_both(list, s, false);
-    s.kept = true;
-    add_forward(list, s);
-    s.kept = false;
     s.absent = ABSENT_SOME;
     s.row_type = MT_BF16;
     s.weight_type = MT_BF16;
@@ -365,9 +351,7 @@ static void add_long(struct case_list *list, int64_t rank)
     add_both(list, s, true);
 }
 
-/*
- * f32 rows, of which a device that multiplies in 16 bits has to see 11: 2^-12 is what rounding leaves of
- * each, of gate and of up.
+/* f32 rows, of which a device that multiplies in bf16 has to see more than its 8 bits; of weights it has all.
  */
 static void add_accurate(struct case_list *list, struct swiglu_case s)
 {
@@ -375,6 +359,7 @@ static void add_accurate(struct case_list *list, struct swiglu_case s)
     struct op_case *c = add_forward(list, s);
     size_t length = strlen(c->label);
     (void)snprintf(c->label + length, sizeof c->label - length, " accurate");
+    case_retype(c, MT_BF16, 2, (int[]){THIN, THIN + 1});
     c->tolerance = 3e-3;
     c->only_device = true;
 }
@@ -383,13 +368,10 @@ static void add_all_accurate(struct case_list *list)
 {
     struct swiglu_case s = {.rows = 1100, .n = 520, .k = 328, .rank = 32};
     add_accurate(list, s);
-    s.kept = true;
-    add_accurate(list, s);
     s.k = 600;
     s.padding = 8;
     add_accurate(list, s);
     s.rank = 0;
-    s.kept = false;
     add_accurate(list, s);
     s.n = 640;
     s.rank = 40;
@@ -401,15 +383,13 @@ static void add_all_accurate(struct case_list *list)
     s.padding = 3;
     s.load = LOAD_ONE;
     add_accurate(list, s);
-    s.kept = true;
-    add_accurate(list, s);
     s.padding = 0;
     s.load = LOAD_UNEVEN;
     add_accurate(list, s);
 }
 
 /* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or a dense block. */
-static void add_speed(struct case_list *list, int64_t n, int64_t k, int experts, bool back, bool accurate)
+static void add_speed(struct case_list *list, int64_t n, int64_t k, int experts, bool back)
 {
     struct swiglu_case s = {.rows = experts > 0 ? 98304 : 16384,
                             .n = n,
@@ -419,9 +399,8 @@ static void add_speed(struct case_list *list, int64_t n, int64_t k, int experts,
                             .load = LOAD_NEARLY_EVEN,
                             .masked = back,
                             .in_place = back,
-                            .kept = accurate,
                             .weight_type = MT_BF16,
-                            .row_type = accurate ? MT_F32 : MT_BF16};
+                            .row_type = MT_BF16};
     struct op_case *c = back ? add_backward(list, s) : add_forward(list, s);
     case_only_timed(c, true);
     c->flops = 2.0 * (double)s.rows * (double)n * (double)(k + s.rank) * (back ? 1.0 : 2.0);
@@ -440,11 +419,9 @@ void cases_grouped_swiglu(struct case_list *list)
     add_long(list, 32);
     add_long(list, 0);
     for (int back = 0; back < 2; back++) {
-        add_speed(list, 1408, 2048, 64, back != 0, false);
-        add_speed(list, 2816, 2048, 0, back != 0, false);
-        add_speed(list, 10944, 2048, 0, back != 0, false);
+        add_speed(list, 1408, 2048, 64, back != 0);
+        add_speed(list, 2816, 2048, 0, back != 0);
+        add_speed(list, 10944, 2048, 0, back != 0);
     }
     add_all_accurate(list);
-    add_speed(list, 10944, 2048, 0, false, true); // a layer whose forward is in f32
-    add_speed(list, 1408, 2048, 64, false, true);
 }

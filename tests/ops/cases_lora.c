@@ -508,13 +508,6 @@ static void add_device_speed(struct case_list *list)
         s.a_type = MT_BF16;
         add_speed(list, s, true);
     }
-    // A layer whose forward is in f32: q and kv_a, down.
-    struct lora_case accurate = {
-        .rows = 16384, .k = 2048, .maps = 2, .rank = {32, 32}, .masked = true, .a_type = MT_BF16};
-    timed(add_low(list, accurate), bytes_of(&accurate, accurate.k, 1), true);
-    accurate.k = 10944;
-    accurate.maps = 1;
-    timed(add_low(list, accurate), bytes_of(&accurate, accurate.k, 1), true);
     struct lora_case router = {.rows = 16384,
                                .k = 2048,
                                .maps = 1,

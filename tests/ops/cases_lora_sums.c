@@ -131,7 +131,7 @@ static void add_accurate(struct case_list *list, struct lora_case s, double rows
     c->only_device = true;
 }
 
-/* Enough rows of each expert; tiles that hang over; what would not fit into fp16 as it is. */
+/* Enough rows of each expert; tiles that hang over; numbers of every size. */
 static void add_all_accurate(struct case_list *list)
 {
     struct lora_case s = {.rows = 1100, .n = 520, .k = 328, .rank = 32, .rounded = true};
@@ -142,7 +142,6 @@ static void add_all_accurate(struct case_list *list)
     add_accurate(list, s, 1e9, 1e-9);
     s.experts = 2;
     s.load = LOAD_UNEVEN;
-    s.rounded = false;
     s.beta = 0.0f;
     s.k = 600;
     s.absent = ABSENT_SOME;
@@ -151,14 +150,12 @@ static void add_all_accurate(struct case_list *list)
     s.absent = ABSENT_NONE;
     s.load = LOAD_ONE;
     add_accurate(list, s, 1e-3, 1.0);
-    s.rows = 150; // fewer than are worth it
-    s.rounded = true;
+    s.rows = 150;
     add_accurate(list, s, 1.0, 0.1);
 }
 
 /* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense maps. */
-static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta,
-                      enum mt_dtype row_type)
+static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta)
 {
     struct op_case *c = add(list, (struct lora_case){.rounded = true,
                                                      .kind = kind,
@@ -169,7 +166,7 @@ static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t
                                                      .experts = experts,
                                                      .load = LOAD_NEARLY_EVEN,
                                                      .beta = beta,
-                                                     .row_type = row_type});
+                                                     .row_type = MT_BF16});
     case_only_timed(c, true);
     c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (double)maps_of(kind);
 }
@@ -178,25 +175,17 @@ static void add_all_speed(struct case_list *list)
 {
     static const int64_t dense[][2] = {{3072, 2048}, {576, 2048},  {4096, 512},  {2048, 2048},
                                        {2816, 2048}, {2048, 2816}, {10944, 2048}};
-    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f, MT_BF16);
-    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f, MT_BF16);
-    add_speed(list, BACKWARD, 1408, 2048, 64, 0.0f, MT_BF16);
-    add_speed(list, SHARED, 2048, 1408, 64, 0.0f, MT_BF16);
-    add_speed(list, ONE_MASK, 2048, 1408, 64, 0.0f, MT_BF16);
+    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f);
+    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f);
+    add_speed(list, BACKWARD, 1408, 2048, 64, 0.0f);
+    add_speed(list, SHARED, 2048, 1408, 64, 0.0f);
+    add_speed(list, ONE_MASK, 2048, 1408, 64, 0.0f);
     for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) {
-        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0, 0.0f, MT_BF16);
-        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0, 0.0f, MT_BF16);
+        add_speed(list, FORWARD, dense[i][0], dense[i][1], 0, 0.0f);
+        add_speed(list, BACKWARD, dense[i][1], dense[i][0], 0, 0.0f);
     }
-    add_speed(list, FORWARD, 2048, 2816, 0, 1.0f, MT_BF16);
-    add_speed(list, BACKWARD, 2048, 2816, 0, 1.0f, MT_BF16);
-    // A layer whose forward is in f32.
-    static const int64_t accurate[][2] = {{3072, 2048}, {576, 2048},   {4096, 512},
-                                          {2048, 2048}, {10944, 2048}, {2048, 10944}};
-    for (size_t i = 0; i < sizeof accurate / sizeof accurate[0]; i++)
-        add_speed(list, FORWARD, accurate[i][0], accurate[i][1], 0, 0.0f, MT_F32);
-    add_speed(list, FORWARD, 2048, 10944, 0, 1.0f, MT_F32);
-    add_speed(list, FORWARD, 1408, 2048, 64, 0.0f, MT_F32);
-    add_speed(list, FORWARD, 2048, 1408, 64, 0.0f, MT_F32);
+    add_speed(list, FORWARD, 2048, 2816, 0, 1.0f);
+    add_speed(list, BACKWARD, 2048, 2816, 0, 1.0f);
 }
 
 static void add_small(struct case_list *list, enum kind kind)

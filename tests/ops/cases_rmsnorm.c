@@ -2,13 +2,10 @@
  * Cases of rmsnorm: with and without the fused residual, odd and wide widths, one row, none, padded rows,
  * narrow weights, in place, without dweight.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "ops/case_files.h"
 
-enum { X, RESIDUAL, WEIGHT, H, Y, RSTD, DY, DX, DWEIGHT, REST, H_REST, DX_REST };
-enum { WITH_RESIDUAL, ACCUMULATE, IN_PLACE, NO_DWEIGHT, WITH_RESTS };
+enum { X, RESIDUAL, WEIGHT, H, Y, RSTD, DY, DX, DWEIGHT };
+enum { WITH_RESIDUAL, ACCUMULATE, IN_PLACE, NO_DWEIGHT };
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
@@ -26,15 +23,6 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         if (status != MT_OK) return status;
         *(c->param[WITH_RESIDUAL] ? &args.residual : &args.x) = *target;
     }
-    if (!c->param[WITH_RESTS]) return mt_rmsnorm_forward(device, &args);
-    if (!c->param[WITH_RESIDUAL]) {
-        args.x_rest = t[REST];
-        return mt_rmsnorm_forward(device, &args);
-    }
-    // One tensor is the rest of what comes and of what goes.
-    enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = t[REST], .y = t[H_REST]});
-    if (status != MT_OK) return status;
-    args.residual_rest = args.sum_rest = t[H_REST];
     return mt_rmsnorm_forward(device, &args);
 }
 
@@ -49,7 +37,6 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
         .accumulate = c->param[ACCUMULATE] != 0,
     };
     if (!c->param[NO_DWEIGHT]) args.dweight = t[DWEIGHT];
-    if (c->param[WITH_RESTS]) args.dx_rest = t[DX_REST];
     if (c->param[IN_PLACE]) {
         enum mt_status status = mt_copy(device, &(struct mt_copy_args){.x = t[DY], .y = t[DX]});
         if (status != MT_OK) return status;
@@ -91,27 +78,6 @@ static struct op_case *add(struct case_list *list, int64_t tokens, int64_t width
     return c;
 }
 
-/* A residual stream in bf16 with what rounding leaves of it. y in f32 shows whether both are seen. */
-static void add_rests(struct case_list *list, int64_t tokens, int64_t width, bool residual, int64_t padding)
-{
-    struct op_case *c = add(list, tokens, width, residual, true, MT_BF16, padding);
-    int64_t wide[] = {tokens, width};
-    size_t length = strlen(c->label);
-    (void)snprintf(c->label + length, sizeof c->label - length, " rests");
-    c->param[WITH_RESTS] = 1;
-    c->no_gradient = true;
-    case_retype(c, MT_BF16, 5, (int[]){X, RESIDUAL, H, DY, DX});
-    case_slot(c, "rest", SLOT_INPUT, MT_BF16, 2, wide);
-    case_slot(c, "sum_rest", residual ? SLOT_OUTPUT : SLOT_INPUT, MT_BF16, 2, wide);
-    case_grad_out(c, "dx_rest", X);
-    c->slot[DX_REST].role = SLOT_GRAD_SUM;
-    c->slot[DX_REST].dtype = MT_BF16;
-    c->slot[REST].scale = c->slot[DX_REST].scale = 0x1p-9;
-    c->slot[REST].row_padding = c->slot[DX_REST].row_padding = padding;
-    // Half-way between two numbers either is right, and then what is left has the other sign.
-    c->slot[H_REST].tolerance = c->slot[DX_REST].tolerance = 0.1;
-}
-
 void cases_rmsnorm(struct case_list *list)
 {
     add(list, 1, 8, false, false, MT_F32, 0);
@@ -134,11 +100,6 @@ void cases_rmsnorm(struct case_list *list)
     add(list, 5, 2056, true, true, MT_BF16, 0); // more than a block of eights
     // The residual stream in f32, what leaves the norm in bf16.
     case_retype(add(list, 33, 512, true, true, MT_BF16, 0), MT_BF16, 2, (int[]){Y, DY});
-
-    add_rests(list, 7, 65, true, 3);
-    add_rests(list, 7, 65, false, 0);
-    add_rests(list, 9, 512, true, 8);
-    add_rests(list, 5, 2560, false, 0);
 
     struct op_case *frozen = add(list, 6, 42, false, false, MT_BF16, 0);
     frozen->param[NO_DWEIGHT] = 1;

@@ -151,11 +151,6 @@ static void test_refusals(void **state)
                     MT_ERR_DTYPE, "y is f32");
     op_test_refused(&test, mt_copy(test.device, &(struct mt_copy_args){.x = cube, .y = wide}), MT_ERR_SHAPE,
                     "y is f32 [2, 4]");
-    struct mt_copy_args copy = {.x = wide, .y = wide, .rest = integers};
-    op_test_refused(&test, mt_copy(test.device, &copy), MT_ERR_DTYPE, "rest is i32");
-    copy.place = mt_tensor_1d(data, MT_I32, 2);
-    op_test_refused(&test, mt_copy(test.device, &copy), MT_ERR_SHAPE, "rest and place");
-
     struct mt_clamp_forward_args clamp = {.x = wide, .y = wide};
     op_test_refused(&test, mt_clamp_forward(test.device, &clamp), MT_ERR_USAGE, "limit is 0");
     struct mt_clamp_backward_args dclamp = {.dy = wide, .x = wide, .dx = wide, .limit = NAN};

@@ -30,14 +30,6 @@ enum mt_status mt_check_combine_forward(const struct mt_device *device,
         status = mt_check_2d(device, "base", &args->base, MT_CHECK_FLOAT, tokens, width);
         if (status != MT_OK) return status;
     }
-    if (mt_tensor_present(&args->base_rest)) {
-        status = mt_check_2d(device, "base_rest", &args->base_rest, MT_CHECK_FLOAT, tokens, width);
-        if (status != MT_OK) return status;
-    }
-    if (mt_tensor_present(&args->y_rest)) {
-        status = mt_check_2d(device, "y_rest", &args->y_rest, MT_CHECK_FLOAT, tokens, width);
-        if (status != MT_OK) return status;
-    }
     status = mt_check_2d(device, "y", &args->y, MT_CHECK_FLOAT, tokens, width);
     if (status != MT_OK || !mt_tensor_present(&args->gram)) return status;
     return mt_check_3d(device, "gram", &args->gram, MT_CHECK_STAT, tokens, slots, slots);

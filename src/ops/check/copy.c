@@ -13,20 +13,8 @@ static enum mt_status check_placed(const struct mt_device *device, const struct 
     return mt_check_range(device, "place", &args->place, 0, args->y.dim[0]);
 }
 
-static enum mt_status check_rest(const struct mt_device *device, const struct mt_copy_args *args)
-{
-    if (mt_tensor_present(&args->place))
-        return mt_fail(device->ctx, MT_ERR_SHAPE, "rest and place: expected one of them at the most");
-    enum mt_status status = mt_check_2d(device, "x", &args->x, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
-    if (status != MT_OK) return status;
-    status = mt_check_like(device, "y", &args->y, MT_CHECK_FLOAT, &args->x);
-    if (status != MT_OK) return status;
-    return mt_check_like(device, "rest", &args->rest, MT_CHECK_FLOAT, &args->x);
-}
-
 enum mt_status mt_check_copy(const struct mt_device *device, const struct mt_copy_args *args)
 {
-    if (mt_tensor_present(&args->rest)) return check_rest(device, args);
     bool integers = mt_tensor_present(&args->x) && args->x.dtype == MT_I32;
     enum mt_check_type type = integers ? MT_CHECK_INDEX : MT_CHECK_FLOAT;
     if (mt_tensor_present(&args->place)) return check_placed(device, args, type);

@@ -31,15 +31,7 @@ enum mt_status mt_check_grouped_swiglu(const struct mt_device *device,
     int64_t width = gate->y.dim[1];
     status = mt_check_2d(device, "up", &up->y, MT_CHECK_FLOAT, rows, width);
     if (status != MT_OK) return status;
-    status = mt_check_2d(device, "y", &args->y, MT_CHECK_FLOAT, rows, width);
-    if (status != MT_OK) return status;
-    bool kept = mt_tensor_present(&args->gate_kept);
-    if (kept != mt_tensor_present(&args->up_kept))
-        return mt_fail(device->ctx, MT_ERR_USAGE, "gate_kept and up_kept: one of them is missing");
-    if (!kept) return MT_OK;
-    status = mt_check_2d(device, "gate_kept", &args->gate_kept, MT_CHECK_FLOAT, rows, width);
-    return status == MT_OK ? mt_check_2d(device, "up_kept", &args->up_kept, MT_CHECK_FLOAT, rows, width)
-                           : status;
+    return mt_check_2d(device, "y", &args->y, MT_CHECK_FLOAT, rows, width);
 }
 
 enum mt_status mt_check_grouped_swiglu_backward(const struct mt_device *device,

@@ -208,8 +208,7 @@ enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *arg
     const struct mt_combine_forward_args *a = args;
     bool has_base = mt_tensor_present(&a->base);
     bool has_gram = mt_tensor_present(&a->gram);
-    bool rests = mt_tensor_present(&a->base_rest) || mt_tensor_present(&a->y_rest);
-    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) && cpu_is_f32(&a->y) && !rests;
+    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) && cpu_is_f32(&a->y);
     if (has_base) fast = fast && cpu_is_f32(&a->base);
     if (has_gram) fast = fast && cpu_is_f32(&a->gram);
     if (!fast) return mt_ref_combine_forward(device, args);

@@ -19,7 +19,6 @@ static void copy_to_places(const struct mt_device *device, const struct mt_copy_
 enum mt_status MT_CPU(copy)(struct mt_device *device, const void *args)
 {
     const struct mt_copy_args *a = args;
-    if (mt_tensor_present(&a->rest)) return mt_ref_copy(device, args);
     bool same = a->x.dtype == a->y.dtype;
     if (!same && (!cpu_converts(a->x.dtype) || !cpu_converts(a->y.dtype))) return mt_ref_copy(device, args);
     if (mt_tensor_present(&a->place)) {

@@ -30,12 +30,7 @@ enum mt_status MT_CPU(grouped_swiglu)(struct mt_device *device, const void *args
     const struct mt_swiglu_forward_args swiglu = {.gate = a->gate.y, .up = a->up.y, .y = a->y};
     enum mt_status status = run(device, MT_OP_grouped_sum, &a->gate);
     if (status == MT_OK) status = run(device, MT_OP_grouped_sum, &a->up);
-    if (status == MT_OK) status = run(device, MT_OP_swiglu_forward, &swiglu);
-    if (status != MT_OK || !mt_tensor_present(&a->gate_kept)) return status;
-    const struct mt_copy_args keep_gate = {.x = a->gate.y, .y = a->gate_kept};
-    const struct mt_copy_args keep_up = {.x = a->up.y, .y = a->up_kept};
-    status = run(device, MT_OP_copy, &keep_gate);
-    return status == MT_OK ? run(device, MT_OP_copy, &keep_up) : status;
+    return status == MT_OK ? run(device, MT_OP_swiglu_forward, &swiglu) : status;
 }
 
 size_t MT_CPU(grouped_swiglu_backward_scratch)(const struct mt_device *device, const void *args)

@@ -40,9 +40,7 @@ static void forward_row(const struct mt_rmsnorm_forward_args *a, int64_t t, cons
 enum mt_status MT_CPU(rmsnorm_forward)(struct mt_device *device, const void *args)
 {
     const struct mt_rmsnorm_forward_args *a = args;
-    bool rests = mt_tensor_present(&a->x_rest) || mt_tensor_present(&a->residual_rest) ||
-                 mt_tensor_present(&a->sum_rest); // of operands that are not f32
-    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->y) && !rests;
+    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->y);
     if (mt_tensor_present(&a->residual)) fast = fast && cpu_is_f32(&a->residual) && cpu_is_f32(&a->sum);
     if (mt_tensor_present(&a->rstd)) fast = fast && cpu_is_f32(&a->rstd);
     if (!fast) return mt_ref_rmsnorm_forward(device, args);
@@ -97,8 +95,7 @@ enum mt_status MT_CPU(rmsnorm_backward)(struct mt_device *device, const void *ar
 {
     const struct mt_rmsnorm_backward_args *a = args;
     bool has_dweight = mt_tensor_present(&a->dweight);
-    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dx) && cpu_is_f32(&a->rstd) &&
-                !mt_tensor_present(&a->dx_rest);
+    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dx) && cpu_is_f32(&a->rstd);
     if (has_dweight) fast = fast && cpu_is_f32(&a->dweight);
     if (!fast) return mt_ref_rmsnorm_backward(device, args);
 

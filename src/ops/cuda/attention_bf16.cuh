@@ -16,14 +16,7 @@ bool cuda_attention_fits(const struct mt_device *device, const struct mt_tensor 
 enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
                                            const struct mt_attention_forward_args *a);
 
-/* The same for f32 operands, of which 11 bits count: as fp16 numbers, on Hopper. Scratch has so many bytes.
- */
-bool cuda_attention_scaled_fits(const struct mt_device *device, const struct mt_attention_forward_args *a);
-size_t cuda_attention_scaled_bytes(const struct mt_attention_forward_args *a);
-enum mt_status cuda_attention_forward_scaled(struct mt_device *device,
-                                             const struct mt_attention_forward_args *a, void *scratch);
-
-/* The same elsewhere: 16 bits count, each number is two bf16 ones. */
+/* The same for f32 operands, of which 16 bits count: each number is two bf16 ones. */
 bool cuda_attention_split_fits(const struct mt_device *device, const struct mt_attention_forward_args *a);
 enum mt_status cuda_attention_forward_split(struct mt_device *device,
                                             const struct mt_attention_forward_args *a);

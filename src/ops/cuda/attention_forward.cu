@@ -152,17 +152,13 @@ static bool fits_bf16(const struct mt_device *device, const struct mt_attention_
 size_t mt_cuda_attention_forward_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
-    if (fits_bf16(device, a))
-        return cuda_attention_scaled_fits(device, a) ? cuda_attention_scaled_bytes(a) : 0;
-    if (!cuda_attention_decodes(device, a)) return 0;
+    if (fits_bf16(device, a) || !cuda_attention_decodes(device, a)) return 0;
     return cuda_attention_decode_bytes(device, a);
 }
 
 enum mt_status mt_cuda_attention_forward(struct mt_device *device, const void *args)
 {
     const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
-    if (fits_bf16(device, a) && cuda_attention_scaled_fits(device, a))
-        return cuda_attention_forward_scaled(device, a, device->scratch.data);
     if (fits_bf16(device, a)) return cuda_attention_forward_bf16(device, a);
     if (cuda_attention_decodes(device, a)) return cuda_attention_decode(device, a, device->scratch.data);
     int64_t tiles = tiles_at_most(a->q.dim[0], QUERIES, &a->q_offsets);

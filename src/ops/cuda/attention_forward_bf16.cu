@@ -102,7 +102,7 @@ enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
     if (cuda_attention_split_fits(device, a)) return cuda_attention_forward_split(device, a);
-    if (cuda_attention_hopper_fits(device, a)) return cuda_attention_forward_hopper(device, a, NULL);
+    if (cuda_attention_hopper_fits(device, a)) return cuda_attention_forward_hopper(device, a);
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
     return width <= 128 ? launch<128, 128>(device, a) : launch<MOST_WIDTH, MOST_VALUE>(device, a);
 }

@@ -2,9 +2,6 @@
  * attention forward by Hopper's own instructions: attention_forward_bf16.cu's arithmetic in the frame of
  * attention_hopper.cuh. A group's scores of the next tile of keys are made while it sums values of the last
  * one (Shah et al. 2024): the weights wait for neither.
- *
- * f32 operands become fp16 numbers first, those of each tensor with a power of two of their own
- * (attention_scaled.cu), so that 11 bits of them count, and of the weights.
  */
 #include "ops/cuda/attention_hopper.cuh"
 
@@ -21,7 +18,6 @@ template <int D, int DV> struct forward_memory {
 struct forward_call {
     CUtensorMap q, k, v;
     struct mt_attention_forward_args a;
-    const float *power; // f32 [3], of q, k and v; NULL: they are bf16
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -141,7 +137,7 @@ __device__ static inline void weigh(const struct rows &rows, int key, float (&sc
 }
 
 /* out, not yet divided by the sum, over all keys; *step counts tiles of keys. */
-template <int D, int DV, bool HALVES>
+template <int D, int DV>
 __device__ static inline void attend(const struct rows &rows, struct forward_memory<D, DV> &m,
                                      struct forward_barriers *b, const struct stretch &keys, int group,
                                      unsigned *step, float (&out)[DV / 8][4], struct running *r)
@@ -154,13 +150,13 @@ __device__ static inline void attend(const struct rows &rows, struct forward_mem
     barrier_wait(&b->k_full[at], *step / STAGES & 1);
     group_pin(scores);
     group_begin();
-    begin_scores<D, HOPPER_ROWS, HALVES>(scores, q, m.k[at]);
+    begin_scores<D, HOPPER_ROWS>(scores, q, m.k[at]);
     group_commit();
     group_wait<0>();
     group_pin(scores);
     release(&b->k_empty[at]);
     weigh(rows, keys.first, scores, r, factor);
-    pack_factors<KEYS / 8, HALVES>(weights, scores);
+    pack_factors<KEYS / 8>(weights, scores);
     for (int key = keys.first + KEYS; key < keys.end; key += KEYS) {
         unsigned before = *step % STAGES;
         unsigned before_parity = *step / STAGES & 1;
@@ -169,13 +165,13 @@ __device__ static inline void attend(const struct rows &rows, struct forward_mem
         barrier_wait(&b->k_full[at], *step / STAGES & 1);
         group_pin(scores);
         group_begin();
-        begin_scores<D, HOPPER_ROWS, HALVES>(scores, q, m.k[at]);
+        begin_scores<D, HOPPER_ROWS>(scores, q, m.k[at]);
         group_commit();
         barrier_wait(&b->v_full[before], before_parity);
         group_pin(out);
         group_pin(weights);
         group_begin();
-        begin_sums<HALVES>(out, weights, m.v[before]);
+        begin_sums(out, weights, m.v[before]);
         group_commit();
         group_wait<1>();
         group_pin(scores);
@@ -190,7 +186,7 @@ __device__ static inline void attend(const struct rows &rows, struct forward_mem
 #pragma unroll
             for (int e = 0; e < 4; e++) out[n][e] *= factor[e / 2];
         }
-        pack_factors<KEYS / 8, HALVES>(weights, scores);
+        pack_factors<KEYS / 8>(weights, scores);
     }
     release(&b->q_empty);
     at = *step % STAGES;
@@ -199,7 +195,7 @@ __device__ static inline void attend(const struct rows &rows, struct forward_mem
     group_pin(out);
     group_pin(weights);
     group_begin();
-    begin_sums<HALVES>(out, weights, m.v[at]);
+    begin_sums(out, weights, m.v[at]);
     group_commit();
     group_wait<0>();
     group_pin(out);
@@ -207,16 +203,7 @@ __device__ static inline void attend(const struct rows &rows, struct forward_mem
     release(&b->v_empty[at]);
 }
 
-template <int COUNT> __device__ static inline void multiply_all(float (&out)[COUNT][4], float factor)
-{
-#pragma unroll
-    for (int n = 0; n < COUNT; n++) {
-#pragma unroll
-        for (int e = 0; e < 4; e++) out[n][e] *= factor;
-    }
-}
-
-template <int D, int DV, bool HALVES>
+template <int D, int DV>
 __device__ static void make_tiles(const struct forward_call &call, struct forward_memory<D, DV> &m,
                                   struct forward_barriers *b, int group)
 {
@@ -224,25 +211,23 @@ __device__ static void make_tiles(const struct forward_call &call, struct forwar
     struct place place;
     unsigned step = 0;
     unsigned tiles = 0;
-    float scale = HALVES ? call.a.scale * call.power[0] * call.power[1] : call.a.scale;
     for (int turn = 0; find_place(work, turn, &place); turn++) {
         struct stretch keys = keys_seen(place, place.start, HOPPER_ROWS, call.a.window);
-        struct rows rows = {call.a, place, place.start + group * 64, scale};
+        struct rows rows = {call.a, place, place.start + group * 64, call.a.scale};
         float out[DV / 8][4] = {};
         struct running r = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
         if (keys.first < keys.end) {
             barrier_wait(&b->q_full, tiles++ & 1);
-            attend<D, DV, HALVES>(rows, m, b, keys, group, &step, out, &r);
+            attend<D, DV>(rows, m, b, keys, group, &step, out, &r);
         }
         int64_t row = place.q_first + rows.query + (int)threadIdx.x % HOPPER_GROUP / 32 * 16;
-        if constexpr (HALVES) multiply_all(out, call.power[2]);
-        finish_rows(call.a, out, r, scale, row, place.q_first + place.queries, place.head);
+        finish_rows(call.a, out, r, call.a.scale, row, place.q_first + place.queries, place.head);
     }
 }
 
 #endif
 
-template <int D, int DV, bool HALVES>
+template <int D, int DV>
 __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
     forward_kernel(const __grid_constant__ struct forward_call call)
 {
@@ -259,44 +244,34 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
         if (threadIdx.x < 32) bring_tiles(call, m, &barriers);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        make_tiles<D, DV, HALVES>(call, m, &barriers, (int)threadIdx.x / HOPPER_GROUP - 1);
+        make_tiles<D, DV>(call, m, &barriers, (int)threadIdx.x / HOPPER_GROUP - 1);
     }
 #endif
 }
 
-template <int D, int DV, bool HALVES>
-static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a,
-                             const float *power)
+template <int D, int DV>
+static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a)
 {
-    const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV, HALVES>);
+    const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV>);
     const size_t bytes = bytes_with_patterns<struct forward_memory<D, DV>>();
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
     struct forward_call call;
     call.a = *a;
-    call.power = power;
     if (status == MT_OK) status = cuda_map_heads(device, &a->q, HOPPER_ROWS, &call.q);
     if (status == MT_OK) status = cuda_map_heads(device, &a->k, KEYS, &call.k);
     if (status == MT_OK) status = cuda_map_heads(device, &a->v, KEYS, &call.v);
     if (status != MT_OK) return status;
     unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
-    forward_kernel<D, DV, HALVES><<<blocks, HOPPER_THREADS, bytes, cuda_stream(device)>>>(call);
+    forward_kernel<D, DV><<<blocks, HOPPER_THREADS, bytes, cuda_stream(device)>>>(call);
     return cuda_launched(device, "attention forward");
 }
 
-template <bool HALVES>
-static enum mt_status pick(struct mt_device *device, const struct mt_attention_forward_args *a,
-                           const float *power)
+enum mt_status cuda_attention_forward_hopper(struct mt_device *device,
+                                             const struct mt_attention_forward_args *a)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
-    if (width <= 64 && value <= 64) return launch<64, 64, HALVES>(device, a, power);
-    return width <= 128 ? launch<128, 128, HALVES>(device, a, power)
-                        : launch<192, 128, HALVES>(device, a, power);
-}
-
-enum mt_status cuda_attention_forward_hopper(struct mt_device *device,
-                                             const struct mt_attention_forward_args *a, const float *power)
-{
-    return power != NULL ? pick<true>(device, a, power) : pick<false>(device, a, NULL);
+    if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
+    return width <= 128 ? launch<128, 128>(device, a) : launch<192, 128>(device, a);
 }

@@ -24,9 +24,8 @@ bool cuda_attention_hopper_fits(const struct mt_device *device, const struct mt_
 bool cuda_attention_backward_hopper_fits(const struct mt_device *device,
                                          const struct mt_attention_backward_args *a);
 
-/* power: f32 [3] on the device, where q, k and v are fp16 numbers, what each is multiplied by; NULL: bf16. */
 enum mt_status cuda_attention_forward_hopper(struct mt_device *device,
-                                             const struct mt_attention_forward_args *a, const float *power);
+                                             const struct mt_attention_forward_args *a);
 
 /* stats: f32 [2,Hq,Tq], made here. */
 enum mt_status cuda_attention_backward_hopper(struct mt_device *device,

@@ -13,14 +13,12 @@ __global__ static void forward_kernel(struct mt_combine_forward_args a)
     if (column >= a.y.dim[1]) return;
     for (int64_t i = blockIdx.y; i < a.y.dim[0]; i += gridDim.y) {
         double sum = cuda_present(a.base) ? cuda_get2(a.base, i, column) : 0.0;
-        if (cuda_present(a.base_rest)) sum += cuda_get2(a.base_rest, i, column);
         if (a.accumulate) sum += cuda_get2(a.y, i, column);
         for (int64_t s = 0; s < a.row_of_slot.dim[1]; s++) {
             int32_t row = cuda_int2(a.row_of_slot, i, s);
             if (row >= 0) sum += cuda_get2(a.weight, i, s) * cuda_get2(a.rows, row, column);
         }
         cuda_put2(a.y, i, column, sum);
-        if (cuda_present(a.y_rest)) cuda_put2(a.y_rest, i, column, sum - cuda_get2(a.y, i, column));
     }
 }
 
@@ -95,8 +93,7 @@ enum mt_status mt_cuda_combine_forward(struct mt_device *device, const void *arg
     cudaStream_t stream = cuda_stream(device);
     int64_t tokens = a->y.dim[0];
     if (tokens == 0) return MT_OK;
-    if (cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->base, &a->y) && cuda_is_wide(&a->base_rest) &&
-        cuda_is_wide(&a->y_rest)) {
+    if (cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->base, &a->y)) {
         cuda_combine_forward_wide(device, a);
         return cuda_launched(device, "combine forward");
     }

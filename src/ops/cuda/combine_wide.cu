@@ -176,7 +176,7 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
         struct packed_eight<HALF> x[SLOTS];
         float y[CUDA_WIDE] = {};
         load_rows<SLOTS, HALF>(a.rows, place, j, x);
-        if (cuda_present(a.base)) wide_load_whole(a.base, a.base_rest, {token, j}, y);
+        if (cuda_present(a.base)) wide_load2(a.base, {token, j}, y);
         if (a.accumulate) add_eight(a.y, token, j, y);
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
@@ -189,7 +189,7 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
             }
             if (GRAM) add_products<SLOTS>(column, dot);
         }
-        wide_store_whole(a.y, a.y_rest, {token, j}, y);
+        wide_store2(a.y, {token, j}, y);
     }
     if (GRAM) store_gram<SLOTS>(a.gram, token, dot);
 }

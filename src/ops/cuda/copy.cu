@@ -1,4 +1,4 @@
-/* copy: y = x, converting between types; rest = x - y. */
+/* copy: y = x, converting between types. */
 #include "ops/cuda/rows.cuh"
 #include "ops/cuda/wide.cuh"
 
@@ -11,9 +11,6 @@ __global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t 
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
         double value = cuda_get(a.x, cuda_row_offset(a.x, row) + column);
         cuda_put(a.y, cuda_row_offset(a.y, row) + column, value);
-        if (!cuda_present(a.rest)) continue;
-        value -= cuda_get(a.y, cuda_row_offset(a.y, row) + column);
-        cuda_put(a.rest, cuda_row_offset(a.rest, row) + column, value);
     }
 }
 
@@ -33,7 +30,7 @@ __global__ static void wide_kernel(struct mt_copy_args a, struct wide_shape shap
         struct wide_place place = wide_place_at(shape, i);
         float value[CUDA_WIDE];
         wide_load2(a.x, place, value);
-        wide_store_whole(a.y, a.rest, place, value);
+        wide_store2(a.y, place, value);
     }
 }
 
@@ -47,10 +44,9 @@ enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
         place_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
         return cuda_launched(device, "copy to places");
     }
-    bool with_rest = mt_tensor_present(&a->rest);
-    bool wide = a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y) && cuda_is_wide(&a->rest);
+    bool wide = a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y);
     // The library's own copy is slower than a kernel where there is much to copy.
-    bool plain = !(wide && count >= KERNEL_COPIES) && !with_rest && a->x.dtype == a->y.dtype &&
+    bool plain = !(wide && count >= KERNEL_COPIES) && a->x.dtype == a->y.dtype &&
                  mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
     if (plain) {
         size_t bytes = (size_t)count * mt_dtype_bytes(a->y.dtype);
@@ -59,8 +55,7 @@ enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
         return cuda_status(device, error, "copy");
     }
     if (wide) {
-        bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y) &&
-                    (!with_rest || mt_tensor_is_contiguous(&a->rest));
+        bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
         struct wide_shape shape = wide_shape_of(&a->y, flat);
         unsigned blocks = cuda_blocks(shape.rows * shape.eights);
         wide_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(*a, shape);

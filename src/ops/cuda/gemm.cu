@@ -250,29 +250,11 @@ static struct plan plan_of(const struct mt_device *device, const struct mt_gemm_
 
 /*
  * Whether a counts to more than 8 bits: f32 rows of a product that is kept in f32. Whoever keeps activations
- * in f32 has asked for accuracy, and the product of what rounding leaves of them costs a second one, unless
- * it is large enough for grouped_hopper_scaled.cu.
+ * in f32 has asked for accuracy, and the product of what rounding leaves of them costs a second one.
  */
 static bool is_twofold(const struct mt_device *device, const struct mt_gemm_args *g)
 {
     return rounds(device, g) && g->a.dtype == MT_F32 && !g->transpose_a && g->c.dtype == MT_F32;
-}
-
-/* The product as a sum of one term, which is borrowed by it; where that fits, one product is enough. */
-static struct mt_grouped_sum_args as_sum(const struct mt_gemm_args *g, struct mt_product_term *term)
-{
-    struct mt_grouped_sum_args sum = {};
-    *term = {};
-    term->x = g->a;
-    term->weight = &g->b;
-    term->transpose_weight = g->transpose_b;
-    term->alpha = g->alpha;
-    sum.terms = term;
-    sum.count = 1;
-    sum.experts = 1;
-    sum.y = g->c;
-    sum.beta = g->beta;
-    return sum;
 }
 
 /* The product of one of a's parts. */
@@ -288,9 +270,6 @@ size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args
 {
     if (cuda_split_fits(device, g)) return cuda_split_bytes(g);
     if (is_twofold(device, g)) {
-        struct mt_product_term term;
-        struct mt_grouped_sum_args sum = as_sum(g, &term);
-        if (cuda_scaled_sum_fits(device, &sum)) return cuda_scaled_sum_bytes(&sum);
         struct mt_gemm_args one = part_of(g, mt_tensor_2d(NULL, MT_BF16, g->a.dim[0], g->a.dim[1]), g->beta);
         return cuda_two_bytes(&g->a) + cuda_gemm_bytes(device, &one);
     }
@@ -399,9 +378,6 @@ static enum mt_status multiply_rounded(struct mt_device *device, const struct mt
 
 static enum mt_status multiply_twofold(struct mt_device *device, const struct mt_gemm_args *g, char *scratch)
 {
-    struct mt_product_term term;
-    struct mt_grouped_sum_args sum = as_sum(g, &term);
-    if (cuda_scaled_sum_fits(device, &sum)) return cuda_scaled_sum(device, &sum, scratch);
     struct cuda_two two;
     enum mt_status status = cuda_split_rows(device, &g->a, scratch, &two);
     if (status != MT_OK) return status;

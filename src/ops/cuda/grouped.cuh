@@ -85,19 +85,6 @@ size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
 enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
                                   void *scratch);
 
-/*
- * Sums of f32 rows that are kept in f32, in fp16 by the same instructions, so that 11 bits of what is
- * multiplied count: one long term and at most one short, of weights [N,K], without masks; enough rows for a
- * pass over the weights. grouped_swiglu likewise.
- */
-bool cuda_scaled_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a);
-size_t cuda_scaled_sum_bytes(const struct mt_grouped_sum_args *a);
-enum mt_status cuda_scaled_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch);
-bool cuda_scaled_swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a);
-size_t cuda_scaled_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
-enum mt_status cuda_scaled_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
-                                  void *scratch);
-
 /* cuda_hopper_sum for a single product. */
 bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
 size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g);

@@ -39,15 +39,6 @@ struct hopper_term {
     enum hopper_sums sums;
 };
 
-/* Operands of fp16 numbers: powers of two that are left out of them (scaled_rows.cuh). */
-struct hopper_scaling {
-    const float *row;       // [R], NULL: operands are bf16
-    const float *column[2]; // [experts,N], of each sum
-    // Where a tile is of two sums: the second, what comes of both, and roundings in place of both.
-    struct tile_output second, product;
-    struct hopper_matrix kept[2]; // of one stride; without data: y and `second` are wanted
-};
-
 struct hopper_call {
     struct hopper_term term[MT_MAX_TERMS];
     CUtensorMap weight[HOPPER_MAPS];
@@ -67,7 +58,6 @@ struct hopper_call {
     unsigned *counter;                          // of tiles that were taken; 0 before
     bool follows;                               // what prepares weights was launched just before
     struct hopper_matrix beside[HOPPER_BESIDE]; // what a kernel that does more reads and writes as well
-    struct hopper_scaling scaling;
 };
 
 /* One launch; boxes of weights are by lines of columns with n_inner, else by lines of steps. */
@@ -97,13 +87,5 @@ struct hopper_matrix cuda_hopper_matrix(const struct mt_tensor *t);
  */
 enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
                                   const struct hopper_matrix *beside, hopper_launch launch, void *scratch);
-
-/*
- * The same of fp16 numbers, without a mask: terms whose matrices are contiguous and call themselves bf16, all
- * with one alpha. Scratch has HOPPER_COUNTER bytes.
- */
-enum mt_status cuda_hopper_scaled_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
-                                         const struct hopper_scaling *scaling, hopper_launch launch,
-                                         void *scratch);
 
 #endif

@@ -203,8 +203,7 @@ bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_gro
     const struct mt_tensor *x = &a->gate.terms[0].x;
     if (!cuda_hopper_is_matrix(x) || !same_matrix(x, &a->up.terms[0].x)) return false;
     struct mt_grouped_sum_args both = both_of(a, terms);
-    return a->gate.count == a->up.count && !mt_tensor_present(&a->gate_kept) &&
-           cuda_hopper_sum_fits(device, &both);
+    return a->gate.count == a->up.count && cuda_hopper_sum_fits(device, &both);
 }
 
 size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a)

@@ -433,11 +433,13 @@ static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, i
     return part;
 }
 
-/* One launch, or several where experts have too many maps; `call` says what is beside the sum. */
-static enum mt_status run_call(struct mt_device *device, const struct mt_grouped_sum_args *a,
-                               hopper_launch launch, void *scratch, struct hopper_call &call)
+/* One launch, or several where experts have too many maps. */
+enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                  const struct hopper_matrix *beside, hopper_launch launch, void *scratch)
 {
     struct ready_term ready[MT_MAX_TERMS];
+    struct hopper_call call = {};
+    for (int i = 0; beside != NULL && i < HOPPER_BESIDE; i++) call.beside[i] = beside[i];
     enum mt_status status = make_ready(device, a, static_cast<char *>(scratch), ready);
     if (status == MT_OK) status = fill_terms(device, a, ready, &call);
     int64_t blocks = (a->y.dim[1] + HOPPER_BLOCK - 1) / HOPPER_BLOCK;
@@ -459,23 +461,6 @@ static enum mt_status run_call(struct mt_device *device, const struct mt_grouped
         if (status == MT_OK) status = launch(device, !a->terms[0].transpose_weight, &call);
     }
     return status;
-}
-
-enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
-                                  const struct hopper_matrix *beside, hopper_launch launch, void *scratch)
-{
-    struct hopper_call call = {};
-    for (int i = 0; beside != NULL && i < HOPPER_BESIDE; i++) call.beside[i] = beside[i];
-    return run_call(device, a, launch, scratch, call);
-}
-
-enum mt_status cuda_hopper_scaled_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
-                                         const struct hopper_scaling *scaling, hopper_launch launch,
-                                         void *scratch)
-{
-    struct hopper_call call = {};
-    call.scaling = *scaling;
-    return run_call(device, a, launch, scratch, call);
 }
 
 enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)

@@ -12,9 +12,6 @@
 #ifndef STAGES // a kernel that needs the memory has fewer
 #define STAGES 4
 #endif
-#ifndef HALVES // a kernel whose operands are fp16 numbers, tiles of weights by lines of steps, says so
-#define HALVES false
-#endif
 #define GROUPS      2 // that multiply
 #define GROUP       128
 #define WIDE        32 // fragments of a tile's row, of 8 columns
@@ -380,10 +377,7 @@ __device__ __forceinline__ static void multiply_stage(float (&sum)[FRAGMENTS][4]
 #pragma unroll
     for (unsigned k = 0; k < COUNT; k++) {
         uint64_t weight = operand_after(o.weight, k * (N_INNER ? 16 * WGMMA_LINE * 2 : 32));
-        if constexpr (HALVES)
-            multiply_halves(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
-        else
-            multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
+        multiply_group<N_INNER>(sum, operand_after(o.x, k * 32), weight, k == 0 ? add : 1);
     }
     group_commit();
 }

@@ -1,9 +1,8 @@
 /*
  * grouped_sum: one launch where Hopper's kernel fits (grouped_hopper.cu). Else term after term: a mask on a
  * product is a pass of its own, through scratch, and later terms are added to y; or to f32 scratch, where y
- * would be rounded after each. On cuda-bf16, of f32 rows of a sum that is kept in f32, 11 bits count where it
- * can be made in fp16 (grouped_hopper_scaled.cu), else 16: the sum is made of their roundings, and again of
- * what those leave.
+ * would be rounded after each. On cuda-bf16, of f32 rows of a sum that is kept in f32, 16 bits count: the
+ * sum is made of their roundings, and again of what those leave.
  */
 #include "ops/cuda/grouped.cuh"
 #include "ops/cuda/mask.cuh"
@@ -166,7 +165,6 @@ static size_t sums_bytes(const struct mt_device *device, const struct twofold *t
 size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
-    if (cuda_scaled_sum_fits(device, a)) return cuda_scaled_sum_bytes(a);
     if (!is_twofold(device, a)) return once_bytes(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);
@@ -176,7 +174,6 @@ size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *a
 enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
-    if (cuda_scaled_sum_fits(device, a)) return cuda_scaled_sum(device, a, device->scratch.data);
     if (!is_twofold(device, a)) return run_once(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);

@@ -5,7 +5,6 @@ size_t mt_cuda_grouped_swiglu_scratch(const struct mt_device *device, const void
 {
     const struct mt_grouped_swiglu_args *a = static_cast<const struct mt_grouped_swiglu_args *>(args);
     if (cuda_hopper_swiglu_fits(device, a)) return cuda_hopper_swiglu_bytes(a);
-    if (cuda_scaled_swiglu_fits(device, a)) return cuda_scaled_swiglu_bytes(a);
     size_t gate = mt_cuda_grouped_sum_scratch(device, &a->gate);
     size_t up = mt_cuda_grouped_sum_scratch(device, &a->up);
     return gate > up ? gate : up;
@@ -15,20 +14,10 @@ enum mt_status mt_cuda_grouped_swiglu(struct mt_device *device, const void *args
 {
     const struct mt_grouped_swiglu_args *a = static_cast<const struct mt_grouped_swiglu_args *>(args);
     if (cuda_hopper_swiglu_fits(device, a)) return cuda_hopper_swiglu(device, a, device->scratch.data);
-    if (cuda_scaled_swiglu_fits(device, a)) return cuda_scaled_swiglu(device, a, device->scratch.data);
     struct mt_swiglu_forward_args swiglu = {a->gate.y, a->up.y, a->y};
     enum mt_status status = mt_cuda_grouped_sum(device, &a->gate);
     if (status == MT_OK) status = mt_cuda_grouped_sum(device, &a->up);
-    if (status == MT_OK) status = mt_cuda_swiglu_forward(device, &swiglu);
-    if (status != MT_OK || !mt_tensor_present(&a->gate_kept)) return status;
-    struct mt_copy_args keep_gate = {};
-    struct mt_copy_args keep_up = {};
-    keep_gate.x = a->gate.y;
-    keep_gate.y = a->gate_kept;
-    keep_up.x = a->up.y;
-    keep_up.y = a->up_kept;
-    status = mt_cuda_copy(device, &keep_gate);
-    return status == MT_OK ? mt_cuda_copy(device, &keep_up) : status;
+    return status == MT_OK ? mt_cuda_swiglu_forward(device, &swiglu) : status;
 }
 
 size_t mt_cuda_grouped_swiglu_backward_scratch(const struct mt_device *device, const void *args)

@@ -24,46 +24,30 @@ __device__ static float block_sum(float value)
     return total;
 }
 
-/* A tensor and what rounding left of it, which may have no data. */
-struct whole_view {
-    struct cuda_view rounded, rest;
-};
-
-__device__ static inline float load_whole(const struct whole_view &v, int64_t row, int64_t j)
-{
-    return cuda_load(v.rounded, row, j) + (v.rest.data != NULL ? cuda_load(v.rest, row, j) : 0.0f);
-}
-
-__device__ static inline void store_whole(const struct whole_view &v, int64_t row, int64_t j, float value)
-{
-    cuda_store(v.rounded, row, j, value);
-    if (v.rest.data != NULL) cuda_store(v.rest, row, j, value - cuda_load(v.rounded, row, j));
-}
-
-__global__ static void forward_kernel(struct whole_view x, struct whole_view residual, struct whole_view sum,
+__global__ static void forward_kernel(struct cuda_view x, struct cuda_view residual, struct cuda_view sum,
                                       struct cuda_view weight, struct cuda_view y, float *rstds,
                                       int64_t width, float epsilon)
 {
     int64_t row = blockIdx.x;
     float squares = 0.0f;
-    const struct whole_view h = residual.rounded.data != NULL ? sum : x;
+    const struct cuda_view h = residual.data != NULL ? sum : x;
     for (int64_t j = threadIdx.x; j < width; j += ROW_THREADS) {
-        float value = load_whole(x, row, j);
-        if (residual.rounded.data != NULL) {
-            store_whole(sum, row, j, value + load_whole(residual, row, j));
-            value = load_whole(sum, row, j); // as stored: what others will see
+        float value = cuda_load(x, row, j);
+        if (residual.data != NULL) {
+            cuda_store(sum, row, j, value + cuda_load(residual, row, j));
+            value = cuda_load(sum, row, j); // as stored: what others will see
         }
         squares += value * value;
     }
     float rstd = rsqrtf(block_sum(squares) / (float)width + epsilon);
     for (int64_t j = threadIdx.x; j < width; j += ROW_THREADS) {
-        cuda_store(y, row, j, load_whole(h, row, j) * rstd * cuda_load(weight, 0, j));
+        cuda_store(y, row, j, cuda_load(h, row, j) * rstd * cuda_load(weight, 0, j));
     }
     if (rstds != NULL && threadIdx.x == 0) rstds[row] = rstd;
 }
 
 __global__ static void backward_kernel(struct cuda_view dy, struct cuda_view x, struct cuda_view weight,
-                                       const float *rstds, struct whole_view dx, int64_t width,
+                                       const float *rstds, struct cuda_view dx, int64_t width,
                                        bool accumulate)
 {
     int64_t row = blockIdx.x;
@@ -75,7 +59,7 @@ __global__ static void backward_kernel(struct cuda_view dy, struct cuda_view x, 
     float pull = rstd * rstd * rstd * block_sum(dot) / (float)width;
     for (int64_t j = threadIdx.x; j < width; j += ROW_THREADS) {
         float value = rstd * cuda_load(dy, row, j) * cuda_load(weight, 0, j) - cuda_load(x, row, j) * pull;
-        store_whole(dx, row, j, accumulate ? load_whole(dx, row, j) + value : value);
+        cuda_store(dx, row, j, accumulate ? cuda_load(dx, row, j) + value : value);
     }
 }
 
@@ -124,13 +108,14 @@ __global__ static void __launch_bounds__(ROW_THREADS) wide_forward_kernel(struct
     for (int part = 0; part < PARTS; part++) {
         int64_t j = eight_column(part);
         if (j >= width) continue;
-        wide_load_whole(a.x, a.x_rest, {row, j}, h[part]);
+        wide_load2(a.x, {row, j}, h[part]);
         if (cuda_present(a.residual)) {
             float other[CUDA_WIDE];
-            wide_load_whole(a.residual, a.residual_rest, {row, j}, other);
+            wide_load2(a.residual, {row, j}, other);
 #pragma unroll
             for (int c = 0; c < CUDA_WIDE; c++) h[part][c] += other[c];
-            wide_store_whole(a.sum, a.sum_rest, {row, j}, h[part]); // as stored: what others will see
+            wide_store2(a.sum, {row, j}, h[part]);
+            wide_round(a.sum.dtype, h[part]); // as stored: what others will see
         }
 #pragma unroll
         for (int c = 0; c < CUDA_WIDE; c++) squares[0] = fmaf(h[part][c], h[part][c], squares[0]);
@@ -181,10 +166,10 @@ __global__ static void __launch_bounds__(ROW_THREADS) wide_backward_kernel(struc
         int64_t j = eight_column(part);
         if (j >= width) continue;
         float dx[CUDA_WIDE] = {};
-        if (a.accumulate) wide_load_whole(a.dx, a.dx_rest, {row, j}, dx);
+        if (a.accumulate) wide_load2(a.dx, {row, j}, dx);
 #pragma unroll
         for (int c = 0; c < CUDA_WIDE; c++) dx[c] += rstd * pushed[part][c] - x[part][c] * pull;
-        wide_store_whole(a.dx, a.dx_rest, {row, j}, dx);
+        wide_store2(a.dx, {row, j}, dx);
     }
 }
 
@@ -201,11 +186,6 @@ static bool is_one_part(int64_t width)
 
 // ------------------------------------------------------------------ launchers
 
-static struct whole_view whole_of(const struct mt_tensor *rounded, const struct mt_tensor *rest)
-{
-    return {cuda_view_of(rounded), cuda_view_of(rest)};
-}
-
 enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const void *args)
 {
     const struct mt_rmsnorm_forward_args *a = static_cast<const struct mt_rmsnorm_forward_args *>(args);
@@ -213,8 +193,7 @@ enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const void *arg
     if (rows == 0) return MT_OK;
     unsigned threads = wide_row_threads(a->x.dim[1]);
     bool wide = fits(a->x.dim[1]) && cuda_is_wide(&a->x) && cuda_is_wide(&a->residual) &&
-                cuda_is_wide(&a->sum) && cuda_is_wide(&a->weight) && cuda_is_wide(&a->y) &&
-                cuda_is_wide(&a->x_rest) && cuda_is_wide(&a->residual_rest) && cuda_is_wide(&a->sum_rest);
+                cuda_is_wide(&a->sum) && cuda_is_wide(&a->weight) && cuda_is_wide(&a->y);
     if (wide && is_one_part(a->x.dim[1])) {
         wide_forward_kernel<1><<<(unsigned)rows, threads, 0, cuda_stream(device)>>>(*a);
         return cuda_launched(device, "rmsnorm forward");
@@ -224,9 +203,8 @@ enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const void *arg
         return cuda_launched(device, "rmsnorm forward");
     }
     forward_kernel<<<(unsigned)rows, ROW_THREADS, 0, cuda_stream(device)>>>(
-        whole_of(&a->x, &a->x_rest), whole_of(&a->residual, &a->residual_rest),
-        whole_of(&a->sum, &a->sum_rest), cuda_view_of(&a->weight), cuda_view_of(&a->y),
-        static_cast<float *>(a->rstd.data), a->x.dim[1], a->epsilon);
+        cuda_view_of(&a->x), cuda_view_of(&a->residual), cuda_view_of(&a->sum), cuda_view_of(&a->weight),
+        cuda_view_of(&a->y), static_cast<float *>(a->rstd.data), a->x.dim[1], a->epsilon);
     return cuda_launched(device, "rmsnorm forward");
 }
 
@@ -256,7 +234,7 @@ enum mt_status mt_cuda_rmsnorm_backward(struct mt_device *device, const void *ar
     }
     unsigned threads = wide_row_threads(width);
     bool wide = fits(width) && cuda_is_wide(&a->dy) && cuda_is_wide(&a->x) && cuda_is_wide(&a->weight) &&
-                cuda_is_wide(&a->dx) && cuda_is_wide(&a->dx_rest);
+                cuda_is_wide(&a->dx);
     if (wide && is_one_part(width)) {
         wide_backward_kernel<1><<<(unsigned)rows, threads, 0, stream>>>(*a);
         return cuda_launched(device, "rmsnorm backward");
@@ -265,8 +243,8 @@ enum mt_status mt_cuda_rmsnorm_backward(struct mt_device *device, const void *ar
         wide_backward_kernel<EIGHTS><<<(unsigned)rows, threads, 0, stream>>>(*a);
         return cuda_launched(device, "rmsnorm backward");
     }
-    backward_kernel<<<(unsigned)rows, ROW_THREADS, 0, stream>>>(
-        cuda_view_of(&a->dy), cuda_view_of(&a->x), cuda_view_of(&a->weight), rstds,
-        whole_of(&a->dx, &a->dx_rest), width, a->accumulate);
+    backward_kernel<<<(unsigned)rows, ROW_THREADS, 0, stream>>>(cuda_view_of(&a->dy), cuda_view_of(&a->x),
+                                                                cuda_view_of(&a->weight), rstds,
+                                                                cuda_view_of(&a->dx), width, a->accumulate);
     return cuda_launched(device, "rmsnorm backward");
 }

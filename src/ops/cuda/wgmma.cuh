@@ -199,16 +199,6 @@ __device__ static inline void multiply_group(float (&sum)[32][4], uint64_t a, ui
                  : "l"(a), "l"(b), "r"(add), "n"(N_INNER ? 1 : 0));
 }
 
-/* The same of fp16 numbers, b by lines of steps. */
-__device__ static inline void multiply_halves(float (&sum)[32][4], uint64_t a, uint64_t b, int add)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" SUMS_TO_127 "}, "
-                 "%128, %129, p, 1, 1, 0, 0; }"
-                 : EIGHT_SUMS(0), EIGHT_SUMS(8), EIGHT_SUMS(16), EIGHT_SUMS(24)
-                 : "l"(a), "l"(b), "r"(add));
-}
-
 #endif
 
 #endif

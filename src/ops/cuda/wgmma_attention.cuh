@@ -79,16 +79,6 @@ __device__ static inline void multiply_tiles(float (&sum)[16][4], uint64_t a, ui
                  : "l"(a), "l"(b), "r"(add));
 }
 
-/* The same of fp16 numbers. */
-__device__ static inline void multiply_half_tiles(float (&sum)[16][4], uint64_t a, uint64_t b, int add)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" REGISTERS_0_31 ", " REGISTERS_32_63
-                 "}, %64, %65, p, 1, 1, 0, 0; }"
-                 : FRAGMENTS(0), FRAGMENTS(8)
-                 : "l"(a), "l"(b), "r"(add));
-}
-
 /* sum += a · b: a [64,16] in registers, b [16,64] by lines of columns. */
 __device__ static inline void multiply_held(float (&sum)[8][4], const unsigned (&a)[4], uint64_t b)
 {
@@ -116,24 +106,6 @@ __device__ static inline void multiply_held(float (&sum)[24][4], const unsigned 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-/* Of fp16 numbers, b [16,64]. */
-__device__ static inline void multiply_half_held(float (&sum)[8][4], const unsigned (&a)[4], uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" REGISTERS_0_31 "}, "
-                 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-                 : FRAGMENTS(0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-/* The same with b [16,128]. */
-__device__ static inline void multiply_half_held(float (&sum)[16][4], const unsigned (&a)[4], uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" REGISTERS_0_31 ", " REGISTERS_32_63
-                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                 : FRAGMENTS(0), FRAGMENTS(8)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 #undef FRAGMENTS
 #undef FRAGMENT
 #undef REGISTERS_64_95
@@ -142,9 +114,9 @@ __device__ static inline void multiply_half_held(float (&sum)[16][4], const unsi
 
 /*
  * sum[64, 8·COUNT] = a · bᵀ, begun: tiles of A_ROWS and 8·COUNT rows, WIDTH columns; a is where this group's
- * 64 rows begin. HALVES: of fp16 numbers, not bf16.
+ * 64 rows begin.
  */
-template <int WIDTH, int A_ROWS, bool HALVES = false, int COUNT>
+template <int WIDTH, int A_ROWS, int COUNT>
 __device__ static inline void begin_scores(float (&sum)[COUNT][4], const __nv_bfloat16 *a,
                                            const __nv_bfloat16 *b)
 {
@@ -155,47 +127,30 @@ __device__ static inline void begin_scores(float (&sum)[COUNT][4], const __nv_bf
         // Addresses within an operand count in 16 bytes, eight numbers.
         int a_at = (k / WGMMA_LINE * A_ROWS * WGMMA_LINE + k % WGMMA_LINE) / 8;
         int b_at = (k / WGMMA_LINE * COUNT * 8 * WGMMA_LINE + k % WGMMA_LINE) / 8;
-        if constexpr (HALVES)
-            multiply_half_tiles(sum, left + (unsigned)a_at, right + (unsigned)b_at, k > 0);
-        else
-            multiply_tiles(sum, left + (unsigned)a_at, right + (unsigned)b_at, k > 0);
+        multiply_tiles(sum, left + (unsigned)a_at, right + (unsigned)b_at, k > 0);
     }
 }
 
 /* sum[64, 8·COUNT] += factors[64, 16·STEPS] · rows, begun: a tile of 16·STEPS rows and 8·COUNT columns. */
-template <bool HALVES = false, int COUNT, int STEPS>
+template <int COUNT, int STEPS>
 __device__ static inline void begin_sums(float (&sum)[COUNT][4], const unsigned (&factors)[STEPS][4],
                                          const __nv_bfloat16 *rows)
 {
     uint64_t right = operand_at(rows, STEPS * 16 * WGMMA_LINE * 2);
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
-        if constexpr (HALVES)
-            multiply_half_held(sum, factors[k], right + (unsigned)(k * 16 * WGMMA_LINE / 8));
-        else
-            multiply_held(sum, factors[k], right + (unsigned)(k * 16 * WGMMA_LINE / 8));
-    }
-}
-
-/* Two numbers of 16 bits. */
-template <bool HALVES> __device__ static inline unsigned pack_two(float low, float high)
-{
-    if constexpr (HALVES) {
-        __half2 both = __floats2half2_rn(low, high);
-        return *reinterpret_cast<unsigned *>(&both);
-    } else {
-        return pack_bf16(low, high);
+        multiply_held(sum, factors[k], right + (unsigned)(k * 16 * WGMMA_LINE / 8));
     }
 }
 
 /* Sums' layout as the left operand of a product. */
-template <int COUNT, bool HALVES = false>
+template <int COUNT>
 __device__ static inline void pack_factors(unsigned (&factors)[COUNT / 2][4], const float (&sum)[COUNT][4])
 {
 #pragma unroll
     for (int j = 0; j < COUNT; j++) {
-        factors[j / 2][j % 2 * 2] = pack_two<HALVES>(sum[j][0], sum[j][1]);
-        factors[j / 2][j % 2 * 2 + 1] = pack_two<HALVES>(sum[j][2], sum[j][3]);
+        factors[j / 2][j % 2 * 2] = pack_bf16(sum[j][0], sum[j][1]);
+        factors[j / 2][j % 2 * 2 + 1] = pack_bf16(sum[j][2], sum[j][3]);
     }
 }
 

@@ -115,36 +115,6 @@ __device__ static inline void wide_store2(const struct mt_tensor &t, const struc
     wide_store(t.data, t.dtype, place.row * t.stride[0] + place.column, value);
 }
 
-/* t + rest, of which rest may be absent. */
-__device__ static inline void wide_load_whole(const struct mt_tensor &t, const struct mt_tensor &rest,
-                                              const struct wide_place &place, float (&value)[CUDA_WIDE])
-{
-    wide_load2(t, place, value);
-    if (!cuda_present(rest)) return;
-    float more[CUDA_WIDE];
-    wide_load2(rest, place, more);
-#pragma unroll
-    for (int i = 0; i < CUDA_WIDE; i++) value[i] += more[i];
-}
-
-/* t = value, and what rounding leaves of it in rest, if that is there. The value becomes what was stored. */
-__device__ static inline void wide_store_whole(const struct mt_tensor &t, const struct mt_tensor &rest,
-                                               const struct wide_place &place, float (&value)[CUDA_WIDE])
-{
-    float more[CUDA_WIDE];
-#pragma unroll
-    for (int i = 0; i < CUDA_WIDE; i++) more[i] = value[i];
-    wide_store2(t, place, value);
-    wide_round(t.dtype, value);
-    if (!cuda_present(rest)) return;
-#pragma unroll
-    for (int i = 0; i < CUDA_WIDE; i++) more[i] -= value[i];
-    wide_store2(rest, place, more);
-    wide_round(rest.dtype, more);
-#pragma unroll
-    for (int i = 0; i < CUDA_WIDE; i++) value[i] += more[i];
-}
-
 /* Threads of a block that takes one row of `width` elements: an eight each, full warps, at most CUDA_THREADS.
  */
 static inline unsigned wide_row_threads(int64_t width)

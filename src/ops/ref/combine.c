@@ -26,13 +26,13 @@ enum mt_status mt_ref_combine_forward(struct mt_device *device, const void *args
     const struct mt_combine_forward_args *a = args;
     for (int64_t i = 0; i < a->y.dim[0]; i++) {
         for (int64_t j = 0; j < a->y.dim[1]; j++) {
-            double sum = mt_tensor_present(&a->base) ? ref_get_whole(&a->base, &a->base_rest, i, j) : 0.0;
+            double sum = mt_tensor_present(&a->base) ? ref_get2(&a->base, i, j) : 0.0;
             if (a->accumulate) sum += ref_get2(&a->y, i, j);
             for (int64_t s = 0; s < a->row_of_slot.dim[1]; s++) {
                 int32_t row = ref_int2(&a->row_of_slot, i, s);
                 if (row >= 0) sum += ref_get2(&a->weight, i, s) * ref_get2(&a->rows, row, j);
             }
-            ref_set_whole(&a->y, &a->y_rest, i, j, sum);
+            ref_set2(&a->y, i, j, sum);
         }
         if (mt_tensor_present(&a->gram)) gram_of_token(a, i);
     }

@@ -1,4 +1,4 @@
-/* copy: y = x, rounded once to y's type; rest = x - y, rounded once as well. */
+/* copy: y = x, rounded once to y's type. */
 #include "ops/ref/elements.h"
 
 enum mt_status mt_ref_copy(struct mt_device *device, const void *args)
@@ -12,11 +12,8 @@ enum mt_status mt_ref_copy(struct mt_device *device, const void *args)
         }
         return MT_OK;
     }
-    bool with_rest = mt_tensor_present(&a->rest);
     for (int64_t i = 0; i < mt_tensor_count(&a->y); i++) {
-        double value = ref_get_element(&a->x, i);
-        ref_set_element(&a->y, i, value);
-        if (with_rest) ref_set_element(&a->rest, i, value - ref_get_element(&a->y, i));
+        ref_set_element(&a->y, i, ref_get_element(&a->x, i));
     }
     return MT_OK;
 }

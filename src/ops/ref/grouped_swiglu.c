@@ -10,12 +10,8 @@ enum mt_status mt_ref_grouped_swiglu(struct mt_device *device, const void *args)
     enum mt_status status = mt_ref_grouped_sum(device, &a->gate);
     if (status == MT_OK) status = mt_ref_grouped_sum(device, &a->up);
     if (status != MT_OK) return status;
-    status = mt_ref_swiglu_forward(
+    return mt_ref_swiglu_forward(
         device, &(struct mt_swiglu_forward_args){.gate = a->gate.y, .up = a->up.y, .y = a->y});
-    if (status != MT_OK || !mt_tensor_present(&a->gate_kept)) return status;
-    status = mt_ref_copy(device, &(struct mt_copy_args){.x = a->gate.y, .y = a->gate_kept});
-    if (status != MT_OK) return status;
-    return mt_ref_copy(device, &(struct mt_copy_args){.x = a->up.y, .y = a->up_kept});
 }
 
 enum mt_status mt_ref_grouped_swiglu_backward(struct mt_device *device, const void *args)

@@ -41,20 +41,6 @@ static inline void ref_set2(const struct mt_tensor *t, int64_t i, int64_t j, dou
     mt_store(t->dtype, t->data, i * t->stride[0] + j * t->stride[1], value);
 }
 
-/* An element with what rounding left of it, which may be absent. */
-static inline double ref_get_whole(const struct mt_tensor *t, const struct mt_tensor *rest, int64_t i,
-                                   int64_t j)
-{
-    return ref_get2(t, i, j) + (mt_tensor_present(rest) ? ref_get2(rest, i, j) : 0.0);
-}
-
-static inline void ref_set_whole(const struct mt_tensor *t, const struct mt_tensor *rest, int64_t i,
-                                 int64_t j, double value)
-{
-    ref_set2(t, i, j, value);
-    if (mt_tensor_present(rest)) ref_set2(rest, i, j, value - ref_get2(t, i, j));
-}
-
 static inline void ref_set3(const struct mt_tensor *t, int64_t i, int64_t j, int64_t k, double value)
 {
     mt_store(t->dtype, t->data, i * t->stride[0] + j * t->stride[1] + k * t->stride[2], value);

@@ -14,20 +14,16 @@ enum mt_status mt_ref_rmsnorm_forward(struct mt_device *device, const void *args
     int64_t width = a->x.dim[1];
     bool has_residual = mt_tensor_present(&a->residual);
     const struct mt_tensor *h = has_residual ? &a->sum : &a->x;
-    const struct mt_tensor *rest = has_residual ? &a->sum_rest : &a->x_rest;
     for (int64_t t = 0; t < tokens; t++) {
         double squares = 0.0;
         for (int64_t j = 0; j < width; j++) {
-            if (has_residual) {
-                double sum = ref_get2(&a->x, t, j) + ref_get_whole(&a->residual, &a->residual_rest, t, j);
-                ref_set_whole(&a->sum, &a->sum_rest, t, j, sum);
-            }
-            double value = ref_get_whole(h, rest, t, j);
+            if (has_residual) ref_set2(&a->sum, t, j, ref_get2(&a->x, t, j) + ref_get2(&a->residual, t, j));
+            double value = ref_get2(h, t, j);
             squares += value * value;
         }
         double rstd = 1.0 / sqrt(squares / (double)width + (double)a->epsilon);
         for (int64_t j = 0; j < width; j++) {
-            ref_set2(&a->y, t, j, ref_get_whole(h, rest, t, j) * rstd * ref_get1(&a->weight, j));
+            ref_set2(&a->y, t, j, ref_get2(h, t, j) * rstd * ref_get1(&a->weight, j));
         }
         if (mt_tensor_present(&a->rstd)) ref_set1(&a->rstd, t, rstd);
     }
@@ -55,8 +51,8 @@ enum mt_status mt_ref_rmsnorm_backward(struct mt_device *device, const void *arg
         for (int64_t j = 0; j < width; j++) {
             double g = ref_get2(&a->dy, t, j) * ref_get1(&a->weight, j);
             double dx = rstd * g - ref_get2(&a->x, t, j) * rstd * rstd * rstd * mean;
-            if (a->accumulate) dx += ref_get_whole(&a->dx, &a->dx_rest, t, j);
-            ref_set_whole(&a->dx, &a->dx_rest, t, j, dx);
+            if (a->accumulate) dx += ref_get2(&a->dx, t, j);
+            ref_set2(&a->dx, t, j, dx);
         }
     }
     return MT_OK;

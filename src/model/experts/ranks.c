@@ -1,5 +1,5 @@
 /* Rows on their way to the ranks that own their experts, and back. */
-#include "model/expert_ranks.h"
+#include "model/experts/ranks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,7 +37,7 @@ static size_t lay_out(struct mt_expert_ranks *ranks, const struct mt_expert_rank
     ranks->rows = take(base, &used, layers * sizeof *ranks->rows);
     ranks->away = take(base, &used, layers * sizeof *ranks->away);
     ranks->offsets = take(base, &used, (experts + 1) * sizeof *ranks->offsets);
-    ranks->order = take(base, &used, (size_t)ranks->room * sizeof *ranks->order);
+    ranks->order = take(base, &used, (size_t)ranks->capacity * sizeof *ranks->order);
     ranks->place = take(base, &used, pieces * sizeof *ranks->place);
     ranks->send_bytes = take(base, &used, size * sizeof *ranks->send_bytes);
     ranks->receive_bytes = take(base, &used, size * sizeof *ranks->receive_bytes);
@@ -53,8 +53,8 @@ static enum mt_status make_lanes(struct mt_expert_ranks *ranks, const struct mt_
         if (status != MT_OK || !ranks->staged) continue;
         status = mt_device_staging_create(ranks->device, (size_t)shape->rows * ranks->row_bytes, &lane->own);
         if (status != MT_OK) return status;
-        status =
-            mt_device_staging_create(ranks->device, (size_t)ranks->room * ranks->row_bytes, &lane->arrived);
+        status = mt_device_staging_create(ranks->device, (size_t)ranks->capacity * ranks->row_bytes,
+                                          &lane->arrived);
     }
     return status;
 }
@@ -79,9 +79,9 @@ enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *
                        "%" PRId64 " rows of each of %d ranks are more than can be sent (batch.tokens)",
                        shape->rows, size);
     }
-    ranks->room = shape->rows * size;
+    ranks->capacity = shape->rows * size;
     if (shape->room > 0.0 && shape->room < (double)size)
-        ranks->room = (int64_t)ceil((double)shape->rows * shape->room);
+        ranks->capacity = (int64_t)ceil((double)shape->rows * shape->room);
     ranks->first = mt_expert_ranks_first(shape->experts, rank, size);
     ranks->owned = mt_expert_ranks_first(shape->experts, rank + 1, size) - ranks->first;
     ranks->bytes = lay_out(ranks, shape, NULL);
@@ -118,7 +118,7 @@ enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
                                      const struct mt_tensor *offsets)
 {
     if (ranks->planning) {
-        ranks->rows[layer] = ranks->room;
+        ranks->rows[layer] = ranks->capacity;
         return MT_OK;
     }
     int size = mt_comm_size(ranks->comm);
@@ -142,11 +142,11 @@ enum mt_status mt_expert_ranks_route(struct mt_expert_ranks *ranks, int layer,
     mt_comm_exchange(ranks->comm, sent, ranks->send_bytes, arrived, ranks->receive_bytes);
     ranks->rows[layer] = 0;
     for (int i = 0; i < size * ranks->owned; i++) ranks->rows[layer] += arrived[i];
-    if (ranks->rows[layer] <= ranks->room) return MT_OK;
+    if (ranks->rows[layer] <= ranks->capacity) return MT_OK;
     return mt_fail(mt_device_context(ranks->device), MT_ERR_USAGE,
                    "%" PRId64 " rows chose experts %d to %d, there is room for %" PRId64
                    ": raise parallel.room, or lower batch.tokens",
-                   ranks->rows[layer], ranks->first, ranks->first + ranks->owned - 1, ranks->room);
+                   ranks->rows[layer], ranks->first, ranks->first + ranks->owned - 1, ranks->capacity);
 }
 
 enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,

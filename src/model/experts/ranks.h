@@ -6,8 +6,8 @@
  * Rows that arrive lie by sender; each sender's are sorted by expert. `order` says which of them comes where
  * when all are sorted by expert, the senders' rows of one expert in the order of ranks.
  */
-#ifndef MT_MODEL_EXPERT_RANKS_H
-#define MT_MODEL_EXPERT_RANKS_H
+#ifndef MT_MODEL_EXPERTS_RANKS_H
+#define MT_MODEL_EXPERTS_RANKS_H
 
 #include "base/buffer.h"
 #include "comm/comm.h"
@@ -21,7 +21,7 @@ struct mt_expert_ranks {
     int experts;              // n
     int first, owned;         // ours
     int layers;               // MoE layers
-    int64_t room;             // rows that can arrive at the most
+    int64_t capacity;         // rows that can arrive at the most
     size_t row_bytes;         // d numbers, of the largest type that travels
     bool planning;            // nothing is sent, and as many rows as can be have arrived
     bool staged;              // rows go by way of host memory
@@ -31,7 +31,7 @@ struct mt_expert_ranks {
     int64_t *rows;                      // [layers]: Σ arrived
     int64_t *away;                      // [layers]: rows of ours for other ranks' experts
     int32_t *offsets;                   // [n+1], or [owned+1]: on the way to or from the device
-    int32_t *order;                     // [room]: likewise
+    int32_t *order;                     // [capacity]: likewise
     int64_t *place;                     // [P·owned]: where each piece begins
     size_t *send_bytes, *receive_bytes; // [P]
     void *block;
@@ -75,8 +75,8 @@ enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
                                        const struct mt_tensor *own_offsets);
 
 /*
- * What both directions work on: tensors of the layer at hand, of one type. `order` i32 [room]; space and
- * sorted [room,d].
+ * What both directions work on: tensors of the layer at hand, of one type. `order` i32 [capacity]; space
+ * and sorted [capacity,d].
  * A journey begins with start and ends with finish, and other work may be done between them that leaves own
  * and space alone. Two may be under way, in different lanes.
  */

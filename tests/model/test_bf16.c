@@ -1,6 +1,6 @@
 /*
- * Where activations are bf16, the first layer's twin and the stream's rests: gradients come nearer to those
- * of f32, recomputation changes no bit, and in a deep model the twin takes no memory.
+ * Activations in bf16: gradients stay near those of f32, recomputation changes no bit, and what is kept takes
+ * little more than half the memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,16 +92,16 @@ static double error_of(const char *format, int layers)
     return error;
 }
 
-/* Without twin and rests it would be 0.64, 0.92 and 1.05 %, and 0.83, 1.05 and 1.27 %. */
+/* A tenth above what rounding to 8 bits does to these models; an error would do far more. */
 static void test_near_f32(void **state)
 {
     (void)state;
-    assert_true(error_of(GROUPED, 1) < 0.0057);
-    assert_true(error_of(GROUPED, 2) < 0.0077);
-    assert_true(error_of(GROUPED, 4) < 0.0085);
-    assert_true(error_of(LATENT, 1) < 0.0067);
-    assert_true(error_of(LATENT, 2) < 0.0084);
-    assert_true(error_of(LATENT, 4) < 0.0100);
+    assert_true(error_of(GROUPED, 1) < 0.0070);
+    assert_true(error_of(GROUPED, 2) < 0.0101);
+    assert_true(error_of(GROUPED, 4) < 0.0115);
+    assert_true(error_of(LATENT, 1) < 0.0092);
+    assert_true(error_of(LATENT, 2) < 0.0116);
+    assert_true(error_of(LATENT, 4) < 0.0140);
 }
 
 static void expect_same_bits(const struct workplace *place, bool lora)
@@ -136,7 +136,6 @@ static void test_recompute(void **unused)
     }
 }
 
-/* Layers with rests and without. */
 static void test_recompute_deep(void **state)
 {
     const struct workplace *place = *state;

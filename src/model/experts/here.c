@@ -1,0 +1,78 @@
+/*
+ * All experts are here. Rows, outputs, their gradients and the rows' gradients lie in one tensor, one after
+ * the other: each is made when the one before is used up.
+ */
+#include "model/experts/compute.h"
+
+static struct mt_expert_projections all_of(const struct mt_layer_params *params)
+{
+    return mt_experts_projections(params, 0, params->gate.experts);
+}
+
+static int64_t most_rows(const struct mt_pass *pass)
+{
+    return pass->tokens * pass->desc->router.slots;
+}
+
+static void plan(struct mt_experts *experts, const struct mt_pass *pass, const struct mt_layer_params *params,
+                 const struct mt_experts_planners *planners)
+{
+    mt_experts_plan_compute(experts, pass, params, most_rows(pass), planners);
+}
+
+static enum mt_status routed(const struct mt_pass *pass, const struct mt_experts *experts,
+                             const struct mt_routing *record)
+{
+    (void)pass;
+    (void)experts;
+    (void)record;
+    return MT_OK;
+}
+
+static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                              const struct mt_experts *experts, const struct mt_routing *record,
+                              const struct mt_tensor *x, const struct mt_meanwhile *meanwhile)
+{
+    (void)meanwhile;
+    const struct mt_expert_projections all = all_of(params);
+    enum mt_status status = mt_experts_gather(pass, record, x, &record->rows);
+    if (status != MT_OK) return status;
+    return mt_experts_compute(pass, &all, experts, &record->offsets, &record->rows, &record->rows);
+}
+
+static enum mt_status prepare_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       const struct mt_experts *experts, const struct mt_routing *record,
+                                       const struct mt_tensor *x)
+{
+    (void)pass;
+    (void)params;
+    (void)experts;
+    (void)record;
+    (void)x;
+    return MT_OK;
+}
+
+static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               const struct mt_experts *experts, const struct mt_routing *record,
+                               const struct mt_tensor *x, const struct mt_tensor *drows, bool want_rows,
+                               const struct mt_meanwhile *meanwhile)
+{
+    (void)meanwhile;
+    const struct mt_expert_projections all = all_of(params);
+    bool reads = mt_expert_linear_learns(&all.gate) || mt_expert_linear_learns(&all.up);
+    bool below = want_rows || reads;
+    enum mt_status status = mt_experts_down_backward(pass, &all, experts, &record->offsets, drows, below);
+    if (status != MT_OK || !below) return status;
+    if (reads) status = mt_experts_gather(pass, record, x, drows);
+    if (status != MT_OK) return status;
+    return mt_experts_inner_backward(pass, &all, experts, &record->offsets, drows, want_rows ? drows : NULL);
+}
+
+const struct mt_placement mt_experts_here = {
+    .most_rows = most_rows,
+    .plan = plan,
+    .routed = routed,
+    .forward = forward,
+    .prepare_backward = prepare_backward,
+    .backward = backward,
+};

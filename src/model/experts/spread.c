@@ -1,0 +1,167 @@
+/*
+ * Experts spread over ranks (ranks.h). Rows go to the owners of their experts, are computed there together
+ * with the other ranks', and come back; in backward gradients go the same way, and before them the rows once
+ * more, while the gradients are still being made.
+ */
+#include "model/experts/compute.h"
+#include "model/experts/ranks.h"
+
+static struct mt_expert_projections own_of(const struct mt_pass *pass, const struct mt_layer_params *params)
+{
+    return mt_experts_projections(params, pass->ranks->first, pass->ranks->owned);
+}
+
+static bool reads_rows(const struct mt_layer_params *params)
+{
+    return mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up);
+}
+
+static int64_t received_rows(const struct mt_pass *pass, const struct mt_experts *experts)
+{
+    return pass->ranks->rows[experts->number];
+}
+
+// ------------------------------------------------------------------ memory
+
+static int64_t most_rows(const struct mt_pass *pass)
+{
+    return pass->ranks->capacity;
+}
+
+static void plan(struct mt_experts *experts, const struct mt_pass *pass, const struct mt_layer_params *params,
+                 const struct mt_experts_planners *planners)
+{
+    int64_t capacity = pass->ranks->capacity;
+    int64_t width = pass->desc->width;
+    mt_experts_plan_compute(experts, pass, params, capacity, planners);
+    experts->own = mt_plan_2d(planners->work, pass->type, pass->tokens * pass->desc->router.slots, width);
+    experts->own_offsets = mt_plan_1d(planners->index, MT_I32, pass->ranks->owned + 1);
+    experts->order = mt_plan_1d(planners->index, MT_I32, capacity);
+    experts->send_buffer = mt_plan_2d(planners->work, pass->type, capacity, width);
+    experts->received = mt_plan_2d(planners->work, pass->type, capacity, width);
+    experts->outputs = mt_plan_2d(planners->work, pass->type, capacity, width);
+}
+
+// ------------------------------------------------------------------ forward
+
+static enum mt_status routed(const struct mt_pass *pass, const struct mt_experts *experts,
+                             const struct mt_routing *record)
+{
+    return mt_expert_ranks_route(pass->ranks, experts->number, &record->offsets);
+}
+
+/* A part of the caller's work, with what is under way helped along first. */
+static enum mt_status do_meanwhile(const struct mt_pass *pass, const struct mt_meanwhile *meanwhile)
+{
+    mt_expert_ranks_progress(pass->ranks);
+    return meanwhile->run(meanwhile->self);
+}
+
+/* Rows or gradients of ours to their experts, work done on the way. */
+static enum mt_status send(const struct mt_pass *pass, const struct mt_experts *experts,
+                           const struct mt_expert_transfer *transfer, const struct mt_meanwhile *meanwhile)
+{
+    int number = experts->number;
+    enum mt_status status = mt_expert_ranks_send_start(pass->ranks, number, transfer);
+    if (status == MT_OK) status = do_meanwhile(pass, meanwhile);
+    if (status == MT_OK) status = mt_expert_ranks_send_finish(pass->ranks, number, transfer);
+    return status == MT_OK ? mt_expert_ranks_offsets(pass->ranks, number, &experts->own_offsets) : status;
+}
+
+static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                              const struct mt_experts *experts, const struct mt_routing *record,
+                              const struct mt_tensor *x, const struct mt_meanwhile *meanwhile)
+{
+    const struct mt_expert_projections own = own_of(pass, params);
+    int64_t rows = received_rows(pass, experts);
+    const struct mt_expert_transfer there = {.own = experts->own,
+                                             .space = experts->send_buffer,
+                                             .sorted = experts->received,
+                                             .order = experts->order};
+    enum mt_status status = mt_experts_gather(pass, record, x, &experts->own);
+    if (status == MT_OK) status = send(pass, experts, &there, meanwhile);
+    if (status == MT_OK && rows > 0) {
+        const struct mt_experts first = mt_experts_first_rows(experts, rows);
+        const struct mt_tensor received = mt_tensor_rows(&experts->received, 0, rows);
+        const struct mt_tensor outputs = mt_tensor_rows(&experts->outputs, 0, rows);
+        status = mt_experts_compute(pass, &own, &first, &experts->own_offsets, &received, &outputs);
+    }
+    if (status != MT_OK) return status;
+    const struct mt_expert_transfer back = {.own = record->rows,
+                                            .space = experts->send_buffer,
+                                            .sorted = experts->outputs,
+                                            .order = experts->order};
+    status = mt_expert_ranks_return_start(pass->ranks, experts->number, &back);
+    if (status == MT_OK) status = do_meanwhile(pass, meanwhile);
+    return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, experts->number, &back) : status;
+}
+
+// ------------------------------------------------------------------ backward
+
+/* The rows on their way once more, beside the gradients; the outputs are used up by now. */
+static struct mt_expert_transfer rows_again(const struct mt_experts *experts)
+{
+    return (struct mt_expert_transfer){.own = experts->own,
+                                       .space = experts->outputs,
+                                       .sorted = experts->send_buffer,
+                                       .order = experts->order,
+                                       .lane = 1};
+}
+
+static enum mt_status prepare_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       const struct mt_experts *experts, const struct mt_routing *record,
+                                       const struct mt_tensor *x)
+{
+    if (!reads_rows(params)) return MT_OK;
+    const struct mt_expert_transfer again = rows_again(experts);
+    enum mt_status status = mt_experts_gather(pass, record, x, &experts->own);
+    return status == MT_OK ? mt_expert_ranks_send_start(pass->ranks, experts->number, &again) : status;
+}
+
+/* From the outputs' gradient, in `received`, to the rows', there as well. */
+static enum mt_status received_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                        const struct mt_experts *experts, bool want_rows)
+{
+    const struct mt_expert_projections own = own_of(pass, params);
+    const struct mt_expert_transfer again = rows_again(experts);
+    int64_t rows = received_rows(pass, experts);
+    const struct mt_experts first = mt_experts_first_rows(experts, rows);
+    const struct mt_tensor gradient = mt_tensor_rows(&experts->received, 0, rows);
+    const struct mt_tensor input = mt_tensor_rows(&experts->send_buffer, 0, rows);
+    bool below = want_rows || reads_rows(params);
+    enum mt_status status = MT_OK;
+    if (rows > 0)
+        status = mt_experts_down_backward(pass, &own, &first, &experts->own_offsets, &gradient, below);
+    // A rank that was sent nothing still takes part.
+    if (status == MT_OK && reads_rows(params))
+        status = mt_expert_ranks_send_finish(pass->ranks, experts->number, &again);
+    if (status != MT_OK || !below || rows == 0) return status;
+    return mt_experts_inner_backward(pass, &own, &first, &experts->own_offsets, &input,
+                                     want_rows ? &gradient : NULL);
+}
+
+static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               const struct mt_experts *experts, const struct mt_routing *record,
+                               const struct mt_tensor *x, const struct mt_tensor *drows, bool want_rows,
+                               const struct mt_meanwhile *meanwhile)
+{
+    (void)record;
+    (void)x;
+    const struct mt_expert_transfer transfer = {
+        .own = *drows, .space = experts->send_buffer, .sorted = experts->received, .order = experts->order};
+    enum mt_status status = send(pass, experts, &transfer, meanwhile);
+    if (status == MT_OK) status = received_backward(pass, params, experts, want_rows);
+    if (status != MT_OK || !want_rows) return status;
+    status = mt_expert_ranks_return_start(pass->ranks, experts->number, &transfer);
+    return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, experts->number, &transfer) : status;
+}
+
+const struct mt_placement mt_experts_spread = {
+    .waits = true,
+    .most_rows = most_rows,
+    .plan = plan,
+    .routed = routed,
+    .forward = forward,
+    .prepare_backward = prepare_backward,
+    .backward = backward,
+};
