@@ -2,12 +2,15 @@
  * Decoding UTF-8 and the widths of characters. The tables hold the ranges that matter in practice
  * (combining marks; East Asian wide characters and emoji); everything else is one column.
  */
+#define _DEFAULT_SOURCE // TIOCGWINSZ
+
 #include "base/columns.h"
 
 #include <langinfo.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 
 struct range {
     uint32_t first;
@@ -73,6 +76,12 @@ bool mt_columns_locale_is_utf8(void)
 {
     const char *codeset = nl_langinfo(CODESET);
     return strcasecmp(codeset, "UTF-8") == 0 || strcasecmp(codeset, "UTF8") == 0;
+}
+
+int mt_columns_of_terminal(FILE *stream)
+{
+    struct winsize size;
+    return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 int mt_columns_copy(char *target, size_t target_bytes, const char *text, int max_columns, bool utf8)

@@ -6,9 +6,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* True when the program's locale (setlocale) writes UTF-8. */
 bool mt_columns_locale_is_utf8(void);
+
+/* Columns of the terminal behind a stream; 0: there is none, or it does not say. */
+int mt_columns_of_terminal(FILE *stream);
 
 /*
  * Copies the longest start of `text` that fits `max_columns` columns and `target_bytes` bytes with its

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/amount.h"
@@ -179,13 +178,6 @@ static void fit_line(const struct mt_progress *p, int width, struct line *line)
     }
 }
 
-static int terminal_columns(FILE *stream)
-{
-    struct winsize size;
-    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return DEFAULT_COLUMNS;
-    return size.ws_col;
-}
-
 static void draw(const struct mt_progress *p, double now, bool final)
 {
     struct line line;
@@ -194,7 +186,8 @@ static void draw(const struct mt_progress *p, double now, bool final)
     char out[LINE_BYTES + 16];
     fill_fields(p, now, final, &line);
     // The last column stays free: writing it makes some terminals wrap.
-    int width = terminal_columns(p->options.stream) - 1;
+    int columns = mt_columns_of_terminal(p->options.stream);
+    int width = (columns > 0 ? columns : DEFAULT_COLUMNS) - 1;
     fit_line(p, width, &line);
     size_t used = 0;
     for (int field = 0; field < FIELDS; field++) {

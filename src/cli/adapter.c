@@ -1,9 +1,7 @@
 /* metier adapter: what an adapter is, the lines that load it, and the same adapter in another layout. */
 #include "cli/adapter.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/verbs.h"
 
@@ -55,8 +53,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     if (status == MT_OK && settings->out != NULL) status = mt_adapter_rewrite(ctx, &options);
     if (status == MT_OK) status = describe(ctx, settings->model, result);
     if (status == MT_OK) status = cli_print_adapter_lines(ctx, settings->model, result);
-    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
-    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }
 
 int cli_adapter(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

@@ -1,10 +1,8 @@
 /* metier analyze: what the routers and experts of a model do with data. */
 #include "cli/analyze.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/folder.h"
@@ -71,8 +69,7 @@ static enum mt_status hand_over(struct analyze *run)
     if (status == MT_OK && run->settings->experts != NULL) status = analyze_write_experts(run);
     mt_path_release(run->ctx, path);
     mt_json_text_free(&text);
-    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
-    return mt_fail(run->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }
 
 static enum mt_status analyze(struct analyze *run)
@@ -88,7 +85,7 @@ static enum mt_status analyze(struct analyze *run)
         status = mt_device_choose(run->ctx, run->comm, settings->device, MT_USE_FAST, &device);
     if (status == MT_OK) status = mt_device_create(run->ctx, device, threads, &run->device);
     status = mt_comm_agree(run->comm, run->ctx, status);
-    if (status == MT_OK && mt_comm_rank(run->comm) == 0) cli_name_device(run->device);
+    if (status == MT_OK && mt_comm_rank(run->comm) == 0) cli_name_device(run->device, settings->threads);
     if (status == MT_OK) status = analyze_run(run);
     if (status == MT_OK && mt_comm_rank(run->comm) == 0) status = hand_over(run);
     analyze_side_free(&run->model);

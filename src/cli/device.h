@@ -11,7 +11,8 @@
 enum mt_status cli_open_device(struct mt_context *ctx, const char *asked, enum mt_device_use use, int threads,
                                struct mt_device **device);
 
-/* "device: ..." on standard error. */
-void cli_name_device(const struct mt_device *device);
+/* "device: ..." on standard error; threads that were asked for (0: none) are no use to a GPU, which it says.
+ */
+void cli_name_device(const struct mt_device *device, int64_t threads);
 
 #endif

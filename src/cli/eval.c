@@ -1,7 +1,6 @@
 /* metier eval: benchmark tasks put to a model, or judged from a file of answers. */
 #include "cli/eval.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,8 +184,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
         if (status == MT_OK) status = eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
     }
     *exit_status = signal != 0 ? 128 + signal : 0;
-    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
-    return mt_fail(e->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }
 
 int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

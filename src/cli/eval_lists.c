@@ -123,7 +123,5 @@ enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_ar
         status = write_task_questions(ctx, arguments, &list->tasks[i], standard ? NULL : &writer);
     if (status == MT_OK && !standard) status = mt_file_writer_commit(&writer);
     mt_file_writer_abandon(&writer);
-    if (status == MT_OK && standard && fflush(stdout) != 0)
-        status = mt_fail(ctx, MT_ERR_IO, "cannot write the questions: %s", strerror(errno));
     return status;
 }

@@ -121,7 +121,8 @@ static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_
     struct mt_adapter_write_options options = {.directory = settings->save_adapter,
                                                .base_model = settings->directory,
                                                .selection = selection,
-                                               .biases = true};
+                                               .biases = true,
+                                               .template_from = settings->adapter};
     if (settings->save_adapter == NULL) return MT_OK;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);

@@ -1,9 +1,7 @@
 /* The summary of metier forward. */
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/amount.h"
 #include "cli/forward.h"
@@ -163,7 +161,5 @@ enum mt_status forward_report(struct mt_context *ctx, const struct forward_setti
     if (status == MT_OK && settings->json) status = print_json(ctx, settings, ids, results, violations);
     if (status == MT_OK && !settings->json) print_text(settings, ids, results, violations);
     mt_arena_free(&arena);
-    if (status != MT_OK) return status;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
-    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }

@@ -293,8 +293,7 @@ static enum mt_status run(struct generator *g)
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
     if (status == MT_OK && !settings->quiet) report(g);
     if (status == MT_OK) report_stop(g);
-    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
-    return mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }
 
 static enum mt_status check(struct mt_context *ctx, const struct settings *settings,

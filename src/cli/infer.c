@@ -129,7 +129,7 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     if (status == MT_OK && options.template_name != NULL)
         status = train_find_templates(ctx, &arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
-    if (status == MT_OK && !settings->quiet) cli_name_device(session->device);
+    if (status == MT_OK && !settings->quiet) cli_name_device(session->device, settings->threads);
     mt_arena_free(&arena);
     return status;
 }

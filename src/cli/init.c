@@ -1,5 +1,4 @@
 /* metier init: a model folder with random weights. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -69,8 +68,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     if (status != MT_OK) return status;
     printf("%s: %" PRId64 " parameters, %" PRIu64 " bytes, %s\n", settings->out, result.parameters,
            result.bytes, mt_counted(result.files, "file", "files").text);
-    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
-    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return MT_OK;
 }
 
 int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

@@ -1,9 +1,7 @@
 /* metier judge: a language model behind an endpoint says whether answers are right. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/amount.h"
 #include "base/file.h"
@@ -136,8 +134,6 @@ int cli_judge(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
     if (status == MT_OK) status = check_arguments(ctx, &arguments, &given);
     if (status == MT_OK) status = judge(ctx, &arguments, given.positional[0], &arena, &complete);
     mt_arena_free(&arena);
-    if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     return complete ? 0 : 1;
 }

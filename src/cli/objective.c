@@ -1,7 +1,6 @@
 /* metier objective: every loss term of a method, with gradients, for one recorded MoE layer. */
 #include "cli/objective.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -285,10 +284,6 @@ int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc,
     if (status == MT_OK) {
         bool lists = settings.methods || settings.keys;
         status = lists ? list(ctx, &settings, &arguments) : run(ctx, &settings, &arguments);
-    }
-    // Standard output can be full or closed: that is a failure, not silence.
-    if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout))) {
-        status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
     }
     return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
 }

@@ -1,5 +1,4 @@
 /* metier plan: what LoRA training of a model takes on so many ranks. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -188,9 +187,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
         print_plan(&config, settings);
     }
     mt_hf_config_free(&config);
-    if (status != MT_OK) return status;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
-    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }
 
 int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

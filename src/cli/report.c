@@ -1,5 +1,4 @@
 /* metier report: the page of one run or several. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,8 +108,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     if (status == MT_OK) status = write_all(ctx, settings, &page);
     mt_page_free(&page);
     for (size_t i = 0; i < count; i++) mt_run_free(&runs[i]);
-    if (status != MT_OK || (fflush(stdout) == 0 && !ferror(stdout))) return status;
-    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
+    return status;
 }
 
 int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)

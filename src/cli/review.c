@@ -1,7 +1,5 @@
 /* metier review: a page on which a person judges answers, and the way back. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/amount.h"
 #include "base/folder.h"
@@ -82,7 +80,5 @@ int cli_review(struct mt_context *ctx, const struct cli_verb *verb, int argc, ch
     if (status == MT_OK && given.help_shown) return 0;
     if (status == MT_OK) status = run(ctx, &arguments, &given, &arena);
     mt_arena_free(&arena);
-    if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
     return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
 }

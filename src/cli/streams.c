@@ -36,10 +36,10 @@ int cli_streams_close(int status)
 {
     errno = 0;
     int flushed = fflush(stdout);
-    if (flushed == 0 && !ferror(stdout)) return status;
+    if ((flushed == 0 && !ferror(stdout)) || status != 0) return status;
     // Whoever closes a pipe has read enough and needs no sentence.
     if (errno != EPIPE)
         (void)fprintf(stderr, "metier: cannot write standard output%s%s\n", errno != 0 ? ": " : "",
                       errno != 0 ? strerror(errno) : "");
-    return status != 0 ? status : 1;
+    return 1;
 }

@@ -1,5 +1,4 @@
 /* metier synth: files of built-in problems, lists of them, examples. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -241,7 +240,5 @@ int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
         status = print_examples(ctx, &request, settings.show);
     else if (status == MT_OK)
         status = write_files(ctx, &request, &settings);
-    if (status == MT_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
     return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
 }

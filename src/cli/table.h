@@ -31,7 +31,11 @@ void cli_table_init(struct cli_table *table, struct mt_context *ctx, const struc
 /* Appends a row of column_count texts, which are copied; NULL leaves a cell empty. */
 enum mt_status cli_table_row(struct cli_table *table, const char *const *cells);
 
-/* Prints titles and rows. Columns are as wide as their widest text, two spaces apart. */
+/*
+ * Prints titles and rows. Columns are as wide as their widest text, two spaces apart. On a terminal that is
+ * narrower texts go on below; where that is not enough, rows of texts become lines of title and text, and
+ * columns of numbers that have no room come below the others.
+ */
 void cli_table_print(const struct cli_table *table, FILE *stream);
 
 /* Frees the rows. */

@@ -77,13 +77,6 @@ static enum mt_status parse_ids(struct mt_context *ctx, const struct mt_byte_lis
     }
 }
 
-/* Standard output can be full or closed: that is a failure, not silence. */
-static enum mt_status finish_output(struct mt_context *ctx)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
-    return mt_fail(ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
-}
-
 static enum mt_status encode(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
                              const struct settings *settings, const struct mt_byte_list *text)
 {
@@ -99,7 +92,7 @@ static enum mt_status encode(struct mt_context *ctx, const struct mt_tokenizer *
         printf("%d\n", (int)ids.data[i]);
     mt_token_scratch_free(scratch);
     mt_id_list_free(&ids);
-    return status == MT_OK ? finish_output(ctx) : status;
+    return status;
 }
 
 static enum mt_status decode(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
@@ -116,7 +109,7 @@ static enum mt_status decode(struct mt_context *ctx, const struct mt_tokenizer *
     }
     mt_id_list_free(&ids);
     mt_byte_list_free(&decoded);
-    return status == MT_OK ? finish_output(ctx) : status;
+    return status;
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings)

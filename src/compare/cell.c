@@ -113,6 +113,26 @@ static bool has_key_of(const struct mt_compare_words *words, const char *word)
     return found;
 }
 
+/* The objective that a cell's words make; false: they cannot be, and are refused where all of them are read.
+ */
+static bool read_objective(const struct mt_cell_job *job, const struct mt_compare_words *words,
+                           struct mt_objective_config *config)
+{
+    enum mt_status status = MT_OK;
+    *config = (struct mt_objective_config){0};
+    for (size_t i = 0; i < words->count; i++) {
+        if (strncmp(words->word[i], "method=", 7) == 0)
+            status = mt_objective_config_method(job->ctx, words->word[i] + 7, config);
+    }
+    for (size_t i = 0; i < words->count; i++) {
+        struct key_text key = objective_key(words->word[i]);
+        const char *equals = strchr(words->word[i], '=');
+        if (key.text[0] != '\0' && equals != NULL)
+            (void)mt_objective_config_set(job->ctx, config, key.text, equals + 1);
+    }
+    return status == MT_OK;
+}
+
 /*
  * Keys of the objective that all cells are given are for the methods that have a use for them: those that
  * change nothing under this one's terms are left out. What a method says itself stays, and is refused.
@@ -121,26 +141,56 @@ static void drop_idle(const struct mt_cell_job *job, const struct mt_cell *cell,
                       struct mt_compare_words *words)
 {
     const struct mt_compare_words *own = &job->settings->method[cell->method].words;
-    struct mt_objective_config config = {0};
-    enum mt_status status = MT_OK;
+    struct mt_objective_config config;
     size_t kept = 0;
-    // Names and values that cannot be are refused where all words are read.
-    for (size_t i = 0; i < words->count; i++) {
-        if (strncmp(words->word[i], "method=", 7) == 0)
-            status = mt_objective_config_method(job->ctx, words->word[i] + 7, &config);
-    }
+    bool known = read_objective(job, words, &config);
     for (size_t i = 0; i < words->count; i++) {
         struct key_text key = objective_key(words->word[i]);
-        const char *equals = strchr(words->word[i], '=');
-        if (key.text[0] != '\0' && equals != NULL)
-            (void)mt_objective_config_set(job->ctx, &config, key.text, equals + 1);
-    }
-    for (size_t i = 0; i < words->count; i++) {
-        struct key_text key = objective_key(words->word[i]);
-        bool idle = status == MT_OK && mt_objective_key_idle(&config, key.text) != NULL;
+        bool idle = known && mt_objective_key_idle(&config, key.text) != NULL;
         if (!idle || has_key_of(own, words->word[i])) words->word[kept++] = words->word[i];
     }
     words->count = kept;
+}
+
+/* Why a key of the objective that all cells are given changes nothing in this one; NULL: it does. */
+static enum mt_status find_use(const struct mt_cell_job *job, const struct mt_cell *cell, const char *word,
+                               const char **why)
+{
+    struct mt_compare_words words = {0};
+    struct mt_objective_config config;
+    struct mt_arena arena;
+    mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = collect_words(job, cell, &arena, &words);
+    *why = NULL;
+    if (status == MT_OK && read_objective(job, &words, &config))
+        *why = mt_objective_key_idle(&config, objective_key(word).text);
+    if (has_key_of(&job->settings->method[cell->method].words, word)) *why = "it has its own";
+    mt_arena_free(&arena);
+    return status;
+}
+
+enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct mt_cell *cells, size_t count)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    for (size_t i = 0; i < settings->training.count; i++) {
+        const char *word = settings->training.word[i];
+        const char *first = NULL; // why the first method has no use for it
+        const char *why = "";
+        if (objective_key(word).text[0] == '\0') continue;
+        // A word methods=... over the file is meant: what the file says for others is then void.
+        if (settings->methods_over && !has_key_of(&settings->training_over, word)) continue;
+        for (size_t c = 0; c < count && why != NULL; c++) {
+            enum mt_status status = find_use(job, &cells[c], word, &why);
+            if (status != MT_OK) return status;
+            if (c == 0) first = why;
+        }
+        if (why == NULL) continue;
+        return mt_fail(
+            job->ctx, MT_ERR_USAGE,
+            "%s: %.*s under training means nothing: no method has a use for it (%s: %s); leave it out",
+            settings->file, (int)strcspn(word, "="), word, settings->method[cells[0].method].name, first);
+    }
+    return MT_OK;
 }
 
 static enum mt_status read_training(const struct mt_cell_job *job, const struct mt_cell *cell,

@@ -69,6 +69,12 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
 enum mt_status mt_cell_check_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
                                     struct mt_fingerprint *inputs, bool *known);
 
+/*
+ * Refuses a key of the objective that all cells are given and none has a use for. `cells`: one of each
+ * method, all of them checked.
+ */
+enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct mt_cell *cells, size_t count);
+
 /* Reads cell.json if it is there; refuses one that was made under other settings. */
 enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell);
 

@@ -53,7 +53,8 @@ static enum mt_status check_cells(struct mt_comparison *comparison)
         status = mt_cell_check(&comparison->job, &comparison->cell[i], &steps);
         if (i == 0) comparison->steps = steps;
     }
-    return status;
+    if (status != MT_OK) return status;
+    return mt_cell_check_shared(&comparison->job, comparison->cell, comparison->settings->methods);
 }
 
 static size_t count_known(const struct mt_comparison *comparison)

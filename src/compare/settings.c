@@ -96,6 +96,7 @@ static enum mt_status take_word(const struct mt_compare_reader *reader, const ch
     if (row < 0)
         return mt_fail_within(reader->ctx, refuse_unknown(reader, node, name), "%s", mt_printable(word).text);
     given->node[row] = node;
+    if (mt_compare_row(row)->kind == MT_KEY_METHODS) reader->settings->methods_over = true;
     return MT_OK;
 }
 
@@ -109,10 +110,11 @@ static enum mt_status store_all(const struct mt_compare_reader *reader, const st
     }
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {
         if (strncmp(words[i], "training.", TRAINING_BYTES) != 0) continue;
-        status = mt_compare_check_word(reader, NULL, words[i] + TRAINING_BYTES, false);
+        const char *word = words[i] + TRAINING_BYTES;
+        status = mt_compare_check_word(reader, NULL, word, false);
+        if (status == MT_OK) status = mt_compare_add_word(reader->arena, &reader->settings->training, word);
         if (status == MT_OK)
-            status =
-                mt_compare_add_word(reader->arena, &reader->settings->training, words[i] + TRAINING_BYTES);
+            status = mt_compare_add_word(reader->arena, &reader->settings->training_over, word);
     }
     return status;
 }

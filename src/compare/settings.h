@@ -65,15 +65,17 @@ struct mt_compare_settings {
     struct mt_compare_domain domain[MT_COMPARE_MOST_DOMAINS]; // domains, then others
     size_t domains, trained;                                  // the first `trained` are trained on
     struct mt_compare_words training;                         // training
-    struct mt_compare_grid grid;                              // grid; method NULL: none
-    int64_t train_problems;                                   // problems.train
-    int64_t test_problems;                                    // problems.test
-    int64_t problem_seed;                                     // problems.seed
-    int64_t difficulty;                                       // problems.difficulty
-    int64_t sample;                                           // analysis.sample
-    int64_t neighbours;                                       // analysis.neighbours
-    const char *device;                                       // device
-    int64_t threads;                                          // threads
+    struct mt_compare_words training_over; // those of them that were given as words over the file
+    bool methods_over;                     // methods was
+    struct mt_compare_grid grid;           // grid; method NULL: none
+    int64_t train_problems;                // problems.train
+    int64_t test_problems;                 // problems.test
+    int64_t problem_seed;                  // problems.seed
+    int64_t difficulty;                    // problems.difficulty
+    int64_t sample;                        // analysis.sample
+    int64_t neighbours;                    // analysis.neighbours
+    const char *device;                    // device
+    int64_t threads;                       // threads
 };
 
 /* Reads a file and the words over it; refuses as "FILE:LINE: ..." with the nearest valid key. */

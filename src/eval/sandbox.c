@@ -256,7 +256,7 @@ static enum mt_status cannot_start(struct mt_sandbox *sandbox)
     const char *cure =
         "let plain users make user namespaces: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
         "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces above 0; in a "
-        "container, one whose seccomp and AppArmor profiles allow them";
+        "container, one whose seccomp and AppArmor profiles allow them; in a chroot there are none";
     if (strstr(reason, "not found") != NULL) cure = "install it (Debian: bubblewrap, python3)";
     if (strstr(reason, "being root") != NULL)
         cure = "run as a plain user, or as a root that may become user 65534 (CAP_SETUID, CAP_SETGID)";

@@ -142,6 +142,7 @@ struct mt_adapter_write_options {
     const struct mt_train_selection *selection; // what the parameters were loaded with: rank, alpha, dropout
     bool biases;                                // write the routers' biases too, where they have any
     const char *chat_template;                  // that it was trained with, in Jinja; NULL: none is written
+    const char *template_from;                  // a folder whose template comes along, if any; NULL: none
     const struct mt_log *log;                   // warnings about the layout; borrowed; NULL: silent
 };
 

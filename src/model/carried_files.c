@@ -166,6 +166,18 @@ enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, co
     return status;
 }
 
+enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from, const char *to)
+{
+    struct stat info;
+    char *source = NULL;
+    size_t count = 0;
+    enum mt_status status = mt_path_join(ctx, from, MT_CHAT_TEMPLATE_FILE, &source);
+    if (status == MT_OK && stat(source, &info) == 0)
+        status = copy_entry(ctx, from, to, MT_CHAT_TEMPLATE_FILE, MT_HF_FLOAT_UNKNOWN, &count);
+    mt_path_release(ctx, source);
+    return status;
+}
+
 enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text)
 {
     char *path = NULL;

@@ -14,6 +14,13 @@
 enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
                                     enum mt_hf_float dtype, size_t *count);
 
+/*
+ * Copies the chat template of a folder, where it has one as a file: an adapter brings along what it was
+ * trained with, and what is made of the adapter is talked to in the same way. A template that is there
+ * already makes way.
+ */
+enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from, const char *to);
+
 /* Writes a chat template beside the weights, where transformers looks first; NULL: does nothing. */
 enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text);
 

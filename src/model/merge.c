@@ -7,6 +7,7 @@
 #include "formats/checkpoint.h"
 #include "formats/printable.h"
 #include "model/adapter_parts.h"
+#include "model/carried_files.h"
 #include "model/rewrite.h"
 #include "model/router_bias.h"
 
@@ -149,13 +150,11 @@ static bool has_biases_beside(const struct merger *merger)
 }
 
 /* The model's biases, and over them the adapter's. */
-static enum mt_status add_files(void *self, const char *directory)
+static enum mt_status write_biases(const struct merger *merger, const char *directory)
 {
-    const struct merger *merger = self;
     size_t count = (size_t)merger->desc.layers * (size_t)merger->desc.experts;
     void *values = NULL;
     char *path = NULL;
-    if (!has_biases_beside(merger)) return MT_OK;
     enum mt_status status = mt_allocate_array(merger->ctx, count, sizeof(float), &values);
     if (status == MT_OK) status = mt_path_join(merger->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &path);
     if (status == MT_OK) {
@@ -166,6 +165,13 @@ static enum mt_status add_files(void *self, const char *directory)
     mt_path_release(merger->ctx, path);
     mt_release(merger->ctx, values, count * sizeof(float));
     return status;
+}
+
+static enum mt_status add_files(void *self, const char *directory)
+{
+    const struct merger *merger = self;
+    enum mt_status status = mt_model_carry_template(merger->ctx, merger->options->adapter, directory);
+    return status == MT_OK && has_biases_beside(merger) ? write_biases(merger, directory) : status;
 }
 
 // ------------------------------------------------------------------ the way in

@@ -61,11 +61,19 @@ bool mt_run_folder_has(const char *path)
     return lstat(path, &entry) == 0;
 }
 
-/* What a run that was killed before its config was in place leaves behind. */
-static bool is_ours(const char *name)
+/* What a run would write over, or a model or adapter that a run does not belong into. Results of other verbs,
+ * which may have come first, are no harm. */
+static bool is_taken(const char *name)
 {
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, LOCK_NAME) == 0 ||
-           strncmp(name, CONFIG_NAME ".tmp.", sizeof CONFIG_NAME ".tmp." - 1) == 0;
+    static const char *const names[] = {CONFIG_NAME,   "metrics.jsonl",      "tensorboard", "checkpoints",
+                                        "adapter",     "adapter-best",       "model",       "model-best",
+                                        "config.json", "adapter_config.json"};
+    static const char weights[] = ".safetensors";
+    size_t length = strlen(name);
+    size_t ending = sizeof weights - 1;
+    bool taken = length >= ending && strcmp(name + length - ending, weights) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) taken = taken || strcmp(name, names[i]) == 0;
+    return taken;
 }
 
 /* A run makes its lock first. A config.yaml alone may be anybody's, and must not be written over. */
@@ -77,14 +85,14 @@ static enum mt_status check_content(const struct mt_run_folder *folder)
         return mt_fail(folder->ctx, MT_ERR_IO, "%s: cannot be read: %s", folder->path, strerror(errno));
     char stranger[256] = "";
     for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
-        if (is_ours(entry->d_name)) continue;
+        if (!is_taken(entry->d_name)) continue;
         (void)snprintf(stranger, sizeof stranger, "%s", entry->d_name);
         break;
     }
     (void)closedir(listing);
     if (stranger[0] == '\0') return MT_OK;
     return mt_fail(folder->ctx, MT_ERR_USAGE,
-                   "%s: is neither empty (it has %s) nor the folder of a run (" CONFIG_NAME " and " LOCK_NAME
+                   "%s: has %s, but is not the folder of a run (" CONFIG_NAME " and " LOCK_NAME
                    "); choose another one as out",
                    folder->path, stranger);
 }

@@ -34,9 +34,10 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
                                   struct mt_arena *arena, struct mt_run_folder *folder);
 
 /*
- * Makes the folder, with those above it, or accepts one that is empty or already a run's, and locks it. What
- * a killed run left half-written is removed. Refused: a folder with other things in it, and one where another
- * process trains. The caller closes, also after a failure: a folder made for a run that never began goes.
+ * Makes the folder, with those above it, or accepts one that is there, and locks it. What a killed run left
+ * half-written is removed. Refused: a folder that is not a run's and has what a run writes, or a model or an
+ * adapter; and one where another process trains. The caller closes, also after a failure: a folder made for a
+ * run that never began goes.
  */
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder);
 

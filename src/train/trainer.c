@@ -195,6 +195,19 @@ static enum mt_status choose_device(struct mt_trainer *trainer)
     return mt_train_settings_text(trainer->ctx, settings, &trainer->arena, &trainer->settings_text);
 }
 
+/* Keys that another device or more ranks would have a use for: a file may be for many machines. */
+static void warn_of_idle_keys(const struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_log *log = trainer->options.log;
+    if (!mt_trainer_writes(trainer)) return;
+    if (settings->threads > 0 && !mt_device_on_host(trainer->device))
+        mt_log_warning(log, "threads is %lld, which changes nothing: %s computes on a GPU",
+                       (long long)settings->threads, settings->device);
+    if (settings->statistics == MT_STATISTICS_LOCAL && mt_comm_size(trainer->comm) == 1)
+        mt_log_warning(log, "parallel.statistics is local, which changes nothing: there is one rank");
+}
+
 static enum mt_status open_device(struct mt_trainer *trainer)
 {
     enum mt_status status =
@@ -203,6 +216,7 @@ static enum mt_status open_device(struct mt_trainer *trainer)
     if (trainer->options.plan_only) mt_device_set_dry(trainer->device);
     if (trainer->options.terminal != NULL)
         (void)fprintf(trainer->options.terminal, "device: %s\n", mt_device_description(trainer->device));
+    warn_of_idle_keys(trainer);
     return MT_OK;
 }
 

@@ -40,6 +40,19 @@ expect 2 "did you mean 'lora.rank'?" compare "$place/compare.yaml" training.lora
 expect 2 "training.device=cuda: training does not decide device: its own key device does" compare "$place/compare.yaml" training.device=cuda
 expect 2 "objective.form means nothing here: L_o is off" compare "$place/compare.yaml" \
     "methods=[{name: aux, objective.form: cosine}]"
+# A key for all that changes nothing under any method; for one of them is enough; what the file says is void where its
+# methods are replaced.
+expect 2 "objective.bias_rate under training means nothing: no method has a use for it (aux: bias_rule is none)" \
+    compare "$place/compare.yaml" training.objective.bias_rate=0.01
+sed 's/^training:$/training:\n    objective.form: cosine/' "$place/compare.yaml" >"$place/shared.yaml"
+expect 0 "" compare "$place/shared.yaml" out="$place/shared" training.steps=1
+expect 0 "" compare "$place/shared.yaml" out="$place/replaced" training.steps=1 "methods=[aux]"
+sed 's/^methods:.*/methods: [aux, none]/' "$place/shared.yaml" >"$place/idle.yaml"
+expect 2 "idle.yaml: objective.form under training means nothing" compare "$place/idle.yaml" out="$place/idle"
+expect 2 "(strong: it has its own)" compare "$place/shared.yaml" out="$place/idle" \
+    "methods=[{name: strong, method: paper, objective.beta: 0.1}]" training.objective.beta=0.2
+[ ! -e "$place/idle" ]
+result $? "a comparison that was refused left a folder"
 expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --tables --quiet
 expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[aux, pepper]"
 

@@ -51,7 +51,7 @@ examples() {
 leave_out() {
     case $1 in
     'hf download '* | 'mpirun '* | 'METIER_CPU_LEVEL='* | 'metier judge '* | *Moonlight-16B-A3B-Instruct*) return 0 ;;
-    *--group-rule* | 'metier plan '*) return 0 ;; # of another record, of other models
+    *--group-rule*) return 0 ;; # of another record
     *compare-paper* | *'sandbox --check') return 0 ;; # long
     'metier sandbox '* | *humaneval*) ! "$metier" sandbox solution.py >/dev/null 2>&1 ;;
     *) return 1 ;;
@@ -64,6 +64,7 @@ shorter() {
     'metier compare '*) echo "$1 training.steps=2 problems.train=50 problems.test=10 seeds=[1]" ;;
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
     'metier train run.yaml out='*) echo "$1 steps=5" ;;
+    'metier plan '*) echo "$1" | sed 's/--experts [0-9]*/--experts 2/' ;; # of few experts
     *'--count 100000'*) echo "${1//100000/1000}" ;;
     *mmlu*) echo "$1 --skip-missing --limit 2" ;; # the samples have not all of its subjects
     *'eval '*--model*) echo "$1 --limit 2" ;;

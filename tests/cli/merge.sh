@@ -32,6 +32,20 @@ expect 0 "tensors merged" merge "$model" --adapter "$place/fused" --out "$place/
 same one/model.safetensors two/model.safetensors
 same model/config.json two/config.json
 expect 0 "tolerance 2e-02" merge "$model" --adapter "$place/fused" --out "$place/narrow" --dtype bf16 --verify
+# The template an adapter was trained with comes along, over the model's own; without one, the model's stays.
+cp -r "$model" "$place/talking"
+printf '{{ "the model" }}' >"$place/talking/chat_template.jinja"
+expect 0 "" merge "$place/talking" --adapter "$place/fused" --out "$place/own"
+same talking/chat_template.jinja own/chat_template.jinja
+printf '{{ "the adapter" }}\n' >"$place/fused/chat_template.jinja"
+for base in talking model; do
+    expect 0 "" merge "$place/$base" --adapter "$place/fused" --out "$place/of-$base"
+    same fused/chat_template.jinja "of-$base/chat_template.jinja"
+done
+expect 0 "" adapter "$place/fused" --model "$model" --layout per-expert --out "$place/rewritten"
+same fused/chat_template.jinja rewritten/chat_template.jinja
+expect 0 "" forward "$model" --ids 5 --adapter "$place/fused" --save-adapter "$place/saved"
+same fused/chat_template.jinja saved/chat_template.jinja
 expect 2 "exists and is not empty" merge "$model" --adapter "$place/fused" --out "$place/one"
 expect 2 "--adapter DIR is missing" merge "$model" --out "$place/x"
 expect 2 "--device means nothing without --verify" merge "$model" --adapter "$place/fused" --out "$place/x" --device cpu

@@ -36,11 +36,18 @@ refused() {
 # A full disk behind standard output is a failure of every verb.
 for line in "--help" "--version" "devices" "inspect $model" "tokenize $model --file $model/config.json" "objective --methods" \
     "train --keys" "train --help" "compare --keys" "eval --list" "synth --show 1" "plan $model" \
+    "synth --list" "objective --keys" "forward $model --ids 1,2" "init --config $model/config.json --out $work/full" \
     "generate $model --prompt 1+1 --max-new 2"; do
     # shellcheck disable=SC2086 # words
     "$metier" $line >/dev/full 2>"$work/err"
     check "metier $line into a full disk" [ $? -eq 1 ]
     check "metier $line into a full disk says so" grep -q 'standard output' "$work/err"
+done
+# Whoever closes a pipe has read enough: nothing is said about it.
+for line in "objective --methods" "train --keys" "synth --show 1" "inspect $model" "plan $model"; do
+    # shellcheck disable=SC2086 # words
+    { sleep 0.2; "$metier" $line 2>"$work/err"; } | true
+    check "metier $line into a closed pipe says nothing: $(cat "$work/err")" [ ! -s "$work/err" ]
 done
 "$metier" devices >&- 2>"$work/err"
 check "closed standard output" [ $? -eq 1 ]

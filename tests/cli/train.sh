@@ -40,7 +40,7 @@ cp "$place/model/tokenizer.json" "$place/narrow"
 expect 2 "is this its tokenizer?" train "$config" model="$place/narrow" out="$place/deep/down/none" --dry-run
 mkdir "$place/mine"
 cp "$config" "$place/mine/config.yaml"
-expect 2 "nor the folder of a run" train "$place/mine/config.yaml" out="$place/mine"
+expect 2 "not the folder of a run" train "$place/mine/config.yaml" out="$place/mine"
 same run.yaml mine/config.yaml
 
 sed 's/"vocab_size": [0-9]*/"vocab_size": 440/' "$here/model/golden/deepseek_v2/config.json" >"$place/latent.json"
@@ -67,8 +67,17 @@ result $? "the lines are printed but once"
 expect 0 "may make another model" train "$config" out="$place/each" lora.layout=per-expert steps=1 --quiet
 expect 0 "" train "$config" out="$place/two" --threads 2 --quiet
 same one/$weights two/$weights
-expect 2 "nor the folder of a run" train "$config" out="$place"
+expect 2 "not the folder of a run" train "$config" out="$place"
 expect 2 "optimizer.lr" train "$config" out="$place/one" optimizer.lr=1
+# A folder that other verbs have written into.
+expect 0 "written" analyze --model "$place/model" --data "$place/data.jsonl" --out "$place/looked"
+expect 0 "" eval gsm8k --data "$here/../share/samples" --model "$place/model" --limit 2 --out "$place/looked"
+expect 0 "" train "$config" out="$place/looked" --quiet
+same one/$weights looked/$weights
+# A key for many ranks, on one.
+expect 0 "parallel.statistics is local, which changes nothing: there is one rank" train "$config" out="$place/alone" \
+    parallel.statistics=local
+same one/$weights alone/$weights
 
 # Killed at random points and started again, until it ends by itself.
 RANDOM=$$

@@ -2,7 +2,8 @@
  * Fuzz target: bytes as two mathematical answers, apart at the first NUL, and as a text to extract from.
  * Both must end, leave nothing behind, and extraction must find what it says it found.
  */
-// With: src/eval/*.c
+// With: src/eval/answer_math.c src/eval/extract*.c src/eval/math_*.c
+// With: src/eval/normalize.c src/eval/pattern.c src/eval/rational.c
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,9 @@
  * Fuzz target: bytes as the YAML of a training run, and as a word over one. What is accepted must be written
  * as a text that reads back to the same text.
  */
-// With: src/train/settings*.c src/train/example_form.c src/train/template*.c
-// With: src/objective/methods.c src/objective/options.c
+// With: src/train/settings*.c src/text/example_form.c
+// With: src/text/template*.c src/text/own_template.c src/text/jinja/*.c
+// With: src/objective/methods.c src/objective/options.c src/objective/idle.c
 // With: src/objective/config_check.c -Wl,--defsym=mt_term_name=no_term_is_named
 #include <stdint.h>
 #include <stdlib.h>

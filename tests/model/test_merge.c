@@ -275,6 +275,7 @@ static void every_allocation_may_fail(void **state)
     const struct workplace *place = *state;
     struct opened_model opened;
     make(place, MT_HF_DEEPSEEK_V3, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
+    assert_int_equal(workplace_write(place, "adapter/chat_template.jinja", "{{ x }}", 7), 0);
     assert_every_allocation_may_fail(merge_once, place, 21);
     clean(place);
     assert_int_equal(opened_model_close(place, &opened), 0);

@@ -238,12 +238,21 @@ static void folders_are_refused(void **state)
     struct training_run other = {0};
     char path[256];
     make(state, MT_HF_OLMOE);
-    must_fail(training_run_all(&run, place, ".", ""), MT_ERR_USAGE, &run, "nor the folder of a run");
+    must_fail(training_run_all(&run, place, ".", ""), MT_ERR_USAGE, &run, "not the folder of a run");
     // Somebody's config.yaml makes no run's folder, and is not written over.
     must(training_run_all(&run, place, "lent", ""), &run);
     assert_int_equal(unlink(workplace_path(place, "lent/lock", path, sizeof path)), 0);
-    must_fail(training_run_all(&run, place, "lent", ""), MT_ERR_USAGE, &run, "nor the folder of a run");
+    must_fail(training_run_all(&run, place, "lent", ""), MT_ERR_USAGE, &run, "not the folder of a run");
     training_bench_remove(place, "lent");
+    // A folder that has only what other verbs write is as good as an empty one; weights are somebody's.
+    assert_int_equal(mkdir(workplace_path(place, "looked", path, sizeof path), 0777), 0);
+    assert_int_equal(workplace_write(place, "looked/analysis.json", "{}", 2), 0);
+    assert_int_equal(workplace_write(place, "looked/lora.safetensors", "", 0), 0);
+    must_fail(training_run_all(&run, place, "looked", ""), MT_ERR_USAGE, &run, "has lora.safetensors");
+    assert_int_equal(unlink(workplace_path(place, "looked/lora.safetensors", path, sizeof path)), 0);
+    must(training_run_all(&run, place, "looked", ""), &run);
+    must(training_run_all(&run, place, "looked", ""), &run);
+    training_bench_remove(place, "looked");
     must(training_run_open(&run, place, "run", ""), &run);
     must_fail(training_run_open(&other, place, "run", ""), MT_ERR_USAGE, &other, "is training there");
     training_run_close(&other);

@@ -155,9 +155,10 @@ VECTOR_INLINE void add_eight_products(const float *p, const float *g, eight_f64 
     memcpy(&x, p, sizeof x);
     memcpy(&y, g, sizeof y);
 #if defined(__AVX512F__) && !defined(__clang__)
-    const int rounding = 4; // as the thread has it; widening is exact anyway
-    *sum += __builtin_ia32_cvtps2pd512_mask(x, (eight_f64){0}, (char)-1, rounding) *
-            __builtin_ia32_cvtps2pd512_mask(y, (eight_f64){0}, (char)-1, rounding);
+    const int rounding = 4;    // as the thread has it; widening is exact anyway
+    const char all = (char)-1; // eight bits of a mask, whether char has a sign or not
+    *sum += __builtin_ia32_cvtps2pd512_mask(x, (eight_f64){0}, all, rounding) *
+            __builtin_ia32_cvtps2pd512_mask(y, (eight_f64){0}, all, rounding);
 #else
     *sum += __builtin_convertvector(x, eight_f64) * __builtin_convertvector(y, eight_f64);
 #endif
