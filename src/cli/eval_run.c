@@ -23,6 +23,7 @@ struct evaluation {
     struct mt_interrupt interrupt;
     struct mt_log log;
     struct mt_sandbox_judge judge;
+    struct mt_sandbox_cgroups cgroups;     // of the programs it runs
     struct mt_recorded *recorded;          // --answers
     struct mt_session session;             // --model
     struct mt_session_answerer *answering; // likewise
@@ -126,6 +127,8 @@ static enum mt_status open_judge(struct evaluation *e, bool *needed)
     e->judge = (struct mt_sandbox_judge){.ctx = e->ctx, .options = mt_sandbox_defaults()};
     e->judge.options.without_sandbox = e->arguments->without_sandbox;
     mt_sandbox_adopt_orphans();
+    mt_sandbox_cgroups_open(&e->cgroups, MT_CGROUP_ROOT, MT_CGROUP_OWN);
+    e->judge.options.cgroups = &e->cgroups;
     enum mt_status status = mt_sandbox_judge_check(&e->judge);
     if (status == MT_OK) return MT_OK;
     return mt_fail_within(e->ctx, status, "task %s runs programs that a model wrote", task->name);
@@ -167,6 +170,7 @@ static void close_all(struct evaluation *e)
     mt_session_answerer_destroy(e->answering);
     mt_session_close(&e->session);
     mt_recorded_close(e->recorded);
+    mt_sandbox_cgroups_close(&e->cgroups);
     mt_folder_unlock(e->lock);
 }
 

@@ -227,11 +227,22 @@ static enum mt_status print_cost(struct mt_context *ctx, const struct mt_sandbox
     return MT_OK;
 }
 
-static enum mt_status run_check(struct mt_context *ctx, const struct settings *settings)
+/* What keeps the sums of memory and tasks on this machine. */
+static void print_keeper(const struct mt_sandbox_cgroups *cgroups)
+{
+    if (cgroups->used)
+        printf("memory and tasks: limited by cgroup %s\n", cgroups->path);
+    else
+        printf("memory and tasks: counted, because: %s\n", cgroups->reason);
+}
+
+static enum mt_status run_check(struct mt_context *ctx, const struct settings *settings,
+                                struct mt_sandbox_cgroups *cgroups)
 {
     struct check_run run = {.ctx = ctx, .options = mt_hostile_options()};
     run.options.interpreter = settings->interpreter;
     run.options.launcher = settings->launcher;
+    run.options.cgroups = cgroups;
     run.cases = mt_hostile_cases(&run.case_count);
     run.cheats = mt_cheats(&run.cheat_count);
     run.count = run.case_count + run.cheat_count + 1;
@@ -253,6 +264,7 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
     bool unharmed = run.folder[0] != '\0' && remove_canary(&run);
     size_t escaped = 0;
     if (status == MT_OK) status = print_results(&run, &escaped);
+    if (status == MT_OK) print_keeper(cgroups);
     if (status == MT_OK) {
         printf("%s, %zu not contained, in %.1f s; files outside %s\n",
                mt_counted(run.count, "program", "programs").text, escaped, mt_clock_seconds() - began,
@@ -269,8 +281,8 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
 
 // ------------------------------------------------------------------ one program
 
-static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings, const char *path,
-                                  bool *passed)
+static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings,
+                                  struct mt_sandbox_cgroups *cgroups, const char *path, bool *passed)
 {
     struct mt_sandbox_options options = mt_sandbox_defaults();
     options.seconds = settings->seconds;
@@ -281,6 +293,7 @@ static enum mt_status run_program(struct mt_context *ctx, const struct settings 
     options.files = (uint64_t)settings->files * MEBIBYTE;
     options.interpreter = settings->interpreter;
     options.launcher = settings->launcher;
+    options.cgroups = cgroups;
     void *source = NULL;
     void *tests = NULL;
     size_t bytes = 0;
@@ -367,11 +380,14 @@ int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
     if (status == MT_OK && arguments.help_shown) return 0;
     if (status == MT_OK) status = check_arguments(ctx, &settings, &arguments);
+    struct mt_sandbox_cgroups cgroups = {0};
     mt_sandbox_adopt_orphans();
+    if (status == MT_OK) mt_sandbox_cgroups_open(&cgroups, MT_CGROUP_ROOT, MT_CGROUP_OWN);
     if (status == MT_OK && settings.check)
-        status = run_check(ctx, &settings);
+        status = run_check(ctx, &settings, &cgroups);
     else if (status == MT_OK)
-        status = run_program(ctx, &settings, arguments.positional[0], &passed);
+        status = run_program(ctx, &settings, &cgroups, arguments.positional[0], &passed);
+    mt_sandbox_cgroups_close(&cgroups);
     if (status != MT_OK) return cli_fail(ctx, verb, status);
     return passed ? 0 : 1;
 }

@@ -243,6 +243,7 @@ void mt_sandbox_stop(struct mt_sandbox *sandbox)
     if (!sandbox->running) return;
     int wait_status = 0;
     (void)end_all(sandbox, &wait_status);
+    mt_sandbox_cgroup_end(&sandbox->cgroup);
     close_all(sandbox);
     sandbox->running = false;
 }
@@ -262,6 +263,7 @@ static enum mt_status cannot_start(struct mt_sandbox *sandbox)
         cure = "run as a plain user, or as a root that may become user 65534 (CAP_SETUID, CAP_SETGID)";
     if (strstr(reason, "execvp") != NULL)
         cure = "install python3, or name an interpreter under /usr: the sandbox has nothing else";
+    if (strstr(reason, "cgroup") != NULL) cure = "a cgroup that nobody else changes meanwhile";
     if (strstr(reason, "nknown option") != NULL) cure = "bubblewrap 0.8 or newer is needed";
     sandbox->result.outcome = MT_SANDBOX_COULD_NOT_START;
     return mt_fail(
@@ -300,6 +302,8 @@ static enum mt_status finish(struct mt_sandbox *sandbox, enum mt_sandbox_outcome
 {
     int wait_status = 0;
     bool gone = end_all(sandbox, &wait_status);
+    bool ran_out = mt_sandbox_cgroup_ran_out(&sandbox->cgroup);
+    mt_sandbox_cgroup_end(&sandbox->cgroup);
     sandbox->result.seconds = sandbox->started ? mt_clock_seconds() - sandbox->began : 0;
     read_all(sandbox);
     close_all(sandbox);
@@ -326,7 +330,7 @@ static enum mt_status finish(struct mt_sandbox *sandbox, enum mt_sandbox_outcome
                                                    : reported_status >= 0 || WIFSIGNALED(wait_status);
     if (!begun && !judged) return cannot_start(sandbox);
     result->exit_status = reported_status >= 0 ? (int)reported_status : status_shown;
-    result->outcome = judge(sandbox);
+    result->outcome = ran_out ? MT_SANDBOX_OUT_OF_MEMORY : judge(sandbox);
     if (result->outcome == MT_SANDBOX_FAILED && result->exit_status == 0)
         keep_tail(sandbox, unfinished, sizeof unfinished - 1);
     return MT_OK;

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "eval/sandbox_cgroup.h"
 #include "metier/context.h"
 
 #define MT_SANDBOX_TAIL_BYTES    4096       // of standard error that are kept, with the NUL
@@ -41,6 +42,7 @@ struct mt_sandbox_options {
     const char *launcher;    // bubblewrap; borrowed
     bool without_sandbox;    // no bubblewrap: limits per process, and nothing is contained
     int talk;                // a socket that becomes the program's descriptor 8; borrowed; 0: none
+    struct mt_sandbox_cgroups *cgroups; // where programs get theirs; borrowed; NULL: they get none
 };
 
 enum mt_sandbox_outcome {
@@ -90,6 +92,7 @@ struct mt_sandbox {
     int gate;            // a byte here lets the program begin
     int proof;           // what the first line and the last line wrote
     int views[MT_SANDBOX_VIEWS];
+    struct mt_sandbox_cgroup cgroup;
     uint64_t output_size; // bytes read so far
     size_t tail_size;
     char proof_wanted[MT_SANDBOX_PROOF_BYTES + 1];

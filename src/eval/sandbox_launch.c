@@ -37,6 +37,7 @@ struct launch {
     const char *arguments[MAX_ARGUMENTS];
     int argument_count;
     char files[24]; // the limit on files as text
+    int cgroup;     // who writes "0" here is in it; -1: none
     bool drop_root;
 };
 
@@ -147,6 +148,7 @@ static void close_sources(struct launch *launch)
     for (int i = 0; i < MT_CHANNEL_END; i++) {
         if (launch->source[i] >= 0) (void)close(launch->source[i]);
     }
+    if (launch->cgroup >= 0) (void)close(launch->cgroup);
 }
 
 // ------------------------------------------------------------------ arguments
@@ -338,6 +340,8 @@ __attribute__((noreturn)) static void become(const struct launch *launch,
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     const char *problem = NULL;
+    // As who we are, and while the descriptor is there.
+    if (launch->cgroup >= 0 && write(launch->cgroup, "0", 1) != 1) problem = "cannot enter its cgroup\n";
     if (!arrange_descriptors(launch)) problem = "cannot arrange the descriptors (Linux 5.9 is needed)\n";
     if (problem == NULL && (setsid() < 0 || chdir("/") != 0)) problem = "cannot start a session\n";
     die_first();
@@ -352,12 +356,24 @@ __attribute__((noreturn)) static void become(const struct launch *launch,
     _exit(127);
 }
 
+/* Bubblewrap's process outside of the sandbox is in it, too, and has no part in the program's number. */
+static int make_cgroup(struct mt_sandbox *sandbox, struct launch *launch)
+{
+    const struct mt_sandbox_options *options = &sandbox->options;
+    int64_t tasks = options->processes + (options->without_sandbox ? 0 : 1);
+    int error = mt_sandbox_cgroup_make(options->cgroups, options->memory, tasks, &sandbox->cgroup);
+    if (error != 0 || sandbox->cgroup.all == NULL) return error;
+    launch->cgroup = mt_sandbox_cgroup_entry(&sandbox->cgroup);
+    return launch->cgroup < 0 ? errno : 0;
+}
+
 enum mt_status mt_sandbox_launch(struct mt_sandbox *sandbox, const char *program, size_t bytes)
 {
-    struct launch launch = {.drop_root = geteuid() == 0 && !sandbox->options.without_sandbox};
+    struct launch launch = {.cgroup = -1, .drop_root = geteuid() == 0 && !sandbox->options.without_sandbox};
     for (int i = 0; i < MT_CHANNEL_END; i++) launch.source[i] = -1;
     build_arguments(&launch, &sandbox->options);
     int error = open_channels(sandbox, program, bytes, &launch);
+    if (error == 0) error = make_cgroup(sandbox, &launch);
     if (error == 0) {
         sigset_t all;
         sigset_t before;

@@ -2,6 +2,8 @@
 #ifndef MT_EVAL_SANDBOX_PARTS_H
 #define MT_EVAL_SANDBOX_PARTS_H
 
+#include <dirent.h>
+
 #include "eval/sandbox.h"
 
 #define MT_SANDBOX_NOBODY 65534 // the user a root's metier gives its programs, and who a program thinks it is
@@ -29,6 +31,12 @@ int mt_sandbox_write_filter(int descriptor);
 
 /* Writes all of it. 0, or the error number. */
 int mt_sandbox_write_whole(int descriptor, const void *data, size_t bytes);
+
+/* Reads the start of a file of the kernel's as text; "" when it is gone. */
+void mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes);
+
+/* A folder of the kernel's to list; NULL: gone. The caller closes. */
+DIR *mt_sandbox_open_listing(int folder, const char *path);
 
 /* What a look at a sandbox's processes shows. */
 struct mt_sandbox_look {

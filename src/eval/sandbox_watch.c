@@ -23,8 +23,7 @@
 #define STATUS_BYTES  4096       // of a process's status; the lines that count come early
 #define CHILDREN_SIZE (64 << 10) // numbers of a thread's children
 
-/* Reads the start of a file of /proc as text; "" when it is gone. */
-static void read_text(int folder, const char *path, char *text, size_t bytes)
+void mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes)
 {
     text[0] = '\0';
     int descriptor = openat(folder, path, O_RDONLY | O_CLOEXEC);
@@ -39,8 +38,7 @@ static void read_text(int folder, const char *path, char *text, size_t bytes)
     (void)close(descriptor);
 }
 
-/* A folder of /proc to list; NULL: gone. */
-static DIR *open_listing(int folder, const char *path)
+DIR *mt_sandbox_open_listing(int folder, const char *path)
 {
     int descriptor = openat(folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return NULL;
@@ -61,7 +59,7 @@ static uint64_t status_bytes(const char *status, const char *key)
 static bool shown_memory(int folder, const char *path, uint64_t *memory)
 {
     char status[STATUS_BYTES];
-    read_text(folder, path, status, sizeof status);
+    mt_sandbox_read_text(folder, path, status, sizeof status);
     *memory = status_bytes(status, "\nRssAnon:") + status_bytes(status, "\nRssShmem:") +
               status_bytes(status, "\nVmSwap:");
     return strstr(status, "\nRssAnon:") != NULL;
@@ -71,7 +69,7 @@ static bool shown_memory(int folder, const char *path, uint64_t *memory)
 static bool is_dying(int folder, const char *path)
 {
     char stat[STATUS_BYTES];
-    read_text(folder, path, stat, sizeof stat);
+    mt_sandbox_read_text(folder, path, stat, sizeof stat);
     const char *name_end = strrchr(stat, ')'); // the name may hold brackets itself
     if (name_end == NULL) return true;
     // ") S parent group session terminal group flags"
@@ -96,7 +94,7 @@ static void add_process(int folder, long process, struct mt_sandbox_look *look)
         return;
     }
     (void)snprintf(path, sizeof path, "%ld/task", process);
-    DIR *tasks = open_listing(folder, path);
+    DIR *tasks = mt_sandbox_open_listing(folder, path);
     if (tasks == NULL) return; // gone
     bool lives = false;
     bool shown = false;
@@ -116,7 +114,7 @@ static void add_process(int folder, long process, struct mt_sandbox_look *look)
 struct mt_sandbox_look mt_sandbox_look_at(int processes)
 {
     struct mt_sandbox_look look = {0};
-    DIR *listing = open_listing(processes, ".");
+    DIR *listing = mt_sandbox_open_listing(processes, ".");
     if (listing == NULL) {
         look.unreadable = true;
         return look;
@@ -142,14 +140,14 @@ static void add_children(int folder, struct processes *found, pid_t process)
 {
     char path[96];
     (void)snprintf(path, sizeof path, "%ld/task", (long)process);
-    DIR *threads = open_listing(folder, path);
+    DIR *threads = mt_sandbox_open_listing(folder, path);
     if (threads == NULL) return;
     for (struct dirent *entry = readdir(threads); entry != NULL; entry = readdir(threads)) {
         char text[CHILDREN_SIZE];
         long thread = strtol(entry->d_name, NULL, 10);
         if (thread <= 0) continue;
         (void)snprintf(path, sizeof path, "%ld/task/%ld/children", (long)process, thread);
-        read_text(folder, path, text, sizeof text);
+        mt_sandbox_read_text(folder, path, text, sizeof text);
         char *at = text;
         while (found->count < found->most) {
             char *end = NULL;
