@@ -163,6 +163,7 @@ static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_mat
     if (number && left != NULL && left->kind == MT_MATH_NUMBER) return after_number(parser, left);
     bool fraction = mt_math_is_command(parser, "frac");
     struct mt_math_node *right = mt_math_factor(parser);
+    if (parser->failed) return NULL; // `right` may be without its parts
     bool mixed = fraction && is_mixed(left, right);
     return pair(parser, mixed ? MT_MATH_SUM : MT_MATH_PRODUCT, left, right);
 }
