@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "eval/answer_math.h"
-#include "eval/extract.h"
-#include "eval/normalize.h"
-#include "formats/dataset.h"
+#include "base/files/file.h"
+#include "eval/answers/extract.h"
+#include "eval/answers/normalize.h"
+#include "eval/math/answer_math.h"
+#include "formats/data/dataset.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 
