@@ -17,7 +17,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "formats/model_tensors.h"
+#include "formats/hf/model_tensors.h"
 #include "hollow_model.h"
 #include "median.h"
 #include "metier/ops.h"

@@ -21,7 +21,7 @@
 #include "base/rng.h"
 #include "lora_step.h"
 #include "median.h"
-#include "model/init.h"
+#include "model/files/init.h"
 
 enum { MOST_ROUNDS = 64 };
 

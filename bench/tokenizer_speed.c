@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/file.h"
-#include "formats/tokenizer.h"
+#include "base/files/file.h"
+#include "formats/tokenizer/tokenizer.h"
 
 static double now(void)
 {

@@ -16,7 +16,8 @@ function(metier_add_cpu_level target level)
 endfunction()
 
 function(metier_add_cpu_levels target)
-    file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/*.c)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/*.c)
+    list(FILTER kernels EXCLUDE REGEX "/amx/")
     list(REMOVE_ITEM kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/cpu.c)
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
         metier_add_cpu_level(${target} v1 -march=x86-64)
@@ -25,7 +26,7 @@ function(metier_add_cpu_levels target)
         # Of the level above v4 only what multiplies weights differs.
         file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cpu/amx/*.c)
         foreach(name gemm grouped_gemm grouped_sum cross_entropy)
-            list(APPEND kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/${name}.c)
+            list(APPEND kernels ${CMAKE_SOURCE_DIR}/src/ops/cpu/products/${name}.c)
         endforeach()
         metier_add_cpu_level(${target} amx -march=x86-64-v4 -mprefer-vector-width=512 -mamx-tile -mamx-bf16
             -DMT_CPU_TILE_UNIT)

@@ -1,8 +1,8 @@
-# metier_text_arrays(target name...): the files src/eval/python/NAME.py as arrays mt_python_NAME, NUL-terminated.
+# metier_text_arrays(target name...): the files src/eval/code/python/NAME.py as arrays mt_python_NAME, NUL-terminated.
 function(metier_text_arrays target)
-    set(code "#include \"eval/code_python.h\"\n")
+    set(code "#include \"eval/code/code_python.h\"\n")
     foreach(name ${ARGN})
-        set(path ${CMAKE_SOURCE_DIR}/src/eval/python/${name}.py)
+        set(path ${CMAKE_SOURCE_DIR}/src/eval/code/python/${name}.py)
         set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
         file(READ ${path} digits HEX)
         string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${digits}")

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/collector_parts.h"
+#include "analysis/collector/collector_parts.h"
 #include "analysis/numbers_json.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 #define PLACE(field) offsetof(struct mt_layer_figures, field)
 

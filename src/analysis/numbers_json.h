@@ -2,7 +2,7 @@
 #ifndef MT_ANALYSIS_NUMBERS_JSON_H
 #define MT_ANALYSIS_NUMBERS_JSON_H
 
-#include "formats/json_text.h"
+#include "formats/text/json_text.h"
 
 enum mt_status mt_put_number(struct mt_json_text *text, double number);
 

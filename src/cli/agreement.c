@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "base/amount.h"
-#include "cli/table.h"
-#include "eval/agreement.h"
-#include "eval/review_marks.h"
+#include "cli/shared/table.h"
+#include "eval/judges/agreement.h"
+#include "eval/pages/review_marks.h"
 
 #define CELL 64
 

@@ -11,7 +11,7 @@
 #include "base/interrupt.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
-#include "formats/printable.h"
+#include "formats/text/printable.h"
 
 #define LINE_BYTES  (1 << 20) // of what is said at once
 #define WAIT_MILLIS 200       // between two looks for a signal while waiting for input

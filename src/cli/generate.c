@@ -8,14 +8,14 @@
 
 #include "base/amount.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/infer.h"
 #include "cli/verbs.h"
-#include "formats/json_text.h"
-#include "formats/printable.h"
+#include "formats/text/json_text.h"
+#include "formats/text/printable.h"
 
 #define BATCH       8
 #define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/device.h"
-#include "cli/train.h"
-#include "formats/model_folder.h"
+#include "cli/shared/device.h"
+#include "cli/train/train.h"
+#include "formats/hf/model_folder.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256

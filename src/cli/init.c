@@ -6,7 +6,7 @@
 
 #include "base/amount.h"
 #include "cli/verbs.h"
-#include "model/init.h"
+#include "model/files/init.h"
 
 struct settings {
     const char *config;

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "base/amount.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "cli/agreement.h"
-#include "cli/share.h"
+#include "cli/shared/share.h"
 #include "cli/verbs.h"
-#include "eval/judge_llm.h"
-#include "eval/judge_prompt.h"
+#include "eval/judges/judge_llm.h"
+#include "eval/judges/judge_prompt.h"
 
 #define ARENA_BYTES 65536
 #define MOST_PROMPT ((size_t)1 << 20)

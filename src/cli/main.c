@@ -5,9 +5,9 @@
 
 #include "base/nearest.h"
 #include "cli/cli.h"
-#include "cli/patience.h"
-#include "cli/ranks.h"
-#include "cli/streams.h"
+#include "cli/shared/patience.h"
+#include "cli/shared/ranks.h"
+#include "cli/shared/streams.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"

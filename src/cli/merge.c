@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "base/folder.h"
-#include "cli/device.h"
+#include "base/files/folder.h"
+#include "cli/shared/device.h"
 #include "cli/verbs.h"
-#include "model/merge.h"
-#include "model/router_bias.h"
+#include "model/adapters/router_bias.h"
+#include "model/files/merge.h"
 
 struct settings {
     const char *adapter;

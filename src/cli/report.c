@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/page_out.h"
+#include "cli/shared/page_out.h"
 #include "cli/verbs.h"
 #include "report/render.h"
 #include "report/report.h"

@@ -2,11 +2,11 @@
 #include <stdio.h>
 
 #include "base/amount.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "cli/agreement.h"
-#include "cli/share.h"
+#include "cli/shared/share.h"
 #include "cli/verbs.h"
-#include "eval/review_page.h"
+#include "eval/pages/review_page.h"
 
 #define ARENA_BYTES 65536
 

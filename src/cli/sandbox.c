@@ -9,11 +9,11 @@
 
 #include "base/amount.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "cli/table.h"
+#include "base/files/file.h"
+#include "cli/shared/table.h"
 #include "cli/verbs.h"
-#include "eval/code_judge.h"
-#include "eval/sandbox_hostile.h"
+#include "eval/code/code_judge.h"
+#include "eval/code/sandbox_hostile.h"
 
 #define MEBIBYTE      (1 << 20)
 #define PATH_BYTES    1024

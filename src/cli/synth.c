@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
 #include "base/nearest.h"
-#include "cli/table.h"
+#include "cli/shared/table.h"
 #include "cli/verbs.h"
 #include "synth/rows.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "cli/verbs.h"
-#include "formats/tokenizer.h"
+#include "formats/tokenizer/tokenizer.h"
 
 #define MAX_TEXT_BYTES ((size_t)4 * 1024 * 1024 * 1024)
 #define READ_BYTES     65536

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/file.h"
-#include "base/folder.h"
-#include "base/folder_lock.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
+#include "base/files/folder_lock.h"
 #include "compare/cell_file.h"
 #include "compare/measure.h"
 #include "compare/settings_parts.h"
 #include "report/run.h"
-#include "train/inputs.h"
+#include "train/state/inputs.h"
 #include "train/trainer.h"
 
 #define PATH_BYTES        4096

@@ -47,7 +47,7 @@ struct mt_cell_job {
     const char *templates;    // folder of the chat templates that come along
     const struct mt_log *log; // borrowed
     struct mt_arena *arena;   // where results go
-    int held;                 // OUT, while cells are run (base/folder_lock.h)
+    int held;                 // OUT, while cells are run (base/files/folder_lock.h)
     bool signals;             // SIGINT, SIGTERM end training after the step at hand
     uint64_t stop_after;      // this step training is left, as by a signal; for tests. 0: never
     // After every step of training:

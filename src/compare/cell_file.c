@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "analysis/numbers_json.h"
-#include "base/file.h"
-#include "formats/json.h"
+#include "base/files/file.h"
+#include "formats/text/json.h"
 
 #define MOST_STEPS 10000000
 #define FILE_BYTES 4096

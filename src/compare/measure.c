@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "analysis/affinity.h"
-#include "analysis/collector.h"
+#include "analysis/collector/collector.h"
 #include "analysis/pca.h"
 #include "base/buffer.h"
-#include "train/corpus.h"
+#include "train/data/corpus.h"
 
 #define LOGIT_NUMBERS ((int64_t)1 << 24) // computed at once, unless one sequence has more
 #define BATCH_TOKENS  2048               // of MaxVio over batches: about what a training step has

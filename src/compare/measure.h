@@ -10,7 +10,7 @@
 
 #include "compare/cell.h"
 #include "model/model.h"
-#include "train/settings.h"
+#include "train/settings/settings.h"
 
 /* Fills the result but for steps, curve and seconds. `training`: the settings the model was trained with. */
 enum mt_status mt_cell_measure(const struct mt_cell_job *job, const struct mt_cell *cell,

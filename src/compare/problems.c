@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
 #include "synth/rows.h"
 
 static enum mt_status write_problems(const struct mt_cell_job *job, const struct mt_compare_domain *domain,

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/nearest.h"
 #include "compare/settings_parts.h"
-#include "formats/printable.h"
+#include "formats/text/printable.h"
 #include "ops/choose.h"
 
 #define MOST_ROWS      32

@@ -3,7 +3,7 @@
 #define MT_COMPARE_SETTINGS_PARTS_H
 
 #include "compare/settings.h"
-#include "formats/yaml.h"
+#include "formats/text/yaml.h"
 
 struct mt_compare_reader {
     struct mt_context *ctx;

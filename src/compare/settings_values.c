@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compare/settings_parts.h"
-#include "formats/printable.h"
+#include "formats/text/printable.h"
 #include "synth/synth.h"
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"

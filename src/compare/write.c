@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "analysis/numbers_json.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "compare/summary.h"
 
 /* "key": NUMBER */

@@ -5,7 +5,7 @@
 #ifndef MT_EVAL_ANSWERER_H
 #define MT_EVAL_ANSWERER_H
 
-#include "eval/code_trial.h"
+#include "eval/code/code_trial.h"
 
 struct mt_question {
     const char *task; // its name

@@ -2,7 +2,7 @@
 #ifndef MT_EVAL_TEXT_WRITER_H
 #define MT_EVAL_TEXT_WRITER_H
 
-#include "eval/results.h"
+#include "eval/run/results.h"
 
 struct mt_text_writer {
     struct mt_byte_list text;

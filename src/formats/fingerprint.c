@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "formats/checkpoint.h"
-#include "formats/json.h"
-#include "formats/json_text.h"
-#include "formats/lists.h"
-#include "formats/printable.h"
+#include "base/files/file.h"
+#include "formats/safetensors/checkpoint.h"
+#include "formats/text/json.h"
+#include "formats/text/json_text.h"
+#include "formats/text/lists.h"
+#include "formats/text/printable.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define FORMAT_NAME       "metier inputs"

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "base/digest.h"
+#include "base/files/digest.h"
 #include "base/log.h"
 
 #define MT_FINGERPRINT_FILE "inputs.json"

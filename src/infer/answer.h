@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "formats/tokenizer.h"
+#include "formats/tokenizer/tokenizer.h"
 
 struct mt_answer {
     struct mt_token_stream *stream;

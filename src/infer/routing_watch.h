@@ -1,12 +1,12 @@
 /*
  * Which experts a session's model uses: every token the engine computes is counted, once, by a collector
- * (analysis/collector.h). The figures are those of all tokens since the watch began; they depend on the
- * questions (infer/answerer.h), not on what was computed together, nor on the ranks that shared them.
+ * (analysis/collector/collector.h). The figures are those of all tokens since the watch began; they depend on
+ * the questions (infer/answerer.h), not on what was computed together, nor on the ranks that shared them.
  */
 #ifndef MT_INFER_ROUTING_WATCH_H
 #define MT_INFER_ROUTING_WATCH_H
 
-#include "analysis/collector.h"
+#include "analysis/collector/collector.h"
 #include "infer/session.h"
 
 struct mt_routing_watch; // opaque

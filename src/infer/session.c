@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/adapter.h"
-#include "model/carried_files.h"
+#include "model/adapters/adapter.h"
+#include "model/files/carried_files.h"
 #include "text/special_ids.h"
 
 #define CONTEXT_TOKENS 4096

@@ -5,7 +5,7 @@
 #ifndef MT_INFER_SESSION_H
 #define MT_INFER_SESSION_H
 
-#include "formats/hf_generation.h"
+#include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
 #include "text/beginning.h"

@@ -5,7 +5,7 @@
 #ifndef MT_MODEL_DESC_H
 #define MT_MODEL_DESC_H
 
-#include "formats/hf_config.h"
+#include "formats/hf/hf_config.h"
 #include "metier/routing.h"
 
 enum mt_attention_kind {

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "model/adapters/router_bias.h"
 #include "model/model_parts.h"
-#include "model/router_bias.h"
 #include "objective/parts.h"
 
 // ------------------------------------------------------------------ opening

@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 #include "metier/objective.h"
-#include "model/params.h"
+#include "model/params/params.h"
 #include "model/pass.h"
 #include "model/regions.h"
 

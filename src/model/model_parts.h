@@ -2,8 +2,8 @@
 #ifndef MT_MODEL_MODEL_PARTS_H
 #define MT_MODEL_MODEL_PARTS_H
 
-#include "model/cache.h"
 #include "model/experts/ranks.h"
+#include "model/layers/cache.h"
 #include "model/model.h"
 #include "model/replay.h"
 #include "model/staging.h"

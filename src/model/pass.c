@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "metier/ops.h"
-#include "model/cache.h"
+#include "model/layers/cache.h"
 
 #define PURPOSE_SHIFT 40                    // layers stay far below 2^40
 #define GOLDEN        0x9E3779B97F4A7C15ull // 2^64 / golden ratio: neighbouring numbers end far apart

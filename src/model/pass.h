@@ -8,7 +8,7 @@
 #include "metier/ops_lora.h"
 #include "model/desc.h"
 
-struct mt_cache;        // model/cache.h
+struct mt_cache;        // model/layers/cache.h
 struct mt_expert_ranks; // model/experts/ranks.h
 struct mt_placement;    // model/experts/experts.h
 

@@ -2,8 +2,8 @@
 #ifndef MT_MODEL_TRANSFORMER_H
 #define MT_MODEL_TRANSFORMER_H
 
-#include "model/head.h"
-#include "model/layer.h"
+#include "model/layers/head.h"
+#include "model/layers/layer.h"
 
 struct mt_transformer {
     struct mt_pass pass;

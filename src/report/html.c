@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "report/render.h"
 #include "report/thin.h"
 

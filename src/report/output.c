@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/exact.h"
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
 
 #define FORMAT_BYTES 512
 

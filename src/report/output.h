@@ -6,7 +6,7 @@
 #ifndef MT_REPORT_OUTPUT_H
 #define MT_REPORT_OUTPUT_H
 
-#include "formats/lists.h"
+#include "formats/text/lists.h"
 
 struct mt_output {
     struct mt_byte_list text; // owned

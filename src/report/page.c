@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/lists.h"
-#include "formats/utf8.h"
+#include "formats/text/lists.h"
+#include "formats/text/utf8.h"
 
 #define BLOCK_BYTES     16384
 #define PARAGRAPH_BYTES 1000

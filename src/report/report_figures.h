@@ -2,7 +2,7 @@
 #ifndef MT_REPORT_REPORT_FIGURES_H
 #define MT_REPORT_REPORT_FIGURES_H
 
-#include "formats/json.h"
+#include "formats/text/json.h"
 #include "report/page.h"
 
 /* A number that may be null; a failure goes to the page. NaN: not known. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "formats/json.h"
+#include "formats/text/json.h"
 #include "metier/objective.h"
 
 /* Numbers of a logged step; three of them for every term. */

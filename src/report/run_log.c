@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/lists.h"
+#include "base/files/file.h"
+#include "formats/text/lists.h"
 #include "report/run.h"
 
 #define KEY_BYTES 64

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/yaml.h"
+#include "formats/text/yaml.h"
 #include "report/run.h"
 
 #define KEY_BYTES   512

@@ -1,6 +1,6 @@
 /* A figure's numbers as CSV and JSON; folders of them, and of pictures. */
-#include "base/file.h"
-#include "base/folder.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
 #include "report/render.h"
 
 static void put_cell(struct mt_output *out, const struct mt_column *column, size_t row, bool json)

@@ -1,7 +1,7 @@
 /* Different items of one domain and split, sub-tasks taking turns. */
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/files/digest.h"
 #include "synth/item.h"
 
 // Draws in a row without anything new after which a sub-task counts as exhausted. A tenth of the prompts is

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "formats/json_text.h"
+#include "formats/text/json_text.h"
 
 #define WRITE_BYTES 65536 // rows are collected until there is so much
 

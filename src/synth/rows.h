@@ -3,7 +3,7 @@
 #ifndef MT_SYNTH_ROWS_H
 #define MT_SYNTH_ROWS_H
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "synth/synth.h"
 
 /* Writes `count` items, the sources taking turns. */

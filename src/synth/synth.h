@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "eval/task.h"
+#include "eval/tasks/task.h"
 #include "metier/context.h"
 
 #define MT_SYNTH_PROMPT_BYTES 64 // with the NUL

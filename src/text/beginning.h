@@ -9,7 +9,7 @@
 #ifndef MT_TEXT_BEGINNING_H
 #define MT_TEXT_BEGINNING_H
 
-#include "formats/tokenizer.h"
+#include "formats/tokenizer/tokenizer.h"
 
 enum mt_bos_rule {
     MT_BOS_TOKENIZER, // what the tokenizer's post-processing adds

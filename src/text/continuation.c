@@ -1,7 +1,7 @@
 /* Encoding a context and its continuation together. */
 #include "text/continuation.h"
 
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
 
 void mt_continuation_maker_init(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
                                 struct mt_token_scratch *scratch, struct mt_text_beginning beginning,

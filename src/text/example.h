@@ -16,8 +16,8 @@
 #ifndef MT_TEXT_EXAMPLE_H
 #define MT_TEXT_EXAMPLE_H
 
-#include "formats/dataset.h"
-#include "formats/tokenizer.h"
+#include "formats/data/dataset.h"
+#include "formats/tokenizer/tokenizer.h"
 #include "text/template.h"
 
 #define MT_NO_LABEL (-100)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/printable.h"
+#include "formats/text/printable.h"
 
 #define NAME_BYTES 128
 

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
 #include "text/example_parts.h"
 
 enum mt_status mt_example_pieces(struct mt_example_maker *maker, const struct mt_jinja_output *output,

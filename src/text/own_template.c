@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
-#include "formats/hf_tokenizer_config.h"
+#include "base/files/file.h"
+#include "formats/hf/hf_tokenizer_config.h"
 
 #define PATH_BYTES        4096
 #define ARENA_BLOCK_BYTES 16384

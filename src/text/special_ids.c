@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/hf_tokenizer_config.h"
+#include "formats/hf/hf_tokenizer_config.h"
 
 static int32_t id_of(const struct mt_tokenizer *tokenizer, const char *token, int64_t otherwise)
 {

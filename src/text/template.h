@@ -22,8 +22,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "formats/conversation.h"
-#include "formats/lists.h"
+#include "formats/data/conversation.h"
+#include "formats/text/lists.h"
 
 struct mt_chat_template; // opaque; does not change once read
 

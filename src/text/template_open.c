@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/printable.h"
+#include "base/files/file.h"
+#include "formats/text/printable.h"
 #include "text/template_parts.h"
 
 #define MOST_NAMES     64

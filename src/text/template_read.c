@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/nearest.h"
-#include "formats/printable.h"
-#include "formats/utf8.h"
+#include "formats/text/printable.h"
+#include "formats/text/utf8.h"
 #include "text/template_parts.h"
 
 #define MOST_BYTES 65536

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "formats/json.h"
+#include "formats/text/json.h"
 
 static enum mt_status read_layer_number(const struct mt_json_node *node, const struct mt_model_desc *desc,
                                         int64_t *layer)

@@ -6,7 +6,7 @@
 #define MT_TRAIN_GRADIENT_SUM_H
 
 #include "comm/comm.h"
-#include "model/params.h"
+#include "model/params/params.h"
 
 struct mt_gradient_sum; // opaque
 

@@ -8,7 +8,7 @@
 #ifndef MT_TRAIN_OPTIMIZER_H
 #define MT_TRAIN_OPTIMIZER_H
 
-#include "model/params.h"
+#include "model/params/params.h"
 
 struct mt_optimizer_options {
     double beta1, beta2, epsilon;

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "train/settings.h"
+#include "train/settings/settings.h"
 
 struct mt_schedule {
     enum mt_schedule_kind kind;

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "ops/choose.h"
 #include "train/chosen_experts.h"
-#include "train/inputs.h"
+#include "train/state/inputs.h"
 #include "train/trainer_ranks.h"
 
 #define ARENA_BLOCK_BYTES 16384

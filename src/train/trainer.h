@@ -14,8 +14,8 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
-#include "train/corpus.h"
-#include "train/state.h"
+#include "train/data/corpus.h"
+#include "train/state/state.h"
 
 struct mt_trainer; // opaque
 

@@ -5,12 +5,12 @@
 #include "base/interrupt.h"
 #include "formats/fingerprint.h"
 #include "train/gradient_sum.h"
+#include "train/log/runlog.h"
+#include "train/log/watch.h"
 #include "train/optimizer.h"
-#include "train/run_folder.h"
-#include "train/runlog.h"
 #include "train/schedule.h"
+#include "train/state/run_folder.h"
 #include "train/trainer.h"
-#include "train/watch.h"
 
 struct mt_trainer {
     struct mt_context *ctx; // borrowed
@@ -60,7 +60,7 @@ struct mt_trainer {
     struct mt_step_record record; // of the step at hand
 };
 
-// ------------------------------------------------------------------ trainer_step.c
+// ------------------------------------------------------------------ train/step.c
 
 /* Prepares the next step's data and takes it: forward, backward, optimizer; fills trainer->record. */
 enum mt_status mt_trainer_step(struct mt_trainer *trainer);

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "base/amount.h"
-#include "base/file.h"
-#include "model/shards.h"
+#include "base/files/file.h"
+#include "model/params/shards.h"
 
 #define LARGE_BUCKET ((size_t)8 << 20)
 #define SMALL_BUCKET ((size_t)256 << 10)

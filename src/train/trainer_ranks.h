@@ -7,7 +7,7 @@
 #ifndef MT_TRAIN_TRAINER_RANKS_H
 #define MT_TRAIN_TRAINER_RANKS_H
 
-#include "train/timeline_file.h"
+#include "train/log/timeline_file.h"
 #include "train/trainer_parts.h"
 
 /* What one rank found out in a round. */

@@ -2,16 +2,16 @@
  * The collector: records by hand, parts and merges against the whole, samples, masks, dropped slots, choices;
  * and what a model's observer hands over, against the model's own weights.
  */
-#include "analysis/collector.h"
+#include "analysis/collector/collector.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
-#include "formats/json.h"
-#include "formats/json_text.h"
-#include "formats/lists.h"
+#include "formats/text/json.h"
+#include "formats/text/json_text.h"
+#include "formats/text/lists.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/model_runs.h"

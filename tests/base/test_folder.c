@@ -1,6 +1,6 @@
 /* Folders that appear whole or not at all: new, replacing, exchanged, removed, locked; and checksums of
  * files. */
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/digest.h"
-#include "base/file.h"
-#include "base/folder_exchange.h"
-#include "base/folder_lock.h"
+#include "base/files/digest.h"
+#include "base/files/file.h"
+#include "base/files/folder_exchange.h"
+#include "base/files/folder_lock.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "formats/safetensors_writer.h"
+#include "formats/safetensors/safetensors_writer.h"
 #include "support/cmocka_all.h"
 #include "support/workplace.h"
 

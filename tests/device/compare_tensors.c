@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 
 static double value_at(const struct mt_safetensors_tensor *tensor, size_t i)
 {

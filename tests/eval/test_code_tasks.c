@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "eval/code_judge.h"
-#include "eval/grade.h"
-#include "eval/sandbox_hostile.h"
+#include "eval/answers/grade.h"
+#include "eval/code/code_judge.h"
+#include "eval/code/sandbox_hostile.h"
 #include "support/cmocka_all.h"
 
 #define SAMPLE       10 // tasks of each benchmark, unless all

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "eval/code_judge.h"
+#include "eval/code/code_judge.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 

@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/folder_lock.h"
-#include "eval/runner.h"
-#include "eval/task_data.h"
-#include "formats/json.h"
+#include "base/files/file.h"
+#include "base/files/folder_lock.h"
+#include "eval/run/runner.h"
+#include "eval/tasks/task_data.h"
+#include "formats/text/json.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

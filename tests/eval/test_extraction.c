@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "eval/answer_math.h"
-#include "eval/extract.h"
-#include "eval/normalize.h"
-#include "formats/dataset.h"
+#include "base/files/file.h"
+#include "eval/answers/extract.h"
+#include "eval/answers/normalize.h"
+#include "eval/math/answer_math.h"
+#include "formats/data/dataset.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 
@@ -142,6 +142,31 @@ static void test_math_hostile(void **state)
     bool equal = true;
     assert_int_equal(mt_math_compare(&ctx, power, strlen(power), "1", 1, &equal, NULL), MT_OK);
     assert_false(equal);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* Broken anywhere: a letter missing, another in its place, or the end come early. Any verdict, no crash. */
+static void test_math_broken(void **state)
+{
+    (void)state;
+    static const char whole[] = "0\\frac{1}{2} 3 1/2 \\sqrt[3]{x^{2}} \\binom{5}{2} |y| 5 cm^{2}/s \\{1, (2, "
+                                "3]\\} \\begin{pmatrix}1&2\\end{pmatrix}";
+    static const char others[] = "|{}[]()\\^_/&, -9x";
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    char text[sizeof whole];
+    bool equal = false;
+    for (size_t at = 0; at < strlen(whole); at++) {
+        assert_int_equal(mt_math_compare(&ctx, whole, at, "5", 1, &equal, NULL), MT_OK);
+        assert_int_equal(mt_math_compare(&ctx, whole + at, strlen(whole) - at, "5", 1, &equal, NULL), MT_OK);
+        for (size_t other = 0; other < strlen(others); other++) {
+            memcpy(text, whole, sizeof whole);
+            text[at] = others[other];
+            assert_int_equal(mt_math_compare(&ctx, text, strlen(whole), "5", 1, &equal, NULL), MT_OK);
+            // And what stands before it alone.
+            assert_int_equal(mt_math_compare(&ctx, text, at + 1, "5", 1, &equal, NULL), MT_OK);
+        }
+    }
     assert_int_equal(ctx.live_bytes, 0);
 }
 
@@ -296,10 +321,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_math_cases),    cmocka_unit_test(test_math_verdicts),
-        cmocka_unit_test(test_math_hostile),  cmocka_unit_test(test_extraction_cases),
-        cmocka_unit_test(test_order_of_ways), cmocka_unit_test(test_normalize),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_math_cases),       cmocka_unit_test(test_math_verdicts),
+        cmocka_unit_test(test_math_hostile),     cmocka_unit_test(test_math_broken),
+        cmocka_unit_test(test_extraction_cases), cmocka_unit_test(test_order_of_ways),
+        cmocka_unit_test(test_normalize),        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "eval/judge_llm.h"
+#include "eval/judges/judge_llm.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/workplace.h"

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "eval/agreement.h"
-#include "eval/chat_api.h"
-#include "eval/json_member.h"
-#include "eval/judge_prompt.h"
-#include "eval/review_marks.h"
-#include "eval/review_page.h"
+#include "base/files/file.h"
+#include "eval/judges/agreement.h"
+#include "eval/judges/chat_api.h"
+#include "eval/judges/judge_prompt.h"
+#include "eval/pages/review_marks.h"
+#include "eval/pages/review_page.h"
+#include "eval/run/json_member.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

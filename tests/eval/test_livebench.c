@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/livebench.h"
-#include "eval/livebench_text.h"
+#include "eval/livebench/livebench.h"
+#include "eval/livebench/text.h"
 #include "support/cmocka_all.h"
 #include "support/eval_cases.h"
 #include "support/every_allocation.h"

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "eval/grade.h"
-#include "eval/livebench.h"
-#include "eval/pattern.h"
-#include "formats/json.h"
+#include "eval/answers/grade.h"
+#include "eval/answers/pattern.h"
+#include "eval/livebench/livebench.h"
+#include "formats/text/json.h"
 #include "support/cmocka_all.h"
 
 #define ARENA_BYTES  16384

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "eval/metric.h"
+#include "eval/answers/metric.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 

@@ -16,7 +16,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "eval/sandbox.h"
+#include "eval/code/sandbox.h"
 #include "support/cmocka_all.h"
 
 int __real_mkdirat(int folder, const char *name, mode_t mode);

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "eval/sample_parts.h"
-#include "eval/shares.h"
+#include "base/files/file.h"
+#include "eval/run/sample_parts.h"
+#include "eval/run/shares.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

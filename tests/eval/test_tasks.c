@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "eval/grade.h"
+#include "eval/answers/grade.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 

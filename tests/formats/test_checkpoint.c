@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "formats/checkpoint.h"
-#include "formats/checkpoint_writer.h"
+#include "formats/safetensors/checkpoint.h"
+#include "formats/safetensors/checkpoint_writer.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

@@ -1,5 +1,5 @@
 /* Datasets: rows of every format, bad rows with their lines, limits, gzip, and the real files. */
-#include "formats/dataset.h"
+#include "formats/data/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>

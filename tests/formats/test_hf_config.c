@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/hf_config.h"
+#include "formats/hf/hf_config.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/model_configs.h"

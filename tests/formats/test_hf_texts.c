@@ -1,8 +1,8 @@
 /* generation_config.json and tokenizer_config.json. */
 #include <string.h>
 
-#include "formats/hf_generation.h"
-#include "formats/hf_tokenizer_config.h"
+#include "formats/hf/hf_generation.h"
+#include "formats/hf/hf_tokenizer_config.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 

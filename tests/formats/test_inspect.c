@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "formats/checkpoint_writer.h"
-#include "formats/model_tensors.h"
+#include "formats/hf/model_tensors.h"
+#include "formats/safetensors/checkpoint_writer.h"
 #include "support/cmocka_all.h"
 #include "support/model_configs.h"
 #include "support/workplace.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/model_check.h"
-#include "formats/model_count.h"
+#include "formats/hf/model_check.h"
+#include "formats/hf/model_count.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/model_configs.h"

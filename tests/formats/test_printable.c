@@ -6,7 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "formats/printable.h"
+#include "formats/text/printable.h"
 #include "support/cmocka_all.h"
 
 static void controls_are_replaced(void **state)

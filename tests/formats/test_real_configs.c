@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "formats/hf_generation.h"
-#include "formats/hf_tokenizer_config.h"
-#include "formats/model_check.h"
-#include "formats/model_count.h"
+#include "formats/hf/hf_generation.h"
+#include "formats/hf/hf_tokenizer_config.h"
+#include "formats/hf/model_check.h"
+#include "formats/hf/model_count.h"
 #include "support/cmocka_all.h"
 
 static const char *path_of(const char *name, char *path, size_t bytes)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "formats/tokenizer.h"
+#include "formats/tokenizer/tokenizer.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/golden_tokenizers.h"

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/tokenizer_bpe.h"
-#include "formats/tokenizer_regex.h"
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
+#include "formats/tokenizer/bpe.h"
+#include "formats/tokenizer/regex.h"
 #include "support/cmocka_all.h"
 #include "support/golden_tokenizers.h"
 

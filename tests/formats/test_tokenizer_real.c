@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "support/cmocka_all.h"
 #include "support/golden_tokenizers.h"
 

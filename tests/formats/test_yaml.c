@@ -1,5 +1,5 @@
 /* YAML: trees with lines, what is refused and where, limits, memory. */
-#include "formats/yaml.h"
+#include "formats/text/yaml.h"
 
 #include <stdlib.h>
 #include <string.h>

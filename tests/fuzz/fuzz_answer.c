@@ -2,14 +2,13 @@
  * Fuzz target: bytes as two mathematical answers, apart at the first NUL, and as a text to extract from.
  * Both must end, leave nothing behind, and extraction must find what it says it found.
  */
-// With: src/eval/answer_math.c src/eval/extract*.c src/eval/math_*.c
-// With: src/eval/normalize.c src/eval/pattern.c src/eval/rational.c
+// With: src/eval/math/*.c src/eval/answers/extract*.c src/eval/answers/normalize.c src/eval/answers/pattern.c
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/answer_math.h"
-#include "eval/extract.h"
+#include "eval/answers/extract.h"
+#include "eval/math/answer_math.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/conversation.h"
-#include "formats/dataset.h"
+#include "formats/data/conversation.h"
+#include "formats/data/dataset.h"
 
 #define MOST_ROWS 300 // reading more takes longer than a try should
 

@@ -3,11 +3,11 @@
  * JSON: the variables of one more rendering. The output must be valid UTF-8 whose spans cover it, in order;
  * whatever the template asks for, a rendering ends within its limits.
  */
-// With: src/text/jinja/*.c
+// With: src/text/jinja/*.c src/text/jinja/*/*.c
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
 #include "text/jinja/jinja.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

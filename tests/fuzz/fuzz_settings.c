@@ -2,20 +2,26 @@
  * Fuzz target: bytes as the YAML of a training run, and as a word over one. What is accepted must be written
  * as a text that reads back to the same text.
  */
-// With: src/train/settings*.c src/text/example_form.c
-// With: src/text/template*.c src/text/own_template.c src/text/jinja/*.c
-// With: src/objective/methods.c src/objective/options.c src/objective/idle.c
-// With: src/objective/config_check.c -Wl,--defsym=mt_term_name=no_term_is_named
+// With: src/train/settings/*.c src/text/example_form.c
+// With: src/text/template*.c src/text/own_template.c src/text/jinja/*.c src/text/jinja/*/*.c
+// With: src/objective/methods.c src/objective/options.c src/objective/idle.c src/objective/config_check.c
+// With: -Wl,--defsym=mt_term_info=no_term_info -Wl,--defsym=mt_term_name=no_term_name
+// With: -Wl,--defsym=mt_term_is_on=term_is_on -Wl,--defsym=mt_objective_has_terms=has_terms
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/settings.h"
+#include "train/settings/settings.h"
 
 #define MOST_WORD 200 // bytes
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-const char *no_term_is_named(enum mt_term term);
+
+// Stand for those of src/objective/terms.c when fuzzing, as the terms would bring every op along.
+const struct mt_term_info *no_term_info(enum mt_term term);
+const char *no_term_name(enum mt_term term);
+bool term_is_on(const struct mt_objective_config *config, enum mt_term term);
+bool has_terms(const struct mt_objective_config *config);
 
 static const char least[] = "model: m\nout: o\ndata.path: d.jsonl\n";
 
@@ -25,14 +31,29 @@ static void demand(bool held)
     if (!held) abort();
 }
 
-/*
- * Stands for mt_term_name when fuzzing, as that would bring every op along: terms are named when their
- * coefficient cannot be, and none read from a text is such.
- */
-const char *no_term_is_named(enum mt_term term)
+const struct mt_term_info *no_term_info(enum mt_term term)
 {
+    static const struct mt_term_info none = {.name = "none"};
     (void)term;
-    abort();
+    return &none;
+}
+
+const char *no_term_name(enum mt_term term)
+{
+    return no_term_info(term)->name;
+}
+
+bool term_is_on(const struct mt_objective_config *config, enum mt_term term)
+{
+    return config->coefficient[term] > 0.0;
+}
+
+bool has_terms(const struct mt_objective_config *config)
+{
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (term_is_on(config, (enum mt_term)term)) return true;
+    }
+    return false;
 }
 
 static void read_back(struct mt_context *ctx, struct mt_arena *arena,

@@ -2,13 +2,13 @@
  * Fuzz target: bytes as the manifest of a checkpoint, as they are and with the checksum that would make them
  * pass; what is read must be written back and read the same.
  */
-// With: src/train/state_manifest.c
+// With: src/train/state/state_manifest.c
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/state_manifest.h"
+#include "train/state/state_manifest.h"
 
 #define TAIL_BYTES (MT_DIGEST_DIGITS + 4) // the checksum and what follows it
 

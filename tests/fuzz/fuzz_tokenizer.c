@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/tokenizer.h"
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
+#include "formats/tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

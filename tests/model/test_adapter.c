@@ -1,11 +1,11 @@
 /* PEFT adapters: names with and without "default", values, scale, and what is refused. */
-#include "model/adapter.h"
+#include "model/adapters/adapter.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/safetensors_writer.h"
+#include "formats/safetensors/safetensors_writer.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/opened_model.h"

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/json.h"
-#include "model/adapter.h"
-#include "model/router_bias.h"
+#include "base/files/file.h"
+#include "formats/text/json.h"
+#include "model/adapters/adapter.h"
+#include "model/adapters/router_bias.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

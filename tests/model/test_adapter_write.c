@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/json.h"
-#include "formats/safetensors_writer.h"
-#include "model/adapter.h"
+#include "base/files/file.h"
+#include "formats/safetensors/safetensors_writer.h"
+#include "formats/text/json.h"
+#include "model/adapters/adapter.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "model/attention_grouped.h"
-#include "model/attention_latent.h"
+#include "model/layers/attention_grouped.h"
+#include "model/layers/attention_latent.h"
 #include "support/cmocka_all.h"
 
 #define TOKENS    7

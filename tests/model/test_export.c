@@ -1,12 +1,12 @@
 /* Exporting trained models: untouched they are the source, trained they compute what the run computed. */
-#include "model/export.h"
+#include "model/files/export.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "model/adapter_parts.h"
+#include "model/adapters/adapter_parts.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

@@ -1,7 +1,7 @@
 /* metier init: what the weights are, that they depend on seed and name alone, and what is refused. */
 #define _XOPEN_SOURCE 700 // popen
 
-#include "model/init.h"
+#include "model/files/init.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "formats/model_check.h"
+#include "formats/hf/model_check.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/small_models.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "model/expert_linear.h"
-#include "model/linear.h"
+#include "model/layers/expert_linear.h"
+#include "model/layers/linear.h"
 #include "support/cmocka_all.h"
 
 #define TOKENS 5

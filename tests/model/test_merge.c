@@ -1,13 +1,13 @@
 /* Merging: values, types, files carried over, biases, verification, and what is refused. */
-#include "model/merge.h"
+#include "model/files/merge.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "model/adapter_parts.h"
+#include "base/files/file.h"
+#include "model/adapters/adapter_parts.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

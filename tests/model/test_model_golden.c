@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 #include "model/model.h"
 #include "support/cmocka_all.h"
 

@@ -2,7 +2,7 @@
  * Rotary positions: frequencies, magnitudes and the factor of scores, against numbers published with the
  * models and against transformers 5; angles at far positions are PyTorch's to the bit.
  */
-#include "model/rope.h"
+#include "model/layers/rope.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* Parameters: where they come from, what learns, under which names, and what is refused. */
-#include "model/params.h"
+#include "model/params/params.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/checkpoint_writer.h"
-#include "formats/model_count.h"
+#include "formats/hf/model_count.h"
+#include "formats/safetensors/checkpoint_writer.h"
 #include "ops/device.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"

@@ -1,14 +1,14 @@
 /* Selection biases of routers that have none in the checkpoint: written, read, acting, merged, refused. */
-#include "model/router_bias.h"
+#include "model/adapters/router_bias.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/safetensors_writer.h"
-#include "model/adapter.h"
-#include "model/merge.h"
+#include "formats/safetensors/safetensors_writer.h"
+#include "model/adapters/adapter.h"
+#include "model/files/merge.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

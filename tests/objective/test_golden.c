@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 #include "metier/objective.h"
 #include "support/cmocka_all.h"
 

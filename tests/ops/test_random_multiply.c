@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "ops/cpu/mask_draw.h"
+#include "ops/cpu/elementwise/mask_draw.h"
 #include "ops/op_test.h"
 
 #define ROWS  101

@@ -3,7 +3,7 @@
  * product, with the high half in it, is the next factor. Compiled once per instruction-set level, YARDSTICK
  * being the level's own name of the function.
  */
-#include "ops/cpu/philox.h"
+#include "ops/cpu/elementwise/philox.h"
 #include "ops/yardstick.h"
 
 #define CHAINS 8

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/text/jinja/case_tables.c: where Python's str differs from utf8proc's simple case mapping, found by
+"""Writes src/text/jinja/library/case_tables.c: where Python's str differs from utf8proc's simple case mapping, found by
 asking both about every code point.
 
-Usage: case_tables.py > src/text/jinja/case_tables.c
+Usage: case_tables.py > src/text/jinja/library/case_tables.c
 """
 import ctypes
 import ctypes.util
@@ -43,8 +43,8 @@ def ranges(name, points):
 
 def main():
     print("/*\n * Made by tests/parity/case_tables.py from Python %d.%d; not edited by hand." % sys.version_info[:2])
-    print(" * What each table is for: text/jinja/unicode.h.\n */\n// clang-format off")
-    print('#include "text/jinja/unicode.h"')
+    print(" * What each table is for: text/jinja/library/unicode.h.\n */\n// clang-format off")
+    print('#include "text/jinja/library/unicode.h"')
     cases("upper", str.upper, utf8proc.utf8proc_toupper)
     cases("lower", str.lower, utf8proc.utf8proc_tolower)
     cases("title", str.title, utf8proc.utf8proc_totitle)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/json_text.h"
+#include "formats/text/json_text.h"
 #include "text/example.h"
 #include "text/special_ids.h"
 

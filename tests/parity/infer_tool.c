@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "infer/engine.h"
-#include "model/adapter.h"
+#include "model/adapters/adapter.h"
 
 #define MOST_REQUESTS      256
 #define MOST_TOKENS        1024

@@ -22,7 +22,7 @@
 #include "analysis/geometry.h"
 #include "analysis/pca.h"
 #include "analysis/variance.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "objective/loads.h"
 
 /* A whole file; the process ends with its memory. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "train/runlog.h"
+#include "train/log/runlog.h"
 
 enum { LAYERS = 3, EXPERTS = 4 };
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/checkpoint.h"
-#include "formats/checkpoint_writer.h"
+#include "formats/safetensors/checkpoint.h"
+#include "formats/safetensors/checkpoint_writer.h"
 
 #define PIECE 1000 // bytes at a time: writing in pieces is part of what is compared
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/json_text.h"
+#include "base/files/file.h"
+#include "formats/text/json_text.h"
 #include "text/jinja/jinja.h"
 
 static void write_record(FILE *out, const void *data, size_t count)

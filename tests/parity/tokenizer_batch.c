@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/tokenizer.h"
-#include "formats/utf8.h"
+#include "base/files/file.h"
+#include "formats/text/utf8.h"
+#include "formats/tokenizer/tokenizer.h"
 
 struct batch {
     struct mt_context *ctx;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/formats/tokenizer_unicode_tables.c: what the `tokenizers` library knows about characters and the
+"""Writes src/formats/tokenizer/unicode_tables.c: what the `tokenizers` library knows about characters and the
 libraries of this machine (PCRE2, utf8proc) do not, found by asking both about every code point.
 
-Usage: unicode_tables.py > src/formats/tokenizer_unicode_tables.c   (needs the `tokenizers` package)
+Usage: unicode_tables.py > src/formats/tokenizer/unicode_tables.c   (needs the `tokenizers` package)
 """
 import ctypes
 import sys
@@ -131,10 +131,10 @@ def print_ranges(name, comment, rows):
 def main():
     print("/*")
     print(f" * Made by tests/parity/unicode_tables.py from tokenizers {tokenizers.__version__}; not edited by hand.")
-    print(" * What each table is for: formats/tokenizer_unicode.h.")
+    print(" * What each table is for: formats/tokenizer/unicode.h.")
     print(" */")
     print("// clang-format off")
-    print('#include "formats/tokenizer_unicode.h"')
+    print('#include "formats/tokenizer/unicode.h"')
     unassigned = pcre2_set(r"\p{Cn}")
     print("\n/* Characters newer than PCRE2's tables, with their general category. */")
     print("const struct mt_category_range mt_unicode_added[] = {")

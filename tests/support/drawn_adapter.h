@@ -2,7 +2,7 @@
 #ifndef MT_TESTS_DRAWN_ADAPTER_H
 #define MT_TESTS_DRAWN_ADAPTER_H
 
-#include "model/adapter.h"
+#include "model/adapters/adapter.h"
 #include "support/workplace.h"
 
 /* Fills everything that is trained with numbers of the given size, none of them zero. */

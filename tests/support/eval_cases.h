@@ -2,7 +2,7 @@
 #ifndef MT_TEST_EVAL_CASES_H
 #define MT_TEST_EVAL_CASES_H
 
-#include "eval/prompt.h"
+#include "eval/tasks/prompt.h"
 
 /*
  * Asserts that a file has at least so many cases, and that each is judged right; `right` prints what differs
@@ -17,7 +17,7 @@ struct mt_text eval_case_text(const struct mt_row *row, const char *name);
 /* A text of the program. */
 struct mt_text text_of(const char *text);
 
-/* As eval/livebench.h has them. */
+/* As eval/livebench/livebench.h has them. */
 typedef enum mt_status (*eval_rule)(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
                                     double *score);
 

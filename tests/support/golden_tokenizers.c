@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "formats/utf8.h"
+#include "base/files/file.h"
+#include "formats/text/utf8.h"
 #include "support/cmocka_all.h"
 
 struct answers {

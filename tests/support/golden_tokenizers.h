@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "formats/tokenizer.h"
+#include "formats/tokenizer/tokenizer.h"
 
 /* A file in memory; freed with golden_free. */
 struct golden_file {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "model/stream.h"
+#include "model/params/stream.h"
 #include "support/cmocka_all.h"
 
 #define NO_GRADIENT 1e-5 // a norm below which rounding of the loss hides the gradient

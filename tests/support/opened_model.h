@@ -2,7 +2,7 @@
 #ifndef MT_TESTS_OPENED_MODEL_H
 #define MT_TESTS_OPENED_MODEL_H
 
-#include "model/params.h"
+#include "model/params/params.h"
 #include "support/small_models.h"
 
 struct opened_model {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "model/init.h"
+#include "model/files/init.h"
 
 static const char deepseek[] =
     "{\"model_type\": \"deepseek\", \"attention_bias\": true, \"first_k_dense_replace\": 1,"

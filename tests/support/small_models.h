@@ -3,8 +3,8 @@
 #ifndef MT_TESTS_SMALL_MODELS_H
 #define MT_TESTS_SMALL_MODELS_H
 
-#include "formats/checkpoint.h"
-#include "formats/hf_config.h"
+#include "formats/hf/hf_config.h"
+#include "formats/safetensors/checkpoint.h"
 #include "support/workplace.h"
 
 /* The config.json of a small model; lives forever. */

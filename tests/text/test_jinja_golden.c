@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "support/cmocka_all.h"
 #include "text/jinja/jinja.h"
 

@@ -1,5 +1,5 @@
 /* Batches: permutations, mixtures, the three layouts, resuming anywhere, bad rows, memory, real files. */
-#include "train/batches.h"
+#include "train/data/batches.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "support/every_allocation.h"
 #include "support/golden_tokenizers.h"
 #include "support/workplace.h"
-#include "train/shuffle.h"
+#include "train/data/shuffle.h"
 
 enum { BOS = 420, EOS = 421 }; // of the golden "deepseek"
 

@@ -1,5 +1,5 @@
 /* Bad rows by kind: what is one kind, counts, the first place, memory. */
-#include "train/row_faults.h"
+#include "train/data/row_faults.h"
 
 #include <string.h>
 

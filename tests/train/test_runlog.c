@@ -1,5 +1,5 @@
 /* A run's log: what stands in metrics.jsonl, resuming, broken files, full disks, memory. */
-#include "train/runlog.h"
+#include "train/log/runlog.h"
 
 #include <float.h>
 #include <jansson.h>
@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"
-#include "train/json_text.h"
+#include "train/log/json_text.h"
 
 enum { LAYERS = 3, EXPERTS = 5 };
 

@@ -1,5 +1,5 @@
 /* Settings: defaults, files and words, the text that reads back, going on with a run, the shipped configs. */
-#include "train/settings.h"
+#include "train/settings/settings.h"
 
 #include <dirent.h>
 #include <stdio.h>

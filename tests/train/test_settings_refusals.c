@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
-#include "train/settings.h"
+#include "train/settings/settings.h"
 
 // Three lines, so that what a case adds begins in line 4.
 #define LEAST "model: m\nout: o\ndata.path: d.jsonl\n"

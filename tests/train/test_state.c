@@ -2,7 +2,7 @@
  * Checkpoints of a run: every bit comes back; a damaged newest one gives way to the one before; what is
  * pruned, what is set aside; memory and disks that run out.
  */
-#include "train/state.h"
+#include "train/state/state.h"
 
 #include <math.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "support/every_allocation.h"
 #include "support/model_runs.h"
 #include "support/small_models.h"
-#include "train/state_manifest.h"
+#include "train/state/state_manifest.h"
 
 #define RUNNING 5
 

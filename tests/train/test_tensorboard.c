@@ -1,12 +1,12 @@
 /* TensorBoard's event file: checksums by known vectors, frames and messages byte by byte. */
-#include "train/tensorboard.h"
+#include "train/log/tensorboard.h"
 
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

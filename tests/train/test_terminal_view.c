@@ -1,7 +1,7 @@
 /* What a person sees of a run: the table in a pipe, the live line on a pseudo-terminal, the summary. */
 #define _XOPEN_SOURCE 700 // posix_openpt
 
-#include "train/terminal_view.h"
+#include "train/log/terminal_view.h"
 
 #include <fcntl.h>
 #include <math.h>

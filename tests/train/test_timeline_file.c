@@ -1,5 +1,5 @@
 /* The file of a timeline: every span, both ends of a sum, a place that is not there, memory. */
-#include "train/timeline_file.h"
+#include "train/log/timeline_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "model/arch/arch.h"
-#include "model/rope.h"
+#include "model/layers/rope.h"
 
 const struct mt_model_names mt_arch_mlp_names = {
     .router = "mlp.gate",

@@ -9,7 +9,7 @@
 #ifndef MT_MODEL_EXPERTS_EXPERTS_H
 #define MT_MODEL_EXPERTS_EXPERTS_H
 
-#include "model/expert_linear.h"
+#include "model/layers/expert_linear.h"
 
 struct mt_experts {
     int number; // of the layer among the MoE layers

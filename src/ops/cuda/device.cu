@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "ops/cuda/gemm.cuh"
-#include "ops/cuda/gpu.cuh"
-#include "ops/cuda/recording.cuh"
+#include "ops/cuda/common/gpu.cuh"
+#include "ops/cuda/common/recording.cuh"
+#include "ops/cuda/products/gemm.cuh"
 
 static void release_device_memory(struct mt_buffer *buffer)
 {

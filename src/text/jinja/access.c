@@ -1,5 +1,5 @@
 /* Attributes, items, slices, lengths, and walking through values. */
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
 size_t jinja_characters(struct mt_marked text)

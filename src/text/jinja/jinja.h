@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "formats/json.h"
+#include "formats/text/json.h"
 #include "metier/context.h"
 
 struct mt_jinja;        // a parsed template; opaque; does not change once parsed

@@ -1,5 +1,5 @@
 /* A rendering from beginning to end, and its output as spans. */
-#include "formats/lists.h"
+#include "formats/text/lists.h"
 #include "text/jinja/run.h"
 #include "text/jinja/values.h"
 

@@ -6,9 +6,9 @@
 #define MT_TEXT_JINJA_RUN_H
 
 #include "base/arena.h"
-#include "text/jinja/ast.h"
+#include "text/jinja/library/unicode.h"
 #include "text/jinja/marked.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/parse/ast.h"
 
 #define JINJA_TWO_63      9223372036854775808.0 // the first real beyond all integers
 #define JINJA_CALL_DEPTH  600    // expressions, blocks and macros in one another, while rendering

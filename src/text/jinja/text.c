@@ -1,5 +1,5 @@
 /* What methods and filters do with text: finding, stripping, replacing, lines, cases. */
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
 size_t jinja_find_text(struct mt_marked text, struct mt_marked needle, size_t from)

@@ -1,8 +1,8 @@
 /* Values from the caller: constructors, and trees read from JSON. */
 #include <math.h>
 
-#include "formats/lists.h"
-#include "formats/utf8.h"
+#include "formats/text/lists.h"
+#include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 #include "text/jinja/values.h"
 

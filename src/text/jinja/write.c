@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "formats/utf8.h"
+#include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
 static enum mt_status write_at(struct jinja_run *run, struct jinja_builder *out, struct mt_value value,

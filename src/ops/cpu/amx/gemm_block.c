@@ -13,7 +13,7 @@
  *
  * Products of few steps, of two f32 operands and of f16 are v4's.
  */
-#include "ops/cpu/gemm_block.h"
+#include "ops/cpu/products/gemm_block.h"
 
 #include "ops/cpu/amx/tile_kernel.h"
 #include "ops/cpu/amx/tile_rows.h"

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "ops/cpu/gemm_pack.h"
+#include "ops/cpu/products/gemm_pack.h"
 
 #define TILE_LINES  16
 #define TILE_STEPS  32

@@ -13,7 +13,7 @@
 #include <immintrin.h>
 
 #include "ops/cpu/amx/tile_pack.h"
-#include "ops/cpu/weight_ahead.h"
+#include "ops/cpu/products/weight_ahead.h"
 
 #define VECTOR_ROWS     2                         // up to so many
 #define ROW_PART_FLOATS (MOST_PARTS * TILE_STEPS) // 32 steps of a row in its parts

@@ -1,0 +1,254 @@
+/* metier eval: benchmark tasks put to a model, or judged from a file of answers. */
+#include "cli/eval/eval.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/agreement.h"
+#include "cli/shared/device.h"
+#include "cli/shared/ranks.h"
+#include "cli/shared/share.h"
+#include "cli/verbs.h"
+
+#define ARENA_BYTES  65536
+#define SLOTS        8
+#define MOST_SLOTS   4096
+#define MOST_SAMPLES 1000
+
+// ------------------------------------------------------------------ which tasks
+
+/* Names between commas. */
+static enum mt_status resolve_named(struct mt_context *ctx, const char *folder, const char *names,
+                                    struct mt_arena *arena, struct mt_task_list *list)
+{
+    enum mt_status status = MT_OK;
+    for (const char *at = names; status == MT_OK && *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        char *name = NULL;
+        if (length > 0) status = mt_arena_copy_text(arena, at, length, &name);
+        if (length > 0 && status == MT_OK) status = mt_task_resolve(ctx, folder, name, arena, list);
+        at += length + (at[length] == ',' ? 1 : 0);
+    }
+    return status;
+}
+
+/* What options change about tasks. */
+static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  struct mt_task_list *list)
+{
+    bool sampled = false;
+    for (size_t i = 0; i < list->count; i++) {
+        struct mt_task *task = &list->tasks[i];
+        if (arguments->shots >= 0) task->few_shot = arguments->shots;
+        if (task->few_shot > 0 && task->few_shot_data == NULL)
+            return mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots", task->name);
+        int64_t k = arguments->pass_k > 0 ? arguments->pass_k : arguments->samples;
+        if (arguments->samples > 0) sampled = mt_task_take_samples(task, arguments->samples, k) || sampled;
+    }
+    if (arguments->samples > 0 && !sampled)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--samples is for tasks with the metric pass, and none of these has it");
+    return MT_OK;
+}
+
+static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const struct cli_arguments *given, const char *folder,
+                                 struct mt_arena *arena, struct mt_task_list *list)
+{
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < given->positional_count && status == MT_OK; i++)
+        status = mt_task_resolve(ctx, folder, given->positional[i], arena, list);
+    if (status == MT_OK && arguments->tasks != NULL)
+        status = resolve_named(ctx, folder, arguments->tasks, arena, list);
+    if (status == MT_OK && list->count == 0)
+        status = mt_fail(ctx, MT_ERR_USAGE, "a task is missing; --list names them");
+    return status == MT_OK ? adapt_tasks(ctx, arguments, list) : status;
+}
+
+// ------------------------------------------------------------------ arguments
+
+static enum mt_status check_void(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const struct cli_arguments *given)
+{
+    static const char of_a_model[] =
+        "--adapter --template --bos --temperature --top-p --seed --slots --context "
+        "--device --threads --no-routing";
+    const struct cli_void rules[] = {
+        {arguments->list, "--tasks --data --model --answers --questions --out --merge-review --limit",
+         "with --list"},
+        {arguments->merge_review != NULL, "--tasks --data --model --answers --questions --limit --shots",
+         "with --merge-review"},
+        {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
+         "with --questions: nothing is answered"},
+        {arguments->infer.directory == NULL, of_a_model, "without --model"},
+    };
+    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments,
+                            const struct cli_arguments *given)
+{
+    int sources =
+        (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
+    if (sources != 1)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "one of --model DIR, --answers FILE and --questions FILE is expected");
+    if (arguments->answers != NULL && arguments->out == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
+    if (arguments->limit < 0 || arguments->shots < -1 || arguments->shots > 1000)
+        return mt_fail(ctx, MT_ERR_USAGE, "--limit and --shots may not be negative");
+    if (arguments->infer.batch < 1 || arguments->infer.batch > MOST_SLOTS)
+        return mt_fail(ctx, MT_ERR_USAGE, "--slots is %" PRId64 ", expected 1 to %d", arguments->infer.batch,
+                       MOST_SLOTS);
+    if (arguments->samples < 0 || arguments->samples > MOST_SAMPLES)
+        return mt_fail(ctx, MT_ERR_USAGE, "--samples is %" PRId64 ", expected 1 to %d", arguments->samples,
+                       MOST_SAMPLES);
+    if (arguments->pass_k < 0 || arguments->pass_k > arguments->samples)
+        return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
+                       arguments->pass_k);
+    return infer_check(ctx, &arguments->infer, given);
+}
+
+/* What every rank knows. */
+struct evaluating {
+    struct mt_context *ctx;
+    struct eval_arguments *arguments;
+    const struct cli_arguments *given;
+    struct mt_arena *arena;
+};
+
+/* Options of drawing, where every answer is the most likely one. */
+static enum mt_status check_drawing(const struct evaluating *e, const struct mt_task_list *list)
+{
+    double temperature = e->arguments->infer.temperature;
+    bool draws = temperature > 0.0;
+    for (size_t i = 0; i < list->count; i++)
+        draws = draws || (temperature < 0.0 && list->tasks[i].samples > 1);
+    const struct cli_void rules[] = {
+        {!draws, "--top-p --seed", "without --temperature: always the most likely token is taken"}};
+    return cli_refuse_void(e->ctx, e->given, rules, 1);
+}
+
+/* What needs no model, and one rank only. */
+static bool is_for_one(const struct eval_arguments *arguments)
+{
+    return arguments->list || arguments->merge_review != NULL || arguments->questions != NULL;
+}
+
+/* Tasks and folders, before anything is opened. */
+static enum mt_status prepare(const struct evaluating *e, const char *folder, struct mt_task_list *list)
+{
+    struct eval_arguments *arguments = e->arguments;
+    enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
+    if (status == MT_OK) status = check(e->ctx, arguments, e->given);
+    if (status == MT_OK) status = check_drawing(e, list);
+    if (status != MT_OK) return status;
+    if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
+    if (arguments->data == NULL)
+        return mt_fail(e->ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
+    if (arguments->out == NULL && arguments->questions == NULL)
+        status = eval_default_out(e->arena, arguments, &arguments->out);
+    return status;
+}
+
+static enum mt_status run_for_one(const struct evaluating *e, const char *folder)
+{
+    struct eval_arguments *arguments = e->arguments;
+    struct mt_task_list list = {0};
+    if (arguments->list) return eval_print_list(e->ctx, folder, e->arena);
+    if (arguments->merge_review != NULL && arguments->out != NULL)
+        return cli_merge_review(e->ctx, arguments->out, arguments->merge_review);
+    if (arguments->merge_review != NULL)
+        return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
+    enum mt_status status = prepare(e, folder, &list);
+    return status == MT_OK ? eval_write_questions(e->ctx, arguments, &list) : status;
+}
+
+static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
+{
+    const struct evaluating *e = self;
+    const char *folder = NULL;
+    struct mt_task_list list = {0};
+    int signal = 0;
+    if (is_for_one(e->arguments) && mt_comm_rank(comm) != 0) return MT_OK;
+    enum mt_status status = check_void(e->ctx, e->arguments, e->given);
+    if (status == MT_OK) status = cli_find_share(e->arena, "tasks", &folder);
+    if (status == MT_OK && folder == NULL) status = cli_share_missing(e->ctx, "tasks");
+    if (is_for_one(e->arguments)) {
+        if (status == MT_OK) status = run_for_one(e, folder);
+    } else {
+        if (status == MT_OK) status = prepare(e, folder, &list);
+        status = mt_comm_agree(comm, e->ctx, status);
+        if (status == MT_OK) status = eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
+    }
+    *exit_status = signal != 0 ? 128 + signal : 0;
+    return status;
+}
+
+int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+{
+    struct eval_arguments arguments = {.shots = -1};
+    struct infer_settings *infer = &arguments.infer;
+    infer_settings_init(infer);
+    infer->batch = SLOTS;
+    infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
+    const struct cli_option options[] = {
+        {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
+        {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
+        {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "tasks, beside those named as arguments"},
+        {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
+        {"--model", CLI_TEXT, &infer->directory, "DIR", "the model that answers"},
+        {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
+        {"--template", CLI_TEXT, &infer->template_name, "NAME",
+         "ask through a chat template: model (its own), a name or a file; default plain text"},
+        {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
+         "a variable of the template, as enable_thinking=false; may come several times"},
+        {"--bos", CLI_TEXT, &infer->bos, "WHEN",
+         "a token that begins texts: yes, no, or as the tokenizer adds it (tokenizer)"},
+        {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},
+        {"--questions", CLI_TEXT, &arguments.questions, "FILE",
+         "write the questions instead, JSONL; - is standard output"},
+        {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go; with --model by default eval-MODEL"},
+        {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
+         "take over what a person marked (metier review) into the run of --out"},
+        {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},
+        {"--shots", CLI_INTEGER, &arguments.shots, "N",
+         "examples before each question; default as the task says, none"},
+        {"--samples", CLI_INTEGER, &arguments.samples, "N",
+         "answers to each question of HumanEval and MBPP, for pass@k"},
+        {"--pass-k", CLI_INTEGER, &arguments.pass_k, "K", "k of pass@k, beside pass@1; default N"},
+        {"--temperature", CLI_REAL, &infer->temperature, "T",
+         "default 0, the most likely token; 0.8 with --samples above 1"},
+        {"--top-p", CLI_REAL, &infer->top_p, "P", "draw from the likeliest tokens with this probability"},
+        {"--seed", CLI_INTEGER, &infer->seed, "S", "of the draws (0)"},
+        {"--slots", CLI_INTEGER, &infer->batch, "N", "sequences computed together (8)"},
+        {"--context", CLI_INTEGER, &infer->context, "N",
+         "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+        {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
+        {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
+        {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
+        {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
+         "run programs the model wrote as they are: they can do all that you can"},
+        {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
+         "leave out tasks whose data is not there"},
+        {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
+    };
+    struct cli_arguments given;
+    struct mt_arena arena;
+    int exit_status = 0;
+    enum mt_status status =
+        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
+    if (status != MT_OK) return cli_fail(ctx, verb, status);
+    if (given.help_shown) return 0;
+    if (arguments.keys) {
+        eval_print_keys();
+        return 0;
+    }
+    mt_arena_init(&arena, ctx, ARENA_BYTES);
+    struct evaluating e = {.ctx = ctx, .arguments = &arguments, .given = &given, .arena = &arena};
+    exit_status = cli_run_ranks(ctx, verb, run, &e);
+    mt_arena_free(&arena);
+    return exit_status;
+}

@@ -1,0 +1,276 @@
+/* metier eval: whose answers a folder holds. */
+#define _GNU_SOURCE // memmem, realpath
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files/file.h"
+#include "cli/eval/eval.h"
+#include "cli/train/train.h"
+#include "formats/text/json.h"
+#include "formats/text/json_text.h"
+#include "model/files/input_files.h"
+#include "ops/choose.h"
+
+#define MOST_BYTES     (1 << 20)
+#define UNNOTED_DEVICE "cpu"
+#define NEWEST_KEY     ", \"newest\": "
+
+/* The last part of a path; of RUN/adapter, which every run has, the one before. */
+static void short_name(const char *path, char *name, size_t bytes)
+{
+    char whole[PATH_MAX];
+    if (realpath(path, whole) == NULL) (void)snprintf(whole, sizeof whole, "%s", path);
+    char *slash = strrchr(whole, '/');
+    if (slash != NULL && strcmp(slash + 1, "adapter") == 0) {
+        *slash = '\0';
+        slash = strrchr(whole, '/');
+    }
+    (void)snprintf(name, bytes, "%.*s", (int)bytes - 1, slash != NULL ? slash + 1 : whole);
+}
+
+enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
+                                const char **out)
+{
+    char model[128];
+    char adapter[128] = "";
+    char text[sizeof model + sizeof adapter + 16];
+    char *copy = NULL;
+    short_name(arguments->infer.directory, model, sizeof model);
+    if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
+    int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
+    enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
+    *out = copy;
+    return status;
+}
+
+/*
+ * A folder's weights: how many files and bytes. `dated`: and the time of the newest, which told weights apart
+ * before their content was noted.
+ */
+static enum mt_status describe_folder(struct mt_json_text *text, const char *key, const char *folder,
+                                      bool dated)
+{
+    char whole[PATH_MAX];
+    char path[PATH_MAX + 300];
+    int64_t files = 0;
+    int64_t bytes = 0;
+    int64_t newest = 0;
+    if (realpath(folder, whole) == NULL)
+        return mt_fail(text->ctx, MT_ERR_USAGE, "%s: cannot open it: %s", folder, strerror(errno));
+    DIR *directory = opendir(whole);
+    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
+         entry = readdir(directory)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        struct stat found;
+        if (dot == NULL || strcmp(dot, ".safetensors") != 0) continue;
+        (void)snprintf(path, sizeof path, "%s/%s", whole, entry->d_name);
+        if (stat(path, &found) != 0) continue;
+        files++;
+        bytes += found.st_size;
+        if (found.st_mtime > newest) newest = found.st_mtime;
+    }
+    if (directory != NULL) (void)closedir(directory);
+    enum mt_status status = mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
+    if (status == MT_OK) status = mt_json_text_string(text, whole);
+    if (status == MT_OK)
+        status = mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64, files, bytes);
+    if (status == MT_OK && dated) status = mt_json_text_format(text, NEWEST_KEY "%" PRId64, newest);
+    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+}
+
+static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments,
+                               const char *device, bool dated)
+{
+    const struct infer_settings *infer = &arguments->infer;
+    if (infer->directory == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
+    enum mt_status status = mt_json_text_format(text, "{\"answers\": \"of a model\"");
+    if (status == MT_OK) status = describe_folder(text, "model", infer->directory, dated);
+    if (status == MT_OK && infer->adapter != NULL)
+        status = describe_folder(text, "adapter", infer->adapter, dated);
+    if (status == MT_OK && infer->template_name != NULL) {
+        status = mt_json_text_format(text, ", \"template\": ");
+        if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
+    }
+    for (int i = 0; i < infer->template_options.count && status == MT_OK; i++) {
+        status = mt_json_text_format(text, ", \"template option %d\": ", i + 1);
+        if (status == MT_OK) status = mt_json_text_string(text, infer->template_options.item[i]);
+    }
+    if (status == MT_OK && strcmp(infer->bos, "tokenizer") != 0)
+        status = mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
+    if (status == MT_OK && strcmp(device, UNNOTED_DEVICE) != 0)
+        status = mt_json_text_format(text, ", \"device\": \"%s\"", device);
+    if (status != MT_OK) return status;
+    return mt_json_text_format(
+        text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
+        infer->context, infer->temperature, infer->top_p, infer->seed);
+}
+
+/* The device of the answers in a folder; "" where it holds none. What cannot be read names the usual one: it
+ * is refused when it is compared. */
+static void read_device(struct mt_context *ctx, const char *path, char device[EVAL_DEVICE_BYTES])
+{
+    struct mt_json json = {0};
+    struct mt_json_node child;
+    const char *text = UNNOTED_DEVICE;
+    device[0] = '\0';
+    if (access(path, F_OK) != 0) return;
+    if (mt_json_read(ctx, path, &mt_json_file_limits, &json) == MT_OK) {
+        struct mt_json_node root = mt_json_root(&json);
+        if (mt_json_member(&root, "device", &child)) (void)mt_json_as_string(&child, &text);
+    }
+    (void)snprintf(device, EVAL_DEVICE_BYTES, "%s", text);
+    mt_json_free(&json);
+}
+
+enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  struct mt_comm *comm, char device[EVAL_DEVICE_BYTES])
+{
+    char noted[EVAL_DEVICE_BYTES] = "";
+    const char *asked = arguments->infer.device;
+    const char *name = NULL;
+    char *path = NULL;
+    enum mt_status status = MT_OK;
+    if (strcmp(asked, MT_DEVICE_AUTO) == 0) {
+        if (mt_comm_rank(comm) == 0) status = mt_path_join(ctx, arguments->out, "source.json", &path);
+        if (path != NULL) read_device(ctx, path, noted);
+        mt_path_release(ctx, path);
+        status = mt_comm_agree(comm, ctx, status);
+        if (status != MT_OK) return status;
+        mt_comm_broadcast(comm, noted, sizeof noted, 0);
+        if (noted[0] != '\0') asked = noted;
+    }
+    status = mt_device_choose(ctx, comm, asked, MT_USE_FAST, &name);
+    if (status == MT_OK) (void)snprintf(device, EVAL_DEVICE_BYTES, "%s", name);
+    return status;
+}
+
+/* Compares with what the folder says, which is text of ours; *dated: it is so in the words of older versions.
+ */
+static enum mt_status compare_noted(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                    const char *device, const char *path, bool *dated)
+{
+    char before[EVAL_DEVICE_BYTES];
+    struct mt_json_text text;
+    void *noted = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_file_read_all(ctx, path, MOST_BYTES, &noted, &bytes);
+    if (status != MT_OK) return status;
+    mt_json_text_init(&text, ctx);
+    *dated = bytes > 0 && memmem(noted, bytes, NEWEST_KEY, sizeof NEWEST_KEY - 1) != NULL;
+    status = describe(&text, arguments, device, *dated);
+    bool same = bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
+    mt_release(ctx, noted, bytes);
+    mt_json_text_free(&text);
+    if (status != MT_OK || same) return status;
+    read_device(ctx, path, before);
+    if (device[0] != '\0' && strcmp(before, device) != 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
+                       "or another --out",
+                       arguments->out, before, device, before);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s holds answers of another model, or of this one asked in another way (%s); give another "
+        "--out or remove it",
+        arguments->out, path);
+}
+
+static enum mt_status note(struct mt_context *ctx, const struct eval_arguments *arguments, const char *device,
+                           const char *path)
+{
+    struct mt_json_text text;
+    mt_json_text_init(&text, ctx);
+    enum mt_status status = describe(&text, arguments, device, false);
+    if (status == MT_OK) status = mt_file_write_all(ctx, path, text.bytes, text.length);
+    mt_json_text_free(&text);
+    return status;
+}
+
+// ------------------------------------------------------------------ what the files hold
+
+static enum mt_status add_template(struct mt_fingerprint *print, const char *name)
+{
+    struct mt_context *ctx = print->arena.ctx;
+    const char *templates = NULL;
+    char *path = NULL;
+    if (name == NULL || strcmp(name, "none") == 0) return MT_OK;
+    enum mt_status status = train_find_templates(ctx, &print->arena, name, &templates);
+    if (status == MT_OK) status = mt_chat_template_file(ctx, templates, name, &path);
+    if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
+    mt_path_release(ctx, path);
+    return status;
+}
+
+/* By its whole path: the same folder may be given in another way. */
+static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
+                                enum mt_status (*add)(struct mt_fingerprint *print, const char *path))
+{
+    char whole[PATH_MAX];
+    return add(print, realpath(path, whole) != NULL ? whole : path);
+}
+
+/* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
+ * (results.h). */
+static enum mt_status add_inputs(struct mt_fingerprint *print, const struct eval_arguments *arguments,
+                                 const struct mt_task_list *list)
+{
+    const struct infer_settings *infer = &arguments->infer;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
+        if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
+    }
+    if (status == MT_OK && arguments->answers != NULL) status = mt_fingerprint_add(print, arguments->answers);
+    if (status != MT_OK || infer->directory == NULL) return status;
+    status = add_whole(print, infer->directory, mt_input_files_tokenizer);
+    if (status == MT_OK) status = add_template(print, infer->template_name);
+    if (status == MT_OK && infer->adapter != NULL)
+        status = add_whole(print, infer->adapter, mt_input_files_adapter);
+    return status == MT_OK ? add_whole(print, infer->directory, mt_input_files_model) : status;
+}
+
+/* `before`: the folder holds answers. */
+static enum mt_status claim_inputs(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                   const struct mt_task_list *list, bool before, const struct mt_log *log)
+{
+    static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
+                                                      .cure = "put it back to go on, or give another --out"};
+    struct mt_fingerprint print;
+    char *path = NULL;
+    bool known = true;
+    mt_fingerprint_init(ctx, &print);
+    enum mt_status status = mt_path_join(ctx, arguments->out, MT_FINGERPRINT_FILE, &path);
+    if (status == MT_OK) status = add_inputs(&print, arguments, list);
+    if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
+    if (status == MT_OK && !known)
+        mt_log_warning(
+            log,
+            "%s: is not there: whether model, tokenizer and tasks are what they were when the answers "
+            "were made is not known",
+            path);
+    if (status == MT_OK) status = mt_fingerprint_write(&print, path);
+    mt_path_release(ctx, path);
+    mt_fingerprint_release(&print);
+    return status;
+}
+
+enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                 const struct mt_task_list *list, const char *device,
+                                 const struct mt_log *log)
+{
+    char *path = NULL;
+    bool dated = false;
+    enum mt_status status = mt_path_join(ctx, arguments->out, "source.json", &path);
+    bool before = status == MT_OK && access(path, F_OK) == 0;
+    if (status == MT_OK && before) status = compare_noted(ctx, arguments, device, path, &dated);
+    // Last of all source.json: a folder that has it has the other one.
+    if (status == MT_OK) status = claim_inputs(ctx, arguments, list, before, log);
+    if (status == MT_OK && (!before || dated)) status = note(ctx, arguments, device, path);
+    mt_path_release(ctx, path);
+    return status;
+}

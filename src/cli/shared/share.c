@@ -1,0 +1,73 @@
+/* Where the program's own files are: told by the environment, beside the program, or in its source tree. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/shared/share.h"
+#include "cli/train/train.h"
+
+#ifndef METIER_SOURCE_SHARE
+#define METIER_SOURCE_SHARE "share"
+#endif
+
+#define PATH_BYTES 4096
+
+/* "BIN/../share/metier" of the running program; "" where that cannot be known. */
+static void beside_program(char *path, size_t bytes)
+{
+    char program[PATH_BYTES];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    path[0] = '\0';
+    if (length <= 0) return;
+    program[length] = '\0';
+    char *slash = strrchr(program, '/');
+    if (slash == NULL) return;
+    *slash = '\0';
+    int written = snprintf(path, bytes, "%s/../share/metier", program);
+    if (written < 0 || (size_t)written >= bytes) path[0] = '\0';
+}
+
+static bool has_part(const char *share, const char *part, char *path, size_t bytes)
+{
+    if (share == NULL || share[0] == '\0') return false;
+    int written = snprintf(path, bytes, "%s/%s", share, part);
+    return written > 0 && (size_t)written < bytes && access(path, R_OK | X_OK) == 0;
+}
+
+enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char **folder)
+{
+    char beside[PATH_BYTES];
+    char path[PATH_BYTES];
+    *folder = NULL;
+    beside_program(beside, sizeof beside);
+    const char *const places[] = {getenv("METIER_SHARE"), beside, METIER_SOURCE_SHARE};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!has_part(places[i], part, path, sizeof path)) continue;
+        char *copy = NULL;
+        enum mt_status status = mt_arena_copy_text(arena, path, strlen(path), &copy);
+        *folder = copy;
+        return status;
+    }
+    return MT_OK;
+}
+
+enum mt_status cli_share_missing(struct mt_context *ctx, const char *what)
+{
+    char beside[PATH_BYTES];
+    const char *told = getenv("METIER_SHARE");
+    beside_program(beside, sizeof beside);
+    return mt_fail(ctx, MT_ERR_USAGE,
+                   "there is no folder of %s: looked at $METIER_SHARE (%.200s), %.200s and %.200s", what,
+                   told != NULL ? told : "not set", beside, METIER_SOURCE_SHARE);
+}
+
+enum mt_status train_find_templates(struct mt_context *ctx, struct mt_arena *arena, const char *name,
+                                    const char **folder)
+{
+    char what[128];
+    enum mt_status status = cli_find_share(arena, "templates", folder);
+    if (status != MT_OK || *folder != NULL || access(name, R_OK) == 0) return status;
+    (void)snprintf(what, sizeof what, "chat templates to look for '%.64s' in", name);
+    return cli_share_missing(ctx, what);
+}

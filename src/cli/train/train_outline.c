@@ -1,0 +1,239 @@
+/* metier train --dry-run and --keys: the run before it is one, and what can be set. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/amount.h"
+#include "base/host_memory.h"
+#include "cli/shared/short_number.h"
+#include "cli/shared/table.h"
+#include "cli/train/train.h"
+#include "formats/hf/model_count.h"
+
+#define NUMBER_BYTES 32
+
+static void print_counts(const char *what, const struct mt_batch_counts *counts)
+{
+    printf("  %-12s %s, %s, of which %" PRIu64 " in answers; %s\n", what,
+           mt_counted(counts->examples, "example", "examples").text,
+           mt_counted(counts->tokens, "token", "tokens").text, counts->answer_tokens,
+           mt_counted(counts->steps, "step", "steps").text);
+    if (counts->truncated > 0) {
+        printf("  %-12s longer than max_length: %s, losing %s, %" PRIu64 " of answers\n", "",
+               mt_counted(counts->truncated, "example", "examples").text,
+               mt_counted(counts->lost_tokens, "token", "tokens").text, counts->lost_answer);
+    }
+    if (counts->without_answer > 0)
+        printf("  %-12s %s no answer within max_length: left out\n", "",
+               mt_counted(counts->without_answer, "row has", "rows have").text);
+    if (counts->bad_rows > 0)
+        printf("  %-12s %s: left out\n", "", mt_counted(counts->bad_rows, "bad row", "bad rows").text);
+}
+
+static void print_data(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    printf("\ndata\n");
+    print_counts("an epoch", &outline->length.epoch);
+    if (outline->held_out.steps > 0) print_counts("held out", &outline->held_out);
+    uint64_t epoch_steps = outline->length.epoch_steps;
+    double epochs = epoch_steps > 0 ? (double)outline->length.steps / (double)epoch_steps : 0.0;
+    printf("  %-12s %s, %.3g epoch%s; at most %s in a micro-batch\n", "the run",
+           mt_counted(outline->length.steps, "step", "steps").text, epochs, epochs == 1.0 ? "" : "s",
+           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
+    if (outline->steps_done > 0)
+        printf("  %-12s %s done: a start goes on from there\n", "",
+               mt_counted(outline->steps_done, "step is", "steps are").text);
+}
+
+/* A line of the table of memory. */
+static void print_bytes(const char *name, double bytes, const char *remark)
+{
+    printf("  %-20s %12s%s%s\n", name, cli_short_bytes(bytes).text, remark[0] != '\0' ? "   " : "", remark);
+}
+
+/* The sum, beside what there is; where that is less, what would help. */
+static void print_sum(const char *whose, double bytes, const struct mt_memory_room *room,
+                      const struct mt_train_settings *settings)
+{
+    char remark[96] = "";
+    if (room->total > 0)
+        (void)snprintf(remark, sizeof remark, "%s free of %s", cli_short_bytes((double)room->free).text,
+                       cli_short_bytes((double)room->total).text);
+    print_bytes("in all", bytes, remark);
+    if (room->total == 0 || bytes <= (double)room->free) return;
+    printf("  warning: this is more than is free %s: ", whose);
+    if (settings->recompute != MT_RECOMPUTE_FULL) printf("recompute: full keeps fewer activations; ");
+    printf("a smaller batch.tokens (now %" PRId64 ") or fewer targets need less\n", settings->tokens);
+}
+
+/* What lies in the memory the device computes on; returns the bytes. */
+static double print_device_memory(const struct mt_run_outline *outline, double own)
+{
+    const struct mt_model_bytes *model = &outline->model;
+    double all = (double)mt_device_dry_bytes(outline->device);
+    double named = 0.0;
+    const struct {
+        const char *name;
+        size_t bytes;
+    } lines[] = {
+        {"weights, copied", model->copies},  {"trained values", model->masters},
+        {"gradients", model->gradients},     {"moments", outline->moments},
+        {"activations", model->activations}, {"work", model->work},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        named += (double)lines[i].bytes;
+        if (lines[i].bytes > 0) print_bytes(lines[i].name, (double)lines[i].bytes, "");
+    }
+    print_bytes("statistics", all - named, "of the objective and the log");
+    if (own > 0.0) print_bytes("the device's own", own, "its context and kernels, about");
+    return all + own;
+}
+
+/* Memory of the device and of the host, which may be one. */
+static void print_memory(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    struct mt_memory_room room;
+    const char *name = mt_device_name(outline->device);
+    double mapped = (double)outline->model.mapped;
+    double held = (double)outline->host_bytes;
+    mt_device_room(outline->device, &room);
+    if (mt_device_on_host(outline->device)) {
+        printf("\nmemory of the host\n");
+        print_bytes("weights, mapped", mapped, "from the file");
+        double computed_on = print_device_memory(outline, 0.0);
+        print_bytes("data and the rest", held, "");
+        print_sum("here", mapped + computed_on + held, &room, settings);
+        return;
+    }
+    printf("\nmemory of the device %s\n", name);
+    double all = print_device_memory(outline, (double)room.own);
+    room.free += room.own; // ours is there already
+    if (room.free > room.total) room.free = room.total;
+    print_sum("on the device", all, &room, settings);
+    room = (struct mt_memory_room){0};
+    mt_host_memory(&room.free, &room.total);
+    printf("\nmemory of the host\n");
+    print_bytes("data and the rest", held, "weights are read through, once");
+    print_sum("here", held, &room, settings);
+}
+
+static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run_outline *outline)
+{
+    static const struct cli_column columns[] = {
+        {"  what learns", false}, {"tensors", true}, {"numbers", true}, {"share", true}};
+    const struct mt_params *params = outline->params;
+    struct cli_table table;
+    enum mt_status status = MT_OK;
+    printf("\n");
+    cli_table_init(&table, ctx, columns, 4);
+    for (int part = 0; status == MT_OK && part < MT_MODEL_PART_COUNT; part++) {
+        int64_t tensors = 0;
+        int64_t numbers = 0;
+        for (size_t i = 0; i < params->trained_count; i++) {
+            if ((int)params->trained[i].part != part) continue;
+            tensors++;
+            numbers += mt_tensor_count(&params->trained[i].value);
+        }
+        if (tensors == 0) continue;
+        char text[4][NUMBER_BYTES];
+        (void)snprintf(text[0], NUMBER_BYTES, "  %s", mt_model_part_name((enum mt_model_part)part));
+        (void)snprintf(text[1], NUMBER_BYTES, "%" PRId64, tensors);
+        (void)snprintf(text[2], NUMBER_BYTES, "%" PRId64, numbers);
+        (void)snprintf(text[3], NUMBER_BYTES, "%.1f %%",
+                       100.0 * (double)numbers / (double)params->trained_elements);
+        const char *cells[] = {text[0], text[1], text[2], text[3]};
+        status = cli_table_row(&table, cells);
+    }
+    if (status == MT_OK) cli_table_print(&table, stdout);
+    cli_table_free(&table);
+    struct mt_model_count count;
+    mt_model_count(outline->desc->config, &count);
+    printf("  %s, beside %" PRId64 " of the model: %.3g %%\n",
+           mt_counted((uint64_t)params->trained_elements, "number learns", "numbers learn").text, count.all,
+           100.0 * (double)params->trained_elements / (double)count.all);
+    return status;
+}
+
+/* Whether a term alone would be alive, and through what. */
+static void print_term(struct mt_context *ctx, const struct mt_train_settings *settings,
+                       const struct mt_run_outline *outline, enum mt_term term)
+{
+    struct mt_objective_config alone = settings->objective;
+    int routers = 0;
+    int experts = 0;
+    for (int t = 0; t < MT_TERM_COUNT; t++) {
+        if (t != (int)term) alone.coefficient[t] = 0.0;
+    }
+    for (int i = 0; i < outline->moe_layers; i++) {
+        routers += outline->paths[i].router ? 1 : 0;
+        experts += outline->paths[i].experts ? 1 : 0;
+    }
+    enum mt_status status =
+        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
+    bool direct = mt_term_info(term)->path == MT_PATH_ROWS ? experts > 0 : routers > 0;
+    const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
+    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
+    printf(": the router learns in %d, experts in %d of %s\n", routers, experts,
+           mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
+}
+
+static void print_objective(struct mt_context *ctx, const struct mt_train_settings *settings,
+                            const struct mt_run_outline *outline)
+{
+    printf("\nobjective: %s\n", settings->objective.method);
+    bool any = false;
+    for (int term = 0; !settings->task_only && term < MT_TERM_COUNT; term++) {
+        if (!mt_term_is_on(&settings->objective, (enum mt_term)term)) continue;
+        print_term(ctx, settings, outline, (enum mt_term)term);
+        any = true;
+    }
+    if (!any) printf("  no term besides L_h\n");
+    if (!settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE) {
+        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
+    }
+    if (outline->bias_file != NULL)
+        printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
+    const char *danger = settings->task_only ? NULL : mt_objective_danger(&settings->objective);
+    if (danger != NULL) printf("  warning: %s\n", danger);
+}
+
+static void print_layout(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    enum mt_adapter_layout layout = mt_adapter_layout_for(outline->desc, settings->layout);
+    const char *sentence = "";
+    if (settings->train != MT_TRAIN_LORA) return;
+    printf("\nadapter: written in the %s layout\n", mt_adapter_layout_name(layout));
+    for (int i = 0; sentence != NULL; i++) {
+        sentence = mt_adapter_layout_warning(outline->params, outline->desc, layout, i);
+        if (sentence != NULL) printf("  warning: %s\n", sentence);
+    }
+}
+
+enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                   const struct mt_run_outline *outline)
+{
+    printf("%s", outline->settings_text);
+    print_data(settings, outline);
+    print_memory(settings, outline);
+    enum mt_status status = print_learning(ctx, outline);
+    if (status == MT_OK) print_objective(ctx, settings, outline);
+    if (status == MT_OK) print_layout(settings, outline);
+    return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;
+}
+
+enum mt_status train_print_keys(struct mt_context *ctx)
+{
+    static const struct cli_column columns[] = {
+        {"key", false}, {"values", false}, {"default", false}, {"meaning", false}};
+    struct cli_table table;
+    struct mt_train_key key;
+    enum mt_status status = MT_OK;
+    cli_table_init(&table, ctx, columns, 4);
+    for (int i = 0; status == MT_OK && mt_train_key_listed(i, &key); i++) {
+        const char *cells[] = {key.name, key.values, key.standard, key.meaning};
+        status = cli_table_row(&table, cells);
+    }
+    if (status == MT_OK) cli_table_print(&table, stdout);
+    cli_table_free(&table);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* Judging answers to a sample. */
+#ifndef MT_EVAL_GRADE_H
+#define MT_EVAL_GRADE_H
+
+#include "eval/answerer.h"
+#include "eval/tasks/task_data.h"
+
+/* What judges the answers of one task. */
+struct mt_grader {
+    struct mt_context *ctx; // borrowed
+    const struct mt_task *task;
+    struct mt_extractor *extractor;
+    const struct mt_code_judge *judge; // borrowed; NULL: programs cannot be run
+};
+
+/* The caller frees. A task of programs is refused without a judge. */
+enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task,
+                              const struct mt_code_judge *judge, struct mt_grader *grader);
+void mt_grader_free(struct mt_grader *grader);
+
+/* True when answers to the task are programs, which are judged by running them. */
+bool mt_grader_runs_programs(const struct mt_grader *grader);
+
+/*
+ * Of such a task: what tries one answer, appended to the parts; no answer where it holds no program.
+ * `extracted` is replaced by what was found. *unjudged is 1 where that took more work
+ * than allowed, else 0.
+ */
+enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
+                                const char *text, size_t bytes, struct mt_byte_list *extracted,
+                                struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged);
+
+/* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
+void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome);
+
+/*
+ * Judges one answer that was written, of any other task. `extracted` is replaced by what was found in it. The
+ * outcome's score, predicted and gold are set; tries is 1. An answer whose judging takes more work than
+ * allowed has score 0 and is `unjudged`.
+ */
+enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
+                        size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome);
+
+/* The same for a choice that was made. */
+void mt_grade_choice(const struct mt_sample *sample, int chosen, struct mt_outcome *outcome);
+
+#endif

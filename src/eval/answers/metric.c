@@ -1,0 +1,292 @@
+/* Figures and their uncertainty. */
+#include "eval/answers/metric.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+#define RESAMPLES      1000
+#define MOST_CLASSES   32
+#define BOOTSTRAP_SEED 20240817u
+#define NORMAL_95      1.959963984540054 // two-sided 95 %
+
+static const char *const names[MT_METRIC_KINDS] = {
+    [MT_METRIC_ACCURACY] = "acc",    [MT_METRIC_EXACT_MATCH] = "exact_match", [MT_METRIC_MEAN] = "score",
+    [MT_METRIC_F1] = "f1",           [MT_METRIC_MACRO_F1] = "macro_f1",       [MT_METRIC_MATTHEWS] = "mcc",
+    [MT_METRIC_PEARSON] = "pearson", [MT_METRIC_SPEARMAN] = "spearman",       [MT_METRIC_PASS] = "pass",
+};
+
+const char *mt_metric_name(enum mt_metric_kind kind)
+{
+    return names[kind];
+}
+
+enum mt_metric_kind mt_metric_named(const char *name)
+{
+    int kind = 0;
+    while (kind < MT_METRIC_KINDS && strcmp(names[kind], name) != 0) kind++;
+    return (enum mt_metric_kind)kind;
+}
+
+double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
+{
+    if (n < k || k < 1) return NAN;
+    if (n - c < k) return 1.0;
+    double missed = 1.0;
+    for (int64_t i = n - c + 1; i <= n; i++) missed *= 1.0 - (double)k / (double)i;
+    return 1.0 - missed;
+}
+
+/* The samples a figure is computed of: all of them in order, or a draw. */
+struct view {
+    const struct mt_outcome *outcomes;
+    const size_t *drawn; // NULL: in order
+    const double *ranks; // [2][count of all]: predicted, gold; only for Spearman
+    size_t all;
+    size_t count;
+};
+
+static size_t place(const struct view *view, size_t i)
+{
+    return view->drawn != NULL ? view->drawn[i] : i;
+}
+
+/* What one sample adds to a figure that is a mean. */
+static double part_of(const struct mt_outcome *one, enum mt_metric_kind kind, int64_t k)
+{
+    if (kind == MT_METRIC_PASS) return mt_pass_at_k(one->tries, one->passed, k);
+    return kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);
+}
+
+static double mean_of(const struct view *view, enum mt_metric_kind kind, int64_t k)
+{
+    double sum = 0;
+    for (size_t i = 0; i < view->count; i++) sum += part_of(&view->outcomes[place(view, i)], kind, k);
+    return sum / (double)view->count;
+}
+
+/* Counts of one class against the rest. A sample without an answer is predicted as no class. */
+struct confusion {
+    double hit, extra, missed, rest;
+};
+
+static struct confusion confusion_of(const struct view *view, double class)
+{
+    struct confusion counts = {0};
+    for (size_t i = 0; i < view->count; i++) {
+        const struct mt_outcome *one = &view->outcomes[place(view, i)];
+        bool said = one->predicted == class;
+        bool is = one->gold == class;
+        counts.hit += said && is ? 1 : 0;
+        counts.extra += said && !is ? 1 : 0;
+        counts.missed += !said && is ? 1 : 0;
+        counts.rest += !said && !is ? 1 : 0;
+    }
+    return counts;
+}
+
+static double f1_of(const struct view *view, double class)
+{
+    struct confusion c = confusion_of(view, class);
+    double under = 2 * c.hit + c.extra + c.missed;
+    return under > 0 ? 2 * c.hit / under : 0.0;
+}
+
+static double macro_f1_of(const struct view *view)
+{
+    double sum = 0;
+    int classes = 0;
+    for (int class = 0; class < MOST_CLASSES; class ++) {
+        struct confusion c = confusion_of(view, class);
+        if (c.hit + c.extra + c.missed == 0) continue;
+        sum += 2 * c.hit / (2 * c.hit + c.extra + c.missed);
+        classes++;
+    }
+    return classes > 0 ? sum / classes : NAN;
+}
+
+/* Of two classes, 0 and 1. No answer counts as the wrong class: leaving it out would reward silence. */
+static double matthews_of(const struct view *view)
+{
+    double tp = 0;
+    double fp = 0;
+    double fn = 0;
+    double tn = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct mt_outcome *one = &view->outcomes[place(view, i)];
+        bool is = one->gold == 1;
+        bool said = isnan(one->predicted) ? !is : one->predicted == 1;
+        tp += said && is ? 1 : 0;
+        fp += said && !is ? 1 : 0;
+        fn += !said && is ? 1 : 0;
+        tn += !said && !is ? 1 : 0;
+    }
+    double under = sqrt(tp + fp) * sqrt(tp + fn) * sqrt(tn + fp) * sqrt(tn + fn);
+    return under > 0 ? (tp * tn - fp * fn) / under : 0.0;
+}
+
+static double value_at(const struct view *view, size_t i, int side)
+{
+    size_t at = place(view, i);
+    if (view->ranks != NULL) return view->ranks[(size_t)side * view->all + at];
+    double value = side == 0 ? view->outcomes[at].predicted : view->outcomes[at].gold;
+    return isnan(value) ? 0.0 : value; // no answer: the lowest score there is
+}
+
+static double correlation_of(const struct view *view)
+{
+    double x = 0;
+    double y = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        x += value_at(view, i, 0) / (double)view->count;
+        y += value_at(view, i, 1) / (double)view->count;
+    }
+    double xx = 0;
+    double yy = 0;
+    double xy = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        double dx = value_at(view, i, 0) - x;
+        double dy = value_at(view, i, 1) - y;
+        xx += dx * dx;
+        yy += dy * dy;
+        xy += dx * dy;
+    }
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
+}
+
+static double figure(const struct view *view, enum mt_metric_kind kind, int64_t k)
+{
+    switch (kind) {
+    case MT_METRIC_F1: return f1_of(view, 1);
+    case MT_METRIC_MACRO_F1: return macro_f1_of(view);
+    case MT_METRIC_MATTHEWS: return matthews_of(view);
+    case MT_METRIC_PEARSON:
+    case MT_METRIC_SPEARMAN: return correlation_of(view);
+    default: return mean_of(view, kind, k);
+    }
+}
+
+// ------------------------------------------------------------------ ranks
+
+struct ranked {
+    double value;
+    size_t at;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct ranked *one = a;
+    const struct ranked *other = b;
+    if (one->value != other->value) return one->value < other->value ? -1 : 1;
+    return one->at < other->at ? -1 : 1;
+}
+
+/* Ranks from 1; equal values share the mean of theirs. */
+static void rank(const struct mt_outcome *outcomes, size_t count, int side, struct ranked *order,
+                 double *ranks)
+{
+    struct view view = {.outcomes = outcomes, .all = count, .count = count};
+    for (size_t i = 0; i < count; i++) order[i] = (struct ranked){.value = value_at(&view, i, side), .at = i};
+    qsort(order, count, sizeof *order, by_value);
+    for (size_t i = 0; i < count;) {
+        size_t end = i + 1;
+        while (end < count && order[end].value == order[i].value) end++;
+        for (size_t j = i; j < end; j++) ranks[order[j].at] = 0.5 * (double)(i + 1 + end);
+        i = end;
+    }
+}
+
+// ------------------------------------------------------------------ uncertainty
+
+static void wilson(struct mt_metric_result *result)
+{
+    double n = (double)result->samples;
+    double p = result->value;
+    double z = NORMAL_95;
+    double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
+    double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+    result->low = fmax(0.0, centre - half);
+    result->high = fmin(1.0, centre + half);
+    result->error = n > 1 ? sqrt(p * (1 - p) / (n - 1)) : 0.0;
+}
+
+/* Of a mean: the samples' deviation over the root of their number, as lm-evaluation-harness has it. */
+static double error_of_mean(const struct view *view, enum mt_metric_kind kind, int64_t k, double mean)
+{
+    double squares = 0;
+    double n = (double)view->count;
+    for (size_t i = 0; i < view->count; i++) squares += pow(part_of(&view->outcomes[i], kind, k) - mean, 2);
+    return n > 1 ? sqrt(squares / (n - 1) / n) : 0.0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double one = *(const double *)a;
+    double other = *(const double *)b;
+    return one < other ? -1 : (one > other ? 1 : 0);
+}
+
+static void bootstrap(struct view view, enum mt_metric_kind kind, int64_t k, size_t *drawn,
+                      struct mt_metric_result *result)
+{
+    double values[RESAMPLES];
+    size_t count = 0;
+    double sum = 0;
+    double squares = 0;
+    view.drawn = drawn;
+    for (uint64_t round = 0; round < RESAMPLES; round++) {
+        for (size_t i = 0; i < view.count; i++)
+            drawn[i] = (size_t)mt_rng_below(BOOTSTRAP_SEED, round, i, view.count);
+        double value = figure(&view, kind, k);
+        if (isnan(value)) continue; // a draw of constants has no correlation
+        values[count++] = value;
+        sum += value;
+    }
+    result->error = result->low = result->high = NAN;
+    if (count < 2) return;
+    for (size_t i = 0; i < count; i++) squares += pow(values[i] - sum / (double)count, 2);
+    qsort(values, count, sizeof values[0], by_size);
+    result->error = sqrt(squares / (double)(count - 1));
+    result->low = values[(size_t)(0.025 * (double)(count - 1))];
+    result->high = values[(size_t)ceil(0.975 * (double)(count - 1))];
+}
+
+enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
+                                 const struct mt_outcome *outcomes, size_t count,
+                                 struct mt_metric_result *result)
+{
+    struct view view = {.outcomes = outcomes, .all = count, .count = count};
+    *result = (struct mt_metric_result){NAN, NAN, NAN, NAN, count};
+    if (count == 0) return MT_OK;
+    bool shares = kind == MT_METRIC_ACCURACY || kind == MT_METRIC_EXACT_MATCH;
+    if (shares) {
+        result->value = figure(&view, kind, k);
+        wilson(result);
+        return MT_OK;
+    }
+    void *drawn = NULL;
+    void *order = NULL;
+    void *ranks = NULL;
+    bool ranked = kind == MT_METRIC_SPEARMAN;
+    enum mt_status status = mt_allocate_array(ctx, count, sizeof(size_t), &drawn);
+    if (status == MT_OK && ranked) status = mt_allocate_array(ctx, count, sizeof(struct ranked), &order);
+    if (status == MT_OK && ranked) status = mt_allocate_array(ctx, 2 * count, sizeof(double), &ranks);
+    if (status == MT_OK && ranked) {
+        rank(outcomes, count, 0, order, ranks);
+        rank(outcomes, count, 1, order, (double *)ranks + count);
+        view.ranks = ranks;
+    }
+    if (status == MT_OK) {
+        result->value = figure(&view, kind, k);
+        bootstrap(view, kind, k, drawn, result);
+        if (kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS)
+            result->error = error_of_mean(&view, kind, k, result->value);
+    }
+    mt_release(ctx, ranks, 2 * count * sizeof(double));
+    mt_release(ctx, order, count * sizeof(struct ranked));
+    mt_release(ctx, drawn, count * sizeof(size_t));
+    return status;
+}

@@ -1,0 +1,34 @@
+/*
+ * An answer that is a program, and what tests it: two programs in two interpreters (src/eval/python).
+ *
+ *     the answer's   runs `answer`, then answers calls; it has nothing of the tests
+ *     the judge's    runs `given` (the task's own solution, with helpers and imports), then `tests`, in which
+ * the names of `calls` are functions of the answer's
+ *
+ * Arguments and results travel as data (wire.py) and are rebuilt as Python's own types: comparing them runs
+ * no code of the answer's. The answer has passed when the tests have run through.
+ */
+#ifndef MT_EVAL_CODE_TRIAL_H
+#define MT_EVAL_CODE_TRIAL_H
+
+#include "eval/tasks/prompt.h"
+#include "formats/text/lists.h"
+
+enum mt_trial_part {
+    MT_TRIAL_ANSWER, // nothing: there was no program in the answer, which fails
+    MT_TRIAL_GIVEN,  // may be nothing
+    MT_TRIAL_TESTS,
+    MT_TRIAL_CALLS, // "name=answers_name ..."; nothing: the names that `given` defines, or nobody, and tests
+                    // use
+    MT_TRIAL_PARTS
+};
+
+struct mt_code_trial {
+    struct mt_text part[MT_TRIAL_PARTS]; // borrowed
+};
+
+/* Append the two programs, for mt_sandbox_run_many. The texts may hold any bytes. */
+enum mt_status mt_code_trial_program(const struct mt_code_trial *trial, struct mt_byte_list *text);
+enum mt_status mt_code_trial_judge(const struct mt_code_trial *trial, struct mt_byte_list *text);
+
+#endif

@@ -1,0 +1,108 @@
+/* Chat completions as JSON. */
+#include "eval/judges/chat_api.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "eval/run/results.h"
+#include "formats/text/json.h"
+#include "formats/text/printable.h"
+
+#define LEAST_SECRET 4
+
+static const struct mt_json_limits reply_limits = {
+    .max_bytes = (size_t)8 << 20, .max_values = 200000, .max_depth = 32, .integers_as_real = true};
+
+enum mt_status mt_chat_request(const char *model, const char *text, size_t bytes, int64_t max_tokens,
+                               struct mt_byte_list *body)
+{
+    struct mt_text name = {.text = model, .bytes = strlen(model)};
+    struct mt_text content = {.text = text, .bytes = bytes};
+    char limit[64] = "}";
+    if (max_tokens > 0) (void)snprintf(limit, sizeof limit, ", \"max_tokens\": %" PRId64 "}", max_tokens);
+    enum mt_status status = mt_byte_list_append_text(body, "{\"model\": ");
+    if (status == MT_OK) status = mt_results_append_string(body, name);
+    if (status == MT_OK)
+        status = mt_byte_list_append_text(body, ", \"messages\": [{\"role\": \"user\", \"content\": ");
+    if (status == MT_OK) status = mt_results_append_string(body, content);
+    if (status == MT_OK) status = mt_byte_list_append_text(body, "}], \"temperature\": 0");
+    return status == MT_OK ? mt_byte_list_append_text(body, limit) : status;
+}
+
+void mt_chat_blot(char *text, size_t bytes, const char *key)
+{
+    size_t length = key != NULL ? strlen(key) : 0;
+    if (length < LEAST_SECRET) return;
+    for (size_t i = 0; i + length <= bytes; i++) {
+        if (memcmp(text + i, key, length) == 0) memset(text + i, '*', length);
+    }
+}
+
+static enum mt_status content_of(const struct mt_json_node *root, const char **content)
+{
+    struct mt_json_node choices;
+    struct mt_json_node message;
+    enum mt_status status = mt_json_expect_object(root);
+    if (status == MT_OK) status = mt_json_get_array(root, "choices", &choices);
+    if (status != MT_OK) return status;
+    if (mt_json_count(&choices) == 0) return mt_json_fail(&choices, "is empty");
+    struct mt_json_node first = mt_json_element(&choices, 0);
+    status = mt_json_expect_object(&first);
+    if (status == MT_OK) status = mt_json_get_object(&first, "message", &message);
+    if (status == MT_OK) status = mt_json_get_string(&message, "content", content);
+    return status;
+}
+
+enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
+                             struct mt_byte_list *text)
+{
+    struct mt_json json = {0};
+    const char *content = NULL;
+    size_t before = text->count;
+    enum mt_status status = mt_json_parse(ctx, "the reply", body, bytes, &reply_limits, &json);
+    // The parser's own message may quote the text, and the text may be anything.
+    if (status == MT_ERR_FORMAT) return mt_fail(ctx, MT_ERR_FORMAT, "the reply is not JSON");
+    if (status != MT_OK) return status;
+    struct mt_json_node root = mt_json_root(&json);
+    status = content_of(&root, &content);
+    if (status == MT_OK) status = mt_byte_list_append_text(text, content);
+    if (status == MT_OK && text->count > before)
+        mt_chat_blot((char *)text->data + before, text->count - before, key);
+    mt_json_free(&json);
+    return status;
+}
+
+/* The sentence of {"error": {"message": ...}} or {"error": ...}; NULL: none. */
+static const char *message_of(const struct mt_json_node *root)
+{
+    struct mt_json_node error;
+    const char *message = NULL;
+    if (mt_json_kind(root) != MT_JSON_OBJECT || !mt_json_member(root, "error", &error)) return NULL;
+    if (mt_json_kind(&error) == MT_JSON_OBJECT) (void)mt_json_optional_string(&error, "message", &message);
+    if (mt_json_kind(&error) == MT_JSON_STRING) (void)mt_json_as_string(&error, &message);
+    return message;
+}
+
+enum mt_status mt_chat_refusal(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
+                               char *line, size_t line_bytes)
+{
+    struct mt_json json = {0};
+    struct mt_byte_list whole = {.ctx = ctx};
+    line[0] = '\0';
+    enum mt_status status = mt_json_parse(ctx, "the reply", body, bytes, &reply_limits, &json);
+    if (status == MT_ERR_FORMAT) return MT_OK; // it says nothing we could read
+    if (status != MT_OK) return status;
+    struct mt_json_node root = mt_json_root(&json);
+    const char *message = message_of(&root);
+    if (message != NULL) status = mt_byte_list_append_text(&whole, message);
+    if (status == MT_OK && whole.count > 0) {
+        // Blotted before it is cut: half a key is a key, too.
+        mt_chat_blot((char *)whole.data, whole.count, key);
+        (void)snprintf(line, line_bytes, "%s",
+                       mt_printable_bytes((const char *)whole.data, whole.count).text);
+    }
+    mt_byte_list_free(&whole);
+    mt_json_free(&json);
+    return status;
+}

@@ -1,0 +1,348 @@
+/* Runs read back: samples, verdicts. */
+#include "eval/judges/judged_run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "eval/run/line_file.h"
+#include "eval/run/results.h"
+
+#define ARENA_BYTES ((size_t)1 << 20)
+#define PREFIX      "samples_"
+#define SUFFIX      ".jsonl"
+
+static const char *const verdict_names[MT_VERDICTS] = {
+    [MT_VERDICT_NONE] = "none",
+    [MT_VERDICT_CORRECT] = "correct",
+    [MT_VERDICT_INCORRECT] = "incorrect",
+    [MT_VERDICT_UNSURE] = "unsure",
+    [MT_VERDICT_UNREADABLE] = "unreadable",
+};
+
+const char *mt_verdict_name(enum mt_verdict verdict)
+{
+    return verdict_names[verdict];
+}
+
+enum mt_verdict mt_verdict_named(const char *name)
+{
+    int verdict = 1;
+    while (verdict < MT_VERDICTS && strcmp(verdict_names[verdict], name) != 0) verdict++;
+    return (enum mt_verdict)verdict;
+}
+
+// ------------------------------------------------------------------ samples
+
+/* What a line of a file is read into. */
+struct reading {
+    struct mt_judged_run *run;
+    struct mt_judged_task *task;
+    enum mt_judge judge;
+};
+
+static enum mt_status copy(struct reading *reading, const char *text, const char **kept)
+{
+    char *made = NULL;
+    enum mt_status status = mt_arena_copy_text(&reading->run->arena, text, strlen(text), &made);
+    *kept = made;
+    return status;
+}
+
+/* The first text of a list; "" where it is empty. */
+static enum mt_status copy_first(struct reading *reading, const struct mt_json_node *line, const char *key,
+                                 const char **kept)
+{
+    struct mt_json_node list;
+    const char *text = "";
+    enum mt_status status = mt_json_get_array(line, key, &list);
+    if (status == MT_OK && mt_json_count(&list) > 0) {
+        struct mt_json_node first = mt_json_element(&list, 0);
+        status = mt_json_as_string(&first, &text);
+    }
+    return status == MT_OK ? copy(reading, text, kept) : status;
+}
+
+static enum mt_status read_sample(void *self, const struct mt_json_node *line)
+{
+    struct reading *reading = self;
+    struct mt_judged_task *task = reading->task;
+    struct mt_judged_sample sample = {0};
+    const char *id = NULL;
+    const char *question = NULL;
+    const char *reference = NULL;
+    double score = NAN;
+    void *memory = task->samples;
+    enum mt_status status = mt_json_get_string(line, "id", &id);
+    if (status == MT_OK) status = mt_json_get_string(line, "target", &reference);
+    if (status == MT_OK) status = mt_json_optional_string(line, "prompt", &question);
+    if (status == MT_OK) status = mt_json_optional_real(line, "score", -1e300, 1e300, &score);
+    if (status == MT_OK) status = copy(reading, id, &sample.id);
+    if (status == MT_OK) status = copy(reading, reference, &sample.reference);
+    if (status == MT_OK && question != NULL) status = copy(reading, question, &sample.question);
+    if (status == MT_OK) status = copy_first(reading, line, "resps", &sample.answer);
+    if (status == MT_OK) status = copy_first(reading, line, "filtered_resps", &sample.extracted);
+    if (status != MT_OK) return status;
+    sample.answer_hash = mt_digest_of(sample.answer, strlen(sample.answer));
+    if (!isnan(score) && !mt_json_has(line, "unjudged"))
+        sample.verdicts[MT_JUDGE_RULE] = score >= 1.0 ? MT_VERDICT_CORRECT : MT_VERDICT_INCORRECT;
+    status =
+        mt_list_reserve(reading->run->ctx, &memory, &task->capacity, sizeof *task->samples, task->count + 1);
+    task->samples = memory;
+    if (status == MT_OK) task->samples[task->count++] = sample;
+    return status;
+}
+
+struct ranked {
+    const char *id;
+    size_t at;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct ranked *one = a;
+    const struct ranked *other = b;
+    int order = strcmp(one->id, other->id);
+    if (order != 0) return order;
+    return one->at < other->at ? -1 : 1;
+}
+
+/* Keeps the last sample of every id, in the order of the file. ranks is [count], in order of id. */
+static void keep_last(struct mt_judged_task *task, const struct ranked *ranks)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i + 1 < task->count; i++) {
+        if (strcmp(ranks[i].id, ranks[i + 1].id) == 0) task->samples[ranks[i].at].id = NULL;
+    }
+    for (size_t i = 0; i < task->count; i++) {
+        if (task->samples[i].id != NULL) task->samples[kept++] = task->samples[i];
+    }
+    task->count = kept;
+}
+
+static void rank_samples(const struct mt_judged_task *task, struct ranked *ranks)
+{
+    for (size_t i = 0; i < task->count; i++) ranks[i] = (struct ranked){.id = task->samples[i].id, .at = i};
+    if (task->count > 0) qsort(ranks, task->count, sizeof *ranks, by_id);
+}
+
+static enum mt_status index_samples(struct mt_judged_run *run, struct mt_judged_task *task)
+{
+    size_t all = task->count;
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(run->ctx, all, sizeof(struct ranked), &memory);
+    if (status != MT_OK) return status;
+    struct ranked *ranks = memory;
+    rank_samples(task, ranks);
+    keep_last(task, ranks);
+    rank_samples(task, ranks);
+    status = mt_arena_allocate(&run->arena, (task->count + 1) * sizeof *task->by_id, &memory);
+    if (status == MT_OK) {
+        task->by_id = memory;
+        for (size_t i = 0; i < task->count; i++) task->by_id[i] = ranks[i].at;
+    }
+    mt_release(run->ctx, ranks, all * sizeof *ranks);
+    return status;
+}
+
+struct mt_judged_sample *mt_judged_sample_named(const struct mt_judged_task *task, const char *id)
+{
+    size_t low = 0;
+    size_t high = task->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct mt_judged_sample *sample = &task->samples[task->by_id[middle]];
+        int order = strcmp(sample->id, id);
+        if (order == 0) return sample;
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+struct mt_judged_task *mt_judged_task_named(const struct mt_judged_run *run, const char *name)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        if (strcmp(run->tasks[i].name, name) == 0) return &run->tasks[i];
+    }
+    return NULL;
+}
+
+// ------------------------------------------------------------------ verdicts
+
+static enum mt_status read_verdict(void *self, const struct mt_json_node *line)
+{
+    struct reading *reading = self;
+    const char *id = NULL;
+    const char *hash = NULL;
+    const char *word = NULL;
+    const char *model = NULL;
+    const char *prompt_hash = NULL;
+    enum mt_status status = mt_json_get_string(line, "id", &id);
+    if (status == MT_OK) status = mt_json_get_string(line, "answer_hash", &hash);
+    if (status == MT_OK) status = mt_json_get_string(line, "verdict", &word);
+    if (status == MT_OK) status = mt_json_optional_string(line, "model", &model);
+    if (status == MT_OK) status = mt_json_optional_string(line, "prompt_hash", &prompt_hash);
+    if (status != MT_OK) return status;
+    enum mt_verdict verdict = mt_verdict_named(word);
+    if (verdict == MT_VERDICTS)
+        return mt_json_fail(line, "has a verdict that is not correct, incorrect, unsure or unreadable");
+    if (model != NULL) status = copy(reading, model, &reading->task->model);
+    if (status == MT_OK && prompt_hash != NULL)
+        status = copy(reading, prompt_hash, &reading->task->prompt_hash);
+    struct mt_judged_sample *sample = mt_judged_sample_named(reading->task, id);
+    if (sample != NULL && strcmp(sample->answer_hash.digits, hash) == 0)
+        sample->verdicts[reading->judge] = verdict;
+    return status;
+}
+
+enum mt_status mt_judged_path(struct mt_judged_run *run, const char *kind, const char *task,
+                              const char **path)
+{
+    size_t bytes = strlen(run->folder) + strlen(kind) + strlen(task) + 16;
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(&run->arena, bytes, &memory);
+    if (status != MT_OK) return status;
+    (void)snprintf(memory, bytes, "%s/%s_%s" SUFFIX, run->folder, kind, task);
+    *path = memory;
+    return MT_OK;
+}
+
+static enum mt_status read_verdicts(struct mt_judged_run *run, struct mt_judged_task *task,
+                                    enum mt_judge judge, const char *kind)
+{
+    struct reading reading = {.run = run, .task = task, .judge = judge};
+    const char *path = NULL;
+    enum mt_status status = mt_judged_path(run, kind, task->name, &path);
+    if (status != MT_OK || access(path, F_OK) != 0) return status;
+    return mt_lines_read(run->ctx, path, read_verdict, &reading, NULL);
+}
+
+enum mt_status mt_judged_append_verdict(struct mt_byte_list *line, const struct mt_judged_sample *sample,
+                                        enum mt_verdict verdict)
+{
+    struct mt_text id = {.text = sample->id, .bytes = strlen(sample->id)};
+    enum mt_status status = mt_byte_list_append_text(line, "{\"id\": ");
+    if (status == MT_OK) status = mt_results_append_string(line, id);
+    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"answer_hash\": \"");
+    if (status == MT_OK) status = mt_byte_list_append_text(line, sample->answer_hash.digits);
+    if (status == MT_OK) status = mt_byte_list_append_text(line, "\", \"verdict\": \"");
+    if (status == MT_OK) status = mt_byte_list_append_text(line, mt_verdict_name(verdict));
+    return status == MT_OK ? mt_byte_list_append_text(line, "\"") : status;
+}
+
+// ------------------------------------------------------------------ folders
+
+/* The task of a file's name, in the arena; NULL: the file is something else. */
+static enum mt_status task_of_file(struct mt_judged_run *run, const char *file, char **name)
+{
+    size_t length = strlen(file);
+    size_t around = strlen(PREFIX) + strlen(SUFFIX);
+    *name = NULL;
+    if (length <= around || strncmp(file, PREFIX, strlen(PREFIX)) != 0 ||
+        strcmp(file + length - strlen(SUFFIX), SUFFIX) != 0)
+        return MT_OK;
+    return mt_arena_copy_text(&run->arena, file + strlen(PREFIX), length - around, name);
+}
+
+static bool listed(const char *tasks, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = tasks; at != NULL;) {
+        const char *comma = strchr(at, ',');
+        size_t part = comma != NULL ? (size_t)(comma - at) : strlen(at);
+        if (part == length && strncmp(at, name, length) == 0) return true;
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct mt_judged_task *)a)->name, ((const struct mt_judged_task *)b)->name);
+}
+
+static enum mt_status find_tasks(struct mt_judged_run *run, const char *tasks)
+{
+    enum mt_status status = MT_OK;
+    DIR *directory = opendir(run->folder);
+    if (directory == NULL)
+        return mt_fail(run->ctx, MT_ERR_IO, "%s: cannot read it: %s", run->folder, strerror(errno));
+    for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
+         entry = readdir(directory)) {
+        char *name = NULL;
+        void *memory = run->tasks;
+        status = task_of_file(run, entry->d_name, &name);
+        if (status != MT_OK || name == NULL || (tasks != NULL && !listed(tasks, name))) continue;
+        status = mt_list_reserve(run->ctx, &memory, &run->capacity, sizeof *run->tasks, run->count + 1);
+        run->tasks = memory;
+        if (status == MT_OK) run->tasks[run->count++] = (struct mt_judged_task){.name = name};
+    }
+    (void)closedir(directory);
+    if (status == MT_OK && run->count > 0) qsort(run->tasks, run->count, sizeof *run->tasks, by_name);
+    return status;
+}
+
+/* Every name asked for has its file. */
+static enum mt_status check_names(struct mt_judged_run *run, const char *tasks)
+{
+    if (run->count == 0 && tasks == NULL)
+        return mt_fail(run->ctx, MT_ERR_USAGE, "%s holds no samples_TASK.jsonl: no run of metier eval",
+                       run->folder);
+    for (const char *at = tasks; at != NULL;) {
+        const char *comma = strchr(at, ',');
+        size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
+        char *name = NULL;
+        enum mt_status status = mt_arena_copy_text(&run->arena, at, length, &name);
+        if (status != MT_OK) return status;
+        if (mt_judged_task_named(run, name) == NULL)
+            return mt_fail(run->ctx, MT_ERR_USAGE, "%s holds no samples of a task '%s'", run->folder, name);
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return MT_OK;
+}
+
+static enum mt_status read_task(struct mt_judged_run *run, struct mt_judged_task *task)
+{
+    struct reading reading = {.run = run, .task = task};
+    const char *path = NULL;
+    enum mt_status status = mt_judged_path(run, "samples", task->name, &path);
+    if (status == MT_OK) status = mt_lines_read(run->ctx, path, read_sample, &reading, NULL);
+    if (status == MT_OK) status = index_samples(run, task);
+    if (status == MT_OK) status = read_verdicts(run, task, MT_JUDGE_LLM, "judge");
+    if (status == MT_OK) status = read_verdicts(run, task, MT_JUDGE_HUMAN, "review");
+    return status;
+}
+
+enum mt_status mt_judged_run_read(struct mt_context *ctx, const char *folder, const char *tasks,
+                                  struct mt_judged_run *run)
+{
+    char *kept = NULL;
+    *run = (struct mt_judged_run){.ctx = ctx};
+    mt_arena_init(&run->arena, ctx, ARENA_BYTES);
+    enum mt_status status = mt_arena_copy_text(&run->arena, folder, strlen(folder), &kept);
+    if (status != MT_OK) return status;
+    run->folder = kept;
+    status = find_tasks(run, tasks);
+    if (status == MT_OK) status = check_names(run, tasks);
+    for (size_t i = 0; i < run->count && status == MT_OK; i++) status = read_task(run, &run->tasks[i]);
+    return status;
+}
+
+void mt_judged_run_free(struct mt_judged_run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        struct mt_judged_task *task = &run->tasks[i];
+        mt_release(run->ctx, task->samples, task->capacity * sizeof *task->samples);
+    }
+    mt_release(run->ctx, run->tasks, run->capacity * sizeof *run->tasks);
+    mt_arena_free(&run->arena);
+    *run = (struct mt_judged_run){0};
+}

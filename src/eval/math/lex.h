@@ -1,0 +1,76 @@
+/* Tokens of cleaned mathematics, and the state of the parser that takes them. */
+#ifndef MT_EVAL_MATH_LEX_H
+#define MT_EVAL_MATH_LEX_H
+
+#include "eval/math/parse.h"
+
+enum mt_math_token_kind {
+    MT_TOKEN_END,
+    MT_TOKEN_NUMBER,
+    MT_TOKEN_SYMBOL,  // one letter, or a Greek one
+    MT_TOKEN_COMMAND, // \frac, or a word that is a function's name
+    MT_TOKEN_TEXT,    // \text{...}
+    MT_TOKEN_UNIT,    // a word of the list of units
+    MT_TOKEN_WORD,    // some other word
+    MT_TOKEN_SIGN,    // one character
+    MT_TOKEN_UNKNOWN,
+};
+
+struct mt_math_token {
+    enum mt_math_token_kind kind;
+    const char *start;
+    size_t bytes;
+    struct mt_rational number;
+    double value;
+    bool exact;
+    bool whole; // digits alone
+    int symbol;
+    char sign;
+    bool spaced; // white space before it
+};
+
+#define MT_MATH_MOST_DEPTH 40
+#define MT_MATH_MOST_NODES 2000
+
+struct mt_math_parser {
+    struct mt_arena *arena;
+    const char *at;
+    const char *end;
+    struct mt_math_token token; // the next one
+    int inside;                 // brackets open: a comma there always separates
+    int depth;
+    int nodes;
+    bool failed; // not mathematics
+    enum mt_status status;
+};
+
+/* Reads the next token. */
+void mt_math_advance(struct mt_math_parser *parser);
+
+/* Replaces a number of several digits by its first: \frac12, and puts the rest back. */
+void mt_math_first_digit(struct mt_math_parser *parser);
+
+bool mt_math_is_sign(const struct mt_math_parser *parser, char sign);
+bool mt_math_is_command(const struct mt_math_parser *parser, const char *name);
+
+/* Takes the sign when it comes next. */
+bool mt_math_take(struct mt_math_parser *parser, char sign);
+
+/* True for a unit's name, singular or plural. */
+bool mt_math_is_unit(const char *word, size_t bytes);
+
+/* A node; NULL once memory is out, which every function here lets pass. */
+struct mt_math_node *mt_math_node(struct mt_math_parser *parser, enum mt_math_kind kind);
+void mt_math_adopt(struct mt_math_node *parent, struct mt_math_node *child);
+struct mt_math_node *mt_math_fail(struct mt_math_parser *parser);
+
+/* The levels: a bare list, a sum, a base with what follows it. */
+struct mt_math_node *mt_math_list(struct mt_math_parser *parser);
+struct mt_math_node *mt_math_sum(struct mt_math_parser *parser);
+struct mt_math_node *mt_math_factor(struct mt_math_parser *parser);
+struct mt_math_node *mt_math_base(struct mt_math_parser *parser);
+
+/* True when the next token can begin a factor: multiplication needs no sign. */
+bool mt_math_begins_factor(const struct mt_math_parser *parser);
+
+#endif

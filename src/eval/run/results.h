@@ -1,0 +1,52 @@
+/*
+ * What came out of each sample, one JSON object a line, appended as samples are done. A file that is there
+ * already is continued: samples in it with the same id, the same prompt and the same content (`sample_hash`,
+ * which lines of older versions do not have) are not asked again. A last line without its end, as a killed
+ * process leaves it, is cut off.
+ */
+#ifndef MT_EVAL_RESULTS_H
+#define MT_EVAL_RESULTS_H
+
+#include <stdbool.h>
+
+#include "base/files/digest.h"
+#include "eval/answerer.h"
+#include "eval/answers/metric.h"
+
+struct mt_results; // opaque
+
+/* Opens or creates a file. The caller closes. */
+enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct mt_results **results);
+
+/* Brings everything to the disk and closes; NULL is allowed. What was open is freed whatever happens. */
+enum mt_status mt_results_close(struct mt_results *results);
+
+/* True when nothing was done before. */
+bool mt_results_empty(const struct mt_results *results);
+
+/* The outcome of a sample done before; false: it was not, or with another prompt or content. */
+bool mt_results_find(const struct mt_results *results, const char *id, struct mt_text prompt,
+                     const struct mt_digest_text *content, struct mt_outcome *outcome);
+
+struct mt_result_record {
+    size_t number; // of the sample in its task
+    const char *id;
+    struct mt_text prompt;
+    struct mt_digest_text content; // mt_sample_sum
+    struct mt_text target;
+    const struct mt_text *answers; // [count], as the model gave them
+    const struct mt_text *found;   // [count], what was extracted
+    size_t count;
+    const struct mt_choice_question *choosing; // with its scores; NULL: the answers were written
+    struct mt_outcome outcome;
+};
+
+enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record);
+
+/* Appends a quoted, escaped JSON string; what is not UTF-8 becomes U+FFFD, and so does NUL. */
+enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text text);
+
+/* Appends a number that reads back as it is; what is not finite as null. */
+enum mt_status mt_results_append_number(struct mt_byte_list *out, double number);
+
+#endif

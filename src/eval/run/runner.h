@@ -1,0 +1,82 @@
+/*
+ * Going through tasks with an answerer: questions in batches, answers judged and written as they come,
+ * figures at the end. A run that was killed or stopped goes on where it was.
+ *
+ * Several ranks share the samples of every task, each a share of about the same length, and write what they
+ * have as parts (eval/run/sample_parts.h); rank 0 brings it together. What comes out is what one rank writes,
+ * and a run goes on with another number of ranks.
+ */
+#ifndef MT_EVAL_RUNNER_H
+#define MT_EVAL_RUNNER_H
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "eval/answerer.h"
+#include "eval/tasks/task.h"
+
+struct mt_task_result {
+    const struct mt_task *task;
+    bool skipped;    // no data
+    bool stopped;    // before all of its samples were done
+    size_t total;    // samples there are
+    size_t done;     // of them asked, now or before
+    size_t kept;     // of those, done before
+    size_t unjudged; // answers whose judging took more work than allowed; they count as wrong
+    struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
+    double max_vio; // how unevenly experts were used, if somebody watched; else NaN
+};
+
+/*
+ * Told of every task before its first question (of `samples` in its data, of which `kept` were done before),
+ * whenever nothing that this rank asked is left open (`asked`: samples it answered since the last time), and
+ * after the last answer of all; `ended` may add to the result, and its status is agreed on.
+ */
+struct mt_task_watcher {
+    void *self; // borrowed
+    enum mt_status (*began)(void *self, const struct mt_task *task, size_t samples, size_t kept);
+    enum mt_status (*rested)(void *self, size_t asked);
+    enum mt_status (*ended)(void *self, struct mt_task_result *result);
+};
+
+struct mt_eval_options {
+    const struct mt_task *tasks;
+    size_t task_count;
+    const char *data; // folder of data
+    const char *out;  // folder for samples_TASK.jsonl and results.json; must exist
+    const int *held;  // `out`, as base/files/folder_lock.h holds it: the run ends when it becomes another;
+                      // NULL: it is not
+    const struct mt_answerer *answerer;
+    const struct mt_code_judge *judge;     // NULL: tasks of programs are refused
+    const struct mt_task_watcher *watcher; // NULL: none
+    int64_t limit;                         // samples of a task at most; 0: all
+    bool skip_missing;                     // tasks without data are left out, not refused
+    bool (*stop)(void *self);              // asked often; true: stop. NULL: never
+    void *stop_self;                       // borrowed; handed to `stop`
+    FILE *terminal;                        // progress; NULL: none
+    const struct mt_log *log;              // NULL: silent
+    struct mt_comm *comm;                  // the ranks that share the samples; NULL: alone
+};
+
+/*
+ * Runs all tasks and writes the summary. `results` is [task_count], the caller's. After a stop that is MT_OK,
+ * too: what was finished is kept, `stopped` marks what is not, and there is no summary. The status is agreed
+ * on; metrics are known to rank 0.
+ */
+enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options *options,
+                           struct mt_task_result *results);
+
+/* Writes OUT/results.json in lm-evaluation-harness's layout. */
+enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
+                                     const struct mt_task_result *results, double seconds);
+
+/* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
+const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);
+
+/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left
+ * out. */
+double mt_eval_mean(const struct mt_task_result *results, size_t count,
+                    bool (*belongs)(const struct mt_task *task, const void *self), const void *self);
+
+#endif

@@ -1,0 +1,243 @@
+/* Filling templates in. */
+#include "eval/tasks/prompt.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/answers/extract_ways.h"
+#include "formats/text/printable.h"
+
+#define MOST_NAME 128
+
+/* "{name|filter:argument|filter}", taken apart. */
+struct field {
+    char text[MOST_NAME]; // the name, then filters; bars replaced by NUL
+    const char *parts[8];
+    int count;
+};
+
+static const char *const filters[] = {"trim", "lower", "upper",  "words",  "boxed",
+                                      "join", "paren", "after:", "before:"};
+
+static bool is_filter(const char *part)
+{
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+        size_t length = strlen(filters[i]);
+        bool argument = filters[i][length - 1] == ':';
+        if (argument ? strncmp(part, filters[i], length) == 0 && part[length] != '\0'
+                     : strcmp(part, filters[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Reads a field whose brace was just passed; returns where it ends, NULL: it is none, and `problem` says why.
+ */
+static const char *read_field(const char *at, struct field *field, const char **problem)
+{
+    const char *end = strchr(at, '}');
+    *problem = "a brace that does not close ({{ means a brace)";
+    if (end == NULL) return NULL;
+    *problem = "a field's name is missing or too long";
+    size_t length = (size_t)(end - at);
+    if (length == 0 || length >= MOST_NAME) return NULL;
+    memcpy(field->text, at, length);
+    field->text[length] = '\0';
+    field->count = 0;
+    char *part = field->text;
+    while (part != NULL) {
+        char *bar = strchr(part, '|');
+        if (bar != NULL) *bar++ = '\0';
+        *problem = "an unknown filter, or too many";
+        if (field->count == 8 || (field->count > 0 && !is_filter(part))) return NULL;
+        field->parts[field->count++] = part;
+        part = bar;
+    }
+    return end + 1;
+}
+
+/* The next piece: plain text up to a brace, then perhaps a field. *field_count 0: no field. */
+static const char *next_piece(const char *at, struct mt_text *plain, struct field *field,
+                              const char **problem)
+{
+    size_t length = strcspn(at, "{}");
+    *plain = (struct mt_text){.text = at, .bytes = length};
+    field->count = 0;
+    at += length;
+    if (*at == '\0') return at;
+    if (at[1] == at[0]) {
+        plain->bytes++;
+        return at + 2;
+    }
+    *problem = "a closing brace alone (}} means a brace)";
+    if (*at == '}') return NULL;
+    return read_field(at + 1, field, problem);
+}
+
+enum mt_status mt_prompt_check(struct mt_context *ctx, const char *template)
+{
+    const char *at = template;
+    while (*at != '\0') {
+        struct mt_text plain;
+        struct field field;
+        const char *problem = NULL;
+        at = next_piece(at, &plain, &field, &problem);
+        if (at == NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s", problem);
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ values
+
+static enum mt_status append_choices(const struct mt_prompt_names *names, bool paren,
+                                     struct mt_byte_list *out)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < names->choice_count && status == MT_OK; i++) {
+        char head[16];
+        char letter = (char)('A' + i);
+        (void)snprintf(head, sizeof head, paren ? "%s(%c) " : "%s%c. ", i > 0 ? "\n" : "", letter);
+        status = mt_byte_list_append_text(out, head);
+        if (status == MT_OK)
+            status = mt_byte_list_append(out, names->choices[i].text, names->choices[i].bytes);
+    }
+    return status;
+}
+
+static enum mt_status append_letters(const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < names->choice_count && status == MT_OK; i++) {
+        char text[16];
+        const char *before = i == 0 ? "" : (i + 1 == names->choice_count ? " or " : ", ");
+        (void)snprintf(text, sizeof text, "%s%c", before, (char)('A' + i));
+        status = mt_byte_list_append_text(out, text);
+    }
+    return status;
+}
+
+static enum mt_status append_items(const struct mt_row *row, const char *name, struct mt_byte_list *out)
+{
+    enum mt_status status = MT_OK;
+    size_t count = mt_row_items(row, name);
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        const char *text = NULL;
+        size_t bytes = 0;
+        if (!mt_row_item(row, name, i, &text, &bytes))
+            return mt_row_fail(row, "item %zu of '%s' is not a text", i + 1, name);
+        if (i > 0) status = mt_byte_list_append_text(out, "\n");
+        if (status == MT_OK) status = mt_byte_list_append(out, text, bytes);
+    }
+    return status;
+}
+
+static enum mt_status append_of_row(const struct field *field, const struct mt_row *row,
+                                    struct mt_byte_list *out)
+{
+    const char *name = field->parts[0];
+    const struct mt_row_field *value = mt_row_field(row, name);
+    if (value != NULL && value->kind == MT_FIELD_TEXT)
+        return mt_byte_list_append(out, value->text, value->bytes);
+    const char *dot = strrchr(name, '.');
+    if (value == NULL && dot != NULL && isdigit((unsigned char)dot[1])) {
+        char list[MOST_NAME];
+        const char *text = NULL;
+        size_t bytes = 0;
+        (void)snprintf(list, sizeof list, "%.*s", (int)(dot - name), name);
+        if (mt_row_item(row, list, (size_t)strtoul(dot + 1, NULL, 10), &text, &bytes))
+            return mt_byte_list_append(out, text, bytes);
+    }
+    bool join = field->count > 1 && strcmp(field->parts[1], "join") == 0;
+    if (value != NULL && join) return append_items(row, name, out);
+    return mt_row_fail(
+        row, value == NULL ? "there is no field '%s'" : "the field '%s' is no text (a list: %s.0 or |join)",
+        mt_printable(name).text, mt_printable(name).text);
+}
+
+static enum mt_status append_value(const struct field *field, const struct mt_row *row,
+                                   const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    const char *name = field->parts[0];
+    if (names->choices != NULL && strcmp(name, "choices") == 0)
+        return append_choices(names, field->count > 1 && strcmp(field->parts[1], "paren") == 0, out);
+    if (names->choices != NULL && strcmp(name, "letters") == 0) return append_letters(names, out);
+    if (names->subtask != NULL && strcmp(name, "subtask") == 0)
+        return mt_byte_list_append_text(out, names->subtask);
+    if (names->completion != NULL && strcmp(name, "completion") == 0)
+        return mt_byte_list_append(out, names->completion->text, names->completion->bytes);
+    if (names->choices != NULL && names->choice >= 0 && strcmp(name, "letter") == 0) {
+        char letter = (char)('A' + names->choice);
+        return mt_byte_list_append(out, &letter, 1);
+    }
+    if (names->choices != NULL && names->choice >= 0 && strcmp(name, "choice") == 0)
+        return mt_byte_list_append(out, names->choices[names->choice].text,
+                                   names->choices[names->choice].bytes);
+    return append_of_row(field, row, out);
+}
+
+// ------------------------------------------------------------------ filters
+
+/* Where `what` first (or last) stands in the text; `bytes`: nowhere. */
+static size_t find(const char *text, size_t bytes, const char *what, bool last)
+{
+    size_t length = strlen(what);
+    size_t found = bytes;
+    for (size_t at = 0; at + length <= bytes; at++) {
+        if (memcmp(text + at, what, length) != 0) continue;
+        found = at;
+        if (!last) break;
+    }
+    return found;
+}
+
+static struct mt_way_span cut(struct mt_way_span span, const char *filter)
+{
+    struct mt_way_span inner;
+    if (strcmp(filter, "trim") == 0) return mt_way_trimmed(span);
+    if (strcmp(filter, "boxed") == 0 && mt_way_boxed(span.text, span.bytes, &inner)) return inner;
+    if (strncmp(filter, "after:", 6) == 0) {
+        size_t at = find(span.text, span.bytes, filter + 6, true);
+        if (at == span.bytes) return span;
+        at += strlen(filter + 6);
+        return (struct mt_way_span){.text = span.text + at, .bytes = span.bytes - at};
+    }
+    if (strncmp(filter, "before:", 7) == 0) span.bytes = find(span.text, span.bytes, filter + 7, false);
+    return span;
+}
+
+/* Applies a filter to what was appended from `start` on; it only shrinks. */
+static void apply(struct mt_byte_list *out, size_t start, const char *filter)
+{
+    for (size_t i = start; i < out->count; i++) {
+        if (strcmp(filter, "lower") == 0) out->data[i] = (uint8_t)tolower(out->data[i]);
+        if (strcmp(filter, "upper") == 0) out->data[i] = (uint8_t)toupper(out->data[i]);
+        if (strcmp(filter, "words") == 0 && out->data[i] == '_') out->data[i] = ' ';
+    }
+    if (out->count == start) return;
+    struct mt_way_span span = {.text = (const char *)out->data + start, .bytes = out->count - start};
+    span = cut(span, filter);
+    memmove(out->data + start, span.text, span.bytes);
+    out->count = start + span.bytes;
+}
+
+enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
+                                const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    const char *at = template;
+    enum mt_status status = MT_OK;
+    while (*at != '\0' && status == MT_OK) {
+        struct mt_text plain;
+        struct field field;
+        const char *problem = NULL;
+        at = next_piece(at, &plain, &field, &problem);
+        if (at == NULL) return mt_fail(out->ctx, MT_ERR_USAGE, "a template is wrong: %s", problem);
+        status = mt_byte_list_append(out, plain.text, plain.bytes);
+        if (status != MT_OK || field.count == 0) continue;
+        size_t start = out->count;
+        status = append_value(&field, row, names, out);
+        for (int i = 1; i < field.count && status == MT_OK; i++) apply(out, start, field.parts[i]);
+    }
+    return status;
+}

@@ -1,0 +1,146 @@
+/*
+ * A task: where questions come from, how they are put, and how answers are found and judged. A task is a YAML
+ * file of share/tasks (docs/evaluation.md lists the keys); nothing about a task is in code.
+ *
+ * A file describes one task, a family (`subtasks`: the same description for many files, "{subtask}" standing
+ * for the name in `data`, `few_shot_data` and templates), or a group (`members`: names of other files).
+ */
+#ifndef MT_EVAL_TASK_H
+#define MT_EVAL_TASK_H
+
+#include "base/arena.h"
+#include "eval/answers/extract.h"
+#include "eval/answers/metric.h"
+#include "eval/answers/normalize.h"
+#include "formats/data/dataset.h"
+
+enum mt_task_domain {
+    MT_DOMAIN_LANGUAGE,
+    MT_DOMAIN_REASONING,
+    MT_DOMAIN_SCIENCE,
+    MT_DOMAIN_MATH,
+    MT_DOMAIN_CODE,
+    MT_DOMAINS
+};
+
+enum mt_task_kind {
+    MT_TASK_GENERATE, // the model writes, an answer is extracted
+    MT_TASK_CHOOSE,   // every choice gets a log-likelihood, the highest is the answer
+};
+
+enum mt_task_compare {
+    MT_COMPARE_TEXT,         // normalised texts
+    MT_COMPARE_MATH,         // answer_math.h
+    MT_COMPARE_CODE,         // `program` passes `tests`
+    MT_COMPARE_LIST,         // items between commas: the share of edits not needed
+    MT_COMPARE_NUMBERS,      // both are numbers, for correlations; nothing is right or wrong
+    MT_COMPARE_INSTRUCTIONS, // the row's instructions are followed (livebench.h)
+    MT_COMPARE_TABLE,        // the table the question asks for (likewise)
+    MT_COMPARE_MAPPING,      // a dict of names: F1 over its pairs (likewise)
+};
+
+enum mt_task_pick {
+    MT_PICK_DRAWN, // examples by the seed
+    MT_PICK_FIRST, // the first rows, in order
+};
+
+#define MT_TASK_MOST_METRICS 4
+
+/* All texts live in the arena the task was read with. The key of a field is its name. */
+struct mt_task {
+    const char *name;   // of the file; a subtask's is NAME_SUBTASK
+    const char *family; // the file's own name
+    const char *asked;  // the name it was resolved from
+    const char *file;   // it was read from; NULL: from memory
+    const char *title;
+    enum mt_task_domain domain;
+    int64_t version;
+    const char *const *members;  // NULL: not a group
+    const char *const *subtasks; // NULL: not a family
+    const char *subtask;         // the one in hand; NULL: none
+    const char *data;            // below the folder of data
+    enum mt_dataset_format format;
+    const char *columns;
+    const char *rows;        // "FIELD LOW-HIGH": only rows whose field is a whole number between
+    const char *id;          // the field that names a row; NULL: its number
+    const char *description; // a template before examples and prompt; NULL: none
+    const char *prompt;
+    const char *answer;
+    const char *const *choices;       // the same for every row
+    const char *const *choice_fields; // or the fields that hold them
+    const char *choice_list;          // or the field that holds a list
+    const char *const *choice_labels; // what `answer` says for choice 0, 1, ...; NULL: letters A, B, ...
+    bool shuffle;                     // mix the choices, by seed and row; the answer is the first before
+    enum mt_task_kind kind;
+    const char *continuation; // of CHOOSE: what is scored, a template
+    int64_t max_tokens;
+    const char *const *stop; // never NULL
+    int64_t samples;         // answers per question
+    const struct mt_extract_step *extract;
+    size_t extract_count;
+    const enum mt_normalize_step *normalize;
+    size_t normalize_count;
+    enum mt_task_compare compare;
+    const char *program; // of CODE: a template with {completion}, what runs as the answer
+    const char *tests;   // of CODE: what must then run through, in an interpreter of its own
+    const char *given;   // of CODE: what runs before the tests there; NULL: nothing
+    const char *calls;   // of CODE: the names tests take from the answer; NULL: see code_trial.h
+    enum mt_metric_kind metrics[MT_TASK_MOST_METRICS];
+    size_t metric_count;
+    int64_t pass_k; // of pass@k; see mt_task_metric_k
+    int64_t few_shot;
+    const char *few_shot_data; // NULL: none
+    const char *few_shot_rows; // as `rows`
+    const char *few_shot_example;
+    enum mt_task_pick few_shot_pick;
+    uint64_t seed;
+};
+
+/* Reads a task file. Unknown, doubled and missing keys are refused as "FILE:LINE: ..." with the nearest key.
+ */
+enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
+                            struct mt_task *task);
+
+/* The same from memory; `name` stands in messages and names the task. */
+enum mt_status mt_task_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
+                             struct mt_arena *arena, struct mt_task *task);
+
+/* Subtask `index` of a family as a task of its own. */
+enum mt_status mt_task_subtask(struct mt_context *ctx, const struct mt_task *family, size_t index,
+                               struct mt_arena *arena, struct mt_task *task);
+
+/* A list of tasks to run: names resolved, groups and families taken apart. */
+struct mt_task_list {
+    struct mt_task *tasks; // in the arena
+    size_t count;
+    size_t capacity;
+};
+
+/*
+ * Appends the tasks a name stands for: a file (with a slash or ending in .yaml), NAME.yaml in `folder`, or
+ * FAMILY_SUBTASK. A name nobody has is refused with the nearest one.
+ */
+enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const char *name,
+                               struct mt_arena *arena, struct mt_task_list *list);
+
+/*
+ * Asks for so many answers to each question of a task that has the metric pass, and for pass@1 and pass@k of
+ * them. False: the task has not, and is left as it is.
+ */
+bool mt_task_take_samples(struct mt_task *task, int64_t samples, int64_t k);
+
+/* k of a metric that is pass@k: pass_k, and 1 where another pass follows. */
+int64_t mt_task_metric_k(const struct mt_task *task, size_t metric);
+
+const char *mt_domain_name(enum mt_task_domain domain);
+
+/* A key of task files, for docs: index 0, 1, ...; false past the last. */
+struct mt_task_key {
+    const char *name;
+    const char *values;
+    const char *standard;
+    const char *meaning;
+};
+bool mt_task_key_listed(int index, struct mt_task_key *key);
+
+#endif

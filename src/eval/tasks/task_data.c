@@ -1,0 +1,371 @@
+/* Samples of a task. */
+#include "eval/tasks/task_data.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/amount.h"
+#include "base/rng.h"
+#include "formats/text/printable.h"
+
+#define PATH_BYTES     4096
+#define SHUFFLE_STREAM 0x63686F69u // apart from the stream that draws examples
+#define DRAW_STREAM    0x73686F74u
+
+struct mt_task_data {
+    struct mt_context *ctx;
+    const struct mt_task *task;
+    struct mt_dataset *dataset;
+    uint64_t *rows; // [count] of the dataset
+    size_t count;
+    size_t capacity;
+    struct mt_byte_list examples; // the few-shot part of every prompt
+};
+
+// ------------------------------------------------------------------ files
+
+/* "{subtask}" in a path. */
+static bool path_of(const struct mt_task *task, const char *folder, const char *data, char *path)
+{
+    char name[PATH_BYTES];
+    const char *mark = strstr(data, "{subtask}");
+    int written =
+        mark == NULL || task->subtask == NULL
+            ? snprintf(name, sizeof name, "%s", data)
+            : snprintf(name, sizeof name, "%.*s%s%s", (int)(mark - data), data, task->subtask, mark + 9);
+    if (written < 0 || (size_t)written >= sizeof name) return false;
+    written = name[0] == '/' ? snprintf(path, PATH_BYTES, "%s", name)
+                             : snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    if (written < 0 || written >= PATH_BYTES - 4) return false;
+    if (access(path, R_OK) == 0) return true;
+    memcpy(path + written, ".gz", 4);
+    if (access(path, R_OK) == 0) return true;
+    path[written] = '\0';
+    return false;
+}
+
+bool mt_task_data_exists(const struct mt_task *task, const char *folder)
+{
+    char path[PATH_BYTES];
+    return path_of(task, folder, task->data, path);
+}
+
+static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                const char *data, struct mt_dataset **dataset)
+{
+    char path[PATH_BYTES];
+    struct mt_dataset_options options = {.format = task->format, .columns = task->columns};
+    if (!path_of(task, folder, data, path)) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "task %s: %s (or .gz) is not there; docs/evaluation.md says where data comes from",
+                       task->name, path);
+    }
+    return mt_dataset_open(ctx, path, &options, dataset);
+}
+
+/* "FIELD LOW-HIGH", checked when the task was read. */
+static bool selected(const char *rule, const struct mt_row *row)
+{
+    char field[128];
+    if (rule == NULL) return true;
+    size_t length = strcspn(rule, " ");
+    if (length >= sizeof field) return false;
+    memcpy(field, rule, length);
+    field[length] = '\0';
+    char *dash = NULL;
+    long long low = strtoll(rule + length, &dash, 10);
+    long long high = strtoll(dash + (*dash == '-' ? 1 : 0), NULL, 10);
+    const struct mt_row_field *value = mt_row_field(row, field);
+    if (value == NULL || value->bytes == 0 || value->bytes > 20) return false;
+    char text[24];
+    memcpy(text, value->text, value->bytes);
+    text[value->bytes] = '\0';
+    long long number = strtoll(text, NULL, 10);
+    return number >= low && number <= high;
+}
+
+/* Lists the rows a rule lets through. Without one nothing needs to be read. */
+static enum mt_status list_rows(struct mt_context *ctx, const struct mt_dataset *dataset, const char *rule,
+                                uint64_t **rows, size_t *count, size_t *capacity)
+{
+    struct mt_row row;
+    enum mt_status status = MT_OK;
+    mt_row_init(ctx, &row);
+    for (uint64_t i = 0; i < mt_dataset_rows(dataset) && status == MT_OK; i++) {
+        if (rule != NULL) status = mt_dataset_read(dataset, i, &row);
+        if (status != MT_OK || !selected(rule, &row)) continue;
+        void *memory = *rows;
+        status = mt_list_reserve(ctx, &memory, capacity, sizeof **rows, *count + 1);
+        *rows = memory;
+        if (status == MT_OK) (*rows)[(*count)++] = i;
+    }
+    mt_row_free(&row);
+    return status;
+}
+
+// ------------------------------------------------------------------ samples
+
+void mt_sample_init(struct mt_context *ctx, struct mt_sample *sample)
+{
+    *sample = (struct mt_sample){.prompt = {.ctx = ctx}, .answer = {.ctx = ctx}, .choice_text = {.ctx = ctx}};
+    mt_row_init(ctx, &sample->row);
+}
+
+void mt_sample_free(struct mt_sample *sample)
+{
+    mt_row_free(&sample->row);
+    mt_byte_list_free(&sample->prompt);
+    mt_byte_list_free(&sample->answer);
+    mt_byte_list_free(&sample->choice_text);
+}
+
+static void add_text(struct mt_digest *digest, const void *text, size_t bytes)
+{
+    uint64_t length = bytes; // so that no two lists of texts are the same bytes
+    mt_digest_add(digest, &length, sizeof length);
+    mt_digest_add(digest, text, bytes);
+}
+
+enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_sample *sample,
+                             struct mt_digest_text *sum)
+{
+    struct mt_digest *digest = NULL;
+    enum mt_status status = mt_digest_create(ctx, &digest);
+    if (status != MT_OK) return status;
+    add_text(digest, sample->row.source, sample->row.source_bytes);
+    add_text(digest, sample->answer.data, sample->answer.count);
+    for (size_t i = 0; i < sample->choice_count; i++)
+        add_text(digest, sample->choices[i].text, sample->choices[i].bytes);
+    *sum = mt_digest_finish(digest);
+    mt_digest_free(digest);
+    return MT_OK;
+}
+
+struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_sample *sample)
+{
+    return (struct mt_prompt_names){.choices = sample->choice_count > 0 ? sample->choices : NULL,
+                                    .choice_count = sample->choice_count,
+                                    .subtask = task->subtask,
+                                    .choice = -1};
+}
+
+static enum mt_status add_choice(struct mt_sample *sample, const char *text, size_t bytes)
+{
+    if (sample->choice_count == MT_SAMPLE_MOST_CHOICES)
+        return mt_row_fail(&sample->row, "more than %d choices", MT_SAMPLE_MOST_CHOICES);
+    sample->choices[sample->choice_count++] = (struct mt_text){.text = text, .bytes = bytes};
+    return MT_OK;
+}
+
+/* The choices in the order of the file; the row's own texts, which do not move. */
+static enum mt_status find_choices(const struct mt_task *task, struct mt_sample *sample)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; task->choices != NULL && task->choices[i] != NULL && status == MT_OK; i++)
+        status = add_choice(sample, task->choices[i], strlen(task->choices[i]));
+    for (size_t i = 0; task->choice_fields != NULL && task->choice_fields[i] != NULL && status == MT_OK;
+         i++) {
+        const struct mt_row_field *field = mt_row_field(&sample->row, task->choice_fields[i]);
+        if (field == NULL || field->kind != MT_FIELD_TEXT)
+            return mt_row_fail(&sample->row, "there is no field '%s' with a choice", task->choice_fields[i]);
+        status = add_choice(sample, field->text, field->bytes);
+    }
+    size_t items = task->choice_list != NULL ? mt_row_items(&sample->row, task->choice_list) : 0;
+    for (size_t i = 0; i < items && status == MT_OK; i++) {
+        const char *text = NULL;
+        size_t bytes = 0;
+        if (!mt_row_item(&sample->row, task->choice_list, i, &text, &bytes))
+            return mt_row_fail(&sample->row, "choice %zu is not a text", i + 1);
+        status = add_choice(sample, text, bytes);
+    }
+    return status;
+}
+
+/* Mixes the choices by seed and row; returns where the first one went. */
+static int mix(const struct mt_task *task, uint64_t row, struct mt_sample *sample)
+{
+    int first = 0;
+    for (size_t i = sample->choice_count; i > 1; i--) {
+        size_t other = (size_t)mt_rng_below(task->seed, SHUFFLE_STREAM + row, i, i);
+        struct mt_text kept = sample->choices[i - 1];
+        sample->choices[i - 1] = sample->choices[other];
+        sample->choices[other] = kept;
+        if (first == (int)other) {
+            first = (int)(i - 1);
+        } else if (first == (int)(i - 1)) {
+            first = (int)other;
+        }
+    }
+    return first;
+}
+
+/* Which choice the answer names: by label, by letter. */
+static int named_choice(const struct mt_task *task, const struct mt_sample *sample)
+{
+    const char *text = (const char *)sample->answer.data;
+    size_t bytes = sample->answer.count;
+    for (size_t i = 0; i < sample->choice_count; i++) {
+        const char *label = NULL;
+        if (task->choice_labels != NULL) label = task->choice_labels[i];
+        if (label != NULL && strlen(label) == bytes && memcmp(label, text, bytes) == 0) return (int)i;
+        if (task->choice_labels != NULL && label == NULL) return -1;
+        if (task->choice_labels == NULL && bytes == 1 && text[0] == (char)('A' + i)) return (int)i;
+    }
+    return -1;
+}
+
+/* The right answer: of choices, the letter or the label's own text. */
+static enum mt_status make_answer(const struct mt_task *task, uint64_t row, struct mt_sample *sample)
+{
+    struct mt_prompt_names names = mt_sample_names(task, sample);
+    sample->answer.count = 0;
+    sample->gold = -1;
+    enum mt_status status = mt_prompt_render(task->answer, &sample->row, &names, &sample->answer);
+    if (status != MT_OK || sample->choice_count == 0) return status;
+    sample->gold = task->shuffle ? mix(task, row, sample) : named_choice(task, sample);
+    if (sample->gold < 0) {
+        return mt_row_fail(&sample->row, "the answer '%s' is none of the %zu choices",
+                           mt_printable_bytes((const char *)sample->answer.data, sample->answer.count).text,
+                           sample->choice_count);
+    }
+    sample->answer.count = 0;
+    if (task->choice_labels != NULL)
+        return mt_byte_list_append(&sample->answer, sample->choices[sample->gold].text,
+                                   sample->choices[sample->gold].bytes);
+    char letter = (char)('A' + sample->gold);
+    return mt_byte_list_append(&sample->answer, &letter, 1);
+}
+
+static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct mt_sample *sample)
+{
+    if (task->id == NULL) {
+        (void)snprintf(sample->id, sizeof sample->id, "%llu", (unsigned long long)row);
+        return MT_OK;
+    }
+    const struct mt_row_field *field = mt_row_field(&sample->row, task->id);
+    if (field == NULL || field->kind != MT_FIELD_TEXT || field->bytes == 0 ||
+        field->bytes >= sizeof sample->id || memchr(field->text, '\0', field->bytes) != NULL)
+        return mt_row_fail(&sample->row, "the field '%s' does not name the row", task->id);
+    memcpy(sample->id, field->text, field->bytes);
+    sample->id[field->bytes] = '\0';
+    return MT_OK;
+}
+
+static enum mt_status read_sample(const struct mt_task *task, const struct mt_dataset *dataset, uint64_t row,
+                                  struct mt_sample *sample)
+{
+    sample->choice_count = 0;
+    enum mt_status status = mt_dataset_read(dataset, row, &sample->row);
+    if (status == MT_OK) status = make_id(task, row, sample);
+    if (status == MT_OK) status = find_choices(task, sample);
+    return status == MT_OK ? make_answer(task, row, sample) : status;
+}
+
+enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index, struct mt_sample *sample)
+{
+    enum mt_status status = read_sample(data->task, data->dataset, data->rows[index], sample);
+    if (status != MT_OK) return status;
+    struct mt_prompt_names names = mt_sample_names(data->task, sample);
+    sample->prompt.count = 0;
+    if (data->task->description != NULL)
+        status = mt_prompt_render(data->task->description, &sample->row, &names, &sample->prompt);
+    if (status == MT_OK && data->examples.count > 0)
+        status = mt_byte_list_append(&sample->prompt, data->examples.data, data->examples.count);
+    if (status != MT_OK) return status;
+    return mt_prompt_render(data->task->prompt, &sample->row, &names, &sample->prompt);
+}
+
+// ------------------------------------------------------------------ examples
+
+/* One example: its own template, or the prompt, a space and the answer; then an empty line. */
+static enum mt_status append_example(struct mt_task_data *data, struct mt_sample *sample)
+{
+    const struct mt_task *task = data->task;
+    struct mt_prompt_names names = mt_sample_names(task, sample);
+    const char *template = task->few_shot_example != NULL ? task->few_shot_example : task->prompt;
+    enum mt_status status = mt_prompt_render(template, &sample->row, &names, &data->examples);
+    if (status == MT_OK && task->few_shot_example == NULL) {
+        status = mt_byte_list_append_text(&data->examples, " ");
+        if (status == MT_OK)
+            status = mt_byte_list_append(&data->examples, sample->answer.data, sample->answer.count);
+    }
+    return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
+}
+
+/* Distinct rows: the first ones, or a partial shuffle of their numbers. */
+static enum mt_status pick_examples(struct mt_task_data *data, const char *folder)
+{
+    const struct mt_task *task = data->task;
+    struct mt_dataset *dataset = NULL;
+    struct mt_sample sample;
+    uint64_t *rows = NULL;
+    size_t count = 0;
+    size_t capacity = 0;
+    if (task->few_shot == 0) return MT_OK;
+    mt_sample_init(data->ctx, &sample);
+    enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
+    if (status == MT_OK)
+        status = list_rows(data->ctx, dataset, task->few_shot_rows, &rows, &count, &capacity);
+    if (status == MT_OK && (uint64_t)task->few_shot > count) {
+        status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %s", task->name,
+                         mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
+                         mt_dataset_path(dataset), mt_counted(count, "row", "rows").text);
+    }
+    for (size_t i = 0; status == MT_OK && i < (size_t)task->few_shot; i++) {
+        size_t other = i;
+        if (task->few_shot_pick == MT_PICK_DRAWN)
+            other += (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, count - i);
+        uint64_t row = rows[other];
+        rows[other] = rows[i];
+        rows[i] = row;
+        status = read_sample(task, dataset, row, &sample);
+        if (status == MT_OK) status = append_example(data, &sample);
+    }
+    mt_release(data->ctx, rows, capacity * sizeof *rows);
+    mt_sample_free(&sample);
+    mt_dataset_close(dataset);
+    return status;
+}
+
+enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                 struct mt_task_data **data)
+{
+    void *memory = NULL;
+    *data = NULL;
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **data, &memory);
+    if (status != MT_OK) return status;
+    struct mt_task_data *made = memory;
+    made->ctx = ctx;
+    made->task = task;
+    made->examples.ctx = ctx;
+    status = open_file(ctx, task, folder, task->data, &made->dataset);
+    if (status == MT_OK)
+        status = list_rows(ctx, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
+    if (status == MT_OK && made->count == 0)
+        status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
+                         mt_dataset_path(made->dataset));
+    if (status == MT_OK) status = pick_examples(made, folder);
+    if (status != MT_OK) {
+        mt_task_data_close(made);
+        return status;
+    }
+    *data = made;
+    return MT_OK;
+}
+
+void mt_task_data_close(struct mt_task_data *data)
+{
+    if (data == NULL) return;
+    mt_dataset_close(data->dataset);
+    mt_byte_list_free(&data->examples);
+    mt_release(data->ctx, data->rows, data->capacity * sizeof *data->rows);
+    mt_release(data->ctx, data, sizeof *data);
+}
+
+size_t mt_task_data_count(const struct mt_task_data *data)
+{
+    return data->count;
+}

@@ -1,0 +1,50 @@
+/* A task with its data open: samples by number, each with prompt, right answer and choices. */
+#ifndef MT_EVAL_TASK_DATA_H
+#define MT_EVAL_TASK_DATA_H
+
+#include "base/files/digest.h"
+#include "eval/tasks/prompt.h"
+#include "eval/tasks/task.h"
+
+#define MT_SAMPLE_MOST_CHOICES 26
+
+struct mt_task_data; // opaque
+
+/* One sample; made with mt_sample_init, used for any number, freed with mt_sample_free. */
+struct mt_sample {
+    struct mt_row row;
+    char id[128]; // NUL-terminated
+    struct mt_byte_list prompt;
+    struct mt_byte_list answer;
+    struct mt_byte_list choice_text; // what `choices` point into
+    struct mt_text choices[MT_SAMPLE_MOST_CHOICES];
+    size_t choice_count;
+    int gold; // number of the right choice; -1: no choices
+};
+
+/* True when the task's file is there. */
+bool mt_task_data_exists(const struct mt_task *task, const char *folder);
+
+/* Opens the file, `folder`/data or with .gz, and draws the examples. The task is borrowed. The caller closes.
+ */
+enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                 struct mt_task_data **data);
+void mt_task_data_close(struct mt_task_data *data); // NULL is allowed
+
+size_t mt_task_data_count(const struct mt_task_data *data);
+
+void mt_sample_init(struct mt_context *ctx, struct mt_sample *sample);
+void mt_sample_free(struct mt_sample *sample);
+
+/* Makes sample `index`; what it holds lasts until the next call. */
+enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index, struct mt_sample *sample);
+
+/* A checksum of all that a sample is made of and judged by: its row, the right answer, the choices in their
+ * order. */
+enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_sample *sample,
+                             struct mt_digest_text *sum);
+
+/* What the template may name. */
+struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_sample *sample);
+
+#endif

@@ -1,0 +1,146 @@
+/* Names to tasks: files, families, groups. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/nearest.h"
+#include "eval/tasks/task.h"
+#include "formats/text/printable.h"
+
+#define MOST_DEPTH 8 // of groups in groups
+#define PATH_BYTES 4096
+#define NEAR       5
+
+static enum mt_status joined(struct mt_arena *arena, const char *a, const char *b, const char **text)
+{
+    void *memory = NULL;
+    size_t bytes = strlen(a) + strlen(b) + 2;
+    enum mt_status status = mt_arena_allocate(arena, bytes, &memory);
+    if (status == MT_OK) (void)snprintf(memory, bytes, "%s_%s", a, b);
+    *text = memory;
+    return status;
+}
+
+enum mt_status mt_task_subtask(struct mt_context *ctx, const struct mt_task *family, size_t index,
+                               struct mt_arena *arena, struct mt_task *task)
+{
+    (void)ctx;
+    *task = *family;
+    task->subtask = family->subtasks[index];
+    task->subtasks = NULL;
+    return joined(arena, family->name, task->subtask, &task->name);
+}
+
+static enum mt_status append(struct mt_context *ctx, struct mt_arena *arena, struct mt_task_list *list,
+                             const struct mt_task *task)
+{
+    (void)ctx;
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->tasks[i].name, task->name) == 0) return MT_OK; // named twice, run once
+    }
+    if (list->count == list->capacity) {
+        void *memory = NULL;
+        size_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
+        enum mt_status status = mt_arena_allocate(arena, capacity * sizeof *list->tasks, &memory);
+        if (status != MT_OK) return status;
+        if (list->count > 0) memcpy(memory, list->tasks, list->count * sizeof *list->tasks);
+        list->tasks = memory;
+        list->capacity = capacity;
+    }
+    list->tasks[list->count++] = *task;
+    return MT_OK;
+}
+
+/* The file a name means; false: there is none. */
+static bool find_file(const char *folder, const char *name, char *path)
+{
+    size_t length = strlen(name);
+    bool is_path = strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
+    int written = is_path ? snprintf(path, PATH_BYTES, "%s", name)
+                          : snprintf(path, PATH_BYTES, "%s/%s.yaml", folder, name);
+    return written > 0 && written < PATH_BYTES && access(path, R_OK) == 0;
+}
+
+/* FAMILY_SUBTASK: the family is some beginning of the name before an underscore. */
+static enum mt_status find_subtask(struct mt_context *ctx, const char *folder, const char *name,
+                                   struct mt_arena *arena, struct mt_task *task, bool *found)
+{
+    char path[PATH_BYTES];
+    char family_name[256];
+    *found = false;
+    for (const char *bar = strchr(name, '_'); bar != NULL && !*found; bar = strchr(bar + 1, '_')) {
+        size_t length = (size_t)(bar - name);
+        if (length >= sizeof family_name) break;
+        memcpy(family_name, name, length);
+        family_name[length] = '\0';
+        struct mt_task family;
+        if (!find_file(folder, family_name, path)) continue;
+        enum mt_status status = mt_task_read(ctx, path, arena, &family);
+        if (status != MT_OK) return status;
+        for (size_t i = 0; family.subtasks != NULL && family.subtasks[i] != NULL && !*found; i++) {
+            if (strcmp(family.subtasks[i], bar + 1) != 0) continue;
+            *found = true;
+            status = mt_task_subtask(ctx, &family, i, arena, task);
+            if (status != MT_OK) return status;
+        }
+    }
+    return MT_OK;
+}
+
+static enum mt_status refuse(struct mt_context *ctx, const char *folder, const char *name)
+{
+    char best[256] = "";
+    int distance = NEAR;
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
+         entry = readdir(directory)) {
+        char candidate[256];
+        size_t length = strlen(entry->d_name);
+        if (length < 6 || length >= sizeof candidate || strcmp(entry->d_name + length - 5, ".yaml") != 0)
+            continue;
+        (void)snprintf(candidate, sizeof candidate, "%.*s", (int)(length - 5), entry->d_name);
+        if (mt_nearer(name, candidate, &distance)) memcpy(best, candidate, sizeof best);
+    }
+    if (directory != NULL) (void)closedir(directory);
+    return mt_fail(ctx, MT_ERR_USAGE, "there is no task '%s' in %s%s%s%s", mt_printable(name).text, folder,
+                   best[0] != '\0' ? ", did you mean '" : "", best, best[0] != '\0' ? "'?" : "");
+}
+
+static enum mt_status resolve(struct mt_context *ctx, const char *folder, const char *name,
+                              struct mt_arena *arena, struct mt_task_list *list, int depth)
+{
+    char path[PATH_BYTES];
+    struct mt_task task;
+    enum mt_status status = MT_OK;
+    if (depth > MOST_DEPTH) return mt_fail(ctx, MT_ERR_USAGE, "task '%s': groups that hold each other", name);
+    if (!find_file(folder, name, path)) {
+        bool found = false;
+        status = find_subtask(ctx, folder, name, arena, &task, &found);
+        if (status != MT_OK) return status;
+        return found ? append(ctx, arena, list, &task) : refuse(ctx, folder, name);
+    }
+    status = mt_task_read(ctx, path, arena, &task);
+    if (status != MT_OK) return status;
+    for (size_t i = 0; task.members != NULL && task.members[i] != NULL && status == MT_OK; i++)
+        status = resolve(ctx, folder, task.members[i], arena, list, depth + 1);
+    for (size_t i = 0; task.subtasks != NULL && task.subtasks[i] != NULL && status == MT_OK; i++) {
+        struct mt_task one;
+        status = mt_task_subtask(ctx, &task, i, arena, &one);
+        if (status == MT_OK) status = append(ctx, arena, list, &one);
+    }
+    if (status == MT_OK && task.members == NULL && task.subtasks == NULL)
+        status = append(ctx, arena, list, &task);
+    return status;
+}
+
+enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const char *name,
+                               struct mt_arena *arena, struct mt_task_list *list)
+{
+    size_t before = list->count;
+    char *asked = NULL;
+    enum mt_status status = mt_arena_copy_text(arena, name, strlen(name), &asked);
+    if (status == MT_OK) status = resolve(ctx, folder, name, arena, list, 0);
+    for (size_t i = before; status == MT_OK && i < list->count; i++) list->tasks[i].asked = asked;
+    return status;
+}

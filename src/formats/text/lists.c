@@ -1,0 +1,57 @@
+/* Growing of lists: doubling, overflow-checked. */
+#include "formats/text/lists.h"
+
+#define FIRST_CAPACITY 64
+
+enum mt_status mt_list_reserve(struct mt_context *ctx, void **data, size_t *capacity, size_t item_bytes,
+                               size_t needed)
+{
+    if (needed <= *capacity) return MT_OK;
+    size_t grown = *capacity < FIRST_CAPACITY ? FIRST_CAPACITY : *capacity;
+    while (grown < needed) {
+        if (grown > SIZE_MAX / 2) {
+            grown = needed;
+            break;
+        }
+        grown *= 2;
+    }
+    if (grown > SIZE_MAX / item_bytes) {
+        return mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu items of %zu bytes: too large to address",
+                       grown, item_bytes);
+    }
+    enum mt_status status = mt_reallocate(ctx, *capacity * item_bytes, grown * item_bytes, data);
+    if (status == MT_OK) *capacity = grown;
+    return status;
+}
+
+enum mt_status mt_byte_list_reserve(struct mt_byte_list *list, size_t extra)
+{
+    if (extra > SIZE_MAX - list->count)
+        return mt_fail(list->ctx, MT_ERR_MEMORY, "a text too long to address");
+    void *data = list->data;
+    enum mt_status status = mt_list_reserve(list->ctx, &data, &list->capacity, 1, list->count + extra);
+    list->data = data;
+    return status;
+}
+
+enum mt_status mt_id_list_reserve(struct mt_id_list *list, size_t extra)
+{
+    if (extra > SIZE_MAX - list->count) return mt_fail(list->ctx, MT_ERR_MEMORY, "too many ids to address");
+    void *data = list->data;
+    enum mt_status status =
+        mt_list_reserve(list->ctx, &data, &list->capacity, sizeof *list->data, list->count + extra);
+    list->data = data;
+    return status;
+}
+
+void mt_byte_list_free(struct mt_byte_list *list)
+{
+    mt_release(list->ctx, list->data, list->capacity);
+    *list = (struct mt_byte_list){.ctx = list->ctx};
+}
+
+void mt_id_list_free(struct mt_id_list *list)
+{
+    mt_release(list->ctx, list->data, list->capacity * sizeof *list->data);
+    *list = (struct mt_id_list){.ctx = list->ctx};
+}

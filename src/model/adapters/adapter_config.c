@@ -1,0 +1,195 @@
+/* adapter_config.json: the numbers, and what is refused. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/text/json.h"
+#include "formats/text/printable.h"
+#include "model/adapters/adapter_parts.h"
+
+#define RANK_MAX 65536
+
+// ------------------------------------------------------------------ what is refused
+
+/* Absent, null, false, and an empty list or object all mean that a feature is not used. */
+static bool is_unused(const struct mt_json_node *root, const char *key)
+{
+    struct mt_json_node node;
+    if (!mt_json_has(root, key)) return true;
+    (void)mt_json_member(root, key, &node);
+    bool used = true;
+    switch (mt_json_kind(&node)) {
+    case MT_JSON_BOOL: return mt_json_as_bool(&node, &used) == MT_OK && !used;
+    case MT_JSON_ARRAY:
+    case MT_JSON_OBJECT: return mt_json_count(&node) == 0;
+    default: return false;
+    }
+}
+
+static enum mt_status refuse(const struct mt_json_node *root, const char *key, const char *reason)
+{
+    struct mt_json_node node;
+    (void)mt_json_member(root, key, &node);
+    (void)mt_json_fail(&node, "%s", reason);
+    return MT_ERR_UNSUPPORTED;
+}
+
+/* What would change the result and is not here must not pass unseen. */
+static enum mt_status refuse_features(const struct mt_json_node *root)
+{
+    static const char *const keys[] = {
+        "use_dora",
+        "use_qalora",
+        "use_bdlora",
+        "lora_bias",
+        "fan_in_fan_out",
+        "modules_to_save",
+        "layer_replication",
+        "alora_invocation_tokens",
+        "trainable_token_indices",
+        "velora_config",
+        "monteclora_config",
+        "kasa_config",
+        "arrow_config",
+        "lora_ga_config",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!is_unused(root, keys[i])) return refuse(root, keys[i], "is used, which is not supported");
+    }
+    return MT_OK;
+}
+
+/* These ways to begin also change the model's own weights, which here stay as they are. */
+static enum mt_status check_beginning(const struct mt_json_node *root)
+{
+    static const char *const refused[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
+    struct mt_json_node node;
+    const char *text = NULL;
+    if (!mt_json_member(root, "init_lora_weights", &node) || mt_json_kind(&node) != MT_JSON_STRING) {
+        return MT_OK;
+    }
+    enum mt_status status = mt_json_as_string(&node, &text);
+    if (status != MT_OK) return status;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (strncmp(text, refused[i], strlen(refused[i])) == 0) {
+            return refuse(root, "init_lora_weights",
+                          "changes the weights below the adapter, which is not supported");
+        }
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_word(const struct mt_json_node *root, const char *key, const char *expected)
+{
+    const char *text = expected;
+    enum mt_status status = mt_json_optional_string(root, key, &text);
+    if (status != MT_OK || strcmp(text, expected) == 0) return status;
+    struct mt_json_node node;
+    (void)mt_json_member(root, key, &node);
+    (void)mt_json_fail(&node, "is \"%s\", only %s is supported", mt_printable(text).text, expected);
+    return MT_ERR_UNSUPPORTED;
+}
+
+// ------------------------------------------------------------------ the numbers
+
+/*
+ * PEFT's patterns are regular expressions for the end of a name. Those that are plain text are read, with
+ * "\\." for a dot and ".*\\." before, as PEFT writes them itself; false for any other.
+ */
+static bool plain_ending(const char *pattern, char *ending, size_t bytes)
+{
+    size_t length = 0;
+    while (strncmp(pattern, ".*\\.", 4) == 0) pattern += 4;
+    for (; *pattern != '\0'; pattern++) {
+        if (pattern[0] == '\\' && pattern[1] == '.') pattern++;
+        if (strchr("\\^$*+?()[]{}|", *pattern) != NULL || length + 1 >= bytes) return false;
+        ending[length++] = *pattern;
+    }
+    ending[length] = '\0';
+    return length > 0;
+}
+
+static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_json_node *root,
+                                    const char *key, double least, double most,
+                                    struct mt_adapter_patterns *patterns)
+{
+    struct mt_json_node object;
+    struct mt_json_node child;
+    void *memory = NULL;
+    void *position = NULL;
+    if (is_unused(root, key)) return MT_OK;
+    enum mt_status status = mt_json_get_object(root, key, &object);
+    if (status == MT_OK) {
+        status =
+            mt_arena_allocate(&adapter->arena, mt_json_count(&object) * sizeof *patterns->pattern, &memory);
+    }
+    patterns->pattern = memory;
+    while (status == MT_OK && mt_json_next(&object, &position, &child)) {
+        char ending[MT_PARAMS_NAME_BYTES];
+        char *copy = NULL;
+        if (!plain_ending(child.key, ending, sizeof ending)) {
+            (void)mt_json_fail(&child, "is a pattern that is not the plain end of a name");
+            return MT_ERR_UNSUPPORTED;
+        }
+        struct mt_adapter_pattern *pattern = &patterns->pattern[patterns->count];
+        status = mt_json_as_real(&child, least, most, &pattern->value);
+        if (status == MT_OK) status = mt_arena_copy_text(&adapter->arena, ending, strlen(ending), &copy);
+        pattern->ending = copy;
+        patterns->count++;
+    }
+    return status;
+}
+
+static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_adapter *adapter)
+{
+    adapter->dropout = 0.0;
+    enum mt_status status = mt_json_get_integer(root, "r", 1, RANK_MAX, &adapter->config_rank);
+    if (status == MT_OK) status = mt_json_get_real(root, "lora_alpha", 1e-9, 1e9, &adapter->config_alpha);
+    if (status == MT_OK) status = mt_json_optional_real(root, "lora_dropout", 0.0, 0.999, &adapter->dropout);
+    if (status == MT_OK) status = mt_json_optional_bool(root, "use_rslora", &adapter->root_scale);
+    if (status == MT_OK)
+        status = read_patterns(adapter, root, "rank_pattern", 1.0, RANK_MAX, &adapter->ranks);
+    if (status == MT_OK) status = read_patterns(adapter, root, "alpha_pattern", 1e-9, 1e9, &adapter->alphas);
+    return status;
+}
+
+enum mt_status mt_adapter_read_config(struct mt_adapter *adapter, const char *path)
+{
+    struct mt_json json;
+    enum mt_status status = mt_json_read(adapter->ctx, path, &mt_json_file_limits, &json);
+    if (status != MT_OK) return status;
+    struct mt_json_node root = mt_json_root(&json);
+    status = mt_json_expect_object(&root);
+    if (status == MT_OK) status = check_word(&root, "peft_type", "LORA");
+    if (status == MT_OK) status = check_word(&root, "bias", "none");
+    if (status == MT_OK) status = refuse_features(&root);
+    if (status == MT_OK) status = check_beginning(&root);
+    if (status == MT_OK) status = read_numbers(&root, adapter);
+    mt_json_free(&json);
+    return status;
+}
+
+/* The first pattern that is the whole name or its end after a dot; with ".weight" behind the name, too. */
+static double number_for(const struct mt_adapter_patterns *patterns, const char *name, double otherwise)
+{
+    char weight[MT_PARAMS_NAME_BYTES + 16];
+    (void)snprintf(weight, sizeof weight, "%s.weight", name);
+    const char *const forms[] = {name, weight};
+    for (size_t i = 0; i < patterns->count; i++) {
+        size_t length = strlen(patterns->pattern[i].ending);
+        for (size_t form = 0; form < sizeof forms / sizeof forms[0]; form++) {
+            size_t whole = strlen(forms[form]);
+            if (length > whole || strcmp(forms[form] + whole - length, patterns->pattern[i].ending) != 0)
+                continue;
+            if (length == whole || forms[form][whole - length - 1] == '.') return patterns->pattern[i].value;
+        }
+    }
+    return otherwise;
+}
+
+void mt_adapter_config_rank(const struct mt_adapter *adapter, const char *name, int64_t *rank, double *scale)
+{
+    *rank = (int64_t)number_for(&adapter->ranks, name, (double)adapter->config_rank);
+    double alpha = number_for(&adapter->alphas, name, adapter->config_alpha);
+    *scale = alpha / (adapter->root_scale ? sqrt((double)*rank) : (double)*rank);
+}

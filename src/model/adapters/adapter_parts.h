@@ -1,0 +1,39 @@
+/* Between the files that read and write adapters. */
+#ifndef MT_MODEL_ADAPTER_PARTS_H
+#define MT_MODEL_ADAPTER_PARTS_H
+
+#include "model/adapters/adapter.h"
+#include "model/params/params_parts.h"
+
+#define MT_ADAPTER_NAME_PREFIX "base_model.model."
+
+/* Reads adapter_config.json; refuses what would change the result and is not done here. */
+enum mt_status mt_adapter_read_config(struct mt_adapter *adapter, const char *path);
+
+/* The rank and the scale PEFT gives to what it calls `name`. */
+void mt_adapter_config_rank(const struct mt_adapter *adapter, const char *name, int64_t *rank, double *scale);
+
+/* Element `index` of a stored matrix. */
+float mt_adapter_value(const struct mt_safetensors_tensor *stored, int64_t index);
+
+/* What follows "model.layers.L." in a name, and L; NULL for other names. */
+const char *mt_adapter_in_layer(const char *name, int64_t *layer);
+
+/*
+ * "model.layers.3.mlp.experts" or "model.layers.3.mlp.experts.base_layer": the names PEFT's wrappers around
+ * the stacked experts of a layer have.
+ */
+bool mt_adapter_is_stack(const char *module, int64_t *layer);
+
+/* Most pairs a stack can hold. */
+size_t mt_adapter_stack_most(const struct mt_model_desc *desc);
+
+/* Appends the pairs of the stack's matrices to adapter->pairs, which has room for them. */
+enum mt_status mt_adapter_add_stack(struct mt_adapter *adapter, const struct mt_model_desc *desc,
+                                    const struct mt_safetensors_tensor *a,
+                                    const struct mt_safetensors_tensor *b, int64_t layer);
+
+/* Whether all of A and B is zero: such a pair does nothing, and learns nothing. */
+bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair);
+
+#endif

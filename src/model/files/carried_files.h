@@ -1,0 +1,27 @@
+/* The files of a model folder that are not weights, on their way into a new one. */
+#ifndef MT_MODEL_CARRIED_FILES_H
+#define MT_MODEL_CARRIED_FILES_H
+
+#include "formats/hf/hf_config.h"
+
+#define MT_CHAT_TEMPLATE_FILE "chat_template.jinja"
+
+/*
+ * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, tokenizer,
+ * generation, templates, code. In config.json the type of the weights becomes `dtype`, unless that is
+ * unknown.
+ */
+enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
+                                    enum mt_hf_float dtype, size_t *count);
+
+/*
+ * Copies the chat template of a folder, where it has one as a file: an adapter brings along what it was
+ * trained with, and what is made of the adapter is talked to in the same way. A template that is there
+ * already makes way.
+ */
+enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from, const char *to);
+
+/* Writes a chat template beside the weights, where transformers looks first; NULL: does nothing. */
+enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text);
+
+#endif

@@ -1,0 +1,248 @@
+/* Merging: which tensors have a pair, and what it makes of them; the rest is rewrite.c's. */
+#include "model/files/merge.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "formats/safetensors/checkpoint.h"
+#include "formats/text/printable.h"
+#include "model/adapters/adapter_parts.h"
+#include "model/adapters/router_bias.h"
+#include "model/files/carried_files.h"
+#include "model/files/rewrite.h"
+
+struct merger {
+    struct mt_context *ctx;
+    const struct mt_merge_options *options;
+    struct mt_hf_config config;
+    struct mt_model_desc desc;
+    struct mt_checkpoint checkpoint;
+    struct mt_adapter adapter;
+    struct mt_safetensors biases; // the model's own, beside its weights
+    int threads;
+    float *a, *b; // one pair
+    size_t a_count, b_count;
+};
+
+// ------------------------------------------------------------------ opening
+
+static enum mt_status open_model(struct merger *merger)
+{
+    const char *directory = merger->options->directory;
+    enum mt_status status = mt_hf_config_read_folder(merger->ctx, directory, &merger->config);
+    if (status == MT_OK) status = mt_model_describe(merger->ctx, &merger->config, &merger->desc);
+    if (status == MT_OK) status = mt_checkpoint_open(merger->ctx, directory, &merger->checkpoint);
+    if (status == MT_OK) status = mt_params_check(merger->ctx, &merger->desc, &merger->checkpoint);
+    if (status == MT_OK) {
+        status = mt_adapter_open(merger->ctx, merger->options->adapter, &merger->desc, &merger->adapter);
+    }
+    if (status == MT_OK && !merger->desc.correction_bias) {
+        status = mt_router_bias_open(merger->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &merger->desc,
+                                     &merger->biases);
+    }
+    return status;
+}
+
+/* The head that some adapters carry along must be the model's own. */
+static enum mt_status check_head(const struct merger *merger, const struct mt_safetensors_tensor *carried,
+                                 const char *name)
+{
+    const struct mt_safetensors_tensor *own = mt_checkpoint_find(&merger->checkpoint, name);
+    if (carried == NULL) return MT_OK;
+    bool same = own != NULL && own->rank == carried->rank;
+    int64_t count = 1;
+    for (int i = 0; same && i < own->rank; i++) {
+        same = own->dim[i] == carried->dim[i];
+        count *= own->dim[i];
+    }
+    for (int64_t i = 0; same && i < count; i++) {
+        same = mt_adapter_value(own, i) == mt_adapter_value(carried, i);
+    }
+    if (same) return MT_OK;
+    return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED, "%s: carries an lm_head that is not the model's",
+                   merger->adapter.file.path);
+}
+
+/* Every pair must belong to a tensor that is there, and fit it. */
+static enum mt_status check_pairs(const struct merger *merger)
+{
+    for (size_t i = 0; i < merger->adapter.module_count; i++) {
+        const struct mt_adapter_pair *pair = &merger->adapter.pairs[i];
+        char name[MT_PARAMS_NAME_BYTES + 16];
+        (void)snprintf(name, sizeof name, "%s.weight", pair->module);
+        const struct mt_safetensors_tensor *stored = mt_checkpoint_find(&merger->checkpoint, name);
+        if (stored == NULL) {
+            bool tied = merger->desc.tied_head && strcmp(pair->module, "lm_head") == 0;
+            return mt_fail(merger->ctx, MT_ERR_USAGE, "%s: adapts %s, which %s", merger->adapter.file.path,
+                           mt_printable(pair->module).text,
+                           tied ? "is tied to the embedding and cannot be merged alone"
+                                : "the model does not have");
+        }
+        if (stored->rank == 2 && stored->dim[0] == pair->out && stored->dim[1] == pair->in &&
+            strcmp(pair->module, "model.embed_tokens") != 0)
+            continue;
+        return mt_fail(merger->ctx, MT_ERR_SHAPE,
+                       "%s: the pair of %s is for [%lld, %lld], which does not fit",
+                       merger->adapter.file.path, mt_printable(pair->module).text, (long long)pair->out,
+                       (long long)pair->in);
+    }
+    enum mt_status status = check_head(merger, merger->adapter.head, "lm_head.weight");
+    return status == MT_OK ? check_head(merger, merger->adapter.head_bias, "lm_head.bias") : status;
+}
+
+// ------------------------------------------------------------------ one tensor
+
+static void choose(void *self, struct mt_rewrite_tensor *tensor)
+{
+    const struct merger *merger = self;
+    const struct mt_safetensors_tensor *stored = tensor->stored;
+    char module[MT_MODEL_NAME_BYTES];
+    const struct mt_safetensors_tensor *bias = mt_safetensors_find(&merger->adapter.biases, stored->name);
+    if (bias != NULL) {
+        tensor->data = bias->data;
+        tensor->from = MT_F32;
+        tensor->to = MT_F32;
+    }
+    if (stored->rank != 2) return;
+    mt_params_module_name(stored->name, module, sizeof module);
+    const struct mt_adapter_pair *pair = mt_adapter_find(&merger->adapter, module);
+    tensor->change = pair;
+    if (pair != NULL) tensor->row = pair->in;
+}
+
+/* values[rows, in] += scale · b[first … first+rows-1] · a; the product is summed by itself, in f32. */
+static void add_product(const struct merger *merger, const struct mt_adapter_pair *pair, int64_t first,
+                        int64_t rows, float *values, float *products)
+{
+    int64_t in = pair->in;
+    int64_t rank = merger->adapter.rank;
+    float scale = (float)(merger->adapter.alpha / (double)rank);
+#pragma omp parallel for num_threads(merger->threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        float *product = products + row * in;
+        float *value = values + row * in;
+        for (int64_t i = 0; i < in; i++) product[i] = 0.0f;
+        for (int64_t k = 0; k < rank; k++) {
+            float factor = merger->b[(first + row) * rank + k];
+            const float *a = merger->a + k * in;
+            for (int64_t i = 0; i < in; i++) product[i] += factor * a[i];
+        }
+        for (int64_t i = 0; i < in; i++) value[i] += scale * product[i];
+    }
+}
+
+static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count,
+                           float *values, float *room)
+{
+    const struct merger *merger = self;
+    const struct mt_adapter_pair *pair = tensor->change;
+    if (first == 0) mt_adapter_read_pair(&merger->adapter, pair, merger->adapter.rank, merger->a, merger->b);
+    mt_rewrite_read(tensor, first, count, values, room);
+    add_product(merger, pair, first / pair->in, count / pair->in, values, room);
+    return MT_OK;
+}
+
+/* True when there are biases, and no tensors of the checkpoint for them. */
+static bool has_biases_beside(const struct merger *merger)
+{
+    return !merger->desc.correction_bias &&
+           (merger->biases.tensor_count > 0 || merger->adapter.biases.tensor_count > 0);
+}
+
+/* The model's biases, and over them the adapter's. */
+static enum mt_status write_biases(const struct merger *merger, const char *directory)
+{
+    size_t count = (size_t)merger->desc.layers * (size_t)merger->desc.experts;
+    void *values = NULL;
+    char *path = NULL;
+    enum mt_status status = mt_allocate_array(merger->ctx, count, sizeof(float), &values);
+    if (status == MT_OK) status = mt_path_join(merger->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &path);
+    if (status == MT_OK) {
+        mt_router_bias_read(&merger->biases, merger->desc.experts, values);
+        mt_router_bias_read(&merger->adapter.biases, merger->desc.experts, values);
+        status = mt_router_bias_write(merger->ctx, &merger->desc, values, path);
+    }
+    mt_path_release(merger->ctx, path);
+    mt_release(merger->ctx, values, count * sizeof(float));
+    return status;
+}
+
+static enum mt_status add_files(void *self, const char *directory)
+{
+    const struct merger *merger = self;
+    enum mt_status status = mt_model_carry_template(merger->ctx, merger->options->adapter, directory);
+    return status == MT_OK && has_biases_beside(merger) ? write_biases(merger, directory) : status;
+}
+
+// ------------------------------------------------------------------ the way in
+
+static enum mt_status make_room(struct merger *merger)
+{
+    size_t rank = (size_t)merger->adapter.rank;
+    void *a = NULL;
+    void *b = NULL;
+    for (size_t i = 0; i < merger->adapter.module_count; i++) {
+        const struct mt_adapter_pair *pair = &merger->adapter.pairs[i];
+        if ((size_t)pair->in * rank > merger->a_count) merger->a_count = (size_t)pair->in * rank;
+        if ((size_t)pair->out * rank > merger->b_count) merger->b_count = (size_t)pair->out * rank;
+    }
+    enum mt_status status = mt_allocate_array(merger->ctx, merger->a_count, sizeof(float), &a);
+    merger->a = a;
+    if (status == MT_OK) status = mt_allocate_array(merger->ctx, merger->b_count, sizeof(float), &b);
+    merger->b = b;
+    return status;
+}
+
+static enum mt_status write_folder(struct merger *merger, struct mt_merge_result *result)
+{
+    const struct mt_rewrite_source source = {
+        .self = merger, .choose = choose, .fill = fill, .add_files = add_files};
+    const struct mt_rewrite_options options = {
+        .directory = merger->options->directory,
+        .out = merger->options->out,
+        .dtype = merger->options->dtype,
+        .shard_bytes = merger->options->shard_bytes,
+        .progress = merger->options->progress,
+        .label = "merging",
+    };
+    struct mt_rewrite_result written;
+    enum mt_status status = mt_rewrite(merger->ctx, &merger->checkpoint, &source, &options, &written);
+    if (status != MT_OK || result == NULL) return status;
+    *result = (struct mt_merge_result){
+        .merged = written.changed,
+        .tensors = written.tensors,
+        .biases = written.replaced,
+        .biases_beside = has_biases_beside(merger),
+        .bytes = written.bytes,
+        .files = written.files,
+        .carried = written.carried,
+        .narrow = written.narrow,
+    };
+    return MT_OK;
+}
+
+static void release(struct merger *merger)
+{
+    mt_release(merger->ctx, merger->a, merger->a_count * sizeof(float));
+    mt_release(merger->ctx, merger->b, merger->b_count * sizeof(float));
+    mt_adapter_close(&merger->adapter);
+    mt_safetensors_close(&merger->biases);
+    mt_checkpoint_close(&merger->checkpoint);
+    mt_hf_config_free(&merger->config);
+}
+
+enum mt_status mt_merge(struct mt_context *ctx, const struct mt_merge_options *options,
+                        struct mt_merge_result *result)
+{
+    struct merger merger = {
+        .ctx = ctx,
+        .options = options,
+        .threads = options->threads > 0 ? options->threads : omp_get_num_procs(),
+    };
+    enum mt_status status = open_model(&merger);
+    if (status == MT_OK) status = check_pairs(&merger);
+    if (status == MT_OK) status = make_room(&merger);
+    if (status == MT_OK) status = write_folder(&merger, result);
+    release(&merger);
+    return status;
+}

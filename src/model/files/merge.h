@@ -1,0 +1,59 @@
+/*
+ * An adapter merged into its model: a complete folder whose weights are W + (alpha / r) · B · A, rounded once
+ * to the type they are written in. Written as a stream, tensor by tensor, so the model may be far larger than
+ * memory; the folder appears whole or not at all.
+ */
+#ifndef MT_MODEL_MERGE_H
+#define MT_MODEL_MERGE_H
+
+#include <stdio.h>
+
+#include "formats/hf/hf_config.h"
+#include "metier/device.h"
+
+struct mt_merge_options {
+    const char *directory;  // the model: config, weights, tokenizer and so on
+    const char *adapter;    // the adapter's folder
+    const char *out;        // must not exist, or be empty
+    enum mt_hf_float dtype; // of the weights; unknown: each tensor as it was stored
+    uint64_t shard_bytes;   // of one file at the most; 0: 5 GB
+    int threads;            // 0: as many as the machine has
+    FILE *progress;         // borrowed; NULL: none is shown
+};
+
+struct mt_merge_result {
+    size_t merged;      // tensors with a pair
+    size_t tensors;     // in all
+    size_t biases;      // correction biases written back
+    bool biases_beside; // biases the checkpoint has no tensors for, in a file of their own (router_bias.h)
+    uint64_t bytes;     // of all tensors
+    size_t files;       // with weights
+    size_t carried;     // other files copied
+    bool narrow;        // some merged tensor has 16 bits
+};
+
+/* `result` may be NULL. After a failure there is nothing at `out`. */
+enum mt_status mt_merge(struct mt_context *ctx, const struct mt_merge_options *options,
+                        struct mt_merge_result *result);
+
+/* How far the logits of two models are apart, relative to the root mean square of the first's. */
+struct mt_merge_difference {
+    double largest;
+    double rms;
+    double median;    // over the tokens, of each token's rms
+    double tolerance; // for rms, or for the median
+    bool by_median;   // weights of 16 bits, or a device that rounds to them
+    int64_t tokens;
+    double without_biases; // rms when the file of biases is left alone, as other programs do; 0 without one
+};
+
+/*
+ * Runs the model with its adapter and the merged one on the same pseudo-random ids. Above the tolerance it
+ * fails, with the difference filled in: 1e-4 for rms, and with weights of 16 bits, or on a device whose
+ * products round to them, 2e-2 for the median. Rounding to 16 bits changes the experts of some tokens, whose
+ * logits are then far off; the median leaves them out.
+ */
+enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
+                               const struct mt_merge_result *result, struct mt_merge_difference *difference);
+
+#endif

@@ -1,0 +1,149 @@
+/* Merged and unmerged on the same ids. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "model/adapters/adapter.h"
+#include "model/files/merge.h"
+#include "model/model.h"
+
+#define SEQUENCES    2
+#define LENGTH       128
+#define TOKENS       (SEQUENCES * LENGTH)
+#define SEED         20250
+#define WIDE_LIMIT   1e-4
+#define NARROW_LIMIT 2e-2
+
+/* Logits [TOKENS, vocabulary] of a folder, with an adapter unless it is NULL. The caller releases. */
+struct run {
+    void *logits;
+    size_t bytes;
+    int64_t vocabulary;
+};
+
+static enum mt_status forward(struct mt_context *ctx, struct mt_model *model, struct run *run)
+{
+    int32_t ids[TOKENS];
+    static const int32_t offsets[SEQUENCES + 1] = {0, LENGTH, TOKENS};
+    run->vocabulary = mt_model_description(model)->vocabulary;
+    for (int i = 0; i < TOKENS; i++) {
+        ids[i] = (int32_t)mt_rng_below(SEED, 0, (uint64_t)i, (uint64_t)run->vocabulary);
+    }
+    struct mt_batch batch = {
+        .tokens = TOKENS, .sequences = SEQUENCES, .ids = ids, .offsets = offsets, .loss_only = true};
+    struct mt_model_loss loss;
+    size_t bytes = (size_t)(TOKENS * run->vocabulary) * sizeof(float);
+    struct mt_device *device = mt_model_device(model);
+    struct mt_buffer there = {0};
+    enum mt_status status = mt_allocate(ctx, bytes, &run->logits);
+    if (status != MT_OK) return status;
+    run->bytes = bytes;
+    status = mt_device_buffer_create(device, bytes, &there);
+    if (status != MT_OK) return status;
+    struct mt_tensor logits = mt_tensor_2d(there.data, MT_F32, TOKENS, run->vocabulary);
+    status = mt_model_forward(model, &batch, &loss);
+    if (status == MT_OK) status = mt_model_logits(model, &logits);
+    if (status == MT_OK) status = mt_device_download(device, run->logits, there.data, bytes);
+    mt_buffer_release(&there);
+    return status;
+}
+
+static enum mt_status run_folder(struct mt_device *device, const char *directory, const char *adapter_path,
+                                 bool without_biases, struct run *run)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_model_options options = {
+        .tokens = TOKENS, .sequences = SEQUENCES, .positions = LENGTH, .without_biases = without_biases};
+    struct mt_adapter adapter = {0};
+    struct mt_model *model = NULL;
+    enum mt_status status = MT_OK;
+    if (adapter_path != NULL) {
+        status = mt_adapter_open_for(ctx, adapter_path, directory, &adapter);
+        if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
+    }
+    if (status == MT_OK) status = mt_model_open(device, directory, &options, &model);
+    if (status == MT_OK && adapter_path != NULL) status = mt_adapter_apply(&adapter, mt_model_params(model));
+    if (status == MT_OK) status = forward(ctx, model, run);
+    mt_model_close(model);
+    mt_adapter_close(&adapter);
+    return status;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void compare(const struct run *want, const struct run *got, struct mt_merge_difference *difference)
+{
+    double tokens[TOKENS]; // each one's squared distance
+    double squares = 0.0;
+    double apart = 0.0;
+    double largest = 0.0;
+    for (int64_t t = 0; t < TOKENS; t++) {
+        const float *a = (const float *)want->logits + t * want->vocabulary;
+        const float *b = (const float *)got->logits + t * want->vocabulary;
+        tokens[t] = 0.0;
+        for (int64_t i = 0; i < want->vocabulary; i++) {
+            double distance = fabs((double)a[i] - (double)b[i]);
+            squares += (double)a[i] * (double)a[i];
+            tokens[t] += distance * distance;
+            largest = distance > largest || isnan(distance) ? distance : largest;
+        }
+        apart += tokens[t];
+    }
+    if (apart == 0.0) return;
+    double count = (double)want->vocabulary;
+    double size = sqrt(squares / (count * TOKENS));
+    difference->largest = largest / size;
+    difference->rms = sqrt(apart / (count * TOKENS)) / size;
+    difference->median = difference->rms; // not a number where any logit is none
+    if (isnan(apart)) return;
+    qsort(tokens, TOKENS, sizeof *tokens, compare_numbers);
+    difference->median = sqrt(tokens[TOKENS / 2] / count) / size;
+}
+
+/* How far the merged model is from the other when its file of biases is left alone. */
+static enum mt_status run_without_biases(struct mt_device *device, const char *directory,
+                                         const struct run *unmerged, double *rms)
+{
+    struct run run = {0};
+    struct mt_merge_difference difference = {0};
+    enum mt_status status = run_folder(device, directory, NULL, true, &run);
+    if (status == MT_OK) compare(unmerged, &run, &difference);
+    *rms = difference.rms;
+    mt_release(mt_device_context(device), run.logits, run.bytes);
+    return status;
+}
+
+enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
+                               const struct mt_merge_result *result, struct mt_merge_difference *difference)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct run unmerged = {0};
+    struct run merged = {0};
+    bool rounds = result->narrow || mt_device_activations(device) == MT_BF16;
+    *difference = (struct mt_merge_difference){
+        .tolerance = rounds ? NARROW_LIMIT : WIDE_LIMIT, .by_median = rounds, .tokens = TOKENS};
+    enum mt_status status = run_folder(device, options->directory, options->adapter, false, &unmerged);
+    if (status == MT_OK) status = run_folder(device, options->out, NULL, false, &merged);
+    if (status == MT_OK && result->biases_beside)
+        status = run_without_biases(device, options->out, &unmerged, &difference->without_biases);
+    if (status == MT_OK) {
+        compare(&unmerged, &merged, difference);
+        double judged = rounds ? difference->median : difference->rms;
+        if (!(judged <= difference->tolerance)) {
+            status =
+                mt_fail(ctx, MT_ERR_NUMERIC,
+                        "%s: its logits are %.2e (root mean square, relative) from the unmerged model's, "
+                        "more than %.0e",
+                        options->out, difference->rms, difference->tolerance);
+        }
+    }
+    mt_release(ctx, unmerged.logits, unmerged.bytes);
+    mt_release(ctx, merged.logits, merged.bytes);
+    return status;
+}

@@ -1,0 +1,122 @@
+/*
+ * The head. logits = n Wᵀ + b + l Bᵀ with n = norm(x), l = s · drop(n) Aᵀ; cross-entropy takes these parts
+ * and never makes [T,V]. Its gradient of l is s times that of drop(n) Aᵀ's own.
+ */
+#include "model/layers/head.h"
+
+static struct mt_norm final_norm(const struct mt_pass *pass, const struct mt_params *params)
+{
+    return (struct mt_norm){
+        .kind = pass->desc->norm, .epsilon = pass->desc->norm_epsilon, .weight = &params->norm};
+}
+
+void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct mt_params *params,
+                  bool backward, struct mt_regions *regions)
+{
+    struct mt_planner *planner = &regions->kept;
+    *head = (struct mt_head){0};
+    head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
+    head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
+    head->lora = mt_linear_plan_lora(planner, pass, &params->head, NULL);
+    head->loss = mt_plan_1d(planner, pass->exact, pass->tokens);
+    head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
+    if (pass->cache != NULL) {
+        head->rows = mt_plan_1d(&regions->index, MT_I32, pass->tokens);
+        head->wanted = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
+    }
+    if (!backward) return;
+    if (mt_linear_has_lora(&params->head))
+        head->dlow = mt_plan_2d(planner, pass->type, pass->tokens, params->head.a.dim[0]);
+    head->dloss = mt_plan_1d(planner, pass->exact, pass->tokens);
+}
+
+enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_params *params,
+                                 const struct mt_head *head, const struct mt_tensor *x)
+{
+    struct mt_norm norm = final_norm(pass, params);
+    return mt_norm_forward(pass, &norm, x, &head->saved, &head->normed);
+}
+
+/* What dlow says about A and about what was normalised. */
+static enum mt_status low_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                   const struct mt_head *head, const struct mt_tensor *dnormed)
+{
+    struct mt_expert_linear one = mt_linear_as_expert(linear);
+    enum mt_status status = mt_axpby(
+        pass->device, &(struct mt_axpby_args){.x = head->dlow, .y = head->dlow, .alpha = linear->lora_scale});
+    if (status != MT_OK) return status;
+    if (one.da != NULL) {
+        status = mt_expert_linear_low_to_a(pass, &one, NULL, &head->dlow, &head->normed, &head->lora);
+        if (status != MT_OK) return status;
+    }
+    if (dnormed == NULL) return MT_OK;
+    struct mt_product_term term = mt_expert_linear_low_term(pass, &one, &head->dlow, &head->lora);
+    return mt_grouped_sum(
+        pass->device,
+        &(struct mt_grouped_sum_args){.terms = &term, .count = 1, .experts = 1, .y = *dnormed, .beta = 1.0f});
+}
+
+enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *params,
+                            const struct mt_head *head, const struct mt_tensor *labels, float loss_weight,
+                            bool gradients, const struct mt_tensor *dnormed)
+{
+    const struct mt_linear *linear = &params->head;
+    bool lora = mt_linear_has_lora(linear);
+    struct mt_cross_entropy_args args = {.hidden = head->normed,
+                                         .weight = linear->weight,
+                                         .bias = linear->bias,
+                                         .labels = *labels,
+                                         .loss = head->loss};
+    enum mt_status status = MT_OK;
+    if (lora) {
+        struct mt_expert_linear one = mt_linear_as_expert(linear);
+        status = mt_expert_linear_make_low(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);
+        if (status != MT_OK) return status;
+        args.hidden_low = head->lora.low;
+        args.weight_low = linear->b;
+    }
+    if (gradients) {
+        status = mt_fill(pass->device, &(struct mt_fill_args){.y = head->dloss, .value = loss_weight});
+        if (status != MT_OK) return status;
+        args.dloss = head->dloss;
+        if (dnormed != NULL) args.dhidden = *dnormed;
+        args.dweight = linear->dweight;
+        args.dbias = linear->dbias;
+        if (lora) {
+            args.dhidden_low = head->dlow;
+            args.dweight_low = linear->db;
+        }
+    }
+    status = mt_op_run_in(pass->device, head->space, MT_OP_cross_entropy, &args);
+    if (status != MT_OK || !gradients || !lora) return status;
+    return low_backward(pass, linear, head, dnormed);
+}
+
+enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_params *params,
+                                const struct mt_head *head, const struct mt_tensor *x,
+                                const struct mt_tensor *dx)
+{
+    struct mt_norm norm = final_norm(pass, params);
+    return mt_norm_backward(pass, &norm, dx, x, &head->saved, false, dx);
+}
+
+enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params *params,
+                              const struct mt_head *head, const struct mt_tensor *logits)
+{
+    return mt_linear_forward(pass, &params->head, &head->normed, &head->lora, false, logits);
+}
+
+enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_params *params,
+                                 const struct mt_head *head, int64_t count, const struct mt_tensor *logits)
+{
+    struct mt_tensor wanted = mt_tensor_rows(&head->wanted, 0, count);
+    struct mt_lora_trace lora = mt_lora_trace_rows(&head->lora, count);
+    enum mt_status status =
+        mt_embedding_forward(pass->device, &(struct mt_embedding_forward_args){
+                                               .table = head->normed,
+                                               .ids = mt_tensor_rows(&head->rows, 0, count),
+                                               .y = wanted,
+                                           });
+    if (status != MT_OK) return status;
+    return mt_linear_forward(pass, &params->head, &wanted, &lora, false, logits);
+}

@@ -1,0 +1,183 @@
+/*
+ * Mixture of experts, forward:
+ *   logits = router(x); record = routing(logits); rows = x sorted by expert;
+ *   outputs = down(silu(gate(rows)) · up(rows)); y = shared(x) + residual + Σ_s weight_s · outputs_s
+ * The Gram matrix of a token's outputs, which L_o needs, falls out of that sum. Backward: moe_backward.c.
+ */
+#include "model/layers/moe.h"
+
+#include "model/layers/moe_router.h"
+
+bool mt_moe_learns(const struct mt_layer_params *params)
+{
+    return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_mlp_learns(&params->shared);
+}
+
+static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
+{
+    return pass->method != NULL && (mt_objective_needs(pass->method) & (int)what) != 0;
+}
+
+/* The record's own tensors; rows and gram lie with what the experts leave behind. */
+static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
+                        const struct mt_layer_params *params, const struct mt_moe_planners *planners)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    int64_t tokens = pass->tokens;
+    int64_t slots = desc->router.slots;
+    *record = (struct mt_routing){.tokens = tokens,
+                                  .experts = desc->experts,
+                                  .slots = (int)slots,
+                                  .segments = (int)pass->sequences,
+                                  .unmasked = pass->unmasked,
+                                  .mask = pass->mask,
+                                  .ortho_mask = pass->ortho_mask,
+                                  .segment = pass->segment,
+                                  .bias = params->correction};
+    record->logits = mt_plan_2d(planners->routing, pass->exact, tokens, desc->experts);
+    record->probs = mt_plan_2d(planners->routing, pass->exact, tokens, desc->experts);
+    record->weight = mt_plan_2d(planners->routing, pass->exact, tokens, slots);
+    record->chosen = mt_plan_2d(planners->index, MT_I32, tokens, slots);
+    record->greedy = record->chosen;
+    record->expert = record->chosen;
+    // Memory is the same in training and evaluation: room for what training may need.
+    struct mt_router_policy policy = {.training = true};
+    if (pass->method != NULL) policy = mt_objective_policy(pass->method, true, 0);
+    if (!mt_routing_is_plain(&desc->router, &policy, mt_tensor_present(&params->correction))) {
+        record->greedy = mt_plan_2d(planners->index, MT_I32, tokens, slots);
+        record->expert = mt_plan_2d(planners->index, MT_I32, tokens, slots);
+    }
+    record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
+    record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
+    record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
+    if (needs(pass, MT_NEEDS_GRAM))
+        record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
+}
+
+static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct mt_planner *work)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    int64_t tokens = pass->tokens;
+    int64_t slots = desc->router.slots;
+    // Terms on the outputs themselves read them after the combine's backward: they must survive it.
+    moe->drows = needs(pass, MT_NEEDS_ROWS) ? mt_plan_2d(work, pass->type, tokens * slots, desc->width)
+                                            : moe->record.rows;
+    if (mt_tensor_present(&moe->record.gram))
+        moe->coupling = mt_plan_3d(work, pass->exact, tokens, slots, slots);
+    moe->dweight = mt_plan_2d(work, pass->exact, tokens, slots);
+    moe->dprobs = mt_plan_2d(work, pass->exact, tokens, desc->experts);
+    moe->dlogits = mt_plan_2d(work, pass->exact, tokens, desc->experts);
+    if (mt_tensor_present(&moe->router_input))
+        moe->drouter_input = mt_plan_2d(work, pass->type, tokens, desc->width);
+    if (mt_tensor_present(&moe->router_sum))
+        moe->drouter_sum = mt_plan_2d(work, pass->exact, desc->experts, desc->width);
+}
+
+void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
+                 bool backward, const struct mt_moe_planners *planners)
+{
+    const struct mt_model_desc *desc = pass->desc;
+    *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number, .experts.number = moe->number};
+    plan_record(&moe->record, pass, params, planners);
+    moe->record.rows =
+        mt_plan_2d(planners->saved, pass->type, pass->tokens * desc->router.slots, desc->width);
+    pass->placement->plan(&moe->experts, pass, params,
+                          &(struct mt_experts_planners){
+                              .index = planners->index, .saved = planners->saved, .work = planners->work});
+    if (mt_moe_router_shakes(pass))
+        moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
+    if (mt_moe_router_needs_sum(pass, params))
+        moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
+    // The shared experts read what the router reads, unless that is shaken: one draw, the router's.
+    moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
+    if (desc->shared_width > 0) {
+        struct mt_tensor drawn = {0};
+        if (!mt_moe_router_shakes(pass)) drawn = moe->router_lora.bits;
+        mt_mlp_plan(&moe->shared, pass, &params->shared, &drawn, planners->shared, planners->work);
+    }
+    if (backward) plan_backward(moe, pass, planners->work);
+}
+
+enum mt_status mt_moe_jitter(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x)
+{
+    if (!pass->training || pass->desc->input_jitter <= 0.0f) return MT_OK;
+    return mt_random_multiply(pass->device,
+                              &(struct mt_random_multiply_args){
+                                  .x = *x,
+                                  .y = *x,
+                                  .kind = MT_RANDOM_JITTER,
+                                  .amount = pass->desc->input_jitter,
+                                  .seed = pass->seed,
+                                  .stream = mt_pass_layer_stream(pass, MT_STREAM_INPUT_JITTER, moe->layer)});
+}
+
+static enum mt_status sort_by_expert(const struct mt_pass *pass, const struct mt_routing *record)
+{
+    return mt_dispatch_plan(pass->device,
+                            &(struct mt_dispatch_plan_args){.expert = record->expert,
+                                                            .offsets = record->offsets,
+                                                            .row_of_slot = record->row_of_slot,
+                                                            .slot_of_row = record->slot_of_row});
+}
+
+/* The shared experts, in two parts, y = shared(x): done while rows are on their way, or afterwards. */
+struct shared_work {
+    const struct mt_pass *pass;
+    const struct mt_mlp_params *params;
+    const struct mt_mlp *shared;
+    const struct mt_tensor *x, *y;
+    int left; // parts
+};
+
+static enum mt_status next_part(void *self)
+{
+    struct shared_work *work = self;
+    if (work->left == 0) return MT_OK;
+    work->left--;
+    if (work->left == 1) return mt_mlp_forward_inner(work->pass, work->params, work->shared, work->x);
+    return mt_mlp_forward_down(work->pass, work->params, work->shared, false, work->y);
+}
+
+enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     const struct mt_moe *moe, const struct mt_tensor *x)
+{
+    struct shared_work none = {0};
+    const struct mt_meanwhile meanwhile = {.run = next_part, .self = &none};
+    return pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+}
+
+/* y = residual + the weighted outputs, and with shared experts what y has of them already. */
+static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
+                              const struct mt_tensor *residual, const struct mt_tensor *y)
+{
+    return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
+                                                .rows = moe->record.rows,
+                                                .row_of_slot = moe->record.row_of_slot,
+                                                .weight = moe->record.weight,
+                                                .base = *residual,
+                                                .y = *y,
+                                                .gram = moe->record.gram,
+                                                .accumulate = pass->desc->shared_width > 0,
+                                            });
+}
+
+enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                              struct mt_moe *moe, const struct mt_tensor *x, const struct mt_tensor *residual,
+                              const struct mt_tensor *y)
+{
+    struct shared_work shared = {.pass = pass,
+                                 .params = &params->shared,
+                                 .shared = &moe->shared,
+                                 .x = x,
+                                 .y = y,
+                                 .left = pass->desc->shared_width > 0 ? 2 : 0};
+    const struct mt_meanwhile meanwhile = {.run = next_part, .self = &shared};
+    enum mt_status status = mt_moe_jitter(pass, moe, x);
+    if (status == MT_OK) status = mt_moe_router_forward(pass, params, moe, x);
+    if (status == MT_OK) status = sort_by_expert(pass, &moe->record);
+    if (status == MT_OK) status = pass->placement->routed(pass, &moe->experts, &moe->record);
+    if (status == MT_OK)
+        status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+    while (status == MT_OK && shared.left > 0) status = next_part(&shared);
+    return status == MT_OK ? combine(pass, moe, residual, y) : status;
+}

@@ -1,0 +1,156 @@
+/*
+ * The router: logits = router(x), where a method may shake x in training (ST-MoE); then routing.h. Terms on
+ * the router's rows see the weight as it acts, LoRA included: W + s·B·A, with dB += s·dW Aᵀ, dA += s·Bᵀ dW.
+ */
+#include "model/layers/moe_router.h"
+
+bool mt_moe_router_shakes(const struct mt_pass *pass)
+{
+    return pass->method != NULL && pass->method->jitter > 0.0;
+}
+
+/* True when a term, or a scale, looks at the router's rows. */
+static bool rows_are_read(const struct mt_pass *pass)
+{
+    return pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_ROUTER_WEIGHT) != 0;
+}
+
+bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_params *params)
+{
+    return rows_are_read(pass) && mt_linear_has_lora(&params->router);
+}
+
+static enum mt_status shake(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x,
+                            const struct mt_tensor *y)
+{
+    return mt_random_multiply(pass->device,
+                              &(struct mt_random_multiply_args){
+                                  .x = *x,
+                                  .y = *y,
+                                  .kind = MT_RANDOM_JITTER,
+                                  .amount = (float)pass->method->jitter,
+                                  .seed = pass->method->seed,
+                                  .stream = mt_pass_layer_stream(pass, MT_STREAM_ROUTER_JITTER, moe->layer)});
+}
+
+bool mt_moe_router_reads_x(const struct mt_pass *pass)
+{
+    return !pass->training || !mt_moe_router_shakes(pass);
+}
+
+/* What the router reads: x, or x shaken. */
+static enum mt_status router_input(const struct mt_pass *pass, const struct mt_moe *moe,
+                                   const struct mt_tensor *x, struct mt_tensor *input)
+{
+    *input = *x;
+    if (mt_moe_router_reads_x(pass)) return MT_OK;
+    *input = moe->router_input;
+    return shake(pass, moe, x, input);
+}
+
+/* record.router_weight: the weight itself, or with a LoRA pair their sum. */
+static enum mt_status show_rows(const struct mt_pass *pass, const struct mt_linear *router,
+                                struct mt_moe *moe)
+{
+    moe->record.router_weight = router->weight;
+    if (!mt_linear_has_lora(router)) return MT_OK;
+    moe->record.router_weight = moe->router_sum;
+    enum mt_status status =
+        mt_copy(pass->device, &(struct mt_copy_args){.x = router->weight, .y = moe->router_sum});
+    if (status != MT_OK) return status;
+    return mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){
+            .a = router->b, .b = router->a, .c = moe->router_sum, .alpha = router->lora_scale, .beta = 1.0f});
+}
+
+enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     struct mt_moe *moe, const struct mt_tensor *x)
+{
+    struct mt_tensor input;
+    enum mt_status status = router_input(pass, moe, x, &input);
+    if (status != MT_OK) return status;
+    status = mt_linear_forward(pass, &params->router, &input, &moe->router_lora, false, &moe->record.logits);
+    if (status != MT_OK) return status;
+    if (rows_are_read(pass)) {
+        status = show_rows(pass, &params->router, moe);
+        if (status != MT_OK) return status;
+    }
+    uint64_t stream = mt_pass_layer_stream(pass, MT_STREAM_SAMPLING, moe->layer);
+    struct mt_router_policy policy = {.training = pass->training, .seed = pass->seed, .stream = stream};
+    if (pass->method != NULL) policy = mt_objective_policy(pass->method, pass->training, stream);
+    return mt_routing_forward(pass->device, &pass->desc->router, &policy, &moe->record);
+}
+
+/* What terms on the rows said about W + s·B·A, passed on to the pair. */
+static enum mt_status rows_to_lora(const struct mt_pass *pass, const struct mt_linear *router,
+                                   const struct mt_moe *moe)
+{
+    enum mt_status status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = moe->drouter_sum,
+                                                                         .b = router->a,
+                                                                         .c = router->db,
+                                                                         .transpose_b = true,
+                                                                         .alpha = router->lora_scale,
+                                                                         .beta = 1.0f});
+    if (status != MT_OK) return status;
+    return mt_gemm(pass->device, &(struct mt_gemm_args){.a = router->b,
+                                                        .b = moe->drouter_sum,
+                                                        .c = router->da,
+                                                        .transpose_a = true,
+                                                        .alpha = router->lora_scale,
+                                                        .beta = 1.0f});
+}
+
+enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                       struct mt_moe *moe)
+{
+    const struct mt_linear *router = &params->router;
+    bool through_lora = rows_are_read(pass) && mt_tensor_present(&router->da);
+    enum mt_status status = MT_OK;
+    if (rows_are_read(pass)) {
+        status = show_rows(pass, router, moe);
+        if (status != MT_OK) return status;
+    }
+    if (through_lora) {
+        status = mt_fill(pass->device, &(struct mt_fill_args){.y = moe->drouter_sum, .value = 0.0f});
+        if (status != MT_OK) return status;
+    }
+    struct mt_routing_gradient gradient = {.dlogits = moe->dlogits,
+                                           .dprobs = moe->dprobs,
+                                           .dweight = moe->dweight,
+                                           .drouter_weight =
+                                               through_lora ? moe->drouter_sum : router->dweight};
+    status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
+                                   &(struct mt_objective_backward_options){.measure = pass->measure});
+    if (status != MT_OK || !through_lora) return status;
+    return rows_to_lora(pass, router, moe);
+}
+
+enum mt_status mt_moe_router_scores_backward(const struct mt_pass *pass, const struct mt_moe *moe)
+{
+    struct mt_routing_gradient gradient = {
+        .dlogits = moe->dlogits, .dprobs = moe->dprobs, .dweight = moe->dweight};
+    return mt_routing_backward(pass->device, &pass->desc->router, &moe->record, &gradient);
+}
+
+enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                      const struct mt_moe *moe, const struct mt_tensor *x,
+                                      const struct mt_tensor *dx)
+{
+    enum mt_status status = MT_OK;
+    struct mt_tensor input = *x;
+    if (mt_linear_reads_input(&params->router)) {
+        status = router_input(pass, moe, x, &input);
+        if (status != MT_OK) return status;
+    }
+    if (dx == NULL || mt_moe_router_reads_x(pass))
+        return mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, true, dx);
+    const struct mt_tensor *dinput = &moe->drouter_input;
+    status =
+        mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, false, dinput);
+    if (status != MT_OK) return status;
+    status = shake(pass, moe, dinput, dinput);
+    if (status != MT_OK) return status;
+    return mt_axpby(pass->device,
+                    &(struct mt_axpby_args){.x = *dinput, .y = *dx, .alpha = 1.0f, .beta = 1.0f});
+}

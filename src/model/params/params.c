@@ -1,0 +1,473 @@
+/*
+ * Parameters: list the tensors, decide what learns, lay memory out (counting, then placing), fill it.
+ */
+#include "model/params/params.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "metier/ops.h"
+#include "model/adapters/router_bias.h"
+#include "model/experts/ranks.h"
+#include "model/params/params_parts.h"
+#include "model/params/stream.h"
+
+#define ARENA_BLOCK_BYTES 65536
+
+/* Where masters and gradients of things that learn go. */
+struct trained_memory {
+    struct mt_planner masters, gradients;
+};
+
+struct loader {
+    struct mt_device *device;
+    struct mt_context *ctx;
+    const struct mt_model_desc *desc;
+    const struct mt_checkpoint *checkpoint;
+    const struct mt_train_selection *selection;
+    struct mt_params *params;
+    struct mt_params_items items;
+    struct mt_expert_views *views;   // MT_EXPERT_MAPS per layer, in the params' arena
+    struct trained_memory common;    // what every rank holds
+    struct trained_memory shard;     // our part of what is spread over ranks
+    struct trained_memory elsewhere; // never has memory: the others' part
+    struct mt_planner copies;
+    size_t trained; // laid out so far
+};
+
+// ------------------------------------------------------------------ whose experts
+
+/* Which of the ranks that share the experts holds this tensor; -1: every rank does. */
+static int owner_of(const struct loader *loader, const struct mt_params_item *item)
+{
+    const struct mt_comm *ranks = loader->selection->expert_ranks;
+    if (ranks == NULL || item->tensor.expert < 0) return -1;
+    return mt_expert_ranks_owner(loader->desc->experts, (int)item->tensor.expert, mt_comm_size(ranks));
+}
+
+/* A routed expert's that another rank holds. */
+static bool is_elsewhere(const struct loader *loader, const struct mt_params_item *item)
+{
+    int owner = owner_of(loader, item);
+    return owner >= 0 && owner != mt_comm_rank(loader->selection->expert_ranks);
+}
+
+static struct trained_memory *memory_of(struct loader *loader, const struct mt_params_item *item)
+{
+    if (is_elsewhere(loader, item)) return &loader->elsewhere;
+    return owner_of(loader, item) >= 0 ? &loader->shard : &loader->common;
+}
+
+// ------------------------------------------------------------------ the list of tensors
+
+static enum mt_status list_items(struct loader *loader)
+{
+    struct mt_model_tensors walk = mt_model_tensors_begin(loader->desc->config);
+    struct mt_model_tensor tensor;
+    size_t count = 0;
+    while (mt_model_tensors_next(&walk, &tensor)) count++;
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(loader->ctx, count, sizeof(struct mt_params_item), &memory);
+    if (status != MT_OK) return status;
+    loader->items = (struct mt_params_items){.ctx = loader->ctx, .item = memory, .count = count};
+    walk = mt_model_tensors_begin(loader->desc->config);
+    for (size_t i = 0; i < count; i++) {
+        struct mt_params_item *item = &loader->items.item[i];
+        (void)mt_model_tensors_next(&walk, &item->tensor);
+        item->stored = mt_checkpoint_find(loader->checkpoint, item->tensor.name);
+        assert(item->stored != NULL); // mt_params_check has looked
+        item->correction = item->tensor.part == MT_PART_ROUTER && item->tensor.rank == 1;
+    }
+    return MT_OK;
+}
+
+static void free_items(struct loader *loader)
+{
+    mt_release(loader->ctx, loader->items.item, loader->items.count * sizeof *loader->items.item);
+    loader->items = (struct mt_params_items){0};
+}
+
+// ------------------------------------------------------------------ layers
+
+static enum mt_status tensor_array(struct mt_arena *arena, int count, struct mt_tensor **array)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(arena, (size_t)count * sizeof(struct mt_tensor), &memory);
+    *array = memory;
+    return status;
+}
+
+static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_views *views,
+                                      struct mt_expert_linear *map, const char *map_name, int64_t layer)
+{
+    const struct mt_model_desc *desc = loader->desc;
+    struct mt_arena *arena = &loader->params->arena;
+    enum mt_status status = tensor_array(arena, desc->experts, &views->weight);
+    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->dweight);
+    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->a);
+    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->b);
+    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->da);
+    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->db);
+    if (status != MT_OK) return status;
+    char name[MT_PARAMS_NAME_BYTES];
+    (void)snprintf(name, sizeof name, "model.layers.%lld.%s.%s", (long long)layer, desc->names.experts,
+                   map_name);
+    bool down = strcmp(map_name, desc->names.down) == 0;
+    *map = (struct mt_expert_linear){
+        .experts = desc->experts,
+        .weight = views->weight,
+        .out = down ? desc->width : desc->expert_width,
+        .in = down ? desc->expert_width : desc->width,
+        .stream = mt_stream_of_name(name),
+    };
+    return MT_OK;
+}
+
+static enum mt_status prepare_layers(struct loader *loader)
+{
+    const struct mt_model_desc *desc = loader->desc;
+    struct mt_params *params = loader->params;
+    void *layers = NULL;
+    void *views = NULL;
+    size_t view_count = (size_t)desc->layers * MT_EXPERT_MAPS;
+    enum mt_status status =
+        mt_arena_allocate(&params->arena, (size_t)desc->layers * sizeof *params->layer, &layers);
+    if (status == MT_OK)
+        status = mt_arena_allocate(&params->arena, view_count * sizeof *loader->views, &views);
+    if (status != MT_OK) return status;
+    params->layer = layers;
+    params->layers = desc->layers;
+    loader->views = views;
+    for (int64_t i = 0; i < desc->layers && status == MT_OK; i++) {
+        struct mt_layer_params *layer = &params->layer[i];
+        struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_MAPS;
+        layer->moe = mt_model_layer_is_moe(desc, i);
+        if (!layer->moe) continue;
+        layer->router.exact = true;
+        status = prepare_experts(loader, &layer_views[0], &layer->gate, desc->names.gate, i);
+        if (status == MT_OK) {
+            status = prepare_experts(loader, &layer_views[1], &layer->up, desc->names.up, i);
+        }
+        if (status == MT_OK) {
+            status = prepare_experts(loader, &layer_views[2], &layer->down, desc->names.down, i);
+        }
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ layout
+
+static struct mt_tensor plan_like(struct mt_planner *planner, enum mt_dtype dtype,
+                                  const struct mt_model_tensor *tensor)
+{
+    if (tensor->rank == 1) return mt_plan_1d(planner, dtype, tensor->dim[0]);
+    return mt_plan_2d(planner, dtype, tensor->dim[0], tensor->dim[1]);
+}
+
+/* A view into the mapping, if the device can read there and the address fits the type. */
+static bool usable_in_place(const struct loader *loader, const struct mt_params_item *item)
+{
+    size_t item_bytes = mt_dtype_bytes(mt_params_stored_type(item->stored));
+    return mt_device_on_host(loader->device) && !item->correction &&
+           (uintptr_t)item->stored->data % item_bytes == 0;
+}
+
+static void lay_out_frozen(struct loader *loader, const struct mt_params_item *item, struct mt_tensor *value)
+{
+    *value = (struct mt_tensor){0};
+    if (is_elsewhere(loader, item)) return;
+    enum mt_dtype dtype = item->correction ? MT_F32 : mt_params_stored_type(item->stored);
+    if (!usable_in_place(loader, item)) {
+        *value = plan_like(&loader->copies, dtype, &item->tensor);
+        return;
+    }
+    void *data = (void *)item->stored->data; // never written: only trained tensors are
+    *value = item->tensor.rank == 1 ? mt_tensor_1d(data, dtype, item->tensor.dim[0])
+                                    : mt_tensor_2d(data, dtype, item->tensor.dim[0], item->tensor.dim[1]);
+    loader->params->mapped += (size_t)item->stored->bytes;
+}
+
+/*
+ * Enters one more trained tensor; while counting only its number matters. The views of one that another rank
+ * holds become absent: the list alone knows its shape.
+ */
+static enum mt_status add_trained(struct loader *loader, const struct mt_params_item *item, const char *name,
+                                  struct mt_tensor *value, struct mt_tensor *gradient)
+{
+    struct mt_params *params = loader->params;
+    size_t place = loader->trained++;
+    if (params->trained == NULL) return MT_OK;
+    bool here = !is_elsewhere(loader, item);
+    char *copy = NULL;
+    enum mt_status status = mt_arena_copy_text(&params->arena, name, strlen(name), &copy);
+    if (status != MT_OK) return status;
+    params->trained[place] = (struct mt_param){
+        .name = copy,
+        .value = *value,
+        .grad = *gradient,
+        .part = item->tensor.part,
+        .layer = item->tensor.layer,
+        .expert = item->tensor.expert,
+        .owner = owner_of(loader, item),
+    };
+    params->trained_elements += mt_tensor_count(value);
+    if (here) return MT_OK;
+    *value = (struct mt_tensor){0};
+    *gradient = (struct mt_tensor){0};
+    return MT_OK;
+}
+
+static enum mt_status lay_out_full(struct loader *loader, const struct mt_params_item *item,
+                                   const struct mt_params_place *place)
+{
+    struct trained_memory *memory = memory_of(loader, item);
+    *place->value = plan_like(&memory->masters, MT_F32, &item->tensor);
+    *place->gradient = plan_like(&memory->gradients, MT_F32, &item->tensor);
+    if (place->experts != NULL) place->experts->dweight = place->views->dweight;
+    return add_trained(loader, item, item->tensor.name, place->value, place->gradient);
+}
+
+static void lora_name(const struct mt_params_item *item, char letter, char *name, size_t bytes)
+{
+    char module[MT_MODEL_NAME_BYTES];
+    mt_params_module_name(item->tensor.name, module, sizeof module);
+    (void)snprintf(name, bytes, "base_model.model.%s.lora_%c.weight", module, letter);
+}
+
+static void describe_lora(struct loader *loader, const struct mt_params_item *item,
+                          const struct mt_params_place *place)
+{
+    const struct mt_train_selection *selection = loader->selection;
+    float scale = (float)(selection->lora_alpha / (double)selection->lora_rank);
+    float dropout = (float)selection->lora_dropout;
+    loader->params->lora_scale = scale;
+    if (place->experts != NULL) {
+        struct mt_expert_linear *experts = place->experts;
+        experts->a = place->views->a;
+        experts->b = place->views->b;
+        experts->da = place->views->da;
+        experts->db = place->views->db;
+        experts->rank = selection->lora_rank;
+        experts->lora_scale = scale;
+        experts->dropout = dropout;
+        return;
+    }
+    char module[MT_MODEL_NAME_BYTES];
+    mt_params_module_name(item->tensor.name, module, sizeof module);
+    place->linear->lora_scale = scale;
+    place->linear->dropout = dropout;
+    place->linear->stream = mt_stream_of_name(module);
+}
+
+static enum mt_status lay_out_lora(struct loader *loader, const struct mt_params_item *item,
+                                   const struct mt_params_place *place)
+{
+    int64_t rank = loader->selection->lora_rank;
+    int64_t out = item->tensor.dim[0];
+    int64_t in = item->tensor.dim[1];
+    struct trained_memory *memory = memory_of(loader, item);
+    char name[MT_PARAMS_NAME_BYTES];
+    lay_out_frozen(loader, item, place->value);
+    describe_lora(loader, item, place);
+    *place->a = mt_plan_2d(&memory->masters, MT_F32, rank, in);
+    *place->da = mt_plan_2d(&memory->gradients, MT_F32, rank, in);
+    lora_name(item, 'A', name, sizeof name);
+    enum mt_status status = add_trained(loader, item, name, place->a, place->da);
+    if (status != MT_OK) return status;
+    *place->b = mt_plan_2d(&memory->masters, MT_F32, out, rank);
+    *place->db = mt_plan_2d(&memory->gradients, MT_F32, out, rank);
+    lora_name(item, 'B', name, sizeof name);
+    return add_trained(loader, item, name, place->b, place->db);
+}
+
+/* A planner behind the first `skipped` bytes of a buffer, which may not be there yet. */
+static struct mt_planner planner_behind(const struct mt_buffer *buffer, size_t skipped)
+{
+    char *base = buffer->data;
+    return (struct mt_planner){.base = base != NULL ? base + skipped : NULL};
+}
+
+/* Run twice: with no memory to count bytes and trained tensors, then to place them. */
+static enum mt_status lay_out(struct loader *loader)
+{
+    struct mt_params *params = loader->params;
+    loader->common = (struct trained_memory){.masters = planner_behind(&params->masters, 0),
+                                             .gradients = planner_behind(&params->gradients, 0)};
+    loader->shard =
+        (struct trained_memory){.masters = planner_behind(&params->masters, params->common_bytes),
+                                .gradients = planner_behind(&params->gradients, params->common_bytes)};
+    loader->elsewhere = (struct trained_memory){0};
+    loader->copies = (struct mt_planner){.base = params->copies.data};
+    loader->trained = 0;
+    params->mapped = 0;
+    for (size_t i = 0; i < loader->items.count; i++) {
+        const struct mt_params_item *item = &loader->items.item[i];
+        struct mt_params_place place;
+        enum mt_status status =
+            mt_params_find_place(params, loader->desc, loader->views, &item->tensor, &place);
+        if (status != MT_OK) return status;
+        switch (item->learning) {
+        case MT_LEARNING_NONE: lay_out_frozen(loader, item, place.value); break;
+        case MT_LEARNING_FULL: status = lay_out_full(loader, item, &place); break;
+        case MT_LEARNING_LORA: status = lay_out_lora(loader, item, &place); break;
+        }
+        if (status != MT_OK) return status;
+    }
+    if (loader->desc->tied_head) { // one matrix, trained once: both of its gradients add up in one place
+        params->head.weight = params->embedding;
+        params->head.dweight = params->dembedding;
+    }
+    return MT_OK;
+}
+
+static enum mt_status make_buffer(struct loader *loader, const char *purpose, size_t bytes,
+                                  struct mt_buffer *buffer)
+{
+    if (bytes == 0) return MT_OK;
+    enum mt_status status = mt_device_buffer_create(loader->device, bytes, buffer);
+    return status == MT_OK ? MT_OK : mt_fail_within(loader->ctx, status, "%s", purpose);
+}
+
+static enum mt_status make_memory(struct loader *loader)
+{
+    struct mt_params *params = loader->params;
+    enum mt_status status = lay_out(loader);
+    void *trained = NULL;
+    if (status == MT_OK) {
+        status = mt_arena_allocate(&params->arena, loader->trained * sizeof *params->trained, &trained);
+    }
+    size_t bytes = loader->common.masters.bytes + loader->shard.masters.bytes;
+    params->common_bytes = loader->common.masters.bytes;
+    if (status == MT_OK) status = make_buffer(loader, "trained parameters", bytes, &params->masters);
+    if (status == MT_OK) status = make_buffer(loader, "gradients", bytes, &params->gradients);
+    if (status == MT_OK) {
+        status = make_buffer(loader, "weights", loader->copies.bytes, &params->copies);
+    }
+    if (status != MT_OK) return status;
+    params->trained = trained;
+    params->trained_count = loader->trained;
+    return lay_out(loader);
+}
+
+// ------------------------------------------------------------------ values
+
+static enum mt_status fill_item(struct loader *loader, const struct mt_params_item *item)
+{
+    struct mt_params_place place;
+    if (is_elsewhere(loader, item)) return MT_OK;
+    enum mt_status status =
+        mt_params_find_place(loader->params, loader->desc, loader->views, &item->tensor, &place);
+    if (status != MT_OK) return status;
+    if (item->learning == MT_LEARNING_FULL || item->correction) {
+        return mt_params_upload_f32(loader->device, item->stored, place.value);
+    }
+    if (!usable_in_place(loader, item)) {
+        status = mt_device_upload(loader->device, place.value->data, item->stored->data,
+                                  (size_t)item->stored->bytes);
+    }
+    if (status != MT_OK || item->learning != MT_LEARNING_LORA) return status;
+    char name[MT_PARAMS_NAME_BYTES];
+    lora_name(item, 'A', name, sizeof name);
+    status = mt_params_fill_lora_a(loader->device, loader->selection->seed, name, place.a);
+    if (status != MT_OK) return status;
+    return mt_fill(loader->device, &(struct mt_fill_args){.y = *place.b, .value = 0.0f});
+}
+
+static enum mt_status fill_values(struct loader *loader)
+{
+    if (mt_device_is_dry(loader->device)) return MT_OK; // there is nothing to fill
+    for (size_t i = 0; i < loader->items.count; i++) {
+        const struct mt_params_item *item = &loader->items.item[i];
+        enum mt_status status = fill_item(loader, item);
+        if (status != MT_OK) return mt_fail_within(loader->ctx, status, "%s", item->tensor.name);
+    }
+    return mt_params_zero_gradients(loader->params);
+}
+
+/* The gaps between masters are moved by the optimizer with the rest, and must be numbers. */
+static enum mt_status clear_masters(struct loader *loader)
+{
+    const struct mt_buffer *masters = &loader->params->masters;
+    if (masters->bytes == 0) return MT_OK;
+    struct mt_tensor all = mt_tensor_1d(masters->data, MT_F32, (int64_t)(masters->bytes / sizeof(float)));
+    return mt_fill(loader->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+}
+
+// ------------------------------------------------------------------ the way in
+
+enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_desc *desc,
+                              const struct mt_checkpoint *checkpoint,
+                              const struct mt_train_selection *selection, struct mt_params *params)
+{
+    static const struct mt_train_selection nothing = {0};
+    struct loader loader = {
+        .device = device,
+        .ctx = mt_device_context(device),
+        .desc = desc,
+        .checkpoint = checkpoint,
+        .selection = selection != NULL ? selection : &nothing,
+        .params = params,
+    };
+    *params = (struct mt_params){.device = device, .expert_ranks = loader.selection->expert_ranks};
+    mt_arena_init(&params->arena, loader.ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = mt_params_check(loader.ctx, desc, checkpoint);
+    if (status == MT_OK) status = list_items(&loader);
+    if (status == MT_OK) status = prepare_layers(&loader);
+    if (status == MT_OK) {
+        status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
+    }
+    if (status == MT_OK) status = make_memory(&loader);
+    if (status == MT_OK) status = clear_masters(&loader);
+    if (status == MT_OK) status = fill_values(&loader);
+    if (status == MT_OK && loader.selection->rounded) status = mt_params_read_rounded(params);
+    if (status == MT_OK && loader.selection->biases)
+        status = mt_router_bias_create(params, desc, &params->biases);
+    free_items(&loader);
+    if (status != MT_OK) mt_params_free(params);
+    return status;
+}
+
+void mt_params_free(struct mt_params *params)
+{
+    mt_buffer_release(&params->masters);
+    mt_buffer_release(&params->gradients);
+    mt_buffer_release(&params->copies);
+    mt_buffer_release(&params->rounded);
+    mt_buffer_release(&params->biases);
+    if (params->arena.ctx != NULL) mt_arena_free(&params->arena);
+    *params = (struct mt_params){0};
+}
+
+enum mt_status mt_params_zero_gradients(struct mt_params *params)
+{
+    if (params->gradients.bytes == 0) return MT_OK;
+    struct mt_tensor all =
+        mt_tensor_1d(params->gradients.data, MT_F32, (int64_t)(params->gradients.bytes / sizeof(float)));
+    return mt_fill(params->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+}
+
+/* True when a change of this parameter moves what the MoE block of `layer` reads. */
+static bool moves_input(const struct mt_param *param, int64_t layer)
+{
+    if (param->layer < 0) return param->part == MT_PART_EMBEDDING; // the final norm and the head come after
+    if (param->layer < layer) return true;
+    return param->layer == layer && (param->part == MT_PART_ATTENTION || param->part == MT_PART_NORMS);
+}
+
+void mt_params_paths(const struct mt_params *params, const struct mt_model_desc *desc,
+                     struct mt_layer_paths *paths)
+{
+    for (int64_t layer = 0; layer < desc->layers; layer++) {
+        if (!params->layer[layer].moe) continue;
+        *paths = (struct mt_layer_paths){0};
+        for (size_t i = 0; i < params->trained_count; i++) {
+            const struct mt_param *param = &params->trained[i];
+            bool here = param->layer == layer;
+            paths->router = paths->router || (here && param->part == MT_PART_ROUTER);
+            paths->experts = paths->experts || (here && param->part == MT_PART_EXPERTS);
+            paths->below = paths->below || moves_input(param, layer);
+        }
+        paths++;
+    }
+}

@@ -1,0 +1,366 @@
+/*
+ * attention forward on the tensor cores for few queries, and for heads that share one wide key: a block per
+ * (16 rows, key head, stretch of keys), a row being a query in one of the heads that read this key head. With
+ * one query a sequence the heads alone fill the rows, and keys are read once for all of them. Stretches are
+ * put together by a second kernel, in their order.
+ *
+ * Four warps: each makes the scores of 16 keys with all rows, the weights of 4 rows with all keys, and the
+ * sums of a quarter of the value's columns.
+ */
+#include "ops/cuda/attention/attention_bf16.cuh"
+
+#define ROWS           16
+#define KEYS           64
+#define WARPS          (ATTENTION_THREADS / 32)
+#define SCORE_LINE     (KEYS + 4)
+#define MOST_WIDTH     192
+#define MOST_VALUE     128
+#define SHARED_WIDTH   576 // of a key whose first columns are the value: what latent attention remembers
+#define SHARED_VALUE   512
+#define MOST_STRETCHES 32
+
+template <int D, int DV, bool SAME> struct decode_memory {
+    __nv_bfloat16 q[ROWS * pitch_of(D)];
+    __nv_bfloat16 k[2][KEYS * pitch_of(D)];
+    __nv_bfloat16 v[2][SAME ? 8 : KEYS * pitch_of(DV)]; // SAME: the first columns of k
+    __nv_bfloat16 weights[ROWS * pitch_of(KEYS)];
+    float scores[ROWS * SCORE_LINE]; // in units of log 2
+    float highest[ROWS];
+    float sum[ROWS];    // of weights relative to highest
+    float factor[ROWS]; // what the newest maximum makes of older weights
+};
+
+/* What a block works on. */
+struct decode_part {
+    struct sequence s;
+    int64_t first; // row, within the sequence: query · group + head
+    int64_t rows;  // of the sequence
+    int group;     // heads that read the key head
+    int64_t key_head;
+};
+
+__device__ static inline int64_t query_of(const struct decode_part &p, int64_t row)
+{
+    return (p.first + row) / p.group;
+}
+
+__device__ static inline int64_t head_of(const struct decode_part &p, int64_t row)
+{
+    return p.key_head * p.group + (p.first + row) % p.group;
+}
+
+/* The block's part; false past the last. */
+__device__ static bool find_part(const struct mt_attention_forward_args &a, struct decode_part *p)
+{
+    int64_t tile = blockIdx.x;
+    p->group = (int)(a.q.dim[1] / a.k.dim[1]);
+    p->key_head = blockIdx.y;
+    for (int64_t b = 0; b + 1 < a.q_offsets.dim[0]; b++) {
+        p->rows = (int64_t)(cuda_int1(a.q_offsets, b + 1) - cuda_int1(a.q_offsets, b)) * p->group;
+        int64_t tiles = (p->rows + ROWS - 1) / ROWS;
+        if (tile < tiles) {
+            p->first = tile * ROWS;
+            p->s = sequence_at(a.q_offsets, a.k_offsets, b);
+            if (cuda_present(a.k_starts)) p->s.k_first = cuda_int1(a.k_starts, b);
+            return true;
+        }
+        tile -= tiles;
+    }
+    return false;
+}
+
+template <int D>
+__device__ static void load_queries(__nv_bfloat16 *tile, const struct mt_attention_forward_args &a,
+                                    const struct decode_part &p)
+{
+    for (int piece = (int)threadIdx.x; piece < ROWS * (D / 8); piece += ATTENTION_THREADS) {
+        int row = piece / (D / 8);
+        int column = piece % (D / 8) * 8;
+        load_eight(tile + row * pitch_of(D) + column, head_operand(a.q, head_of(p, row)),
+                   p.s.q_first + query_of(p, row), p.s.q_first + p.s.queries, column, a.q.dim[2]);
+    }
+}
+
+/* This warp's 16 keys with all rows; -inf where a query does not see the key. */
+template <int D>
+__device__ static void make_scores(float *scores, const __nv_bfloat16 *q, const __nv_bfloat16 *k,
+                                   const struct mt_attention_forward_args &a, const struct decode_part &p,
+                                   int64_t start)
+{
+    int warp = (int)threadIdx.x / 32;
+    float sums[2][4] = {};
+    add_dots<D>(sums, q, k + warp * 16 * pitch_of(D));
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int row = fragment_row(e);
+            int key = warp * 16 + fragment_column(j, e);
+            bool seen = p.first + row < p.rows && sees(p.s, query_of(p, row), start + key, a.window);
+            scores[row * SCORE_LINE + key] = seen ? sums[j][e] * a.scale * LOG2_E : -INFINITY;
+        }
+    }
+}
+
+/* Weights of this warp's four rows, eight lanes each. */
+template <class MEMORY> __device__ static void make_weights(MEMORY &m)
+{
+    int lane = cuda_lane();
+    int row = (int)threadIdx.x / 32 * 4 + lane / 8;
+    const float *scores = m.scores + row * SCORE_LINE;
+    float before = m.highest[row];
+    float highest = before;
+#pragma unroll
+    for (int key = lane % 8; key < KEYS; key += 8) highest = fmaxf(highest, scores[key]);
+    for (int distance = 1; distance < 8; distance *= 2)
+        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, distance));
+    float reference = highest == -INFINITY ? 0.0f : highest; // no key seen yet
+    float sum = 0.0f;
+#pragma unroll
+    for (int key = lane % 8; key < KEYS; key += 8) {
+        float weight = exp2f(scores[key] - reference);
+        sum += weight;
+        m.weights[row * pitch_of(KEYS) + key] = __float2bfloat16_rn(weight);
+    }
+    for (int distance = 1; distance < 8; distance *= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
+    __syncwarp(); // every lane has read the old maximum
+    if (lane % 8 != 0) return;
+    float factor = exp2f(before - reference);
+    m.factor[row] = factor;
+    m.sum[row] = m.sum[row] * factor + sum;
+    m.highest[row] = highest;
+}
+
+/* out[16, COLUMNS] = out · factor + weights · v, of this warp's columns. */
+template <int COLUMNS>
+__device__ static void add_values(float (&out)[COLUMNS / 8][4], const float *factor,
+                                  const __nv_bfloat16 *weights, const __nv_bfloat16 *v, int pitch)
+{
+    float upper = factor[fragment_row(0)];
+    float lower = factor[fragment_row(2)];
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 8; n++) {
+        out[n][0] *= upper;
+        out[n][1] *= upper;
+        out[n][2] *= lower;
+        out[n][3] *= lower;
+    }
+#pragma unroll
+    for (int key = 0; key < KEYS; key += 16) {
+        unsigned left[4];
+        load_a<true>(left, weights + key, pitch_of(KEYS));
+#pragma unroll
+        for (int n = 0; n < COLUMNS; n += 16) {
+            unsigned right[4];
+            load_b<false>(right, v + key * pitch + n, pitch);
+            multiply_add(out[n / 8], left, right[0], right[1]);
+            multiply_add(out[n / 8 + 1], left, right[2], right[3]);
+        }
+    }
+}
+
+/* Where a stretch's sums of one query and head lie: the value's columns, then highest and sum. */
+__device__ static float *partial_at(const struct mt_attention_forward_args &a, float *partial, int64_t token,
+                                    int64_t head, int64_t stretch, int64_t stretches)
+{
+    return partial + ((token * a.q.dim[1] + head) * stretches + stretch) * (a.v.dim[2] + 2);
+}
+
+template <int COLUMNS, class MEMORY>
+__device__ static void store_partial(const struct mt_attention_forward_args &a, const struct decode_part &p,
+                                     const MEMORY &m, const float (&out)[COLUMNS / 8][4], float *partial)
+{
+    int warp = (int)threadIdx.x / 32;
+    int64_t value = a.v.dim[2];
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        int row = fragment_row(e);
+        if (p.first + row >= p.rows) continue;
+        float *place =
+            partial_at(a, partial, p.s.q_first + query_of(p, row), head_of(p, row), blockIdx.z, gridDim.z);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n++) {
+            int column = warp * COLUMNS + fragment_column(n, e);
+            if (column < value) place[column] = out[n][e];
+        }
+        if (warp == 0 && cuda_lane() % 4 == 0 && e % 2 == 0) {
+            place[value] = m.highest[row];
+            place[value + 1] = m.sum[row];
+        }
+    }
+}
+
+/* A stretch without keys: no weights, and sums that nobody reads. */
+__device__ static void store_nothing(const struct mt_attention_forward_args &a, const struct decode_part &p,
+                                     float *partial)
+{
+    int64_t row = threadIdx.x;
+    if (row >= ROWS || p.first + row >= p.rows) return;
+    float *place =
+        partial_at(a, partial, p.s.q_first + query_of(p, row), head_of(p, row), blockIdx.z, gridDim.z);
+    place[a.v.dim[2]] = -INFINITY;
+    place[a.v.dim[2] + 1] = 0.0f;
+}
+
+template <int D, int DV, bool SAME>
+__global__ static void __launch_bounds__(ATTENTION_THREADS)
+    decode_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial)
+{
+    extern __shared__ __align__(16) unsigned char shared_memory[];
+    using memory = struct decode_memory<D, DV, SAME>;
+    constexpr int COLUMNS = DV / WARPS;
+    constexpr int VALUE_PITCH = SAME ? pitch_of(D) : pitch_of(DV);
+    memory &m = *reinterpret_cast<memory *>(shared_memory);
+    struct decode_part p;
+    if (!find_part(a, &p)) return;
+    struct tile_operand k = head_operand(a.k, p.key_head);
+    struct tile_operand v = head_operand(a.v, p.key_head);
+    int64_t k_end = p.s.k_first + p.s.keys;
+    int width = (int)a.q.dim[2];
+    int value = (int)a.v.dim[2];
+    int64_t last = p.first + ROWS < p.rows ? p.first + ROWS : p.rows;
+    int64_t first_key = first_key_seen(p.s, query_of(p, 0), a.window);
+    int64_t last_key = end_of_keys(p.s, (last - 1) / p.group + 1);
+    int64_t tiles = last_key > first_key ? (last_key - first_key + KEYS - 1) / KEYS : 0;
+    int64_t share = (tiles + gridDim.z - 1) / gridDim.z;
+    int64_t start = first_key + blockIdx.z * share * KEYS;
+    int64_t end = start + share * KEYS < last_key ? start + share * KEYS : last_key;
+    float out[COLUMNS / 8][4] = {};
+    if (start >= end) {
+        store_nothing(a, p, partial);
+        return;
+    }
+    if (threadIdx.x < ROWS) {
+        m.highest[threadIdx.x] = -INFINITY;
+        m.sum[threadIdx.x] = 0.0f;
+    }
+    load_queries<D>(m.q, a, p);
+    load_rows<KEYS, D>(m.k[0], k, p.s.k_first + start, k_end, width);
+    if (!SAME) load_rows<KEYS, DV>(m.v[0], v, p.s.k_first + start, k_end, value);
+    copy_commit();
+    for (int turn = 0; start < end; start += KEYS, turn ^= 1) {
+        copy_wait<0>();
+        __syncthreads(); // this tile is there, and nobody reads the other one any more
+        if (start + KEYS < end) {
+            load_rows<KEYS, D>(m.k[turn ^ 1], k, p.s.k_first + start + KEYS, k_end, width);
+            if (!SAME) load_rows<KEYS, DV>(m.v[turn ^ 1], v, p.s.k_first + start + KEYS, k_end, value);
+        }
+        copy_commit();
+        make_scores<D>(m.scores, m.q, m.k[turn], a, p, start);
+        __syncthreads();
+        make_weights(m);
+        __syncthreads();
+        const __nv_bfloat16 *values = SAME ? m.k[turn] : m.v[turn];
+        add_values<COLUMNS>(out, m.factor, m.weights, values + (int)threadIdx.x / 32 * COLUMNS, VALUE_PITCH);
+    }
+    store_partial<COLUMNS>(a, p, m, out, partial);
+}
+
+/* A block per query and head. Lane i of each warp knows of stretch i. */
+__global__ static void join_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial,
+                                   int stretches)
+{
+    int64_t value = a.v.dim[2];
+    int64_t token = blockIdx.x;
+    int64_t head = blockIdx.y;
+    int lane = cuda_lane();
+    const float *first = partial_at(a, partial, token, head, 0, stretches);
+    bool there = lane < stretches;
+    float own = there ? first[lane * (value + 2) + value] : -INFINITY;
+    float sum = there ? first[lane * (value + 2) + value + 1] : 0.0f;
+    float highest = own;
+    for (int distance = 16; distance > 0; distance /= 2)
+        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, distance));
+    float factor = highest == -INFINITY ? 0.0f : exp2f(own - highest);
+    sum *= factor;
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
+    unsigned used = __ballot_sync(CUDA_EVERY, factor != 0.0f); // others wrote no sums
+    for (int64_t start = 0; start < value; start += blockDim.x) {
+        int64_t column = start + threadIdx.x;
+        float out = 0.0f;
+        for (unsigned left = used; left != 0; left &= left - 1) {
+            int i = __ffs((int)left) - 1;
+            float weight = __shfl_sync(CUDA_EVERY, factor, i);
+            if (column < value) out += weight * first[i * (value + 2) + column];
+        }
+        int64_t at = token * a.out.stride[0] + head * a.out.stride[1] + column;
+        if (column < value) cuda_float_set(a.out.data, a.out.dtype, at, sum == 0.0f ? 0.0f : out / sum);
+    }
+    if (threadIdx.x != 0 || !cuda_present(a.lse)) return;
+    cuda_put2(a.lse, token, head, sum == 0.0f ? -INFINITY : (double)(highest * LN_2 + logf(sum)));
+}
+
+// ------------------------------------------------------------------ the host's side
+
+/* Whether values are the first columns of the keys. */
+static bool is_shared(const struct mt_attention_forward_args *a)
+{
+    return a->k.data == a->v.data && a->k.dtype == a->v.dtype && a->k.stride[0] == a->v.stride[0] &&
+           a->k.dim[1] == 1;
+}
+
+bool cuda_attention_decodes(const struct mt_device *device, const struct mt_attention_forward_args *a)
+{
+    bool types = cuda_state_of(device)->bf16 && is_float_or_bf16(&a->q) && is_float_or_bf16(&a->k) &&
+                 is_float_or_bf16(&a->v) && is_float_or_bf16(&a->out);
+    if (!types || a->q.dim[0] == 0 || a->q_offsets.dim[0] < 2) return false;
+    int64_t width = a->q.dim[2];
+    int64_t value = a->v.dim[2];
+    if (width <= MOST_WIDTH && value <= MOST_VALUE) return true;
+    return width <= SHARED_WIDTH && value <= SHARED_VALUE && is_shared(a) &&
+           sizeof(struct decode_memory<SHARED_WIDTH, SHARED_VALUE, true>) <=
+               cuda_state_of(device)->shared_bytes;
+}
+
+/* Blocks along x: sequences may each end in rows that do not fill one. */
+static int64_t blocks_of_rows(const struct mt_attention_forward_args *a)
+{
+    int64_t group = a->q.dim[1] / a->k.dim[1];
+    return a->q.dim[0] * group / ROWS + a->q_offsets.dim[0] - 1;
+}
+
+/* Stretches each sequence's keys are cut into: as many as fill the device. */
+static int stretches_of(const struct mt_device *device, const struct mt_attention_forward_args *a)
+{
+    int64_t blocks = blocks_of_rows(a) * a->k.dim[1];
+    int64_t fitting = cuda_state_of(device)->multiprocessors / blocks;
+    if (fitting < 1) return 1;
+    return (int)(fitting < MOST_STRETCHES ? fitting : MOST_STRETCHES);
+}
+
+size_t cuda_attention_decode_bytes(const struct mt_device *device, const struct mt_attention_forward_args *a)
+{
+    return cuda_floats(a->q.dim[0] * a->q.dim[1] * stretches_of(device, a) * (a->v.dim[2] + 2));
+}
+
+template <int D, int DV, bool SAME>
+static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a,
+                             float *partial)
+{
+    const void *kernel = reinterpret_cast<const void *>(decode_kernel<D, DV, SAME>);
+    const size_t bytes = sizeof(struct decode_memory<D, DV, SAME>);
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
+    if (status != MT_OK) return status;
+    int stretches = stretches_of(device, a);
+    dim3 grid((unsigned)blocks_of_rows(a), (unsigned)a->k.dim[1], (unsigned)stretches);
+    decode_kernel<D, DV, SAME><<<grid, ATTENTION_THREADS, bytes, cuda_stream(device)>>>(*a, partial);
+    status = cuda_launched(device, "attention of few queries");
+    if (status != MT_OK) return status;
+    dim3 rows((unsigned)a->q.dim[0], (unsigned)a->q.dim[1]);
+    join_kernel<<<rows, ATTENTION_THREADS, 0, cuda_stream(device)>>>(*a, partial, stretches);
+    return cuda_launched(device, "joining attention's stretches");
+}
+
+enum mt_status cuda_attention_decode(struct mt_device *device, const struct mt_attention_forward_args *a,
+                                     void *scratch)
+{
+    int64_t width = a->q.dim[2];
+    int64_t value = a->v.dim[2];
+    float *partial = static_cast<float *>(scratch);
+    if (width <= 64 && value <= 64) return launch<64, 64, false>(device, a, partial);
+    if (width <= 128 && value <= 128) return launch<128, 128, false>(device, a, partial);
+    if (width <= MOST_WIDTH && value <= MOST_VALUE)
+        return launch<MOST_WIDTH, MOST_VALUE, false>(device, a, partial);
+    return launch<SHARED_WIDTH, SHARED_VALUE, true>(device, a, partial);
+}

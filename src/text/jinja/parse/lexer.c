@@ -1,0 +1,446 @@
+/*
+ * Tokens of a template, as jinja2 finds them with trim_blocks and lstrip_blocks: text, and between "{{ }}"
+ * and
+ * "{% %}" names, numbers, strings and operators. White space is decided here: "-" takes all of it away, "+"
+ * keeps it, a newline after "%}" and blanks before "{%" at the start of a line go by themselves.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/text/utf8.h"
+#include "text/jinja/library/unicode.h"
+#include "text/jinja/parse/ast.h"
+
+#define BRACKETS 256 // open at once
+
+struct lexer {
+    struct jinja_parser *parser;
+    const char *text; // newlines are \n
+    size_t bytes;
+    size_t at;
+    int line;
+    bool line_starting; // what came last ended a line
+    char open[BRACKETS];
+    size_t open_count;
+};
+
+enum mt_status jinja_arena_grow(struct mt_arena *arena, void **items, size_t *capacity, size_t item_bytes,
+                                size_t needed)
+{
+    if (needed <= *capacity) return MT_OK;
+    size_t wanted = *capacity * 2 > needed ? *capacity * 2 : needed + 8;
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(arena, wanted * item_bytes, &memory);
+    if (status != MT_OK) return status;
+    if (*items != NULL) memcpy(memory, *items, *capacity * item_bytes);
+    *items = memory;
+    *capacity = wanted;
+    return MT_OK;
+}
+
+static enum mt_status add_token(struct lexer *lexer, struct jinja_token token)
+{
+    struct jinja_tokens *tokens = &lexer->parser->tokens;
+    void *data = tokens->data;
+    enum mt_status status = jinja_arena_grow(lexer->parser->arena, &data, &tokens->capacity,
+                                             sizeof *tokens->data, tokens->count + 1);
+    if (status != MT_OK) return status;
+    tokens->data = data;
+    tokens->data[tokens->count++] = token;
+    return MT_OK;
+}
+
+static enum mt_status add(struct lexer *lexer, enum jinja_token_kind kind, const char *text, size_t bytes)
+{
+    return add_token(lexer, (struct jinja_token){kind, lexer->line, text, bytes, 0, 0});
+}
+
+static enum mt_status lex_fail(const struct lexer *lexer, const char *message)
+{
+    return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "%s", message);
+}
+
+/* Moves on, counting lines. */
+static void step(struct lexer *lexer, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) lexer->line += lexer->text[lexer->at + i] == '\n';
+    if (bytes != 0) lexer->line_starting = lexer->text[lexer->at + bytes - 1] == '\n';
+    lexer->at += bytes;
+}
+
+static bool at_text(const struct lexer *lexer, size_t at, const char *text)
+{
+    size_t length = strlen(text);
+    return lexer->bytes - at >= length && memcmp(lexer->text + at, text, length) == 0;
+}
+
+/* Bytes of white space from `at` on. */
+static size_t spaces(const struct lexer *lexer, size_t at)
+{
+    size_t start = at;
+    while (at < lexer->bytes) {
+        size_t length = 0;
+        if (!jinja_is_space(mt_utf8_decode((const uint8_t *)lexer->text + at, &length))) break;
+        at += length;
+    }
+    return at - start;
+}
+
+/* Where trailing white space of text[start .. end) begins. */
+static size_t spaces_before(const struct lexer *lexer, size_t start, size_t end)
+{
+    const uint8_t *text = (const uint8_t *)lexer->text;
+    while (end > start) {
+        size_t length = 0;
+        size_t previous = mt_utf8_previous(text, end);
+        if (previous < start || !jinja_is_space(mt_utf8_decode(text + previous, &length))) break;
+        end = previous;
+    }
+    return end;
+}
+
+/* Where the text before a tag ends, given the sign after the tag's opening. */
+static size_t text_end(const struct lexer *lexer, size_t start, size_t end, char sign, bool variable)
+{
+    if (sign == '-') return spaces_before(lexer, start, end);
+    if (sign == '+' || variable) return end;
+    size_t line = end;
+    while (line > start && lexer->text[line - 1] != '\n') line--;
+    if (line == start && !lexer->line_starting) return end;
+    return spaces_before(lexer, line, end) == line ? line : end;
+}
+
+static char sign_at(const struct lexer *lexer, size_t at)
+{
+    bool sign = at < lexer->bytes && (lexer->text[at] == '-' || lexer->text[at] == '+');
+    return sign ? lexer->text[at] : 0;
+}
+
+/* Emits text[at .. tag) without what the tag strips, and moves to the tag. */
+static enum mt_status emit_text(struct lexer *lexer, size_t tag, char sign, bool variable)
+{
+    size_t end = text_end(lexer, lexer->at, tag, sign, variable);
+    enum mt_status status = MT_OK;
+    if (end > lexer->at) status = add(lexer, JINJA_TOKEN_DATA, lexer->text + lexer->at, end - lexer->at);
+    step(lexer, tag - lexer->at);
+    return status;
+}
+
+/* The end of a tag at `at`: "%}" with what trim_blocks takes, "-%}" with white space, "+%}"; 0: none. */
+static size_t tag_end(const struct lexer *lexer, size_t at, const char *end, bool trim)
+{
+    char sign = sign_at(lexer, at);
+    bool plus = sign == '+' && trim; // "+}}" is none
+    size_t mark = sign == '-' || plus ? 1 : 0;
+    if (!at_text(lexer, at + mark, end)) return 0;
+    size_t after = at + mark + 2;
+    if (sign == '-') return 3 + spaces(lexer, after);
+    bool newline = trim && mark == 0 && after < lexer->bytes && lexer->text[after] == '\n';
+    return mark + 2 + (newline ? 1 : 0);
+}
+
+static enum mt_status lex_comment(struct lexer *lexer)
+{
+    size_t at = lexer->at + 2 + (sign_at(lexer, lexer->at + 2) != 0 ? 1 : 0);
+    if (at == lexer->bytes) { // an opening with nothing behind it is none to jinja2
+        step(lexer, at - lexer->at);
+        return MT_OK;
+    }
+    for (; at < lexer->bytes; at++) {
+        size_t length = tag_end(lexer, at, "#}", true);
+        if (length == 0) continue;
+        step(lexer, at + length - lexer->at);
+        return MT_OK;
+    }
+    return lex_fail(lexer, "a comment is not closed");
+}
+
+/* Bytes of "{% WORD %}" at `at`, 0: it is something else. *sign: the one that begins it. */
+static size_t raw_tag(const struct lexer *lexer, size_t at, const char *word, bool trim, char *sign)
+{
+    if (!at_text(lexer, at, "{%")) return 0;
+    *sign = sign_at(lexer, at + 2);
+    size_t place = at + 2 + (*sign != 0 ? 1 : 0);
+    place += spaces(lexer, place);
+    if (!at_text(lexer, place, word)) return 0;
+    place += strlen(word);
+    place += spaces(lexer, place);
+    char ending = sign_at(lexer, place);
+    if (!trim && ending == '+') return 0;
+    size_t end = tag_end(lexer, place, "%}", true);
+    if (end == 0) return 0;
+    bool newline = !trim && ending == 0 && end == 3; // "{% raw %}" keeps its newline
+    return place + end - at - (newline ? 1 : 0);
+}
+
+static enum mt_status lex_raw(struct lexer *lexer, size_t head)
+{
+    step(lexer, head);
+    if (lexer->at == lexer->bytes) return MT_OK; // as with comments
+    for (size_t at = lexer->at; at < lexer->bytes; at++) {
+        char sign = 0;
+        size_t tag = raw_tag(lexer, at, "endraw", true, &sign);
+        if (tag == 0) continue;
+        enum mt_status status = emit_text(lexer, at, sign, false);
+        step(lexer, tag);
+        return status;
+    }
+    return lex_fail(lexer, "a raw block is not closed");
+}
+
+// ------------------------------------------------------------------ inside tags
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+}
+
+/* Bytes of digits, which "_" may separate, at `at`. */
+static size_t digits(const struct lexer *lexer, size_t at)
+{
+    size_t start = at;
+    while (at < lexer->bytes) {
+        bool separated =
+            at > start && lexer->text[at] == '_' && at + 1 < lexer->bytes && is_digit(lexer->text[at + 1]);
+        if (!is_digit(lexer->text[at]) && !separated) break;
+        at++;
+    }
+    return at - start;
+}
+
+/* Bytes of a number with a fraction or an exponent at the current place; 0: it has neither. */
+static size_t real_length(const struct lexer *lexer)
+{
+    size_t start = lexer->at;
+    if (start > 0 && lexer->text[start - 1] == '.') return 0;
+    size_t at = start + digits(lexer, start);
+    size_t fraction = 0;
+    if (at < lexer->bytes && lexer->text[at] == '.') fraction = digits(lexer, at + 1);
+    if (fraction != 0) at += 1 + fraction;
+    if (at < lexer->bytes && (lexer->text[at] == 'e' || lexer->text[at] == 'E')) {
+        size_t sign = sign_at(lexer, at + 1) != 0 ? 1 : 0;
+        size_t exponent = digits(lexer, at + 1 + sign);
+        if (exponent != 0) return at + 1 + sign + exponent - start;
+    }
+    return fraction != 0 ? at - start : 0;
+}
+
+static enum mt_status lex_real(struct lexer *lexer, size_t length)
+{
+    char digits_only[64];
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (lexer->text[lexer->at + i] == '_') continue;
+        if (count + 1 >= sizeof digits_only) return lex_fail(lexer, "a number has more than 63 characters");
+        digits_only[count++] = lexer->text[lexer->at + i];
+    }
+    digits_only[count] = '\0';
+    struct jinja_token token = {.kind = JINJA_TOKEN_REAL, .line = lexer->line};
+    token.text = lexer->text + lexer->at;
+    token.bytes = length;
+    token.real = strtod(digits_only, NULL);
+    enum mt_status status = add_token(lexer, token);
+    step(lexer, length);
+    return status;
+}
+
+static int digit_of(char c)
+{
+    if (is_digit(c)) return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return 99;
+}
+
+static enum mt_status lex_integer(struct lexer *lexer)
+{
+    const char *text = lexer->text + lexer->at;
+    size_t left = lexer->bytes - lexer->at;
+    char letter = left > 1 && text[0] == '0' ? (char)(text[1] | 0x20) : '\0';
+    int base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 10;
+    size_t at = base == 10 ? 0 : 2;
+    // A leading zero is a number of its own, as in jinja2: "012" is 0 and then 12.
+    int highest = base == 10 && text[0] == '0' ? 1 : base;
+    uint64_t value = 0;
+    size_t count = 0;
+    for (; at < left; at++) {
+        if (text[at] == '_' && at + 1 < left && digit_of(text[at + 1]) < highest && (count > 0 || base != 10))
+            continue;
+        int digit = digit_of(text[at]);
+        if (digit >= highest) break;
+        if (value > ((uint64_t)INT64_MAX - (uint64_t)digit) / (uint64_t)base)
+            return jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
+                                    "an integer does not fit 64 bits");
+        value = value * (uint64_t)base + (uint64_t)digit;
+        count++;
+    }
+    if (count == 0) { // "0x" alone: the number 0 and a name
+        at = 1;
+    }
+    struct jinja_token token = {.kind = JINJA_TOKEN_INTEGER, .line = lexer->line, .text = text, .bytes = at};
+    token.integer = (int64_t)value;
+    enum mt_status status = add_token(lexer, token);
+    step(lexer, at);
+    return status;
+}
+
+static enum mt_status lex_string(struct lexer *lexer)
+{
+    char quote = lexer->text[lexer->at];
+    size_t at = lexer->at + 1;
+    while (at < lexer->bytes && lexer->text[at] != quote) at += lexer->text[at] == '\\' ? 2 : 1;
+    if (at >= lexer->bytes) return lex_fail(lexer, "a string is not closed");
+    struct mt_marked text;
+    enum mt_status status =
+        jinja_unescape(lexer->parser, lexer->line, lexer->text + lexer->at + 1, at - lexer->at - 1, &text);
+    if (status == MT_OK) status = add(lexer, JINJA_TOKEN_STRING, text.text, text.bytes);
+    step(lexer, at + 1 - lexer->at);
+    return status;
+}
+
+/* Keeps brackets in pairs: inside them "}}" and "%}" do not end the tag. */
+static enum mt_status balance(struct lexer *lexer, char c)
+{
+    if (c == '(' || c == '[' || c == '{') {
+        if (lexer->open_count == BRACKETS) return lex_fail(lexer, "more than 256 brackets are open");
+        lexer->open[lexer->open_count++] = c == '(' ? ')' : c == '[' ? ']' : '}';
+        return MT_OK;
+    }
+    if (c != ')' && c != ']' && c != '}') return MT_OK;
+    if (lexer->open_count == 0)
+        return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected '%c'", c);
+    char expected = lexer->open[--lexer->open_count];
+    if (expected == c) return MT_OK;
+    return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected '%c', expected '%c'", c,
+                            expected);
+}
+
+static enum mt_status lex_operator(struct lexer *lexer)
+{
+    static const char *const operators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+        if (!at_text(lexer, lexer->at, operators[i])) continue;
+        enum mt_status status = balance(lexer, operators[i][0]);
+        size_t length = strlen(operators[i]);
+        if (status == MT_OK) status = add(lexer, JINJA_TOKEN_OPERATOR, operators[i], length);
+        step(lexer, length);
+        return status;
+    }
+    unsigned char c = (unsigned char)lexer->text[lexer->at];
+    if (c >= 0x80)
+        return jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
+                                "names beyond ASCII are not known here");
+    return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected character 0x%02x", c);
+}
+
+static enum mt_status lex_inside(struct lexer *lexer)
+{
+    char c = lexer->text[lexer->at];
+    size_t blank = spaces(lexer, lexer->at);
+    if (blank != 0) {
+        step(lexer, blank);
+        return MT_OK;
+    }
+    if (is_digit(c)) {
+        size_t length = real_length(lexer);
+        return length != 0 ? lex_real(lexer, length) : lex_integer(lexer);
+    }
+    if (is_name_byte(c)) {
+        size_t end = lexer->at;
+        while (end < lexer->bytes && is_name_byte(lexer->text[end])) end++;
+        enum mt_status status = add(lexer, JINJA_TOKEN_NAME, lexer->text + lexer->at, end - lexer->at);
+        step(lexer, end - lexer->at);
+        return status;
+    }
+    if (c == '"' || c == '\'') return lex_string(lexer);
+    return lex_operator(lexer);
+}
+
+/* "{{ ... }}" or "{% ... %}" from its opening on. */
+static enum mt_status lex_tag(struct lexer *lexer, bool variable)
+{
+    const char *end = variable ? "}}" : "%}";
+    enum mt_status status =
+        add(lexer, variable ? JINJA_TOKEN_VARIABLE_BEGIN : JINJA_TOKEN_BLOCK_BEGIN, NULL, 0);
+    step(lexer, 2 + (sign_at(lexer, lexer->at + 2) != 0 ? 1 : 0));
+    lexer->open_count = 0;
+    while (status == MT_OK) {
+        if (lexer->at >= lexer->bytes) break; // the parser says what is missing
+        size_t length = lexer->open_count == 0 ? tag_end(lexer, lexer->at, end, !variable) : 0;
+        if (length == 0) {
+            status = lex_inside(lexer);
+            continue;
+        }
+        status = add(lexer, variable ? JINJA_TOKEN_VARIABLE_END : JINJA_TOKEN_BLOCK_END, NULL, 0);
+        step(lexer, length);
+        break;
+    }
+    return status;
+}
+
+static enum mt_status lex_all(struct lexer *lexer)
+{
+    enum mt_status status = MT_OK;
+    while (status == MT_OK && lexer->at < lexer->bytes) {
+        size_t tag = lexer->at;
+        while (tag < lexer->bytes &&
+               !(lexer->text[tag] == '{' && tag + 1 < lexer->bytes &&
+                 (lexer->text[tag + 1] == '{' || lexer->text[tag + 1] == '%' || lexer->text[tag + 1] == '#')))
+            tag++;
+        if (tag == lexer->bytes)
+            return add(lexer, JINJA_TOKEN_DATA, lexer->text + lexer->at, tag - lexer->at);
+        char kind = lexer->text[tag + 1];
+        status = emit_text(lexer, tag, sign_at(lexer, tag + 2), kind == '{');
+        if (status != MT_OK) return status;
+        char sign = 0;
+        size_t raw = kind == '%' ? raw_tag(lexer, tag, "raw", false, &sign) : 0;
+        if (raw != 0)
+            status = lex_raw(lexer, raw);
+        else if (kind == '#')
+            status = lex_comment(lexer);
+        else
+            status = lex_tag(lexer, kind == '{');
+    }
+    return status;
+}
+
+/* A copy with every newline written \n and one at the end of the text left out, as jinja2 reads templates. */
+static enum mt_status normalize(struct lexer *lexer, const char *text, size_t bytes)
+{
+    char *copy = NULL;
+    enum mt_status status = mt_arena_copy_text(lexer->parser->arena, text, bytes, &copy);
+    if (status != MT_OK) return status;
+    size_t out = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '\r' && i + 1 < bytes && text[i + 1] == '\n') continue;
+        copy[out++] = text[i] == '\r' ? '\n' : text[i];
+    }
+    if (out > 0 && copy[out - 1] == '\n') out--;
+    copy[out] = '\0';
+    lexer->text = copy;
+    lexer->bytes = out;
+    return MT_OK;
+}
+
+enum mt_status jinja_lex(struct jinja_parser *parser, const char *text, size_t bytes)
+{
+    struct lexer lexer = {.parser = parser, .line = 1, .line_starting = true};
+    if (bytes > JINJA_TEMPLATE_BYTES) {
+        return mt_fail(parser->ctx, MT_ERR_UNSUPPORTED, "%s: the template has %zu bytes, the limit is %u",
+                       parser->name, bytes, JINJA_TEMPLATE_BYTES);
+    }
+    if (!mt_utf8_valid((const uint8_t *)text, bytes))
+        return mt_fail(parser->ctx, MT_ERR_FORMAT, "%s: the template is not UTF-8", parser->name);
+    enum mt_status status = normalize(&lexer, text, bytes);
+    if (status == MT_OK) status = lex_all(&lexer);
+    if (status == MT_OK) status = add(&lexer, JINJA_TOKEN_END, NULL, 0);
+    return status;
+}

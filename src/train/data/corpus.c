@@ -1,0 +1,273 @@
+/* Opening tokenizer, template and files; the split; counting steps. */
+#include "train/data/corpus.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "base/files/file.h"
+#include "formats/hf/hf_generation.h"
+#include "text/special_ids.h"
+#include "train/data/corpus_parts.h"
+
+#define SURVEYED_DRAWS 10000 // so few are always gone through, to say at once what is wrong with them
+
+// ------------------------------------------------------------------ files and their parts
+
+/* The source of a dataset. */
+static const struct mt_train_source *source_at(const struct mt_train_settings *settings, size_t index)
+{
+    if (index < settings->source_count) return &settings->sources[index];
+    return &settings->held_out[index - settings->source_count];
+}
+
+static enum mt_status open_datasets(struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    void *memory = NULL;
+    corpus->dataset_count = settings->source_count + settings->held_out_count;
+    enum mt_status status =
+        mt_allocate_array(corpus->ctx, corpus->dataset_count, sizeof(struct mt_dataset *), &memory);
+    corpus->datasets = memory;
+    for (size_t i = 0; status == MT_OK && i < corpus->dataset_count; i++) {
+        const struct mt_train_source *source = source_at(settings, i);
+        const struct mt_dataset_options options = {
+            .format = source->format, .columns = source->columns, .text_rows = source->text_rows};
+        status = mt_dataset_open(corpus->ctx, source->path, &options, &corpus->datasets[i]);
+    }
+    return status;
+}
+
+/* The rows of a source: how many are held back, and how many are trained on. */
+struct parts {
+    uint64_t held, trained;
+};
+
+static struct parts parts_of(const struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                             size_t index)
+{
+    const struct mt_train_source *source = source_at(settings, index);
+    uint64_t rows = mt_dataset_rows(corpus->datasets[index]);
+    if (source->limit > 0 && source->limit < rows) rows = source->limit;
+    if (index >= settings->source_count) return (struct parts){.held = rows};
+    uint64_t held = (uint64_t)floor(settings->split * (double)rows);
+    return (struct parts){.held = held, .trained = rows - held};
+}
+
+struct mt_batch_source mt_corpus_source(const struct mt_corpus *corpus,
+                                        const struct mt_train_settings *settings, size_t index)
+{
+    const struct mt_train_source *source = source_at(settings, index);
+    return (struct mt_batch_source){.dataset = corpus->datasets[index],
+                                    .example = {.form = source->form, .mapping = source->fields},
+                                    .weight = source->weight};
+}
+
+struct mt_example_options mt_corpus_example_options(const struct mt_corpus *corpus,
+                                                    const struct mt_train_settings *settings)
+{
+    return (struct mt_example_options){.tokenizer = corpus->tokenizer,
+                                       .template = corpus->template,
+                                       .special = corpus->special,
+                                       .stops = corpus->stops.data,
+                                       .stop_count = corpus->stops.count,
+                                       .max_length = settings->max_length,
+                                       .vocabulary = corpus->vocabulary};
+}
+
+static struct mt_batch_options batch_options(struct mt_corpus *corpus,
+                                             const struct mt_train_settings *settings)
+{
+    return (struct mt_batch_options){.example = mt_corpus_example_options(corpus, settings),
+                                     .layout = settings->batching,
+                                     .examples = settings->examples,
+                                     .tokens = settings->tokens,
+                                     .window = settings->window,
+                                     .seed = settings->seed,
+                                     .stop_at_bad_row = settings->stop_at_bad_row,
+                                     .log = corpus->log,
+                                     .faults = &corpus->faults};
+}
+
+static enum mt_status make_training(struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    struct mt_batch_options options = batch_options(corpus, settings);
+    size_t bytes = settings->source_count * sizeof(struct mt_batch_source);
+    void *memory = NULL;
+    enum mt_status status = mt_allocate(corpus->ctx, bytes, &memory);
+    if (status != MT_OK) return status;
+    struct mt_batch_source *sources = memory;
+    for (size_t i = 0; status == MT_OK && i < settings->source_count; i++) {
+        struct parts parts = parts_of(corpus, settings, i);
+        sources[i] = mt_corpus_source(corpus, settings, i);
+        sources[i].first = parts.held;
+        sources[i].count = parts.trained;
+        if (parts.held + parts.trained == 0) {
+            status = mt_fail(corpus->ctx, MT_ERR_FORMAT, "%s: has no rows", settings->sources[i].path);
+        } else if (parts.trained == 0) {
+            status = mt_fail(corpus->ctx, MT_ERR_USAGE, "%s: evaluation.split leaves no row to train on",
+                             settings->sources[i].path);
+        }
+    }
+    options.sources = sources;
+    options.source_count = settings->source_count;
+    if (status == MT_OK) status = mt_batches_create(corpus->ctx, &options, &corpus->training);
+    mt_release(corpus->ctx, memory, bytes);
+    return status;
+}
+
+/* Held-out rows of all sources, at most evaluate_examples of them, from each its share. */
+static size_t held_out_sources(const struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                               struct mt_batch_source *sources)
+{
+    double all = 0.0;
+    size_t count = 0;
+    for (size_t i = 0; i < corpus->dataset_count; i++) all += (double)parts_of(corpus, settings, i).held;
+    for (size_t i = 0; i < corpus->dataset_count; i++) {
+        uint64_t held = parts_of(corpus, settings, i).held;
+        double most = (double)settings->evaluate_examples;
+        if (most > 0.0 && all > most) held = (uint64_t)ceil((double)held * most / all);
+        if (held == 0) continue;
+        sources[count] = mt_corpus_source(corpus, settings, i);
+        sources[count].weight = 1.0;
+        sources[count++].count = held;
+    }
+    return count;
+}
+
+static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    bool wanted = settings->split > 0.0 || settings->held_out_count > 0;
+    struct mt_batch_options options = batch_options(corpus, settings);
+    size_t bytes = corpus->dataset_count * sizeof(struct mt_batch_source);
+    void *memory = NULL;
+    if (!wanted) return MT_OK;
+    enum mt_status status = mt_allocate(corpus->ctx, bytes, &memory);
+    if (status != MT_OK) return status;
+    options.in_file_order = true;
+    options.sources = memory;
+    options.source_count = held_out_sources(corpus, settings, memory);
+    if (options.source_count == 0) {
+        status = mt_fail(corpus->ctx, MT_ERR_USAGE,
+                         "evaluation.split is %g, which holds back not a single row of these sources",
+                         settings->split);
+    }
+    if (status == MT_OK) status = mt_batches_create(corpus->ctx, &options, &corpus->held_out);
+    mt_release(corpus->ctx, memory, bytes);
+    if (status == MT_OK) status = mt_batches_survey(corpus->held_out, 0, &corpus->held_out_size);
+    if (status == MT_OK && corpus->held_out_size.steps == 0)
+        status = mt_fail(corpus->ctx, MT_ERR_FORMAT, "no held-out row gives an example");
+    return status;
+}
+
+// ------------------------------------------------------------------ the template
+
+/* Ids that end texts, by generation_config.json: a template may end its answers with any of them. */
+static enum mt_status read_stops(struct mt_corpus *corpus, const char *model,
+                                 const struct mt_hf_config *config)
+{
+    char path[4096];
+    struct mt_hf_generation generation = {0};
+    enum mt_status status = MT_OK;
+    int length = snprintf(path, sizeof path, "%s/generation_config.json", model);
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0)
+        status = mt_hf_generation_read(corpus->ctx, path, &generation);
+    for (size_t i = 0; i < generation.eos_count && status == MT_OK; i++)
+        status = mt_id_list_append(&corpus->stops, (int32_t)generation.eos[i]);
+    for (size_t i = 0; i < config->eos_count && status == MT_OK; i++)
+        status = mt_id_list_append(&corpus->stops, (int32_t)config->eos[i]);
+    mt_hf_generation_free(&generation);
+    return status;
+}
+
+static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                                    const char *tokenizer, const char *templates)
+{
+    const struct mt_template_choice choice = {.name = settings->template_name,
+                                              .folder = templates,
+                                              .model = tokenizer,
+                                              .options = settings->template_options,
+                                              .date = settings->template_date};
+    return mt_chat_template_open(corpus->ctx, &choice, &corpus->template);
+}
+
+// ------------------------------------------------------------------ the way in
+
+enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_settings *settings,
+                              const struct mt_hf_config *config, const char *templates,
+                              const struct mt_log *log, struct mt_corpus *corpus)
+{
+    const char *tokenizer = settings->tokenizer != NULL ? settings->tokenizer : settings->model;
+    *corpus = (struct mt_corpus){.ctx = ctx,
+                                 .vocabulary = config->vocab_size,
+                                 .log = log,
+                                 .faults = {.ctx = ctx},
+                                 .stops = {.ctx = ctx}};
+    mt_example_init(ctx, &corpus->first);
+    enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
+    if (status == MT_OK)
+        status = mt_special_ids_find(ctx, corpus->tokenizer, tokenizer, config, &corpus->special);
+    if (status == MT_OK) status = open_template(corpus, settings, tokenizer, templates);
+    if (status == MT_OK) status = read_stops(corpus, settings->model, config);
+    if (status == MT_OK) status = open_datasets(corpus, settings);
+    if (status == MT_OK) status = make_training(corpus, settings);
+    if (status == MT_OK) status = mt_corpus_look(corpus, settings);
+    if (status == MT_OK) status = make_held_out(corpus, settings);
+    if (status != MT_OK) mt_corpus_close(corpus);
+    return status;
+}
+
+void mt_corpus_close(struct mt_corpus *corpus)
+{
+    if (corpus->ctx == NULL) return;
+    mt_batches_free(corpus->training);
+    mt_batches_free(corpus->held_out);
+    for (size_t i = 0; corpus->datasets != NULL && i < corpus->dataset_count; i++)
+        mt_dataset_close(corpus->datasets[i]);
+    mt_release(corpus->ctx, corpus->datasets, corpus->dataset_count * sizeof(struct mt_dataset *));
+    mt_row_faults_free(&corpus->faults);
+    mt_id_list_free(&corpus->stops);
+    mt_example_free(&corpus->first);
+    mt_path_release(corpus->ctx, corpus->first_place);
+    mt_chat_template_free(corpus->template);
+    mt_tokenizer_free(corpus->tokenizer);
+    *corpus = (struct mt_corpus){0};
+}
+
+enum mt_status mt_corpus_length(struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                                bool survey, struct mt_run_length *length)
+{
+    bool given = settings->steps > 0;
+    bool short_data = mt_batches_draws(corpus->training) <= SURVEYED_DRAWS;
+    double epochs = given ? (survey || short_data ? 1.0 : 0.0) : settings->epochs;
+    *length = (struct mt_run_length){0};
+    for (uint64_t epoch = 0; (double)epoch < epochs; epoch++) {
+        struct mt_batch_counts counts;
+        enum mt_status status = mt_batches_survey(corpus->training, epoch, &counts);
+        if (status != MT_OK) return status;
+        if (epoch == 0) length->epoch = counts;
+        double part = fmin(1.0, epochs - (double)epoch);
+        // 0.07 of 100 steps are 7, though the product is a little above.
+        length->steps += (uint64_t)ceil(part * (double)counts.steps - 1e-6);
+    }
+    mt_row_faults_tell(&corpus->faults, corpus->log);
+    length->epoch_steps = length->epoch.steps;
+    if (given) length->steps = (uint64_t)settings->steps;
+    if (length->steps > 0) return MT_OK;
+    return mt_fail(
+        corpus->ctx, MT_ERR_FORMAT,
+        "no row of the data gives an example (%llu bad, %llu without an answer within data.max_length)",
+        (unsigned long long)length->epoch.bad_rows, (unsigned long long)length->epoch.without_answer);
+}
+
+uint64_t mt_corpus_bytes(const struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < settings->source_count; i++) bytes += mt_dataset_bytes(corpus->datasets[i]);
+    return bytes;
+}
+
+int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings)
+{
+    int64_t most = settings->tokens / 2;
+    return settings->examples > 0 && settings->examples < most ? settings->examples : most;
+}

@@ -1,0 +1,142 @@
+/*
+ * Everything a training run is told: one YAML file, then key=value words of the command line over it. A table
+ * (settings_keys.c) holds every key's name, type, default, range and one line of help; reading, refusing,
+ * printing, the docs' table and the help all come from it.
+ *
+ * Nested keys have dotted names ("lora.rank"); the file may nest them or write them dotted.
+ */
+#ifndef MT_TRAIN_SETTINGS_H
+#define MT_TRAIN_SETTINGS_H
+
+#include "base/arena.h"
+#include "metier/objective.h"
+#include "model/adapters/adapter.h"
+#include "model/regions.h"
+#include "train/data/batches.h"
+
+enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };
+enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
+enum mt_row_transfer { MT_TRANSFER_AUTO, MT_TRANSFER_STAGED, MT_TRANSFER_DIRECT };
+/* What activations are kept in; AUTO: what the device computes fastest on. */
+enum mt_train_activations { MT_ACTIVATIONS_AUTO, MT_ACTIVATIONS_F32, MT_ACTIVATIONS_BF16 };
+enum mt_schedule_kind { MT_SCHEDULE_COSINE, MT_SCHEDULE_LINEAR, MT_SCHEDULE_CONSTANT };
+
+/* A file of examples. */
+struct mt_train_source {
+    const char *path;
+    enum mt_dataset_format format; // MT_DATASET_BY_NAME: what the name ends in
+    enum mt_text_rows text_rows;
+    const char *columns; // of CSV and TSV without a header line; NULL: the first line names them
+    enum mt_example_form form;
+    const char *fields; // "instruction=question,output=answer"; NULL: as the form calls them
+    double weight;      // 1
+    uint64_t limit;     // rows used at most, chosen by the seed; 0: all
+};
+
+/* All texts live in the arena the settings were read with. The key of a field is at its right. */
+struct mt_train_settings {
+    const char *model;             // model: folder with config.json, weights, tokenizer
+    const char *tokenizer;         // tokenizer: another folder or tokenizer file; NULL: the model's
+    const char *out;               // out: folder of the run
+    enum mt_train_kind train;      // train
+    const char *const *targets;    // targets: parts or globs, NULL-terminated, at least one
+    const char *const *freeze;     // freeze: NULL-terminated, may be empty; never NULL
+    const char *experts;           // experts: a JSON file {"LAYER": [expert, ...], ...}; NULL: all
+    const char *adapter;           // adapter: where LoRA starts; NULL: from nothing
+    int64_t lora_rank;             // lora.rank
+    double lora_alpha;             // lora.alpha
+    double lora_dropout;           // lora.dropout
+    enum mt_adapter_layout layout; // lora.layout
+
+    struct mt_objective_config objective; // method, objective.*
+    bool task_only; // derived: no term, no bias rule, no drops, no jitter: L is L_h alone
+
+    const struct mt_train_source *sources; // data.sources, or data.path for one; at least one
+    size_t source_count;
+    const char *template_name;     // data.template: "model", a name of share/templates or a file
+    const char *template_options;  // data.template_options: "name=value,..."; NULL: none
+    const char *template_date;     // data.template_date: YYYY-MM-DD
+    int64_t max_length;            // data.max_length
+    enum mt_batch_layout batching; // data.layout
+    int64_t window;                // data.window; 0: the layout's own
+    bool stop_at_bad_row;          // data.bad_rows
+
+    const struct mt_train_source *held_out; // evaluation.sources: files never trained on
+    size_t held_out_count;
+    double split;              // evaluation.split: share of every source held out
+    int64_t evaluate_every;    // evaluation.every: steps; 0: once per epoch when anything is held out
+    int64_t evaluate_examples; // evaluation.examples: at most; 0: all
+    int64_t patience;          // evaluation.patience: evaluations without gain before stopping; 0: never
+
+    int64_t examples; // batch.examples: of one optimizer step
+    int64_t tokens;   // batch.tokens: of one micro-batch at most
+    double epochs;    // epochs: may be a fraction
+    int64_t steps;    // steps: exactly so many; 0: as epochs say
+
+    double learning_rate;           // optimizer.lr
+    double beta1, beta2, epsilon;   // optimizer.beta1, beta2, epsilon
+    double weight_decay;            // optimizer.weight_decay
+    double clip;                    // optimizer.clip: the gradient's norm at most; 0: any
+    enum mt_schedule_kind schedule; // optimizer.schedule
+    double warmup;                  // optimizer.warmup: steps when >= 1, share of all steps when < 1
+    double final_rate;              // optimizer.final: share of lr at the end
+
+    int64_t checkpoint_every; // checkpoint.every: steps; 0: only at the end
+    int64_t checkpoint_keep;  // checkpoint.keep
+    bool resume;              // checkpoint.resume
+
+    int64_t log_every;     // log.every: steps between records
+    int64_t measure_every; // log.measure_every: steps between gradient norms of each term; 0: never
+    bool tensorboard;      // log.tensorboard
+
+    const char *device;                    // device; "auto" until a run is opened
+    int64_t threads;                       // threads; 0: as many as the machine has
+    enum mt_recompute recompute;           // recompute
+    int64_t expert_ranks;                  // parallel.experts: ranks that share a model's routed experts
+    double expert_room;                    // parallel.room
+    enum mt_row_transfer transfer;         // parallel.transfer
+    enum mt_statistics_scope statistics;   // parallel.statistics
+    enum mt_train_activations activations; // activations
+    bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
+    uint64_t seed; // seed; also objective.seed, unless that is given
+};
+
+/*
+ * Reads a file and the words over it. Unknown keys, wrong types, doubled keys and impossible values or
+ * combinations are refused as "FILE:LINE: ..." (words: "lora.rnak=3: ...") with the nearest valid key. All
+ * strings live in the arena. Relative paths stay as written (relative to the working directory).
+ */
+enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
+                                      size_t word_count, struct mt_arena *arena,
+                                      struct mt_train_settings *settings);
+
+/* The same from memory; `name` stands in messages. */
+enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
+                                       size_t bytes, const char *const *words, size_t word_count,
+                                       struct mt_arena *arena, struct mt_train_settings *settings);
+
+/* The resolved settings as YAML that reads back to the same; NUL-terminated, in the arena. */
+enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                      struct mt_arena *arena, const char **text);
+
+/*
+ * Refuses (MT_ERR_USAGE, naming the key, both values and the cure) when a run that began under `saved` (a
+ * text of the above) cannot go on under `settings` with the same result. Keys that may differ are marked so
+ * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ... A device that is
+ * left to us (auto) becomes the one the run began on; the text lives in the arena.
+ */
+enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
+                                          struct mt_train_settings *settings);
+
+/* A key, for help and docs. */
+struct mt_train_key {
+    char name[64];
+    const char *values; // "WHOLE NUMBER >= 1", "lora|full", ...
+    char standard[64];  // "32", "required", "none"
+    const char *meaning;
+};
+
+/* The table: index 0, 1, ...; false past the last. */
+bool mt_train_key_listed(int index, struct mt_train_key *key);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * A run at one step, on disk: RUN/checkpoints/step-00000200/ with
+ *
+ *     state.safetensors   trained values, both moments of AdamW, correction biases, the objective's numbers
+ *     manifest.json       version, every number of struct mt_run_numbers, the settings' text, and for the
+ *                         other file its size and checksum; a checksum of itself at its end
+ *
+ * The folder appears whole or not at all. Reading checks sizes and checksums before anything is taken over; a
+ * checkpoint that fails is named in a warning and the one before it is taken. Nothing in it depends on thread
+ * count, device, or which rank holds which experts. A folder of checkpoints has one writer at a time; the
+ * caller sees to that.
+ */
+#ifndef MT_TRAIN_STATE_H
+#define MT_TRAIN_STATE_H
+
+#include "base/log.h"
+#include "model/model.h"
+#include "train/data/batches.h"
+
+/* What a run knows besides tensors. Plain numbers, saved field by field, doubles to the last bit. */
+struct mt_run_numbers {
+    uint64_t step;                     // optimizer steps done
+    struct mt_batch_position position; // where the next step's data begins
+    struct mt_batch_counts counts;
+    uint64_t tokens;        // trained on so far
+    double seconds;         // spent so far
+    double best_loss;       // of the held-out data; NaN: none yet
+    uint64_t best_step;     // 0: none yet
+    uint64_t evaluations;   // done
+    uint64_t fruitless;     // evaluations since the best
+    uint64_t metrics_bytes; // length of metrics.jsonl at this step: a resumed run cuts it there
+    uint64_t steps;         // of the whole run
+    uint64_t epoch_draws;   // rows an epoch draws
+    uint64_t data_bytes;    // of the files trained on, unpacked
+    bool finished;          // the run ended here
+};
+
+/* The tensors of a run: all borrowed. */
+struct mt_run_tensors {
+    struct mt_params *params;       // values, and the correction bias of every layer that has one
+    struct mt_tensor first, second; // f32 flat, as long as params->masters: the moments of AdamW
+    struct mt_objective *objective; // NULL without one
+    double *running;                // statistics the log goes on with, on the host; NULL without any
+    size_t running_count;
+};
+
+/*
+ * Writes folder/step-NNNNNNNN; the folder is made if its parent is there. A checkpoint of the same step is
+ * replaced. Checkpoints of later steps belong to a past that was given up (a newest one that could not be
+ * read, a restart from an earlier one): they are kept, but renamed to step-NNNNNNNN.superseded, so that no
+ * run resumes from them. After a failure everything is as before. Where experts are spread over ranks, the
+ * other ranks serve meanwhile (model/params/shards.h).
+ */
+enum mt_status mt_state_save(struct mt_device *device, const char *folder,
+                             const struct mt_run_numbers *numbers, const struct mt_run_tensors *tensors,
+                             const char *settings_text);
+
+struct mt_state_reader; // opaque: a checkpoint whose checksums are right
+
+/*
+ * Opens the newest checkpoint that is whole; those that are not are named as warnings. *reader is NULL when
+ * there is none (no folder, or an empty one). Checkpoints of which none is whole are an error. The caller
+ * closes.
+ */
+enum mt_status mt_state_find(struct mt_context *ctx, const char *folder, const struct mt_log *log,
+                             struct mt_state_reader **reader);
+
+/* The checkpoint of one step. The caller closes. */
+enum mt_status mt_state_open(struct mt_context *ctx, const char *folder, uint64_t step,
+                             struct mt_state_reader **reader);
+void mt_state_close(struct mt_state_reader *reader); // NULL is allowed
+
+/* Valid until the reader is closed. */
+const char *mt_state_settings(const struct mt_state_reader *reader);
+const struct mt_run_numbers *mt_state_numbers(const struct mt_state_reader *reader);
+
+/*
+ * Takes the tensors over. Names, types and shapes must be exactly those of the run: one that is not is named,
+ * and nothing is changed. With both moments absent, the checkpoint's are left alone (to export or evaluate).
+ */
+enum mt_status mt_state_load(struct mt_device *device, const struct mt_state_reader *reader,
+                             const struct mt_run_tensors *tensors);
+
+/* Removes temporary folders left by killed runs. */
+enum mt_status mt_state_sweep(struct mt_context *ctx, const char *folder);
+
+/*
+ * Removes checkpoints but for the newest `keep` (at least 1) and that of best_step (0: none), and temporary
+ * folders left by killed runs.
+ */
+enum mt_status mt_state_prune(struct mt_context *ctx, const char *folder, int64_t keep, uint64_t best_step);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * The manifest. Whole numbers are strings of digits, because JSON's numbers stop being exact at 2^53 for most
+ * readers; doubles are hexadecimal floats in strings, exact and with NaN. The last value is the checksum of
+ * every byte before it, so the file ends in a fixed form: 32 digits, a quote, a newline, "}", a newline.
+ */
+#include "train/state/state_manifest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/text/json.h"
+#include "formats/text/printable.h"
+
+#define FORMAT_NAME "metier run state"
+#define SUM_KEY     "xxh3_128"
+
+static const char ending[] = "\"\n}\n"; // behind the checksum
+
+struct field {
+    const char *name;
+    size_t offset; // in struct mt_run_numbers
+};
+
+#define FIELD(member) offsetof(struct mt_run_numbers, member)
+
+static const struct field whole_numbers[] = {
+    {"step", FIELD(step)},
+    {"position_epoch", FIELD(position.epoch)},
+    {"position_index", FIELD(position.index)},
+    {"position_step", FIELD(position.step)},
+    {"draws", FIELD(counts.draws)},
+    {"examples", FIELD(counts.examples)},
+    {"bad_rows", FIELD(counts.bad_rows)},
+    {"without_answer", FIELD(counts.without_answer)},
+    {"truncated", FIELD(counts.truncated)},
+    {"drawn_tokens", FIELD(counts.tokens)},
+    {"answer_tokens", FIELD(counts.answer_tokens)},
+    {"lost_tokens", FIELD(counts.lost_tokens)},
+    {"lost_answer", FIELD(counts.lost_answer)},
+    {"drawn_steps", FIELD(counts.steps)},
+    {"tokens", FIELD(tokens)},
+    {"best_step", FIELD(best_step)},
+    {"evaluations", FIELD(evaluations)},
+    {"fruitless", FIELD(fruitless)},
+    {"metrics_bytes", FIELD(metrics_bytes)},
+    {"steps", FIELD(steps)},
+    {"epoch_draws", FIELD(epoch_draws)},
+    {"data_bytes", FIELD(data_bytes)},
+};
+
+static const struct field real_numbers[] = {
+    {"seconds", FIELD(seconds)},
+    {"best_loss", FIELD(best_loss)},
+};
+
+#define WHOLE_NUMBERS (sizeof whole_numbers / sizeof whole_numbers[0])
+#define REAL_NUMBERS  (sizeof real_numbers / sizeof real_numbers[0])
+
+// A new field of these must be listed above.
+_Static_assert(sizeof(struct mt_run_numbers) ==
+                   WHOLE_NUMBERS * sizeof(uint64_t) + REAL_NUMBERS * sizeof(double) + sizeof(uint64_t),
+               "every number of a run is saved");
+
+// ------------------------------------------------------------------ writing
+
+static enum mt_status append_numbers(const struct mt_run_numbers *numbers, struct mt_json_text *text)
+{
+    const char *base = (const char *)numbers;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < WHOLE_NUMBERS && status == MT_OK; i++) {
+        uint64_t value = 0;
+        memcpy(&value, base + whole_numbers[i].offset, sizeof value);
+        status = mt_json_text_format(text, "    \"%s\": \"%" PRIu64 "\",\n", whole_numbers[i].name, value);
+    }
+    for (size_t i = 0; i < REAL_NUMBERS && status == MT_OK; i++) {
+        double value = 0.0;
+        memcpy(&value, base + real_numbers[i].offset, sizeof value);
+        status = mt_json_text_format(text, "    \"%s\": \"%a\",\n", real_numbers[i].name, value);
+    }
+    if (status != MT_OK) return status;
+    return mt_json_text_format(text, "    \"finished\": %s\n", numbers->finished ? "true" : "false");
+}
+
+enum mt_status mt_state_manifest_text(const struct mt_state_manifest *manifest, struct mt_json_text *text)
+{
+    enum mt_status status =
+        mt_json_text_format(text, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"numbers\": {\n",
+                            FORMAT_NAME, MT_STATE_VERSION);
+    if (status == MT_OK) status = append_numbers(&manifest->numbers, text);
+    if (status == MT_OK) status = mt_json_text_format(text, "  },\n  \"settings\": ");
+    if (status == MT_OK) status = mt_json_text_string(text, manifest->settings);
+    if (status == MT_OK) {
+        status = mt_json_text_format(text,
+                                     ",\n  \"files\": {\n    \"%s\": {\"bytes\": \"%" PRIu64 "\", \"" SUM_KEY
+                                     "\": \"%s\"}\n  },\n  \"" SUM_KEY "\": \"",
+                                     MT_STATE_TENSORS, manifest->tensors_bytes, manifest->tensors_sum.digits);
+    }
+    if (status != MT_OK) return status;
+    struct mt_digest_text sum = mt_digest_of(text->bytes, text->length);
+    status = mt_json_text_format(text, "%s%s", sum.digits, ending);
+    if (status == MT_OK && text->length > MT_STATE_MANIFEST_BYTES) {
+        status = mt_fail(text->ctx, MT_ERR_USAGE, "the settings are too long to be saved: %zu bytes",
+                         strlen(manifest->settings));
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ reading
+
+static enum mt_status check_version(const struct mt_json_node *root)
+{
+    const char *format = NULL;
+    int64_t version = 0;
+    enum mt_status status = mt_json_expect_object(root);
+    if (status == MT_OK) status = mt_json_get_string(root, "format", &format);
+    if (status == MT_OK && strcmp(format, FORMAT_NAME) != 0) {
+        status =
+            mt_json_fail(root, "is not the manifest of a run: its format is '%s'", mt_printable(format).text);
+    }
+    if (status == MT_OK) status = mt_json_get_integer(root, "version", 1, INT32_MAX, &version);
+    if (status == MT_OK && version > MT_STATE_VERSION) {
+        status = mt_fail(root->ctx, MT_ERR_UNSUPPORTED,
+                         "%s: has version %" PRId64 ", written by a newer metier; this one reads up to %d",
+                         root->file, version, MT_STATE_VERSION);
+    }
+    return status;
+}
+
+/* The checksum at the end against the bytes before it. */
+static enum mt_status check_sum(struct mt_context *ctx, const char *file, const char *text, size_t bytes)
+{
+    size_t tail = MT_DIGEST_DIGITS + sizeof ending - 1;
+    bool fine = bytes > tail && memcmp(text + bytes - (sizeof ending - 1), ending, sizeof ending - 1) == 0;
+    if (fine) {
+        struct mt_digest_text sum = mt_digest_of(text, bytes - tail);
+        fine = memcmp(sum.digits, text + bytes - tail, MT_DIGEST_DIGITS) == 0;
+    }
+    if (fine) return MT_OK;
+    return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum does not fit its content", file);
+}
+
+/* Digits only, without leading zeros: what is written here, and nothing else. */
+static enum mt_status get_whole(const struct mt_json_node *object, const char *key, uint64_t *value)
+{
+    const char *text = NULL;
+    enum mt_status status = mt_json_get_string(object, key, &text);
+    if (status != MT_OK) return status;
+    uint64_t sum = 0;
+    bool fine = text[0] != '\0' && (text[0] != '0' || text[1] == '\0');
+    for (const char *c = text; fine && *c != '\0'; c++) {
+        fine = *c >= '0' && *c <= '9' && sum <= (UINT64_MAX - (uint64_t)(*c - '0')) / 10;
+        if (fine) sum = 10 * sum + (uint64_t)(*c - '0');
+    }
+    *value = sum;
+    if (fine) return MT_OK;
+    return mt_json_fail(object, "has a %s of '%s', which is not a whole number below 2^64", key,
+                        mt_printable(text).text);
+}
+
+static enum mt_status get_real(const struct mt_json_node *object, const char *key, double *value)
+{
+    const char *text = NULL;
+    char *end = NULL;
+    enum mt_status status = mt_json_get_string(object, key, &text);
+    if (status != MT_OK) return status;
+    *value = strtod(text, &end);
+    if (end != text && *end == '\0') return MT_OK;
+    return mt_json_fail(object, "has a %s of '%s', which is not a number", key, mt_printable(text).text);
+}
+
+static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_run_numbers *numbers)
+{
+    struct mt_json_node object;
+    char *base = (char *)numbers;
+    enum mt_status status = mt_json_get_object(root, "numbers", &object);
+    for (size_t i = 0; i < WHOLE_NUMBERS && status == MT_OK; i++) {
+        uint64_t value = 0;
+        status = get_whole(&object, whole_numbers[i].name, &value);
+        memcpy(base + whole_numbers[i].offset, &value, sizeof value);
+    }
+    for (size_t i = 0; i < REAL_NUMBERS && status == MT_OK; i++) {
+        double value = 0.0;
+        status = get_real(&object, real_numbers[i].name, &value);
+        memcpy(base + real_numbers[i].offset, &value, sizeof value);
+    }
+    if (status == MT_OK) status = mt_json_get_bool(&object, "finished", &numbers->finished);
+    return status;
+}
+
+static enum mt_status read_files(const struct mt_json_node *root, struct mt_state_manifest *manifest)
+{
+    struct mt_json_node files;
+    struct mt_json_node file;
+    const char *sum = NULL;
+    enum mt_status status = mt_json_get_object(root, "files", &files);
+    if (status == MT_OK) status = mt_json_get_object(&files, MT_STATE_TENSORS, &file);
+    if (status == MT_OK) status = get_whole(&file, "bytes", &manifest->tensors_bytes);
+    if (status == MT_OK) status = mt_json_get_string(&file, SUM_KEY, &sum);
+    if (status != MT_OK) return status;
+    if (strlen(sum) != MT_DIGEST_DIGITS || strspn(sum, "0123456789abcdef") != MT_DIGEST_DIGITS)
+        return mt_json_fail(&file, "has no checksum of 32 hexadecimal digits");
+    memcpy(manifest->tensors_sum.digits, sum, MT_DIGEST_DIGITS + 1);
+    return MT_OK;
+}
+
+static enum mt_status read_root(struct mt_arena *arena, const struct mt_json_node *root, const char *text,
+                                size_t bytes, struct mt_state_manifest *manifest)
+{
+    const char *settings = NULL;
+    char *copy = NULL;
+    // The version comes first: another one may end differently.
+    enum mt_status status = check_version(root);
+    if (status == MT_OK) status = check_sum(arena->ctx, root->file, text, bytes);
+    if (status == MT_OK) status = read_numbers(root, &manifest->numbers);
+    if (status == MT_OK) status = read_files(root, manifest);
+    if (status == MT_OK) status = mt_json_get_string(root, "settings", &settings);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, settings, strlen(settings), &copy);
+    manifest->settings = copy;
+    return status;
+}
+
+enum mt_status mt_state_manifest_parse(struct mt_arena *arena, const char *file, const void *text,
+                                       size_t bytes, struct mt_state_manifest *manifest)
+{
+    static const struct mt_json_limits limits = {
+        .max_bytes = MT_STATE_MANIFEST_BYTES, .max_values = 1000, .max_depth = 8};
+    struct mt_json json;
+    *manifest = (struct mt_state_manifest){0};
+    enum mt_status status = mt_json_parse(arena->ctx, file, text, bytes, &limits, &json);
+    if (status != MT_OK) return status;
+    struct mt_json_node root = mt_json_root(&json);
+    status = read_root(arena, &root, text, bytes, manifest);
+    mt_json_free(&json);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* manifest.json of a checkpoint: written, and read back from bytes that may be anything. */
+#ifndef MT_TRAIN_STATE_MANIFEST_H
+#define MT_TRAIN_STATE_MANIFEST_H
+
+#include "base/arena.h"
+#include "base/files/digest.h"
+#include "formats/text/json_text.h"
+#include "train/state/state.h"
+
+#define MT_STATE_VERSION        1
+#define MT_STATE_MANIFEST       "manifest.json"
+#define MT_STATE_TENSORS        "state.safetensors"
+#define MT_STATE_MANIFEST_BYTES ((size_t)16 << 20) // at most; nearly all of it may be the settings
+
+struct mt_state_manifest {
+    struct mt_run_numbers numbers;
+    const char *settings;              // read: in the arena
+    uint64_t tensors_bytes;            // of MT_STATE_TENSORS
+    struct mt_digest_text tensors_sum; // its checksum
+};
+
+/* Appends the manifest's text. */
+enum mt_status mt_state_manifest_text(const struct mt_state_manifest *manifest, struct mt_json_text *text);
+
+/* Reads a manifest's text; `file` names it in messages. The settings are copied into the arena. */
+enum mt_status mt_state_manifest_parse(struct mt_arena *arena, const char *file, const void *text,
+                                       size_t bytes, struct mt_state_manifest *manifest);
+
+#endif
