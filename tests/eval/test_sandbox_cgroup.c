@@ -305,7 +305,7 @@ static void test_without_swap(void **state)
     assert_int_equal(folders_in(fake.root), 0);
 }
 
-/* Below the root a plain user has what it may write to, root what is marked. */
+/* Below the root it must be marked, or lie where our rights begin. */
 static void test_delegation(void **state)
 {
     (void)state;
@@ -321,17 +321,24 @@ static void test_delegation(void **state)
     put_control("job/cgroup.subtree_control", "");
     put_control("job/cgroup.procs", self);
     mt_sandbox_cgroups_open(&cgroups, fake.root, fake.own);
-    if (geteuid() == 0) {
-        assert_false(cgroups.used);
-        assert_non_null(strstr(cgroups.reason, "/job is not marked as delegated"));
-        assert_happened("");
-        if (setxattr(below, "user.delegate", "1", 1, 0) != 0) return; // a file system without marks
+    assert_false(cgroups.used);
+    assert_non_null(strstr(cgroups.reason, "/job is not marked as delegated"));
+    assert_happened("");
+    if (setxattr(below, "user.delegate", "0", 1, 0) == 0) { // else a file system without marks
         mt_sandbox_cgroups_open(&cgroups, fake.root, fake.own);
+        assert_false(cgroups.used);
+        assert_int_equal(setxattr(below, "user.delegate", "1", 1, 0), 0);
+        open_here(&cgroups);
+        assert_string_equal(cgroups.path, "/job");
+        mt_sandbox_cgroups_close(&cgroups);
+        assert_int_equal(removexattr(below, "user.delegate"), 0);
     }
-    assert_string_equal(cgroups.reason, "");
-    assert_true(cgroups.used);
-    assert_string_equal(cgroups.path, "/job");
-    mt_sandbox_cgroups_close(&cgroups);
+    if (geteuid() != 0) {
+        assert_int_equal(chmod(fake.root, 0555), 0);
+        open_here(&cgroups);
+        mt_sandbox_cgroups_close(&cgroups);
+        assert_int_equal(chmod(fake.root, 0755), 0);
+    }
     assert_int_equal(folders_in(below), 0);
 }
 

@@ -169,8 +169,9 @@ static bool find_path(struct mt_sandbox_cgroups *cgroups, const char *root, cons
 }
 
 /*
- * Who may write to a cgroup has been given it. Root may write everywhere: what it has been given is what
- * systemd marks (Delegate=yes), or what a container sees as its own root.
+ * To be able to write is not enough: root can everywhere, and a user in all cgroups of its own systemd, which
+ * was seen to end what divides one of those. Given is what systemd marks (Delegate=yes), what a container
+ * sees as its own root, and what can be written to below what cannot.
  */
 static bool is_given(struct mt_sandbox_cgroups *cgroups)
 {
@@ -180,7 +181,7 @@ static bool is_given(struct mt_sandbox_cgroups *cgroups)
         if (faccessat(cgroups->folder, needed[i], W_OK, AT_EACCESS) != 0)
             return refuse(cgroups, "the cgroup %s cannot be written to: %s", cgroups->path, strerror(errno));
     }
-    bool given = geteuid() != 0 || strcmp(cgroups->path, "/") == 0;
+    bool given = strcmp(cgroups->path, "/") == 0 || faccessat(cgroups->folder, "..", W_OK, AT_EACCESS) != 0;
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         char mark = '0';
         given = given || (fgetxattr(cgroups->folder, marks[i], &mark, 1) == 1 && mark == '1');

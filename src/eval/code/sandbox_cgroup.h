@@ -2,9 +2,9 @@
  * A cgroup for every program, where this process may make any: the kernel then limits the memory and the
  * tasks of all its processes together, at every moment.
  *
- * Only cgroup version 2, and only a cgroup that is this process's to divide: one it may write to (root:
- * whose manager says so, or a container's own), in which it is alone. Processes cannot stay in a cgroup that
- * is divided, so this one moves into a child of it, and back at the end:
+ * Only cgroup version 2, and only a cgroup that is this process's to divide: one that was delegated to it, in
+ * which it is alone. Processes cannot stay in a cgroup that is divided, so this one moves into a child of it,
+ * and back at the end:
  *
  *     PATH/metier-judge        this process
  *     PATH/metier-run-PID-N    a program each
