@@ -322,7 +322,7 @@ static void test_delegation(void **state)
     put_control("job/cgroup.procs", self);
     mt_sandbox_cgroups_open(&cgroups, fake.root, fake.own);
     assert_false(cgroups.used);
-    assert_non_null(strstr(cgroups.reason, "/job is not marked as delegated"));
+    assert_non_null(strstr(cgroups.reason, "/job is not delegated"));
     assert_happened("");
     if (setxattr(below, "user.delegate", "0", 1, 0) == 0) { // else a file system without marks
         mt_sandbox_cgroups_open(&cgroups, fake.root, fake.own);
@@ -333,6 +333,17 @@ static void test_delegation(void **state)
         mt_sandbox_cgroups_close(&cgroups);
         assert_int_equal(removexattr(below, "user.delegate"), 0);
     }
+    // A user's systemd, by the unit it wrote.
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", fake.root, 1), 0);
+    make_folder("systemd");
+    make_folder("systemd/transient");
+    put_control("systemd/transient/job", "[Scope]\nDelegate=no\nDescription=metier Delegate=yes \n");
+    mt_sandbox_cgroups_open(&cgroups, fake.root, fake.own);
+    assert_false(cgroups.used);
+    put_control("systemd/transient/job", "# transient\n[Scope]\nDelegate=yes\n");
+    open_here(&cgroups);
+    mt_sandbox_cgroups_close(&cgroups);
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
     if (geteuid() != 0) {
         assert_int_equal(chmod(fake.root, 0555), 0);
         open_here(&cgroups);

@@ -169,24 +169,41 @@ static bool find_path(struct mt_sandbox_cgroups *cgroups, const char *root, cons
 }
 
 /*
+ * Whether systemd says Delegate=yes: by a mark on the cgroup, or, a user's systemd before it made those (252
+ * does not), in the unit it wrote for systemd-run.
+ */
+static bool is_marked(const struct mt_sandbox_cgroups *cgroups)
+{
+    static const char *const marks[] = {"user.delegate", "trusted.delegate"};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        char mark = '0';
+        if (fgetxattr(cgroups->folder, marks[i], &mark, 1) == 1) return mark == '1';
+    }
+    const char *place = getenv("XDG_RUNTIME_DIR");
+    if (place == NULL || place[0] != '/') return false;
+    char path[2 * MT_CGROUP_PATH_BYTES];
+    char unit[TEXT_BYTES];
+    int length = snprintf(path, sizeof path, "%s/systemd/transient%s", place, strrchr(cgroups->path, '/'));
+    if (length < 0 || (size_t)length >= sizeof path) return false;
+    mt_sandbox_read_text(AT_FDCWD, path, unit, sizeof unit);
+    return strstr(unit, "\nDelegate=yes\n") != NULL;
+}
+
+/*
  * To be able to write is not enough: root can everywhere, and a user in all cgroups of its own systemd, which
- * was seen to end what divides one of those. Given is what systemd marks (Delegate=yes), what a container
- * sees as its own root, and what can be written to below what cannot.
+ * ends a unit that it has not delegated when the kernel kills in it for memory (OOMPolicy). Given is what
+ * systemd says it has delegated, what a container sees as its own root, and what can be written to below what
+ * cannot.
  */
 static bool is_given(struct mt_sandbox_cgroups *cgroups)
 {
     static const char *const needed[] = {".", "cgroup.procs", "cgroup.subtree_control"};
-    static const char *const marks[] = {"user.delegate", "trusted.delegate"};
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (faccessat(cgroups->folder, needed[i], W_OK, AT_EACCESS) != 0)
             return refuse(cgroups, "the cgroup %s cannot be written to: %s", cgroups->path, strerror(errno));
     }
     bool given = strcmp(cgroups->path, "/") == 0 || faccessat(cgroups->folder, "..", W_OK, AT_EACCESS) != 0;
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        char mark = '0';
-        given = given || (fgetxattr(cgroups->folder, marks[i], &mark, 1) == 1 && mark == '1');
-    }
-    return given || refuse(cgroups, "the cgroup %s is not marked as delegated", cgroups->path);
+    return given || is_marked(cgroups) || refuse(cgroups, "the cgroup %s is not delegated", cgroups->path);
 }
 
 static bool is_divisible(struct mt_sandbox_cgroups *cgroups)
