@@ -144,7 +144,7 @@ expect 1 "the embedding of a token is not finite" 3 train "$config" model="$plac
     out="$place/nan" data.path="$place/poison.jsonl" batch.tokens=32 --quiet
 grep -q "^metier train: rank [012]: step" "$place/text"
 result $? "nobody said which rank met what is no number"
-expect 1 "nor the folder of a run" 2 train "$config" out="$place" --quiet
+expect 1 "is not the folder of a run" 2 train "$config" out="$place" --quiet
 
 # A rank is killed: the others end within seconds, and the run goes on to the same bytes.
 ranks 3 "$metier" train "$config" out="$place/killed" steps=30 checkpoint.every=2 --quiet >"$place/text" 2>&1 &

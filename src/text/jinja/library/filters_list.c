@@ -175,7 +175,7 @@ static enum mt_status walk_if_true(struct jinja_run *run, struct mt_value value,
 static struct jinja_arguments rest_of(const struct jinja_arguments *arguments, size_t from)
 {
     struct jinja_arguments rest = *arguments;
-    rest.items += from;
+    if (from > 0) rest.items += from; // without arguments there are no items to point into
     rest.count -= from;
     return rest;
 }
