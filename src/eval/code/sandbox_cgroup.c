@@ -191,9 +191,9 @@ static bool is_marked(const struct mt_sandbox_cgroups *cgroups)
 
 /*
  * To be able to write is not enough: root can everywhere, and a user in all cgroups of its own systemd, which
- * ends a unit that it has not delegated when the kernel kills in it for memory (OOMPolicy). Given is what
- * systemd says it has delegated, what a container sees as its own root, and what can be written to below what
- * cannot.
+ * was seen to end a unit that it had not delegated after the kernel had killed in it for memory. Given is
+ * what systemd says it has delegated, what a container sees as its own root, and what can be written to below
+ * what cannot.
  */
 static bool is_given(struct mt_sandbox_cgroups *cgroups)
 {

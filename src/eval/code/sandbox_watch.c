@@ -26,7 +26,7 @@
 void mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes)
 {
     text[0] = '\0';
-    int descriptor = openat(folder, path, O_RDONLY | O_CLOEXEC);
+    int descriptor = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) return;
     size_t used = 0;
     ssize_t size = 1;
