@@ -228,8 +228,7 @@ static enum mt_status run_cells(struct mt_comparison *comparison, struct bar *ba
         mt_progress_update(&bar->progress, bar->before);
     }
     // What is written last is for the same folder, too.
-    if (status != MT_OK) return status;
-    return mt_folder_check(comparison->ctx, comparison->settings->out, comparison->job.held);
+    return mt_folder_blame(comparison->ctx, status, comparison->settings->out, comparison->job.held);
 }
 
 /* Cells that are done stay what they are: all must be of the same files. */

@@ -54,3 +54,10 @@ enum mt_status mt_folder_check(struct mt_context *ctx, const char *path, int loc
         "made anew by another; nothing more is written there",
         path);
 }
+
+enum mt_status mt_folder_blame(struct mt_context *ctx, enum mt_status status, const char *path, int lock)
+{
+    if (status != MT_OK && status != MT_ERR_IO) return status;
+    enum mt_status lost = mt_folder_check(ctx, path, lock);
+    return lost != MT_OK ? lost : status;
+}

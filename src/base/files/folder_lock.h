@@ -28,6 +28,11 @@ void mt_folder_unlock(int lock); // MT_FOLDER_UNLOCKED is allowed
  * held. */
 enum mt_status mt_folder_check(struct mt_context *ctx, const char *path, int lock);
 
+/* How work in a folder ended: where writing failed because the folder is no longer the one that is held, that
+ * is told instead; and work that went well is refused likewise.
+ */
+enum mt_status mt_folder_blame(struct mt_context *ctx, enum mt_status status, const char *path, int lock);
+
 /* True when the path names what the descriptor has open: the same folder or file. */
 bool mt_folder_is_same(const char *path, int descriptor);
 

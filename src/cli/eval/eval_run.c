@@ -251,6 +251,7 @@ static enum mt_status run(struct evaluation *e)
                                             .log = talks ? &e->log : NULL,
                                             .comm = e->comm};
     status = mt_eval_run(e->ctx, &options, e->results);
+    if (status == MT_ERR_IO) status = mt_folder_blame(e->ctx, status, arguments->out, e->lock);
     if (status == MT_OK) warn_of_cut_prompts(e);
     return status;
 }

@@ -203,7 +203,7 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
         judging.task = &run->tasks[i];
         status = judge_task(&judging, run);
     }
-    if (status == MT_OK) status = mt_folder_check(ctx, run->folder, judging.held);
+    status = mt_folder_blame(ctx, status, run->folder, judging.held);
     mt_folder_unlock(judging.held);
     show(&judging);
     mt_progress_finish(&progress);
