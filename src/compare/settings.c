@@ -7,14 +7,6 @@
 
 // ------------------------------------------------------------------ the grid
 
-static enum mt_status set_coefficient(const struct mt_keys_reader *reader, const char *key, double value,
-                                      struct mt_compare_method *method)
-{
-    char text[32];
-    (void)snprintf(text, sizeof text, "%g", value);
-    return mt_compare_set_word(reader->arena, &method->words, key, text);
-}
-
 /* One point; an axis without values is left as the method has it. */
 static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, size_t b, size_t g)
 {
@@ -34,12 +26,17 @@ static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, s
     enum mt_status status = mt_arena_copy_text(reader->arena, name, strlen(name), &copy);
     method->name = copy;
     if (status == MT_OK) status = mt_compare_set_word(reader->arena, &method->words, "method", grid->method);
-    if (status == MT_OK && grid->alpha.count > 0)
-        status = set_coefficient(reader, "objective.alpha", method->alpha, method);
-    if (status == MT_OK && grid->beta.count > 0)
-        status = set_coefficient(reader, "objective.beta", method->beta, method);
-    if (status == MT_OK && grid->gamma.count > 0)
-        status = set_coefficient(reader, "objective.gamma", method->gamma, method);
+    const struct {
+        const char *key;
+        size_t count;
+        double value;
+    } axes[] = {{"objective.alpha", grid->alpha.count, method->alpha},
+                {"objective.beta", grid->beta.count, method->beta},
+                {"objective.gamma", grid->gamma.count, method->gamma}};
+    for (size_t i = 0; i < 3 && status == MT_OK; i++) {
+        (void)snprintf(name, sizeof name, "%g", axes[i].value);
+        if (axes[i].count > 0) status = mt_compare_set_word(reader->arena, &method->words, axes[i].key, name);
+    }
     settings->methods++;
     return status;
 }
@@ -132,9 +129,7 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {
         if (!is_training(words[i])) own[own_count++] = words[i];
     }
-    if (status == MT_OK)
-        status = text != NULL ? mt_keys_parse(reader, text, bytes, own, own_count)
-                              : mt_keys_read(reader, own, own_count);
+    if (status == MT_OK) status = mt_keys_read(reader, text, bytes, own, own_count);
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {
         if (is_training(words[i])) status = add_training(reader, words[i]);
     }

@@ -82,10 +82,7 @@ static const struct mt_keys domain_keys = {.parts = domain_parts, .what = "a dom
 static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                       struct mt_compare_domain *domain)
 {
-    struct mt_keys_reader members = *reader;
-    members.keys = &domain_keys;
-    members.target = domain;
-    members.entries = NULL;
+    struct mt_keys_reader members = mt_keys_reader_within(reader, &domain_keys, domain);
     const char *train = domain->trained ? "train, " : "";
     enum mt_status status = mt_keys_read_map(&members, entry->node, entry->word);
     if (status != MT_OK) return status;

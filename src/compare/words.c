@@ -72,11 +72,7 @@ enum mt_status mt_compare_check_word(const struct mt_keys_reader *reader, const 
 /* Appends a scalar as YAML reads it back. */
 static enum mt_status append_scalar(struct mt_byte_list *text, const struct mt_yaml_node *node)
 {
-    if (!node->quoted) return mt_byte_list_append_text(text, node->text);
-    enum mt_status status = mt_byte_list_append_text(text, "'");
-    for (const char *c = node->text; *c != '\0' && status == MT_OK; c++)
-        status = mt_byte_list_append(text, *c == '\'' ? "\'\'" : c, *c == '\'' ? 2 : 1);
-    return status == MT_OK ? mt_byte_list_append_text(text, "'") : status;
+    return node->quoted ? mt_key_append_quoted(node->text, text) : mt_byte_list_append_text(text, node->text);
 }
 
 /* A scalar, or a list of them: "[a,b]". */

@@ -63,7 +63,7 @@ static void everything_is_read(void **state)
     assert_int_equal(settings.domains, 3);
     assert_int_equal(settings.trained, 2);
     assert_string_equal(settings.domain[1].test, "b.jsonl");
-    assert_true(has_word(&settings.training, "targets=[attention,'model.layers.*']"));
+    assert_true(has_word(&settings.training, "targets=[attention,\"model.layers.*\"]"));
     assert_true(has_word(&settings.training, "lora.rank=4"));
     assert_true(has_word(&settings.training, "steps=20"));
     assert_false(has_word(&settings.training, "steps=10"));

@@ -19,9 +19,7 @@ static enum mt_status set_template(const struct mt_keys_reader *reader, const st
                                    void *target)
 {
     const struct mt_yaml_node *node = entry->node;
-    if (node->kind != MT_YAML_SCALAR)
-        return mt_key_fail(reader, entry, NULL, "%s is %s, expected %s", entry->name, mt_yaml_kind_text(node),
-                           entry->row->values);
+    if (node->kind != MT_YAML_SCALAR) return mt_key_refuse(reader, entry);
     if (mt_prompt_check(reader->ctx, node->text) != MT_OK) {
         (void)mt_fail_within(reader->ctx, MT_ERR_USAGE, "%s", entry->name);
         return mt_key_fail_within(reader, entry);
@@ -30,14 +28,13 @@ static enum mt_status set_template(const struct mt_keys_reader *reader, const st
     return MT_OK;
 }
 
-/* The texts of a node that is a list; at least one. */
+/* The texts of a list within a value. */
 static enum mt_status read_texts(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                 const struct mt_yaml_node *node, const char *const **texts)
+                                 const char *const **texts)
 {
     const struct mt_key_row row = {.kind = MT_KEY_TEXTS, .values = entry->row->values};
     struct mt_key_entry here = *entry;
     here.row = &row;
-    here.node = node;
     return mt_key_store(reader, &here, texts);
 }
 
@@ -62,7 +59,9 @@ static enum mt_status read_way(const struct mt_keys_reader *reader, const struct
     if (needs != (value != node))
         return mt_key_fail(reader, entry, node,
                            needs ? "a value is missing after '%s'" : "no value may follow '%s'", shown.text);
-    if (step->kind == MT_EXTRACT_WORDS) return read_texts(reader, entry, value, &step->words);
+    const struct mt_key_row words = {.values = "LIST OF TEXTS"};
+    const struct mt_key_entry given = {.name = "words", .row = &words, .node = value};
+    if (step->kind == MT_EXTRACT_WORDS) return read_texts(reader, &given, &step->words);
     if (step->kind != MT_EXTRACT_REGEX) return MT_OK;
     if (value->kind != MT_YAML_SCALAR)
         return mt_key_fail(reader, entry, value, "a pattern is expected after '%s'", shown.text);
@@ -79,9 +78,7 @@ static enum mt_status set_ways(const struct mt_keys_reader *reader, const struct
     struct mt_task *task = target;
     const struct mt_yaml_node *node = entry->node;
     void *memory = NULL;
-    if (node->kind != MT_YAML_LIST || node->count == 0)
-        return mt_key_fail(reader, entry, NULL, "%s is %s, expected %s", entry->name, mt_yaml_kind_text(node),
-                           entry->row->values);
+    if (node->kind != MT_YAML_LIST || node->count == 0) return mt_key_refuse(reader, entry);
     enum mt_status status =
         mt_arena_allocate(reader->arena, node->count * sizeof(struct mt_extract_step), &memory);
     if (status != MT_OK) return status;
@@ -101,7 +98,7 @@ static enum mt_status set_steps(const struct mt_keys_reader *reader, const struc
     const char *const *names = NULL;
     void *memory = NULL;
     size_t count = entry->node->count;
-    enum mt_status status = read_texts(reader, entry, entry->node, &names);
+    enum mt_status status = read_texts(reader, entry, &names);
     if (status == MT_OK)
         status = mt_arena_allocate(reader->arena, (count + 1) * sizeof(enum mt_normalize_step), &memory);
     if (status != MT_OK) return status;
@@ -117,22 +114,17 @@ static enum mt_status set_steps(const struct mt_keys_reader *reader, const struc
     return MT_OK;
 }
 
-static enum mt_status set_metrics(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                  void *target)
+static enum mt_status add_metric(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                 void *target)
 {
     struct mt_task *task = target;
-    const char *const *names = NULL;
-    size_t count = entry->node->count;
-    enum mt_status status = read_texts(reader, entry, entry->node, &names);
-    if (status != MT_OK) return status;
-    if (count == 0 || count > MT_TASK_MOST_METRICS)
-        return mt_key_fail(reader, entry, NULL, "expected one to four names for 'metrics'");
-    for (size_t i = 0; i < count; i++) {
-        task->metrics[i] = mt_metric_named(names[i]);
-        if (task->metrics[i] == MT_METRIC_KINDS)
-            return mt_key_fail(reader, entry, NULL, "unknown metric '%s'", mt_printable(names[i]).text);
-    }
-    task->metric_count = count;
+    const char *name = entry->node->kind == MT_YAML_SCALAR ? entry->node->text : "";
+    enum mt_metric_kind metric = mt_metric_named(name);
+    if (metric == MT_METRIC_KINDS)
+        return mt_key_fail(reader, entry, NULL, "unknown metric '%s'", mt_printable(name).text);
+    if (task->metric_count == MT_TASK_MOST_METRICS)
+        return mt_key_fail(reader, entry, NULL, "more than %d metrics", MT_TASK_MOST_METRICS);
+    task->metrics[task->metric_count++] = metric;
     return MT_OK;
 }
 
@@ -199,8 +191,8 @@ static const struct mt_key_row rows[] = {
     {"calls", MT_KEY_OWN, AT(calls), "TEMPLATE", "see docs/sandbox.md",
      .meaning = "of compare: code; names the tests take from the answer: name=name_in_answer ...",
      .set = set_template},
-    {"metrics", MT_KEY_OWN, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
-     .meaning = "figures to report", .set = set_metrics},
+    {"metrics", MT_KEY_EACH, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
+     .meaning = "figures to report", .set = add_metric},
     {"pass_k", MT_KEY_WHOLE, AT(pass_k), "WHOLE NUMBER", "1", .meaning = "k of pass@k", .most = 1e12},
     {"few_shot", MT_KEY_WHOLE, AT(few_shot), "WHOLE NUMBER", "0", .meaning = "examples before the question",
      .most = 1e12},
@@ -222,14 +214,10 @@ const struct mt_keys mt_task_keys = {.parts = parts};
 
 // ------------------------------------------------------------------ a file
 
-static enum mt_status missing(const struct mt_keys_reader *reader, const char *name, const char *why)
-{
-    return mt_key_fail(reader, NULL, NULL, "the key '%s' is missing%s", name, why);
-}
-
-/* "FIELD LOW-HIGH" */
+/* "FIELD LOW-HIGH", or none. */
 static bool is_rule(const char *rule)
 {
+    if (rule == NULL) return true;
     size_t field = strcspn(rule, " ");
     const char *at = rule + field;
     size_t spaces = strspn(at, " ");
@@ -238,16 +226,6 @@ static bool is_rule(const char *rule)
     size_t high = *dash == '-' ? strspn(dash + 1, "0123456789") : 0;
     return field > 0 && field < 128 && spaces > 0 && low > 0 && low < 18 && high > 0 && high < 18 &&
            dash[1 + high] == '\0';
-}
-
-static enum mt_status check_rules(const struct mt_keys_reader *reader)
-{
-    const struct mt_task *task = reader->target;
-    bool good = (task->rows == NULL || is_rule(task->rows)) &&
-                (task->few_shot_rows == NULL || is_rule(task->few_shot_rows));
-    if (good) return MT_OK;
-    return mt_key_fail(reader, NULL, NULL,
-                       "rows and few_shot_rows are 'FIELD LOW-HIGH', as in 'task_id 11-510'");
 }
 
 /* Refuses keys that change nothing beside the others. */
@@ -284,13 +262,20 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
 
 static enum mt_status check_group(const struct mt_keys_reader *reader)
 {
-    static const char *const common[] = {"title", "domain", "members", "version"};
-    if (mt_keys_given(reader, "title") == NULL) return missing(reader, "title", "");
-    if (mt_keys_given(reader, "domain") == NULL) return missing(reader, "domain", "");
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
-        size_t i = 0;
-        while (i < 4 && strcmp(entry->name, common[i]) != 0) i++;
-        if (i == 4) return mt_key_fail(reader, entry, NULL, "a group has no key '%s'", entry->name);
+        if (mt_key_place_of_word("title|domain|members|version", entry->name) < 0)
+            return mt_key_fail(reader, entry, NULL, "a group has no key '%s'", entry->name);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_required(const struct mt_keys_reader *reader)
+{
+    static const char *const names[] = {"title", "domain", "data", "prompt", "answer"};
+    bool group = ((const struct mt_task *)reader->target)->members != NULL;
+    for (size_t i = 0; i < (group ? 2 : sizeof names / sizeof names[0]); i++) {
+        if (mt_keys_given(reader, names[i]) == NULL)
+            return mt_key_fail(reader, NULL, NULL, "the key '%s' is missing", names[i]);
     }
     return MT_OK;
 }
@@ -298,28 +283,27 @@ static enum mt_status check_group(const struct mt_keys_reader *reader)
 static enum mt_status check(const struct mt_keys_reader *reader)
 {
     const struct mt_task *task = reader->target;
-    if (task->members != NULL) return check_group(reader);
-    static const char *const always[] = {"title", "domain", "data", "prompt", "answer"};
-    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-        if (mt_keys_given(reader, always[i]) == NULL) return missing(reader, always[i], "");
-    }
-    int sources = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
-    if (sources > 1)
-        return mt_key_fail(reader, NULL, NULL, "choices, choice_fields and choice_list exclude each other");
-    if (sources == 0 && (task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL))
-        return missing(reader, "choices", " (or choice_fields, or choice_list)");
-    if (task->compare == MT_COMPARE_CODE && task->program == NULL)
-        return missing(reader, "program", ", which compare: code runs");
-    if (task->compare == MT_COMPARE_CODE && task->tests == NULL)
-        return missing(reader, "tests",
-                       ", which call the program's functions from an interpreter of their own");
-    enum mt_status status = check_rules(reader);
+    enum mt_status status = check_required(reader);
     if (status != MT_OK) return status;
-    if (task->few_shot > 0 && task->few_shot_data == NULL)
-        return missing(reader, "few_shot_data", ", where the examples come from");
-    if (task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples)
-        return mt_key_fail(reader, NULL, NULL, "samples must be 1 to 1000 and pass_k at most samples");
-    return check_void(reader);
+    if (task->members != NULL) return check_group(reader);
+    int choices = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
+    bool chooses = task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL;
+    bool code = task->compare == MT_COMPARE_CODE;
+    const struct mt_key_check checks[] = {
+        {choices > 1, "", "choices, choice_fields and choice_list exclude each other"},
+        {choices == 0 && chooses, "", "the key 'choices' is missing (or choice_fields, or choice_list)"},
+        {code && task->program == NULL, "", "the key 'program' is missing, which compare: code runs"},
+        {code && task->tests == NULL, "",
+         "the key 'tests' is missing, which call the program's functions from an interpreter of their own"},
+        {!is_rule(task->rows) || !is_rule(task->few_shot_rows), "",
+         "rows and few_shot_rows are 'FIELD LOW-HIGH', as in 'task_id 11-510'"},
+        {task->few_shot > 0 && task->few_shot_data == NULL, "",
+         "the key 'few_shot_data' is missing, where the examples come from"},
+        {task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples, "",
+         "samples must be 1 to 1000 and pass_k at most samples"},
+    };
+    status = mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
+    return status == MT_OK ? check_void(reader) : status;
 }
 
 static const struct mt_extract_step whole_text = {.kind = MT_EXTRACT_WHOLE};
@@ -340,10 +324,9 @@ static enum mt_status read_task(struct mt_keys_reader *reader, const char *text,
                              .extract = &whole_text,
                              .extract_count = 1,
                              .normalize = &only_trim,
-                             .normalize_count = 1,
-                             .metric_count = 1};
-    enum mt_status status =
-        text != NULL ? mt_keys_parse(reader, text, bytes, NULL, 0) : mt_keys_read(reader, NULL, 0);
+                             .normalize_count = 1};
+    enum mt_status status = mt_keys_read(reader, text, bytes, NULL, 0);
+    if (task->metric_count == 0) task->metrics[task->metric_count++] = MT_METRIC_ACCURACY;
     if (task->kind == MT_TASK_CHOOSE && mt_keys_given(reader, "extract") == NULL)
         task->extract = &letter_first;
     return status == MT_OK ? check(reader) : status;

@@ -32,6 +32,7 @@ enum mt_key_kind {
     MT_KEY_EACH,   // the same for every element of a list, or for a single value
 };
 
+struct mt_key;
 struct mt_key_entry;
 struct mt_keys_reader;
 
@@ -54,7 +55,7 @@ struct mt_key_row {
      * of a list. Without `append` the key is not written. */
     enum mt_status (*set)(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                           void *target);
-    enum mt_status (*append)(const void *source, struct mt_byte_list *text);
+    enum mt_status (*append)(const struct mt_key *key, const void *source, struct mt_byte_list *text);
 };
 
 /* Rows that are listed together. */
@@ -114,21 +115,22 @@ struct mt_keys_reader {
 };
 
 /*
- * Reads a text, then the words over it: a word replaces what the file says. Defaults and values are stored in
- * the order of the table, whatever the order of the file.
+ * Reads a text, or the reader's file where that is NULL, then the words over it: a word replaces what the
+ * file says. Defaults and values are stored in the order of the table, whatever the order of the file.
  */
-enum mt_status mt_keys_parse(struct mt_keys_reader *reader, const char *text, size_t bytes,
-                             const char *const *words, size_t word_count);
+enum mt_status mt_keys_read(struct mt_keys_reader *reader, const char *text, size_t bytes,
+                            const char *const *words, size_t word_count);
 
-/* The same of the reader's file. */
-enum mt_status mt_keys_read(struct mt_keys_reader *reader, const char *const *words, size_t word_count);
+/* A reader of a map within a value, into a struct of its own. */
+struct mt_keys_reader mt_keys_reader_within(const struct mt_keys_reader *reader, const struct mt_keys *keys,
+                                            void *target);
 
-/* Reads a map within a value; `word` as in an entry. */
+/* Reads that map; `word` as in an entry. */
 enum mt_status mt_keys_read_map(struct mt_keys_reader *reader, const struct mt_yaml_node *map,
                                 const char *word);
 
-/* The entry of a key, or NULL where it was not given. */
-const struct mt_key_entry *mt_keys_given(const struct mt_keys_reader *reader, const char *name);
+/* The entry of the first of the keys between bars ("epochs|steps") that was given; NULL: none was. */
+const struct mt_key_entry *mt_keys_given(const struct mt_keys_reader *reader, const char *names);
 
 /* Stores an entry's value in the struct of its row. */
 enum mt_status mt_key_store(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
@@ -139,6 +141,9 @@ enum mt_status mt_key_store_standard(const struct mt_keys_reader *reader, const 
 
 /* True when the default is a value and not a remark. */
 bool mt_key_has_standard(const struct mt_key *key);
+
+/* The place of a word among the words between bars, -1: none of them. */
+int mt_key_place_of_word(const char *words, const char *word);
 
 /*
  * Records "FILE:LINE: ..." or "KEY=VALUE: ..." as MT_ERR_USAGE; without an entry "FILE: ...". The line is
@@ -151,11 +156,31 @@ enum mt_status mt_key_fail(const struct mt_keys_reader *reader, const struct mt_
 /* Puts the place of an entry before the message already recorded, which becomes MT_ERR_USAGE. */
 enum mt_status mt_key_fail_within(const struct mt_keys_reader *reader, const struct mt_key_entry *entry);
 
+/* Something that may be wrong between keys, those it is reported at, and what to say. */
+struct mt_key_check {
+    bool wrong;
+    const char *keys; // between bars: the first that was given; "": the file
+    const char *why;
+};
+
+/* Refuses the first that is wrong. */
+enum mt_status mt_keys_check(const struct mt_keys_reader *reader, const struct mt_key_check *checks,
+                             size_t count);
+
+/* Refuses an entry's value: "KEY is VALUE, expected VALUES". */
+enum mt_status mt_key_refuse(const struct mt_keys_reader *reader, const struct mt_key_entry *entry);
+
 /* Refuses a name that is no key, with what was probably meant. */
 enum mt_status mt_key_refuse_unknown(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                      const char *name);
 
 // ------------------------------------------------------------------ writing
+
+/* Appends a text in double quotes, with the escapes YAML needs. Text is valid UTF-8. */
+enum mt_status mt_key_append_quoted(const char *text, struct mt_byte_list *out);
+
+/* False for keys of elements, and for those with functions of their own that do not append. */
+bool mt_key_is_written(const struct mt_key *key);
 
 /* Appends the value of a key of `source`, the struct its table is about. */
 enum mt_status mt_key_append(const struct mt_key *key, const void *source, struct mt_byte_list *text);

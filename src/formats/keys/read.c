@@ -1,4 +1,5 @@
 /* From a file and words to a list of keys as given, and from there to the struct. */
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -51,11 +52,17 @@ static bool find_in_group(const struct mt_keys *keys, const char *group, struct 
     return false;
 }
 
-const struct mt_key_entry *mt_keys_given(const struct mt_keys_reader *reader, const char *name)
+const struct mt_key_entry *mt_keys_given(const struct mt_keys_reader *reader, const char *names)
 {
-    const struct mt_key_entry *entry = reader->entries;
-    while (entry != NULL && strcmp(entry->name, name) != 0) entry = entry->next;
-    return entry;
+    const struct mt_key_entry *found = NULL;
+    int first = INT_MAX;
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        int place = mt_key_place_of_word(names, entry->name);
+        if (place < 0 || place >= first) continue;
+        found = entry;
+        first = place;
+    }
+    return found;
 }
 
 // ------------------------------------------------------------------ messages
@@ -95,6 +102,15 @@ enum mt_status mt_key_fail_within(const struct mt_keys_reader *reader, const str
     return mt_fail_within(reader->ctx, MT_ERR_USAGE, "%s", place);
 }
 
+enum mt_status mt_keys_check(const struct mt_keys_reader *reader, const struct mt_key_check *checks,
+                             size_t count)
+{
+    size_t i = 0;
+    while (i < count && !checks[i].wrong) i++;
+    if (i == count) return MT_OK;
+    return mt_key_fail(reader, mt_keys_given(reader, checks[i].keys), NULL, "%s", checks[i].why);
+}
+
 // ------------------------------------------------------------------ unknown keys
 
 /* What stands for the unknown key in a suggestion: "'lora.alpha' or 'objective.alpha'". */
@@ -116,18 +132,6 @@ static const char *last_part(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot != NULL ? dot + 1 : name;
-}
-
-/* True when `word` is one of the words between bars; NULL has none. */
-static bool is_one_of(const char *words, const char *word)
-{
-    size_t length = strlen(word);
-    while (words != NULL) {
-        size_t here = strcspn(words, "|");
-        if (here == length && memcmp(words, word, length) == 0) return true;
-        words = words[here] == '|' ? words + here + 1 : NULL;
-    }
-    return false;
 }
 
 /* The fewest edits on the whole name or, for a bare word, on a key's group or last part. */
@@ -163,7 +167,7 @@ static struct meant find_meant(const struct mt_keys *keys, const char *unknown)
     struct mt_key key = {0};
     while (mt_key_next(keys, &key)) {
         if (key.part->of_elements) continue;
-        if (is_one_of(key.row->also, unknown)) add_meant(&called, key.name);
+        if (mt_key_place_of_word(key.row->also, unknown) >= 0) add_meant(&called, key.name);
         if (ends_count && strcmp(last_part(key.name), last_part(unknown)) == 0) add_meant(&others, key.name);
     }
     if (called.count == 0 && others.count == 0) find_nearest(keys, unknown, &others);
@@ -230,6 +234,9 @@ static enum mt_status append(struct mt_keys_reader *reader, const struct mt_key_
     return MT_OK;
 }
 
+static enum mt_status take_map(struct mt_keys_reader *reader, const char *prefix,
+                               const struct mt_yaml_node *map, const char *word);
+
 /* Takes the value of a key, or of every key in a group. Recursion is as deep as the tree, which is bounded.
  */
 static enum mt_status take(struct mt_keys_reader *reader, const char *prefix, const char *name,
@@ -253,25 +260,19 @@ static enum mt_status take(struct mt_keys_reader *reader, const char *prefix, co
         return mt_key_fail(reader, &entry, NULL, "%s is %s, expected a map of keys such as %s", entry.name,
                            mt_yaml_kind_text(node), key.name);
     }
-    enum mt_status status = MT_OK;
-    for (const struct mt_yaml_node *child = node->first; child != NULL && status == MT_OK;
-         child = child->next) {
-        status = take(reader, entry.name, child->key, child, word);
-    }
-    return status;
+    return take_map(reader, entry.name, node, word);
 }
 
-static enum mt_status take_map(struct mt_keys_reader *reader, const struct mt_yaml_node *map,
-                               const char *word)
+static enum mt_status take_map(struct mt_keys_reader *reader, const char *prefix,
+                               const struct mt_yaml_node *map, const char *word)
 {
+    const struct mt_key_entry here = {.node = map, .word = word};
     enum mt_status status = MT_OK;
-    if (map->kind != MT_YAML_MAP && !mt_yaml_is_nothing(map)) {
-        const struct mt_key_entry here = {.node = map, .word = word};
+    if (map->kind != MT_YAML_MAP && !mt_yaml_is_nothing(map))
         return mt_key_fail(reader, &here, NULL, "%s, expected lines of key: value", mt_yaml_kind_text(map));
-    }
     for (const struct mt_yaml_node *child = map->first; child != NULL && status == MT_OK;
          child = child->next) {
-        status = take(reader, "", child->key, child, word);
+        status = take(reader, prefix, child->key, child, word);
     }
     return status;
 }
@@ -314,34 +315,29 @@ static enum mt_status store_all(const struct mt_keys_reader *reader)
     return status;
 }
 
+struct mt_keys_reader mt_keys_reader_within(const struct mt_keys_reader *reader, const struct mt_keys *keys,
+                                            void *target)
+{
+    return (struct mt_keys_reader){
+        .ctx = reader->ctx, .arena = reader->arena, .file = reader->file, .keys = keys, .target = target};
+}
+
 enum mt_status mt_keys_read_map(struct mt_keys_reader *reader, const struct mt_yaml_node *map,
                                 const char *word)
 {
-    enum mt_status status = take_map(reader, map, word);
+    enum mt_status status = take_map(reader, "", map, word);
     return status == MT_OK ? store_all(reader) : status;
 }
 
-static enum mt_status read_root(struct mt_keys_reader *reader, const struct mt_yaml_node *root,
-                                const char *const *words, size_t word_count)
+enum mt_status mt_keys_read(struct mt_keys_reader *reader, const char *text, size_t bytes,
+                            const char *const *words, size_t word_count)
 {
-    enum mt_status status = take_map(reader, root, NULL);
+    const struct mt_yaml_limits *limits = &mt_yaml_file_limits;
+    struct mt_yaml_node *root = NULL;
+    enum mt_status status =
+        text != NULL ? mt_yaml_parse(reader->ctx, reader->file, text, bytes, limits, reader->arena, &root)
+                     : mt_yaml_read(reader->ctx, reader->file, limits, reader->arena, &root);
+    if (status == MT_OK) status = take_map(reader, "", root, NULL);
     for (size_t i = 0; i < word_count && status == MT_OK; i++) status = take_word(reader, words[i]);
     return status == MT_OK ? store_all(reader) : status;
-}
-
-enum mt_status mt_keys_parse(struct mt_keys_reader *reader, const char *text, size_t bytes,
-                             const char *const *words, size_t word_count)
-{
-    struct mt_yaml_node *root = NULL;
-    enum mt_status status =
-        mt_yaml_parse(reader->ctx, reader->file, text, bytes, &mt_yaml_file_limits, reader->arena, &root);
-    return status == MT_OK ? read_root(reader, root, words, word_count) : status;
-}
-
-enum mt_status mt_keys_read(struct mt_keys_reader *reader, const char *const *words, size_t word_count)
-{
-    struct mt_yaml_node *root = NULL;
-    enum mt_status status =
-        mt_yaml_read(reader->ctx, reader->file, &mt_yaml_file_limits, reader->arena, &root);
-    return status == MT_OK ? read_root(reader, root, words, word_count) : status;
 }

@@ -44,7 +44,7 @@ static bool is_visible(uint32_t character)
     return character < 0xD800 || (character >= 0xE000 && character < 0xFFFE);
 }
 
-static enum mt_status append_quoted(const char *text, struct mt_byte_list *out)
+enum mt_status mt_key_append_quoted(const char *text, struct mt_byte_list *out)
 {
     const uint8_t *at = (const uint8_t *)text;
     size_t left = strlen(text);
@@ -74,7 +74,7 @@ static enum mt_status append_quoted(const char *text, struct mt_byte_list *out)
 static enum mt_status append_text(const char *text, struct mt_byte_list *out)
 {
     if (text == NULL) return mt_byte_list_append_text(out, "null");
-    return is_plain(text) ? mt_byte_list_append_text(out, text) : append_quoted(text, out);
+    return is_plain(text) ? mt_byte_list_append_text(out, text) : mt_key_append_quoted(text, out);
 }
 
 static enum mt_status append_list(const char *const *list, struct mt_byte_list *out)
@@ -87,62 +87,52 @@ static enum mt_status append_list(const char *const *list, struct mt_byte_list *
     return status == MT_OK ? mt_byte_list_append_text(out, "]") : status;
 }
 
-static enum mt_status append_word(const char *words, int place, struct mt_byte_list *out)
+static uint64_t load_whole(enum mt_key_kind kind, const char *field)
 {
-    for (; place > 0; place--) words += strcspn(words, "|") + 1;
-    return mt_byte_list_append(out, words, strcspn(words, "|"));
-}
-
-static enum mt_status append_whole(uint64_t number, struct mt_byte_list *out)
-{
-    char digits[32];
-    (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    return mt_byte_list_append_text(out, digits);
-}
-
-static enum mt_status append_number(const char *values, double number, struct mt_byte_list *out)
-{
-    char digits[MT_EXACT_BYTES];
-    bool automatic = number == 0.0 && strncmp(values, "auto|", 5) == 0;
-    return mt_byte_list_append_text(out, automatic ? "auto" : mt_exact_text(number, digits));
+    uint64_t wide = 0;
+    int small = 0;
+    bool flag = false;
+    switch (kind) {
+    case MT_KEY_SWITCH:
+    case MT_KEY_FLAG: memcpy(&flag, field, sizeof flag); return flag;
+    case MT_KEY_INT:
+    case MT_KEY_CHOICE: memcpy(&small, field, sizeof small); return (uint64_t)small;
+    default: memcpy(&wide, field, sizeof wide); return wide; // an int64_t here is never negative
+    }
 }
 
 enum mt_status mt_key_append(const struct mt_key *key, const void *source, struct mt_byte_list *out)
 {
     const struct mt_key_row *row = key->row;
     const char *field = (const char *)source + key->part->base + row->offset;
-    union {
-        const char *text;
-        const char *const *list;
-        double number;
-        uint64_t whole; // an int64_t here is never negative
-        int small;
-        bool flag;
-    } value = {0};
+    const char *text = NULL;
+    const char *const *list = NULL;
+    const char *words = row->values;
+    double number = 0.0;
+    char digits[MT_EXACT_BYTES];
     switch (row->kind) {
     case MT_KEY_TEXT:
-    case MT_KEY_NAME: memcpy(&value.text, field, sizeof value.text); return append_text(value.text, out);
+    case MT_KEY_NAME: memcpy(&text, field, sizeof text); return append_text(text, out);
     case MT_KEY_LIST:
-    case MT_KEY_TEXTS: memcpy(&value.list, field, sizeof value.list); return append_list(value.list, out);
+    case MT_KEY_TEXTS: memcpy(&list, field, sizeof list); return append_list(list, out);
     case MT_KEY_NUMBER:
-        memcpy(&value.number, field, sizeof value.number);
-        return append_number(row->values, value.number, out);
+        memcpy(&number, field, sizeof number);
+        if (number == 0.0 && strncmp(row->values, "auto|", 5) == 0)
+            return mt_byte_list_append_text(out, "auto");
+        return mt_byte_list_append_text(out, mt_exact_text(number, digits));
     case MT_KEY_INT:
-        memcpy(&value.small, field, sizeof value.small);
-        return append_whole((uint64_t)value.small, out);
     case MT_KEY_WHOLE:
-    case MT_KEY_SEED: memcpy(&value.whole, field, sizeof value.whole); return append_whole(value.whole, out);
+    case MT_KEY_SEED:
+        (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)load_whole(row->kind, field));
+        return mt_byte_list_append_text(out, digits);
     case MT_KEY_CHOICE:
-        memcpy(&value.small, field, sizeof value.small);
-        return append_word(row->values, value.small, out);
     case MT_KEY_SWITCH:
-        memcpy(&value.flag, field, sizeof value.flag);
-        return append_word(row->values, value.flag, out);
+        for (uint64_t i = load_whole(row->kind, field); i > 0; i--) words += strcspn(words, "|") + 1;
+        return mt_byte_list_append(out, words, strcspn(words, "|"));
     case MT_KEY_FLAG:
-        memcpy(&value.flag, field, sizeof value.flag);
-        return mt_byte_list_append_text(out, value.flag ? "true" : "false");
+        return mt_byte_list_append_text(out, load_whole(row->kind, field) != 0 ? "true" : "false");
     case MT_KEY_OWN:
-    case MT_KEY_EACH: return row->append((const char *)source + key->part->base, out);
+    case MT_KEY_EACH: return row->append(key, source, out);
     }
     return MT_OK;
 }
@@ -172,116 +162,87 @@ enum mt_status mt_keys_append_element(const struct mt_keys *keys, const void *so
 
 // ------------------------------------------------------------------ the whole
 
-struct writer {
-    const void *source;
-    struct mt_byte_list text;
-    struct mt_byte_list value;     // of the present key
-    char group[MT_KEY_NAME_BYTES]; // that is open: "lora"; "": none
-    size_t line;                   // where the present line begins
-    const char *title;             // of a section whose first line is yet to come; NULL: none
-};
-
-static enum mt_status append(struct writer *writer, const char *text)
+static enum mt_status append_spaces(size_t count, struct mt_byte_list *text)
 {
-    return mt_byte_list_append_text(&writer->text, text);
+    char spaces[MEANING_COLUMN + 1];
+    (void)snprintf(spaces, sizeof spaces, "%*s", (int)count, "");
+    return mt_byte_list_append_text(text, spaces);
 }
 
-/* Spaces up to a column of the present line, at least one. */
-static enum mt_status append_spaces(struct writer *writer, size_t column)
-{
-    char spaces[64];
-    size_t used = writer->text.count - writer->line;
-    (void)snprintf(spaces, sizeof spaces, "%*s", used < column ? (int)(column - used) : 1, "");
-    return append(writer, spaces);
-}
-
-static enum mt_status append_title(struct writer *writer)
-{
-    char text[96];
-    if (writer->title == NULL) return MT_OK;
-    (void)snprintf(text, sizeof text, "%s# %s\n", writer->text.count > 0 ? "\n" : "", writer->title);
-    writer->title = NULL;
-    return append(writer, text);
-}
-
-/* Opens the group of a dotted name where it is not open yet, and begins the line of the key: "    rank:". */
-static enum mt_status begin_line(struct writer *writer, const char *name)
-{
-    const char *dot = strchr(name, '.');
-    char group[MT_KEY_NAME_BYTES];
-    char text[2 * MT_KEY_NAME_BYTES];
-    (void)snprintf(group, sizeof group, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
-    enum mt_status status = MT_OK;
-    if (dot != NULL && strcmp(group, writer->group) != 0) {
-        (void)snprintf(text, sizeof text, "%s:\n", group);
-        status = append(writer, text);
-    }
-    memcpy(writer->group, group, sizeof group);
-    writer->line = writer->text.count;
-    (void)snprintf(text, sizeof text, "%*s%s:", dot != NULL ? MEMBER_INDENT : 0, "",
-                   dot != NULL ? dot + 1 : name);
-    return status == MT_OK ? append(writer, text) : status;
-}
-
-/* The meaning of a key stands beside its value, unless that is too long. */
-static enum mt_status finish_line(struct writer *writer, const char *meaning)
-{
-    if (writer->text.count - writer->line >= MEANING_COLUMN) return append(writer, "\n");
-    enum mt_status status = append_spaces(writer, MEANING_COLUMN);
-    if (status == MT_OK) status = append(writer, "# ");
-    if (status == MT_OK) status = append(writer, meaning);
-    return status == MT_OK ? append(writer, "\n") : status;
-}
-
-/* The lines of a list stand below their key. */
-static enum mt_status append_lines(struct writer *writer)
+/* Values of several lines, a list's, stand below their key. */
+static enum mt_status append_lines(const struct mt_byte_list *lines, struct mt_byte_list *text)
 {
     enum mt_status status = MT_OK;
-    const char *at = (const char *)writer->value.data;
-    const char *end = at + writer->value.count;
-    while (status == MT_OK && at < end) {
-        size_t length = (size_t)((const char *)memchr(at, '\n', (size_t)(end - at)) - at) + 1;
-        writer->line = writer->text.count;
-        status = append_spaces(writer, 2 * MEMBER_INDENT);
-        if (status == MT_OK) status = mt_byte_list_append(&writer->text, at, length);
-        at += length;
+    for (size_t i = 0; i < lines->count && status == MT_OK; i++) {
+        if (i == 0 || lines->data[i - 1] == '\n') status = append_spaces(2 * MEMBER_INDENT, text);
+        if (status == MT_OK) status = mt_byte_list_append(text, &lines->data[i], 1);
     }
     return status;
 }
 
-static enum mt_status append_key(struct writer *writer, const struct mt_key *key)
+/* "    rank:           32            # meaning", which is left out where the value is too long for it. */
+static enum mt_status append_line(const struct mt_key *key, const struct mt_byte_list *value,
+                                  struct mt_byte_list *text)
 {
-    writer->value.count = 0;
-    enum mt_status status = mt_key_append(key, writer->source, &writer->value);
-    if (status == MT_OK) status = append_title(writer);
-    if (status == MT_OK) status = begin_line(writer, key->name);
-    if (status != MT_OK) return status;
-    size_t length = writer->value.count;
-    bool lines = length > 0 && writer->value.data[length - 1] == '\n';
-    if (!lines) status = append_spaces(writer, VALUE_COLUMN);
-    if (!lines && status == MT_OK) status = mt_byte_list_append(&writer->text, writer->value.data, length);
-    if (status == MT_OK) status = finish_line(writer, key->row->meaning);
-    return lines && status == MT_OK ? append_lines(writer) : status;
+    const char *dot = strchr(key->name, '.');
+    char name[VALUE_COLUMN + MT_KEY_NAME_BYTES];
+    bool lines = value->count > 0 && value->data[value->count - 1] == '\n';
+    size_t start = text->count;
+    (void)snprintf(name, sizeof name, "%*s%s:", dot != NULL ? MEMBER_INDENT : 0, "",
+                   dot != NULL ? dot + 1 : key->name);
+    enum mt_status status = mt_byte_list_append_text(text, name);
+    if (status == MT_OK && !lines)
+        status = append_spaces(strlen(name) < VALUE_COLUMN ? VALUE_COLUMN - strlen(name) : 1, text);
+    if (status == MT_OK && !lines) status = mt_byte_list_append(text, value->data, value->count);
+    size_t used = text->count - start;
+    if (status == MT_OK && used < MEANING_COLUMN) {
+        status = append_spaces(MEANING_COLUMN - used, text);
+        if (status == MT_OK) status = mt_byte_list_append_text(text, "# ");
+        if (status == MT_OK) status = mt_byte_list_append_text(text, key->row->meaning);
+    }
+    if (status == MT_OK) status = mt_byte_list_append_text(text, "\n");
+    return status == MT_OK && lines ? append_lines(value, text) : status;
+}
+
+/* Writes the title of a section, and the group of a dotted name, where they begin. */
+static enum mt_status append_heads(const char *title, const char *group_before, const char *group,
+                                   struct mt_byte_list *text)
+{
+    char heads[2 * MT_KEY_NAME_BYTES] = "";
+    bool opens = group[0] != '\0' && strcmp(group, group_before) != 0;
+    if (title != NULL) (void)snprintf(heads, sizeof heads, "%s# %s\n", text->count > 0 ? "\n" : "", title);
+    enum mt_status status = mt_byte_list_append_text(text, heads);
+    (void)snprintf(heads, sizeof heads, "%s:\n", group);
+    return status == MT_OK && opens ? mt_byte_list_append_text(text, heads) : status;
 }
 
 enum mt_status mt_keys_text(struct mt_context *ctx, const struct mt_keys *keys, const void *source,
                             bool (*left_out)(const void *source, const char *name), struct mt_arena *arena,
                             const char **text)
 {
-    struct writer writer = {.source = source, .text = {.ctx = ctx}, .value = {.ctx = ctx}};
+    struct mt_byte_list whole = {.ctx = ctx};
+    struct mt_byte_list value = {.ctx = ctx};
     struct mt_key key = {0};
+    char group[MT_KEY_NAME_BYTES] = ""; // that is open: "lora"
+    const char *title = NULL;           // yet to be written
     char *copy = NULL;
     enum mt_status status = MT_OK;
     while (status == MT_OK && mt_key_next(keys, &key)) {
-        bool own = key.row->kind == MT_KEY_OWN || key.row->kind == MT_KEY_EACH;
-        if (key.row->title != NULL) writer.title = key.row->title;
-        if (key.part->of_elements || (own && key.row->append == NULL) || left_out(source, key.name)) continue;
-        status = append_key(&writer, &key);
+        char here[MT_KEY_NAME_BYTES] = "";
+        const char *dot = strchr(key.name, '.');
+        if (key.row->title != NULL) title = key.row->title;
+        if (!mt_key_is_written(&key) || left_out(source, key.name)) continue;
+        if (dot != NULL) memcpy(here, key.name, (size_t)(dot - key.name));
+        value.count = 0;
+        status = mt_key_append(&key, source, &value);
+        if (status == MT_OK) status = append_heads(title, group, here, &whole);
+        if (status == MT_OK) status = append_line(&key, &value, &whole);
+        memcpy(group, here, sizeof group);
+        title = NULL;
     }
-    if (status == MT_OK)
-        status = mt_arena_copy_text(arena, (const char *)writer.text.data, writer.text.count, &copy);
-    mt_byte_list_free(&writer.text);
-    mt_byte_list_free(&writer.value);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, (const char *)whole.data, whole.count, &copy);
+    mt_byte_list_free(&whole);
+    mt_byte_list_free(&value);
     *text = copy;
     return status;
 }

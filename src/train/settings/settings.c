@@ -9,48 +9,36 @@
 
 #define OBJECTIVE_PREFIX "objective."
 
-static bool is_the_adapters(const char *name)
-{
-    return strcmp(name, "targets") == 0 || strcmp(name, "lora.rank") == 0 || strcmp(name, "lora.alpha") == 0;
-}
-
 /* Keys of LoRA without LoRA, and those that an adapter decides. */
 static bool is_void_of_lora(const struct mt_train_settings *settings, const char *name)
 {
     if (settings->train != MT_TRAIN_LORA) return strncmp(name, "lora.", 5) == 0;
-    return settings->adapter != NULL && is_the_adapters(name);
+    return settings->adapter != NULL && mt_key_place_of_word("targets|lora.rank|lora.alpha", name) >= 0;
 }
 
-/* A key, and the one beside which it means nothing; *why says what that one is. */
-static bool is_void_by(const struct mt_train_settings *settings, const char *name, const char **by,
-                       const char **why)
+/* Keys that mean nothing beside another one, which is so now. */
+struct void_rule {
+    const char *names, *by, *why;
+};
+
+/* The rule by which a key means nothing; NULL: it does mean something. */
+static const struct void_rule *void_rule(const struct mt_train_settings *settings, const char *name)
 {
-    const struct {
-        const char *name, *by, *why;
-        bool now;
-    } rules[] = {
-        {"epochs", "steps", "steps says how long the run is; set steps to 0 to go by epochs",
-         settings->steps > 0},
-        {"parallel.room", "parallel.experts", "parallel.experts is 1: no ranks share experts",
-         settings->expert_ranks == 1},
-        {"parallel.transfer", "parallel.experts", "parallel.experts is 1: no ranks share experts",
-         settings->expert_ranks == 1},
-        {"lora.dropout", "noise", "noise is false: nothing is dropped", !settings->noise},
+    static const struct void_rule rules[] = {
+        {"epochs", "steps", "steps says how long the run is; set steps to 0 to go by epochs"},
+        {"parallel.room|parallel.transfer", "parallel.experts",
+         "parallel.experts is 1: no ranks share experts"},
+        {"lora.dropout", "noise", "noise is false: nothing is dropped"},
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (strcmp(rules[i].name, name) != 0) continue;
-        *by = rules[i].by;
-        *why = rules[i].why;
-        return rules[i].now;
-    }
-    return false;
+    const bool now[] = {settings->steps > 0, settings->expert_ranks == 1, !settings->noise};
+    size_t i = 0;
+    while (i < 3 && (!now[i] || mt_key_place_of_word(rules[i].names, name) < 0)) i++;
+    return i < 3 ? &rules[i] : NULL;
 }
 
 static bool is_void(const struct mt_train_settings *settings, const char *name)
 {
-    const char *by = NULL;
-    const char *why = NULL;
-    return is_void_by(settings, name, &by, &why);
+    return void_rule(settings, name) != NULL;
 }
 
 /* Keys that mean nothing are as if nobody had set them. */
@@ -80,89 +68,73 @@ static void store_default_lists(struct mt_train_settings *settings)
 
 // ------------------------------------------------------------------ combinations that cannot be
 
-/* The entry of the first of two keys that was given. */
-static const struct mt_key_entry *either(const struct mt_keys_reader *reader, const char *first,
-                                         const char *second)
+/* Sentences that need no numbers. */
+static enum mt_status check_sentences(const struct mt_keys_reader *reader)
 {
-    const struct mt_key_entry *entry = mt_keys_given(reader, first);
-    return entry != NULL ? entry : mt_keys_given(reader, second);
+    const struct mt_train_settings *s = reader->target;
+    bool named = s->model != NULL && s->out != NULL;
+    const struct mt_key_check checks[] = {
+        {s->model == NULL, "", "there is no 'model': the folder of the model to train"},
+        {s->out == NULL, "", "there is no 'out': the folder the run writes to"},
+        {s->source_count == 0, "data.sources|data.path",
+         "there is nothing to train on: set data.path or data.sources"},
+        {named && strcmp(s->model, s->out) == 0, "out",
+         "out is the model's own folder; the run needs one of its own"},
+        {s->targets[0] == NULL, "targets", "targets is empty: nothing would learn"},
+        {s->train == MT_TRAIN_FULL && s->adapter != NULL, "adapter",
+         "an adapter cannot start train: full; put it into the model first (metier merge) or set train: "
+         "lora"},
+        {s->examples == 0 && s->batching != MT_LAYOUT_PACKED, "batch.examples",
+         "batch.examples is 0, which only data.layout: packed can do"},
+        {s->window != 0 && s->batching == MT_LAYOUT_IN_ORDER, "data.window",
+         "data.window means nothing with data.layout: in-order"},
+        {s->epochs == 0.0 && s->steps == 0, "epochs|steps",
+         "epochs and steps are both 0: nothing would be trained"},
+        {s->schedule == MT_SCHEDULE_CONSTANT && s->final_rate != 0.0, "optimizer.final",
+         "optimizer.final means nothing with optimizer.schedule: constant"},
+    };
+    return mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
 }
 
-static enum mt_status check_required(const struct mt_keys_reader *reader)
+static enum mt_status check_numbers(const struct mt_keys_reader *reader)
 {
     const struct mt_train_settings *settings = reader->target;
-    if (settings->model == NULL) {
-        return mt_key_fail(reader, NULL, NULL, "there is no 'model': the folder of the model to train");
-    }
-    if (settings->out == NULL) {
-        return mt_key_fail(reader, NULL, NULL, "there is no 'out': the folder the run writes to");
-    }
-    if (settings->source_count == 0) {
-        return mt_key_fail(reader, either(reader, "data.sources", "data.path"), NULL,
-                           "there is nothing to train on: set data.path or data.sources");
-    }
-    if (strcmp(settings->model, settings->out) == 0) {
-        return mt_key_fail(reader, mt_keys_given(reader, "out"), NULL,
-                           "out is the model's own folder; the run needs one of its own");
-    }
-    return MT_OK;
-}
-
-/* What the adapter decides is not asked for. A word adapter=... over a file makes void what that says. */
-static enum mt_status check_adapter(const struct mt_keys_reader *reader)
-{
-    const struct mt_train_settings *settings = reader->target;
-    const struct mt_key_entry *adapter = mt_keys_given(reader, "adapter");
-    if (settings->adapter == NULL) return MT_OK;
-    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
-        if (!is_the_adapters(entry->name)) continue;
-        if (adapter->word != NULL && entry->word == NULL) continue;
-        return mt_key_fail(reader, entry, NULL, "%s is what the adapter in %s says; leave it out",
-                           entry->name, mt_printable(settings->adapter).text);
-    }
-    return MT_OK;
-}
-
-static enum mt_status check_learning(const struct mt_keys_reader *reader)
-{
-    const struct mt_train_settings *settings = reader->target;
-    if (settings->targets[0] == NULL) {
-        return mt_key_fail(reader, mt_keys_given(reader, "targets"), NULL,
-                           "targets is empty: nothing would learn");
-    }
-    if (settings->train == MT_TRAIN_LORA) return check_adapter(reader);
-    // A word train=full over a file for LoRA is meant: what the file says about LoRA is then void.
-    const struct mt_key_entry *train = mt_keys_given(reader, "train");
-    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
-        if (strncmp(entry->name, "lora.", 5) != 0) continue;
-        if (train->word != NULL && entry->word == NULL) continue;
-        return mt_key_fail(reader, entry, NULL, "%s means nothing with train: full; leave it out",
-                           entry->name);
-    }
-    if (settings->adapter != NULL) {
-        return mt_key_fail(reader, mt_keys_given(reader, "adapter"), NULL,
-                           "an adapter cannot start train: full; put it into the model first (metier "
-                           "merge) or set train: lora");
-    }
-    return MT_OK;
-}
-
-static enum mt_status check_data(const struct mt_keys_reader *reader)
-{
-    const struct mt_train_settings *settings = reader->target;
+    double warmup = settings->warmup;
     if (settings->tokens < settings->max_length) {
-        return mt_key_fail(reader, either(reader, "batch.tokens", "data.max_length"), NULL,
-                           "batch.tokens is %lld, less than one example may have (data.max_length is "
-                           "%lld)",
+        return mt_key_fail(reader, mt_keys_given(reader, "batch.tokens|data.max_length"), NULL,
+                           "batch.tokens is %lld, less than one example may have (data.max_length is %lld)",
                            (long long)settings->tokens, (long long)settings->max_length);
     }
-    if (settings->examples == 0 && settings->batching != MT_LAYOUT_PACKED) {
-        return mt_key_fail(reader, mt_keys_given(reader, "batch.examples"), NULL,
-                           "batch.examples is 0, which only data.layout: packed can do");
+    if (warmup >= 1.0 && warmup != floor(warmup)) {
+        return mt_key_fail(
+            reader, mt_keys_given(reader, "optimizer.warmup"), NULL,
+            "optimizer.warmup is %g, expected a whole number of steps, or a share of them below 1", warmup);
     }
-    if (settings->window != 0 && settings->batching == MT_LAYOUT_IN_ORDER) {
-        return mt_key_fail(reader, mt_keys_given(reader, "data.window"), NULL,
-                           "data.window means nothing with data.layout: in-order");
+    if (settings->steps > 0 && warmup > (double)settings->steps) {
+        return mt_key_fail(reader, mt_keys_given(reader, "optimizer.warmup|steps"), NULL,
+                           "optimizer.warmup is %g steps, more than all steps (%lld)", warmup,
+                           (long long)settings->steps);
+    }
+    return MT_OK;
+}
+
+/*
+ * LoRA's keys without LoRA, and what an adapter decides, are not asked for. A word train=full or adapter=...
+ * over a file is meant: what the file says is then void.
+ */
+static enum mt_status check_lora(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *settings = reader->target;
+    bool lora = settings->train == MT_TRAIN_LORA;
+    const struct mt_key_entry *cause = mt_keys_given(reader, lora ? "adapter" : "train");
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        if (!is_void_of_lora(settings, entry->name)) continue;
+        if (cause->word != NULL && entry->word == NULL) continue;
+        if (!lora)
+            return mt_key_fail(reader, entry, NULL, "%s means nothing with train: full; leave it out",
+                               entry->name);
+        return mt_key_fail(reader, entry, NULL, "%s is what the adapter in %s says; leave it out",
+                           entry->name, mt_printable(settings->adapter).text);
     }
     return MT_OK;
 }
@@ -191,32 +163,6 @@ static enum mt_status check_evaluation(const struct mt_keys_reader *reader)
     return MT_OK;
 }
 
-static enum mt_status check_length(const struct mt_keys_reader *reader)
-{
-    const struct mt_train_settings *settings = reader->target;
-    double warmup = settings->warmup;
-    if (settings->epochs == 0.0 && settings->steps == 0) {
-        return mt_key_fail(reader, either(reader, "epochs", "steps"), NULL,
-                           "epochs and steps are both 0: nothing would be trained");
-    }
-    if (warmup >= 1.0 && warmup != floor(warmup)) {
-        return mt_key_fail(reader, mt_keys_given(reader, "optimizer.warmup"), NULL,
-                           "optimizer.warmup is %g, expected a whole number of steps, or a share of "
-                           "them below 1",
-                           warmup);
-    }
-    if (settings->steps > 0 && warmup > (double)settings->steps) {
-        return mt_key_fail(reader, either(reader, "optimizer.warmup", "steps"), NULL,
-                           "optimizer.warmup is %g steps, more than all steps (%lld)", warmup,
-                           (long long)settings->steps);
-    }
-    if (settings->schedule == MT_SCHEDULE_CONSTANT && settings->final_rate != 0.0) {
-        return mt_key_fail(reader, mt_keys_given(reader, "optimizer.final"), NULL,
-                           "optimizer.final means nothing with optimizer.schedule: constant");
-    }
-    return MT_OK;
-}
-
 /* True when the field of a key holds its default, or nothing that it could switch on. */
 static enum mt_status is_off(const struct mt_keys_reader *reader, const struct mt_key_entry *entry, bool *off)
 {
@@ -236,15 +182,15 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
 {
     const struct mt_train_settings *settings = reader->target;
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
-        const char *by = NULL;
-        const char *why = NULL;
+        const struct void_rule *rule = void_rule(settings, entry->name);
         bool off = false;
-        if (!is_void_by(settings, entry->name, &by, &why)) continue;
-        const struct mt_key_entry *cause = mt_keys_given(reader, by);
+        if (rule == NULL) continue;
+        const struct mt_key_entry *cause = mt_keys_given(reader, rule->by);
         if (cause != NULL && cause->word != NULL && entry->word == NULL) continue;
         enum mt_status status = is_off(reader, entry, &off);
         if (status != MT_OK) return status;
-        if (!off) return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, why);
+        if (!off)
+            return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, rule->why);
     }
     return MT_OK;
 }
@@ -263,14 +209,12 @@ static const struct mt_key_entry *first_key(const struct mt_keys_reader *reader)
 /* A method or strength given as a word over a file is meant: keys of the file that it makes idle are void. */
 static bool is_meant(const struct mt_keys_reader *reader, const struct mt_key_entry *idle)
 {
-    static const char *const causes[] = {"method",          "objective.alpha",     "objective.beta",
-                                         "objective.gamma", "objective.bias_rule", "objective.capacity"};
+    static const char causes[] = "method|objective.alpha|objective.beta|objective.gamma|objective.bias_rule|"
+                                 "objective.capacity";
     bool meant = false;
-    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        const struct mt_key_entry *cause = mt_keys_given(reader, causes[i]);
-        meant = meant || (cause != NULL && cause->word != NULL && idle->word == NULL);
-    }
-    return meant;
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next)
+        meant = meant || (entry->word != NULL && mt_key_place_of_word(causes, entry->name) >= 0);
+    return meant && idle->word == NULL;
 }
 
 /* Refuses a key that changes nothing, unless it says what the method says anyway. */
@@ -314,25 +258,16 @@ static enum mt_status check_objective(const struct mt_keys_reader *reader)
 
 // ------------------------------------------------------------------ the whole
 
-static struct mt_keys_reader reader_of(struct mt_context *ctx, const char *file, struct mt_arena *arena,
-                                       struct mt_train_settings *settings)
-{
-    *settings = (struct mt_train_settings){0};
-    return (struct mt_keys_reader){
-        .ctx = ctx, .arena = arena, .file = file, .keys = &mt_train_keys, .target = settings};
-}
-
 /* What the table cannot know. */
 static enum mt_status finish(const struct mt_keys_reader *reader)
 {
     enum mt_status status = reset(reader, is_void_of_lora);
     if (status == MT_OK) status = check_objective(reader);
     store_default_lists(reader->target);
-    if (status == MT_OK) status = check_required(reader);
-    if (status == MT_OK) status = check_learning(reader);
-    if (status == MT_OK) status = check_data(reader);
+    if (status == MT_OK) status = check_sentences(reader);
+    if (status == MT_OK) status = check_lora(reader);
+    if (status == MT_OK) status = check_numbers(reader);
     if (status == MT_OK) status = check_evaluation(reader);
-    if (status == MT_OK) status = check_length(reader);
     if (status == MT_OK) status = check_void(reader);
     return status == MT_OK ? reset(reader, is_void) : status;
 }
@@ -341,9 +276,11 @@ enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name,
                                        size_t bytes, const char *const *words, size_t word_count,
                                        struct mt_arena *arena, struct mt_train_settings *settings)
 {
-    struct mt_keys_reader reader = reader_of(ctx, name, arena, settings);
+    struct mt_keys_reader reader = {
+        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_train_keys, .target = settings};
+    *settings = (struct mt_train_settings){0};
     enum mt_status status = mt_objective_config_method(ctx, MT_TRAIN_DEFAULT_METHOD, &settings->objective);
-    if (status == MT_OK) status = mt_keys_parse(&reader, text, bytes, words, word_count);
+    if (status == MT_OK) status = mt_keys_read(&reader, text, bytes, words, word_count);
     return status == MT_OK ? finish(&reader) : status;
 }
 
@@ -351,10 +288,7 @@ enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, 
                                       size_t word_count, struct mt_arena *arena,
                                       struct mt_train_settings *settings)
 {
-    struct mt_keys_reader reader = reader_of(ctx, path, arena, settings);
-    enum mt_status status = mt_objective_config_method(ctx, MT_TRAIN_DEFAULT_METHOD, &settings->objective);
-    if (status == MT_OK) status = mt_keys_read(&reader, words, word_count);
-    return status == MT_OK ? finish(&reader) : status;
+    return mt_train_settings_parse(ctx, path, NULL, 0, words, word_count, arena, settings);
 }
 
 /* Keys that would be refused beside others. */

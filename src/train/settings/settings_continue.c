@@ -59,8 +59,7 @@ static enum mt_status compare_all(struct mt_context *ctx, const struct mt_train_
     for (int objective = 0; objective < 2; objective++) {
         struct mt_key key = {0};
         while (status == MT_OK && mt_key_next(&mt_train_keys, &key)) {
-            bool own = key.row->kind == MT_KEY_OWN && key.row->append == NULL;
-            if (own || key.row->may_differ || key.part->of_elements) continue;
+            if (key.row->may_differ || !mt_key_is_written(&key)) continue;
             if ((key.part->prefix != NULL) != (objective != 0)) continue;
             status = compare_key(ctx, &key, before, now, &texts);
         }

@@ -57,33 +57,12 @@ static const struct mt_key_row source_rows[] = {
 static const struct mt_key_part source_parts[] = {{.rows = source_rows}, {0}};
 static const struct mt_keys source_keys = {.parts = source_parts, .what = "a source has"};
 
-/* What the name of a file says about its format; MT_DATASET_BY_NAME: nothing sure. */
-static enum mt_dataset_format format_of(const struct mt_train_source *source)
-{
-    static const struct {
-        const char *ending;
-        enum mt_dataset_format format;
-    } endings[] = {
-        {".jsonl", MT_DATASET_JSONL}, {".json", MT_DATASET_JSON}, {".csv", MT_DATASET_CSV},
-        {".tsv", MT_DATASET_TSV},     {".txt", MT_DATASET_TEXT},
-    };
-    if (source->format != MT_DATASET_BY_NAME) return source->format;
-    size_t length = strlen(source->path);
-    if (length > 3 && strcmp(source->path + length - 3, ".gz") == 0) length -= 3;
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        size_t tail = strlen(endings[i].ending);
-        if (length > tail && memcmp(source->path + length - tail, endings[i].ending, tail) == 0) {
-            return endings[i].format;
-        }
-    }
-    return MT_DATASET_BY_NAME;
-}
-
 static enum mt_status check_source(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                    const struct mt_train_source *source)
 {
     if (source->path == NULL) return mt_key_fail(reader, entry, NULL, "a source has no path");
-    enum mt_dataset_format format = format_of(source);
+    enum mt_dataset_format format = source->format;
+    if (format == MT_DATASET_BY_NAME) format = mt_dataset_format_of(source->path);
     bool table = format == MT_DATASET_CSV || format == MT_DATASET_TSV;
     if (source->columns != NULL && format != MT_DATASET_BY_NAME && !table) {
         return mt_key_fail(reader, mt_keys_given(reader, "columns"), NULL,
@@ -106,11 +85,7 @@ static enum mt_status read_source(const struct mt_keys_reader *reader, const str
 {
     static const struct mt_yaml_node no_keys = {.kind = MT_YAML_MAP};
     const struct mt_key_entry path = {.name = "path", .row = source_rows, .node = node, .word = list->word};
-    struct mt_keys_reader members = {.ctx = reader->ctx,
-                                     .arena = reader->arena,
-                                     .file = reader->file,
-                                     .keys = &source_keys,
-                                     .target = source};
+    struct mt_keys_reader members = mt_keys_reader_within(reader, &source_keys, source);
     if (node->kind == MT_YAML_LIST || mt_yaml_is_nothing(node)) {
         return mt_key_fail(reader, list, node, "%s holds %s, expected a path or a map with a path",
                            list->name, mt_yaml_kind_text(node));
@@ -121,10 +96,18 @@ static enum mt_status read_source(const struct mt_keys_reader *reader, const str
     return status == MT_OK ? check_source(&members, &path, source) : status;
 }
 
-static enum mt_status read_sources(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                   bool single, const struct mt_train_source **result, size_t *result_count)
+static bool is_held_out(const char *name)
 {
+    return strcmp(name, "evaluation.sources") == 0;
+}
+
+/* data.path is a list of one. */
+static enum mt_status set_sources(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                  void *target)
+{
+    struct mt_train_settings *settings = target;
     const struct mt_yaml_node *node = entry->node;
+    bool single = strcmp(entry->name, "data.path") == 0;
     bool none = mt_yaml_is_nothing(node);
     void *memory = NULL;
     if (!none && node->kind != (single ? MT_YAML_SCALAR : MT_YAML_LIST)) {
@@ -138,52 +121,22 @@ static enum mt_status read_sources(const struct mt_keys_reader *reader, const st
     for (size_t i = 0; i < count && status == MT_OK; i++, item = item->next) {
         status = read_source(reader, entry, item, &sources[i]);
     }
-    *result = sources;
-    *result_count = count;
+    *(is_held_out(entry->name) ? &settings->held_out : &settings->sources) = sources;
+    *(is_held_out(entry->name) ? &settings->held_out_count : &settings->source_count) = count;
     return status;
 }
 
-static enum mt_status set_path(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                               void *target)
+static enum mt_status append_sources(const struct mt_key *key, const void *source, struct mt_byte_list *text)
 {
-    struct mt_train_settings *settings = target;
-    return read_sources(reader, entry, true, &settings->sources, &settings->source_count);
-}
-
-static enum mt_status set_sources(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                  void *target)
-{
-    struct mt_train_settings *settings = target;
-    return read_sources(reader, entry, false, &settings->sources, &settings->source_count);
-}
-
-static enum mt_status set_held_out(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                   void *target)
-{
-    struct mt_train_settings *settings = target;
-    return read_sources(reader, entry, false, &settings->held_out, &settings->held_out_count);
-}
-
-static enum mt_status append_elements(const struct mt_train_source *sources, size_t count,
-                                      struct mt_byte_list *text)
-{
+    const struct mt_train_settings *settings = source;
+    bool held_out = is_held_out(key->name);
+    size_t count = held_out ? settings->held_out_count : settings->source_count;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < count && status == MT_OK; i++) {
-        status = mt_keys_append_element(&source_keys, &sources[i], text);
+        status = mt_keys_append_element(&source_keys,
+                                        held_out ? &settings->held_out[i] : &settings->sources[i], text);
     }
     return status;
-}
-
-static enum mt_status append_sources(const void *source, struct mt_byte_list *text)
-{
-    const struct mt_train_settings *settings = source;
-    return append_elements(settings->sources, settings->source_count, text);
-}
-
-static enum mt_status append_held_out(const void *source, struct mt_byte_list *text)
-{
-    const struct mt_train_settings *settings = source;
-    return append_elements(settings->held_out, settings->held_out_count, text);
 }
 
 // ------------------------------------------------------------------ the method
@@ -202,8 +155,9 @@ static enum mt_status set_method(const struct mt_keys_reader *reader, const stru
     return mt_key_fail_within(reader, entry);
 }
 
-static enum mt_status append_method(const void *source, struct mt_byte_list *text)
+static enum mt_status append_method(const struct mt_key *key, const void *source, struct mt_byte_list *text)
 {
+    (void)key;
     return mt_byte_list_append_text(text, ((const struct mt_train_settings *)source)->objective.method);
 }
 
@@ -252,7 +206,7 @@ static const struct mt_key_row rows_to_method[] = {
 static const struct mt_key_row rows_to_sources[] = {
     {"data.path", MT_KEY_OWN, 0, "FILE", "none", .meaning = "short for data.sources with one file",
      .title = "Data", .also = "dataset|data.file|train_file|data_path|dataset_path",
-     .instead = "data.sources", .set = set_path},
+     .instead = "data.sources", .set = set_sources},
     {"data.sources", MT_KEY_OWN, 0, "LIST", "required",
      .meaning = "files to train on: paths, or maps of path, weight, form, ...", .also = "datasets|data.files",
      .set = set_sources, .append = append_sources},
@@ -281,8 +235,8 @@ static const struct mt_key_row rows_from_template[] = {
 
     {"evaluation.sources", MT_KEY_OWN, 0, "LIST", "none",
      .meaning = "files never trained on, as data.sources", .title = "Evaluation while training",
-     .also = "eval_dataset|test_file|validation_file|evaluation.path", .set = set_held_out,
-     .append = append_held_out, .may_differ = true},
+     .also = "eval_dataset|test_file|validation_file|evaluation.path", .set = set_sources,
+     .append = append_sources, .may_differ = true},
     {"evaluation.split", MT_KEY_NUMBER, AT(split), "NUMBER >= 0 and < 1", "0",
      .meaning = "share of every file of data.sources kept out of training, instead",
      .instead = "evaluation.sources", .also = "val_size|val_set_size|test_size"},
