@@ -43,7 +43,7 @@ static enum mt_status set_multiple(const struct mt_keys_reader *reader, const st
 #define COEFFICIENT(term) (AT(coefficient) + (term) * sizeof(double))
 
 #define COEFFICIENT_ROW(id, term_kind, name, text)                                                           \
-    {name, MT_KEY_NUMBER, COEFFICIENT(MT_TERM_##id), "NUMBER >= 0", NULL, .meaning = text},
+    {name, MT_KEY_NUMBER, COEFFICIENT(MT_TERM_##id), "NUMBER >= 0", NULL, .meaning = (text)},
 
 // Defaults are the method's.
 const struct mt_key_row mt_objective_rows[] = {
