@@ -95,6 +95,7 @@ static void test_refusals(void **state)
         {TASK "program: p\n", "t:6: program means nothing without compare: code"},
         {TASK "pass_k: 1\n", "t:6: pass_k means nothing without the metric pass"},
         {TASK "few_shot_pick: first\n", "t:6: few_shot_pick means nothing without few_shot_data"},
+        {TASK "version: '2'\nseed: 3\n", "t:7: seed means nothing"},
         {TASK "seed: 3\n", "t:6: seed means nothing where neither"},
         {TASK "format: jsonl\ncolumns: a,b\n", "t:7: columns means nothing"},
         {"title: x\ntitle: y\n", "title"},

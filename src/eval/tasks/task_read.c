@@ -210,7 +210,7 @@ static const struct mt_key_row rows[] = {
 };
 
 static const struct mt_key_part parts[] = {{.rows = rows}, {0}};
-const struct mt_keys mt_task_keys = {.parts = parts};
+const struct mt_keys mt_task_keys = {.parts = parts, .loose = true};
 
 // ------------------------------------------------------------------ a file
 

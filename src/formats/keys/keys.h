@@ -71,6 +71,7 @@ struct mt_keys {
     const struct mt_key_part *parts;
     const char *what; // begins the message on an unknown key: "a source has"; NULL: "there is"
     const char *hint; // ends it where nothing is near to the key; NULL: nothing does
+    bool loose;       // numbers and flags may be in quotes
 };
 
 // ------------------------------------------------------------------ listing

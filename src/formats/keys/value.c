@@ -54,6 +54,12 @@ static bool in_range(const char *values, double number)
 
 // ------------------------------------------------------------------ single values
 
+/* True for a value in quotes where those make a text of it. */
+static bool is_text(const struct mt_keys_reader *reader, const struct mt_key_entry *entry)
+{
+    return entry->node->quoted && !reader->keys->loose;
+}
+
 enum mt_status mt_key_refuse(const struct mt_keys_reader *reader, const struct mt_key_entry *entry)
 {
     const struct mt_yaml_node *node = entry->node;
@@ -86,7 +92,7 @@ static enum mt_status store_number(const struct mt_keys_reader *reader, const st
 {
     double number = 0.0;
     bool automatic = strncmp(entry->row->values, "auto|", 5) == 0 && strcmp(entry->node->text, "auto") == 0;
-    if (!automatic && (entry->node->quoted || !read_number(entry->node->text, &number)))
+    if (!automatic && (is_text(reader, entry) || !read_number(entry->node->text, &number)))
         return mt_key_refuse(reader, entry);
     enum mt_status status = automatic ? MT_OK : check_range(reader, entry, number);
     if (status == MT_OK) memcpy(field, &number, sizeof number);
@@ -98,7 +104,8 @@ static enum mt_status store_whole(const struct mt_keys_reader *reader, const str
 {
     enum mt_key_kind kind = entry->row->kind;
     uint64_t number = 0;
-    if (entry->node->quoted || !read_whole(entry->node->text, &number)) return mt_key_refuse(reader, entry);
+    if (is_text(reader, entry) || !read_whole(entry->node->text, &number))
+        return mt_key_refuse(reader, entry);
     if (number > (kind == MT_KEY_SEED ? UINT64_MAX : INT64_MAX)) return mt_key_refuse(reader, entry);
     enum mt_status status = check_range(reader, entry, (double)number);
     if (status != MT_OK) return status;
@@ -109,14 +116,13 @@ static enum mt_status store_whole(const struct mt_keys_reader *reader, const str
     return MT_OK;
 }
 
-/* The flag's words may not be in quotes: those make a text. */
 static enum mt_status store_word(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                  char *field)
 {
     bool flag = entry->row->kind == MT_KEY_FLAG;
     int place = mt_key_place_of_word(flag ? "false|no|true|yes" : entry->row->values, entry->node->text);
     bool on = flag ? place >= 2 : place != 0;
-    if (place < 0 || (flag && entry->node->quoted)) return mt_key_refuse(reader, entry);
+    if (place < 0 || (flag && is_text(reader, entry))) return mt_key_refuse(reader, entry);
     if (entry->row->kind == MT_KEY_CHOICE) memcpy(field, &place, sizeof place);
     if (entry->row->kind != MT_KEY_CHOICE) memcpy(field, &on, sizeof on);
     return MT_OK;
