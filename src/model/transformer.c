@@ -34,27 +34,16 @@ static void need_experts(struct linear_work *work, const struct mt_expert_linear
     work->low = larger(work->low, rows * linear->rank);
 }
 
-static void need_mlp(struct linear_work *work, const struct mt_mlp_params *params, int64_t tokens)
-{
-    need_linear(work, &params->gate, tokens);
-    need_linear(work, &params->up, tokens);
-    need_linear(work, &params->down, tokens);
-}
-
 static struct linear_work linear_work_of(const struct mt_params *params, const struct mt_model_desc *desc,
                                          int64_t tokens, int64_t rows)
 {
     struct linear_work work = {0};
     need_linear(&work, &params->head, tokens);
     for (int64_t i = 0; i < desc->layers; i++) {
-        const struct mt_layer_params *layer = &params->layer[i];
-        const struct mt_linear *const attention[] = {&layer->q,   &layer->k,   &layer->v,    &layer->o,
-                                                     &layer->q_a, &layer->q_b, &layer->kv_a, &layer->kv_b};
-        for (size_t j = 0; j < sizeof attention / sizeof attention[0]; j++)
-            need_linear(&work, attention[j], tokens);
-        need_linear(&work, &layer->router, tokens);
-        need_mlp(&work, &layer->dense, tokens);
-        need_mlp(&work, &layer->shared, tokens);
+        struct mt_layer_params *layer = &params->layer[i];
+        struct mt_linear *linears[MT_LAYER_LINEARS];
+        mt_layer_linears(layer, linears);
+        for (int j = 0; j < MT_LAYER_LINEARS; j++) need_linear(&work, linears[j], tokens);
         need_experts(&work, &layer->gate, rows);
         need_experts(&work, &layer->up, rows);
         need_experts(&work, &layer->down, rows);

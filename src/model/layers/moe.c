@@ -10,7 +10,7 @@
 
 bool mt_moe_learns(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_mlp_learns(&params->shared);
+    return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_shared_experts_learn(params);
 }
 
 static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
@@ -93,7 +93,8 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     if (desc->shared_width > 0) {
         struct mt_tensor drawn = {0};
         if (!mt_moe_router_shakes(pass)) drawn = moe->router_lora.bits;
-        mt_mlp_plan(&moe->shared, pass, &params->shared, &drawn, planners->shared, planners->work);
+        mt_shared_experts_plan(&moe->shared, pass, params, backward, &drawn, planners->shared,
+                               planners->work);
     }
     if (backward) plan_backward(moe, pass, planners->work);
 }
@@ -123,8 +124,8 @@ static enum mt_status sort_by_expert(const struct mt_pass *pass, const struct mt
 /* The shared experts, in two parts, y = shared(x): done while rows are on their way, or afterwards. */
 struct shared_work {
     const struct mt_pass *pass;
-    const struct mt_mlp_params *params;
-    const struct mt_mlp *shared;
+    const struct mt_layer_params *params;
+    const struct mt_shared_experts *shared;
     const struct mt_tensor *x, *y;
     int left; // parts
 };
@@ -134,8 +135,9 @@ static enum mt_status next_part(void *self)
     struct shared_work *work = self;
     if (work->left == 0) return MT_OK;
     work->left--;
-    if (work->left == 1) return mt_mlp_forward_inner(work->pass, work->params, work->shared, work->x);
-    return mt_mlp_forward_down(work->pass, work->params, work->shared, false, work->y);
+    if (work->left == 1)
+        return mt_shared_experts_forward_inner(work->pass, work->params, work->shared, work->x);
+    return mt_shared_experts_forward_down(work->pass, work->params, work->shared, work->y);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -166,7 +168,7 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                               const struct mt_tensor *y)
 {
     struct shared_work shared = {.pass = pass,
-                                 .params = &params->shared,
+                                 .params = params,
                                  .shared = &moe->shared,
                                  .x = x,
                                  .y = y,

@@ -6,7 +6,7 @@
 #define MT_MODEL_MOE_H
 
 #include "model/experts/experts.h"
-#include "model/layers/mlp.h"
+#include "model/layers/shared_experts.h"
 #include "model/regions.h"
 
 /* Letters: n experts, k slots (a slot is a token's choice: a (token, choice) pair), R = T·k rows. */
@@ -16,8 +16,8 @@ struct mt_moe {
 
     struct mt_routing record; // logits, probs, choice, weights: kept whatever is recomputed
     struct mt_lora_trace router_lora;
-    struct mt_experts experts; // the routed ones
-    struct mt_mlp shared;      // where the model has shared experts
+    struct mt_experts experts;       // the routed ones
+    struct mt_shared_experts shared; // where the model has any
     // work
     struct mt_tensor router_input; // [T,d], where a method has jitter on it
     struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows

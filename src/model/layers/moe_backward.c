@@ -35,7 +35,7 @@ static enum mt_status combine_backward(const struct mt_pass *pass, const struct 
 struct shared_work {
     const struct mt_pass *pass;
     const struct mt_layer_params *params;
-    const struct mt_mlp *shared;
+    const struct mt_shared_experts *shared;
     const struct mt_tensor *dy, *x, *dx;
     bool wanted;
     bool begun;  // the first half is done
@@ -47,7 +47,7 @@ static enum mt_status begin_shared(void *self)
     struct shared_work *work = self;
     if (!work->wanted || work->begun) return MT_OK;
     work->begun = true;
-    return mt_mlp_backward_down(work->pass, &work->params->shared, work->shared, work->dy, work->dx);
+    return mt_shared_experts_backward_down(work->pass, work->params, work->shared, work->dy, work->dx);
 }
 
 /* Routed experts, and down to dlogits: everything that goes through the record. */
@@ -97,8 +97,8 @@ static enum mt_status dense_backward(const struct mt_pass *pass, const struct mt
     if (status != MT_OK || !shared->wanted) return status;
     status = begin_shared(shared);
     if (status != MT_OK) return status;
-    return mt_mlp_backward_inner(pass, &params->shared, &moe->shared, together ? &router : NULL, shared->x,
-                                 true, shared->dx);
+    return mt_shared_experts_backward_inner(pass, params, &moe->shared, together ? &router : NULL, shared->x,
+                                            shared->dx);
 }
 
 enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -109,7 +109,7 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
     bool routed = dx != NULL || mt_experts_learn(params) || mt_linear_learns(&params->router);
     struct shared_work shared = {
         .pass = pass, .params = params, .shared = &moe->shared, .dy = dy, .x = x, .dx = dx};
-    shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_mlp_learns(&params->shared));
+    shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_shared_experts_learn(params));
     shared.router = dx != NULL || mt_linear_learns(&params->router);
     if (routed) status = routed_backward(pass, params, moe, &shared);
     if (status == MT_OK) status = dense_backward(pass, params, moe, &shared);

@@ -156,6 +156,16 @@ static enum mt_status prepare_layers(struct loader *loader)
     return status;
 }
 
+void mt_layer_linears(struct mt_layer_params *layer, struct mt_linear *linears[MT_LAYER_LINEARS])
+{
+    struct mt_linear *const all[MT_LAYER_LINEARS] = {
+        &layer->q,          &layer->k,           &layer->v,           &layer->o,
+        &layer->q_a,        &layer->q_b,         &layer->kv_a,        &layer->kv_b,
+        &layer->dense.gate, &layer->dense.up,    &layer->dense.down,  &layer->router,
+        &layer->shared.up,  &layer->shared.gate, &layer->shared.down, &layer->shared_gate};
+    memcpy(linears, all, sizeof all);
+}
+
 // ------------------------------------------------------------------ layout
 
 static struct mt_tensor plan_like(struct mt_planner *planner, enum mt_dtype dtype,

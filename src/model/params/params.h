@@ -107,7 +107,12 @@ struct mt_layer_params {
     bool correction_frozen;      // the selection's freeze names it: not even mt_bias_update may move it
     struct mt_expert_linear gate, up, down;
     struct mt_mlp_params shared;
+    struct mt_linear shared_gate; // [1,d]; only where the description names one
 };
+
+/* Every linear layer of a layer but those of the routed experts, there or not. */
+#define MT_LAYER_LINEARS 16
+void mt_layer_linears(struct mt_layer_params *layer, struct mt_linear *linears[MT_LAYER_LINEARS]);
 
 struct mt_params {
     struct mt_device *device;                    // borrowed

@@ -46,6 +46,9 @@ static const struct place_row rows[] = {
     LINEAR("mlp.shared_experts.gate_proj", shared.gate),
     LINEAR("mlp.shared_experts.up_proj", shared.up),
     LINEAR("mlp.shared_experts.down_proj", shared.down),
+    LINEAR("mlp.shared_expert.gate_proj", shared.gate), // Qwen2-MoE has one
+    LINEAR("mlp.shared_expert.up_proj", shared.up),
+    LINEAR("mlp.shared_expert.down_proj", shared.down),
 };
 
 /* The part of a name after its last dot. */
@@ -146,6 +149,10 @@ static bool find_in_layer(struct mt_layer_params *layer, const struct mt_model_n
             *place = (struct mt_params_place){.value = &layer->correction};
             return true;
         }
+    }
+    if (names->shared_gate != NULL && strcmp(inner, names->shared_gate) == 0) {
+        *place = linear_place(&layer->shared_gate, bias);
+        return true;
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(inner, rows[i].module) != 0) continue;
