@@ -318,15 +318,12 @@ static void test_experts_are_maps(void **state)
         da[e] = map[e].linear.da;
         db[e] = map[e].linear.db;
     }
-    struct mt_expert_linear experts = {.experts = EXPERTS,
-                                       .weight = weight,
+    struct mt_expert_linear experts = {.weight = {.stored = weight, .count = EXPERTS, .out = OUT, .in = IN},
                                        .dweight = dweight,
                                        .a = a,
                                        .b = b,
                                        .da = da,
                                        .db = db,
-                                       .out = OUT,
-                                       .in = IN,
                                        .rank = RANK,
                                        .lora_scale = 0.75f};
     struct random_map rows;

@@ -98,11 +98,11 @@ static struct mt_expert_linear experts(struct layer_run *run, int list)
         run->expert[which][e] = matrix(run->value, list, e);
         run->dexpert[which][e] = matrix(run->gradient, list, e);
     }
-    return (struct mt_expert_linear){.experts = EXPERTS,
-                                     .weight = run->expert[which],
-                                     .dweight = run->dexpert[which],
-                                     .out = lists[list].rows,
-                                     .in = lists[list].columns};
+    return (struct mt_expert_linear){.weight = {.stored = run->expert[which],
+                                                .count = EXPERTS,
+                                                .out = lists[list].rows,
+                                                .in = lists[list].columns},
+                                     .dweight = run->dexpert[which]};
 }
 
 static void plan(struct layer_run *run)

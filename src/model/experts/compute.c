@@ -12,8 +12,8 @@ bool mt_experts_learn(const struct mt_layer_params *params)
 static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int first, int count)
 {
     struct mt_expert_linear some = *all;
-    some.experts = count;
-    some.weight = all->weight + first;
+    some.weight.count = count;
+    some.weight.stored = all->weight.stored + first;
     if (all->dweight != NULL) some.dweight = all->dweight + first;
     if (all->a == NULL) return some;
     some.a = all->a + first;

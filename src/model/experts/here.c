@@ -6,7 +6,7 @@
 
 static struct mt_expert_projections all_of(const struct mt_layer_params *params)
 {
-    return mt_experts_projections(params, 0, params->gate.experts);
+    return mt_experts_projections(params, 0, params->gate.weight.count);
 }
 
 static int64_t most_rows(const struct mt_pass *pass)

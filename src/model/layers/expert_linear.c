@@ -42,7 +42,7 @@ struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, cons
         trace.bits = *shared_bits;
         trace.drawn = true;
     } else {
-        trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->in + 31) / 32);
+        trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->weight.in + 31) / 32);
     }
     if (shared_bits != NULL) *shared_bits = trace.bits;
     return trace;
@@ -96,7 +96,7 @@ static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expe
     if (!drops(pass, linear) || trace->drawn) return MT_OK;
     return mt_dropout_bits(
         pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
-                                                     .columns = linear->in,
+                                                     .columns = linear->weight.in,
                                                      .amount = linear->dropout,
                                                      .seed = pass->seed,
                                                      .stream = mt_pass_stream_now(pass, linear->stream)});
@@ -108,7 +108,7 @@ static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_
 {
     struct mt_lora_low_args low = {.x = *x,
                                    .alpha = scale,
-                                   .experts = maps[0].linear->experts,
+                                   .experts = maps[0].linear->weight.count,
                                    .offsets = given(offsets),
                                    .exact = maps[0].linear->exact};
     for (int i = 0; i < count; i++) {
@@ -135,26 +135,26 @@ enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struc
     return make_lows(pass, &map, 1, offsets, x, scale);
 }
 
-/* What makes map->y of x, once the middle is there; `terms`, two, is borrowed by what is returned. */
-static struct mt_grouped_sum_args sum_of(const struct mt_map_output *map, const struct mt_tensor *offsets,
-                                         const struct mt_tensor *x, bool add, struct mt_product_term *terms)
+/* What makes map->y of x, once the middle is there; `terms`, two, is borrowed by *sum. */
+static enum mt_status sum_of(const struct mt_pass *pass, const struct mt_map_output *map,
+                             const struct mt_tensor *offsets, const struct mt_tensor *x, bool add,
+                             struct mt_product_term *terms, struct mt_grouped_sum_args *sum)
 {
     const struct mt_expert_linear *linear = map->linear;
-    struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .count = 1,
-                                      .experts = linear->experts,
-                                      .offsets = given(offsets),
-                                      .y = *map->y,
-                                      .beta = add ? 1.0f : 0.0f};
-    terms[0] =
-        (struct mt_product_term){.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f};
+    *sum = (struct mt_grouped_sum_args){.terms = terms,
+                                        .count = 1,
+                                        .experts = linear->weight.count,
+                                        .offsets = given(offsets),
+                                        .y = *map->y,
+                                        .beta = add ? 1.0f : 0.0f};
+    terms[0] = (struct mt_product_term){.x = *x, .transpose_weight = true, .alpha = 1.0f};
     if (mt_expert_linear_has_lora(linear))
-        terms[sum.count++] =
+        terms[sum->count++] =
             (struct mt_product_term){.x = map->trace->low,
                                      .weight = b_of(linear),
                                      .transpose_weight = true,
                                      .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale};
-    return sum;
+    return mt_weight_operand(pass->device, &linear->weight, &terms[0].weight);
 }
 
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_map_output *maps,
@@ -164,8 +164,9 @@ enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct
     enum mt_status status = make_lows(pass, maps, count, offsets, x, 1.0f);
     for (int i = 0; i < count && status == MT_OK; i++) {
         struct mt_product_term terms[2];
-        struct mt_grouped_sum_args sum = sum_of(&maps[i], offsets, x, add, terms);
-        status = mt_grouped_sum(pass->device, &sum);
+        struct mt_grouped_sum_args sum;
+        status = sum_of(pass, &maps[i], offsets, x, add, terms, &sum);
+        if (status == MT_OK) status = mt_grouped_sum(pass->device, &sum);
     }
     return status;
 }
@@ -175,13 +176,12 @@ enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct 
                                        const struct mt_tensor *x, const struct mt_tensor *inner)
 {
     struct mt_product_term terms[2][2];
+    struct mt_grouped_swiglu_args args = {.y = *inner};
     const struct mt_map_output both[] = {*gate, *up};
     enum mt_status status = make_lows(pass, both, 2, offsets, x, 1.0f);
-    if (status != MT_OK) return status;
-    return mt_grouped_swiglu(
-        pass->device, &(struct mt_grouped_swiglu_args){.gate = sum_of(gate, offsets, x, false, terms[0]),
-                                                       .up = sum_of(up, offsets, x, false, terms[1]),
-                                                       .y = *inner});
+    if (status == MT_OK) status = sum_of(pass, gate, offsets, x, false, terms[0], &args.gate);
+    if (status == MT_OK) status = sum_of(pass, up, offsets, x, false, terms[1], &args.up);
+    return status == MT_OK ? mt_grouped_swiglu(pass->device, &args) : status;
 }
 
 // ------------------------------------------------------------------ backward
@@ -191,13 +191,14 @@ static enum mt_status add_weight_gradient(const struct mt_pass *pass, const stru
                                           const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
     if (map->linear->dweight == NULL) return MT_OK;
-    return mt_grouped_gemm_dw(pass->device, &(struct mt_grouped_gemm_dw_args){.dy = *map->dy,
-                                                                              .x = *x,
-                                                                              .dweight = map->linear->dweight,
-                                                                              .experts = map->linear->experts,
-                                                                              .offsets = given(offsets),
-                                                                              .alpha = 1.0f,
-                                                                              .beta = 1.0f});
+    return mt_grouped_gemm_dw(pass->device,
+                              &(struct mt_grouped_gemm_dw_args){.dy = *map->dy,
+                                                                .x = *x,
+                                                                .dweight = map->linear->dweight,
+                                                                .experts = map->linear->weight.count,
+                                                                .offsets = given(offsets),
+                                                                .alpha = 1.0f,
+                                                                .beta = 1.0f});
 }
 
 /* The gradient of map i's middle, between the two halves of a backward. */
@@ -210,7 +211,7 @@ static struct mt_tensor dlow_of(const struct mt_pass *pass, const struct mt_map_
 static enum mt_status make_dlows(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
                                  const struct mt_tensor *offsets, bool below)
 {
-    struct mt_lora_dlow_args args = {.experts = maps[0].linear->experts, .offsets = given(offsets)};
+    struct mt_lora_dlow_args args = {.experts = maps[0].linear->weight.count, .offsets = given(offsets)};
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (!mt_expert_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
@@ -233,7 +234,8 @@ static enum mt_status add_das(const struct mt_pass *pass, const struct mt_map_gr
                               const struct mt_tensor *offsets, const struct mt_tensor *x,
                               const struct mt_tensor *dlow)
 {
-    struct mt_lora_da_args args = {.x = *x, .experts = maps[0].linear->experts, .offsets = given(offsets)};
+    struct mt_lora_da_args args = {
+        .x = *x, .experts = maps[0].linear->weight.count, .offsets = given(offsets)};
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = maps[i].linear;
         if (linear->da == NULL) continue;
@@ -266,16 +268,18 @@ struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
     return term;
 }
 
-/* The terms of dx that lead back through map i and its pair, at `terms`, which has room for two; how many. */
-static int add_terms(const struct mt_pass *pass, const struct mt_map_gradient *maps, int i,
-                     struct mt_product_term *terms)
+/* Adds to a sum the terms of dx that lead back through map i and its pair: `terms` has room for two more. */
+static enum mt_status add_terms(const struct mt_pass *pass, const struct mt_map_gradient *maps, int i,
+                                struct mt_product_term *terms, struct mt_grouped_sum_args *sum)
 {
     const struct mt_expert_linear *linear = maps[i].linear;
-    terms[0] = (struct mt_product_term){.x = *maps[i].dy, .weight = linear->weight, .alpha = 1.0f};
-    if (!mt_expert_linear_has_lora(linear)) return 1;
-    struct mt_tensor dlow = dlow_of(pass, maps, i);
-    terms[1] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
-    return 2;
+    struct mt_product_term *term = &terms[sum->count++];
+    *term = (struct mt_product_term){.x = *maps[i].dy, .alpha = 1.0f};
+    if (mt_expert_linear_has_lora(linear)) {
+        struct mt_tensor dlow = dlow_of(pass, maps, i);
+        terms[sum->count++] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
+    }
+    return mt_weight_operand(pass->device, &linear->weight, &term->weight);
 }
 
 /* dx = (dx +, with add) what leads back through all maps and their pairs, in as few sums as there can be. */
@@ -284,14 +288,15 @@ static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_map_gr
 {
     struct mt_product_term terms[MT_MAX_TERMS];
     struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .experts = maps[0].linear->experts,
+                                      .experts = maps[0].linear->weight.count,
                                       .offsets = given(offsets),
                                       .y = *dx,
                                       .beta = add ? 1.0f : 0.0f};
     for (int i = 0; i < count; i++) {
-        sum.count += add_terms(pass, maps, i, terms + sum.count);
+        enum mt_status status = add_terms(pass, maps, i, terms, &sum);
+        if (status != MT_OK) return status;
         if (i + 1 < count && sum.count + 2 <= MT_MAX_TERMS) continue;
-        enum mt_status status = mt_grouped_sum(pass->device, &sum);
+        status = mt_grouped_sum(pass->device, &sum);
         if (status != MT_OK) return status;
         sum.count = 0;
         sum.beta = 1.0f;
@@ -331,15 +336,16 @@ enum mt_status mt_expert_linear_swiglu_backward(const struct mt_pass *pass,
     struct mt_product_term terms[2];
     enum mt_status status = make_dlows(pass, down, 1, offsets, true);
     if (status != MT_OK) return status;
-    struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .count = add_terms(pass, down, 0, terms),
-                                      .experts = down->linear->experts,
-                                      .offsets = given(offsets),
-                                      .y = *block->inner};
-    return mt_grouped_swiglu_backward(
-        pass->device,
-        &(struct mt_grouped_swiglu_backward_args){
-            .sum = sum, .gate = *block->gate, .up = *block->up, .dgate = *block->gate, .dup = *block->up});
+    struct mt_grouped_swiglu_backward_args args = {.sum = {.terms = terms,
+                                                           .experts = down->linear->weight.count,
+                                                           .offsets = given(offsets),
+                                                           .y = *block->inner},
+                                                   .gate = *block->gate,
+                                                   .up = *block->up,
+                                                   .dgate = *block->gate,
+                                                   .dup = *block->up};
+    status = add_terms(pass, down, 0, terms, &args.sum);
+    return status == MT_OK ? mt_grouped_swiglu_backward(pass->device, &args) : status;
 }
 
 enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,

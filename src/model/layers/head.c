@@ -62,12 +62,10 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
 {
     const struct mt_linear *linear = &params->head;
     bool lora = mt_linear_has_lora(linear);
-    struct mt_cross_entropy_args args = {.hidden = head->normed,
-                                         .weight = linear->weight,
-                                         .bias = linear->bias,
-                                         .labels = *labels,
-                                         .loss = head->loss};
-    enum mt_status status = MT_OK;
+    struct mt_cross_entropy_args args = {
+        .hidden = head->normed, .bias = linear->bias, .labels = *labels, .loss = head->loss};
+    enum mt_status status = mt_linear_operand(pass, linear, &args.weight);
+    if (status != MT_OK) return status;
     if (lora) {
         struct mt_expert_linear one = mt_linear_as_expert(linear);
         status = mt_expert_linear_make_low(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);

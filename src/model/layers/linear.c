@@ -26,11 +26,29 @@ static const struct mt_tensor *single(const struct mt_tensor *tensor)
     return mt_tensor_present(tensor) ? tensor : NULL;
 }
 
+static struct mt_weight weight_of(const struct mt_linear *linear)
+{
+    return (struct mt_weight){.stored = &linear->weight,
+                              .count = 1,
+                              .out = linear->weight.dim[0],
+                              .in = linear->weight.dim[1],
+                              .storage = linear->storage};
+}
+
+enum mt_status mt_linear_operand(const struct mt_pass *pass, const struct mt_linear *linear,
+                                 struct mt_tensor *operand)
+{
+    const struct mt_weight weight = weight_of(linear);
+    const struct mt_tensor *read = NULL;
+    enum mt_status status = mt_weight_operand(pass->device, &weight, &read);
+    if (status == MT_OK) *operand = *read;
+    return status;
+}
+
 struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
 {
     bool lora = mt_linear_has_lora(linear);
-    return (struct mt_expert_linear){.experts = 1,
-                                     .weight = &linear->weight,
+    return (struct mt_expert_linear){.weight = weight_of(linear),
                                      .dweight = single(&linear->dweight),
                                      .a = single(&linear->a),
                                      .b = single(&linear->b),
@@ -38,8 +56,6 @@ struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
                                      .db = single(&linear->db),
                                      .rounded_a = single(&linear->rounded_a),
                                      .rounded_b = single(&linear->rounded_b),
-                                     .out = linear->weight.dim[0],
-                                     .in = linear->weight.dim[1],
                                      .rank = lora ? linear->a.dim[0] : 0,
                                      .lora_scale = linear->lora_scale,
                                      .dropout = linear->dropout,
@@ -107,13 +123,14 @@ static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linea
 static enum mt_status plain_forward(const struct mt_pass *pass, const struct mt_linear *linear,
                                     const struct mt_tensor *x, bool add, const struct mt_tensor *y)
 {
-    enum mt_status status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = *x,
-                                                                         .b = linear->weight,
-                                                                         .c = *y,
-                                                                         .transpose_b = true,
-                                                                         .exact = linear->exact,
-                                                                         .alpha = 1.0f,
-                                                                         .beta = add ? 1.0f : 0.0f});
+    struct mt_gemm_args product = {.a = *x,
+                                   .c = *y,
+                                   .transpose_b = true,
+                                   .exact = linear->exact,
+                                   .alpha = 1.0f,
+                                   .beta = add ? 1.0f : 0.0f};
+    enum mt_status status = mt_linear_operand(pass, linear, &product.b);
+    if (status == MT_OK) status = mt_gemm(pass->device, &product);
     return status == MT_OK ? add_bias(pass, linear, y) : status;
 }
 

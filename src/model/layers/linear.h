@@ -16,6 +16,10 @@ bool mt_linear_learns(const struct mt_linear *linear);
 /* True when backward reads x: to make the gradient of the weight, or of A. */
 bool mt_linear_reads_input(const struct mt_linear *linear);
 
+/* The weight as a product reads it, [out,in]: params/weight.h. */
+enum mt_status mt_linear_operand(const struct mt_pass *pass, const struct mt_linear *linear,
+                                 struct mt_tensor *operand);
+
 /* The map without its bias as that of a single expert; it points into `linear`. */
 struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear);
 

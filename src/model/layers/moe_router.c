@@ -52,11 +52,13 @@ static enum mt_status router_input(const struct mt_pass *pass, const struct mt_m
 static enum mt_status show_rows(const struct mt_pass *pass, const struct mt_linear *router,
                                 struct mt_moe *moe)
 {
-    moe->record.router_weight = router->weight;
+    struct mt_tensor weight;
+    enum mt_status status = mt_linear_operand(pass, router, &weight);
+    if (status != MT_OK) return status;
+    moe->record.router_weight = weight;
     if (!mt_linear_has_lora(router)) return MT_OK;
     moe->record.router_weight = moe->router_sum;
-    enum mt_status status =
-        mt_copy(pass->device, &(struct mt_copy_args){.x = router->weight, .y = moe->router_sum});
+    status = mt_copy(pass->device, &(struct mt_copy_args){.x = weight, .y = moe->router_sum});
     if (status != MT_OK) return status;
     return mt_gemm(
         pass->device,

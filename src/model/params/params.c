@@ -115,10 +115,10 @@ static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_vi
                    map_name);
     bool down = strcmp(map_name, desc->names.down) == 0;
     *map = (struct mt_expert_linear){
-        .experts = desc->experts,
-        .weight = views->weight,
-        .out = down ? desc->width : desc->expert_width,
-        .in = down ? desc->expert_width : desc->width,
+        .weight = {.stored = views->weight,
+                   .count = desc->experts,
+                   .out = down ? desc->width : desc->expert_width,
+                   .in = down ? desc->expert_width : desc->width},
         .stream = mt_stream_of_name(name),
     };
     return MT_OK;

@@ -21,6 +21,7 @@
 #include "formats/safetensors/checkpoint.h"
 #include "metier/objective.h"
 #include "model/desc.h"
+#include "model/params/weight.h"
 
 /* What learns, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
 struct mt_train_selection {
@@ -57,7 +58,8 @@ static inline bool mt_param_is_here(const struct mt_param *param)
 
 /* A linear map: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
 struct mt_linear {
-    struct mt_tensor weight;  // [out,in], any float type
+    struct mt_tensor weight; // as it is stored; products read mt_linear_operand
+    enum mt_storage storage;
     struct mt_tensor bias;    // [out]
     struct mt_tensor dweight; // f32 [out,in]
     struct mt_tensor dbias;   // f32 [out]
@@ -72,13 +74,12 @@ struct mt_linear {
 
 /* The same for the routed experts of a layer: n maps of one shape, as arrays for the grouped products. */
 struct mt_expert_linear {
-    int experts;                     // n
-    const struct mt_tensor *weight;  // n views [out,in]
+    struct mt_weight weight;         // n matrices
     const struct mt_tensor *dweight; // n views; NULL when none is trained, absent entries where one is not
     const struct mt_tensor *a, *b;   // n views; NULL without LoRA, absent entries where an expert has none
     const struct mt_tensor *da, *db;
     const struct mt_tensor *rounded_a, *rounded_b; // n views of bf16, as in mt_linear; NULL: a and b are read
-    int64_t out, in, rank;
+    int64_t rank;
     float lora_scale;
     float dropout;
     uint64_t stream;

@@ -43,8 +43,8 @@ static enum mt_status point_layer(struct mt_params *params, struct mt_layer_para
     for (size_t i = 0; i < sizeof experts / sizeof experts[0] && status == MT_OK; i++) {
         struct mt_expert_linear *one = experts[i];
         if (one->a == NULL) continue;
-        status = point_list(params, one->a, one->experts, &one->rounded_a);
-        if (status == MT_OK) status = point_list(params, one->b, one->experts, &one->rounded_b);
+        status = point_list(params, one->a, one->weight.count, &one->rounded_a);
+        if (status == MT_OK) status = point_list(params, one->b, one->weight.count, &one->rounded_b);
     }
     return status;
 }
