@@ -22,6 +22,7 @@
 #define METIER_OBJECTIVE_H
 
 #include "metier/routing.h"
+#include "metier/selection.h"
 #include "metier/terms.h"
 
 enum mt_aux_form {
@@ -83,9 +84,9 @@ struct mt_objective_config {
     int router_orth_groups;
     enum mt_bias_rule bias_rule;
     double bias_rate;
-    double capacity_factor; // 0: no limit
+    double capacity_factor; // C = max(capacity_minimum, ceil(factor · k · unmasked tokens / n)); 0: no limit
     int64_t capacity_minimum;
-    double drop_threshold; // 0: nothing dropped at random
+    double drop_threshold; // slots from the second on stay with probability min(1, share / threshold); 0: all
     double jitter;         // of the router's input; 0: none
     bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
@@ -174,7 +175,7 @@ enum mt_term_needs {
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 
-/* What the method asks of the router, for one layer and step. */
+/* What the method asks of the router, for one layer and step; it points to the config. */
 struct mt_router_policy mt_objective_policy(const struct mt_objective_config *config, bool training,
                                             uint64_t stream);
 

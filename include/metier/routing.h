@@ -29,12 +29,12 @@ struct mt_router_config {
     float jitter;    // SparseMixer's threshold (router_jitter_noise)
 };
 
-/* What a training method does to the choice. All zero: nothing. */
+struct mt_objective_config; // metier/objective.h
+
+/* How a choice is made in one layer and step. All zero: as the router does in evaluation. */
 struct mt_router_policy {
-    bool training;          // SparseMixer samples; slots are dropped
-    double capacity_factor; // C = max(capacity_minimum, ceil(factor · k · unmasked tokens / n)); 0: no limit
-    int64_t capacity_minimum;
-    float drop_threshold; // slots from the second on stay with probability min(1, share / threshold); 0: all
+    bool training;                            // SparseMixer samples; selection rules drop slots
+    const struct mt_objective_config *method; // whose rules act (metier/selection.h); borrowed; NULL: none
     uint64_t seed;
     uint64_t stream; // a different one for every layer and step
 };

@@ -119,10 +119,9 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
 /* A method that balances by bias gives one to every router that has none, zeros at first. */
 static enum mt_status make_biases(struct mt_model *model)
 {
-    if (model->objective == NULL || model->method.bias_rule == MT_BIAS_NONE) return MT_OK;
-    if (model->desc.router.kind == MT_ROUTER_SPARSEMIXER)
-        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
-                       "objective.bias_rule: SparseMixer chooses without a bias; take another method");
+    if (model->objective == NULL) return MT_OK;
+    enum mt_status status = mt_selection_check(model->ctx, &model->method, &model->desc.router);
+    if (status != MT_OK || !mt_selection_has_bias(&model->method)) return status;
     return mt_router_bias_create(&model->params, &model->desc, &model->biases);
 }
 

@@ -100,11 +100,5 @@ struct mt_router_policy mt_objective_policy(const struct mt_objective_config *co
                                             uint64_t stream)
 {
     return (struct mt_router_policy){
-        .training = training,
-        .capacity_factor = config->capacity_factor,
-        .capacity_minimum = config->capacity_minimum,
-        .drop_threshold = (float)config->drop_threshold,
-        .seed = config->seed,
-        .stream = stream,
-    };
+        .training = training, .method = config, .seed = config->seed, .stream = stream};
 }

@@ -92,16 +92,18 @@ enum mt_status mt_evaluation_place(struct mt_device *device, const struct mt_obj
     struct mt_carver carver = {.memory = memory};
     void *host = mt_carve(&carver, host_bytes);
     void *device_memory = mt_carve(&carver, device_bytes);
-    bool drops = config->capacity_factor > 0.0 || config->drop_threshold > 0.0;
     *evaluation = (struct mt_evaluation){
         .device = device,
         .router = *router,
-        .policy = mt_objective_policy(config, drops, 0),
         .record = {.tokens = sizes->tokens, .experts = sizes->experts, .slots = router->slots},
     };
     lay_out(evaluation, sizes, &carver);
-    return mt_objective_place(device, config, &shape, sizes->dtype, host, device_memory,
-                              &evaluation->objective);
+    status =
+        mt_objective_place(device, config, &shape, sizes->dtype, host, device_memory, &evaluation->objective);
+    if (status != MT_OK) return status;
+    const struct mt_objective_config *own = &evaluation->objective->config;
+    evaluation->policy = mt_objective_policy(own, mt_selection_drops(own), 0);
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ forward
