@@ -172,6 +172,8 @@ enum mt_term_needs {
     MT_NEEDS_ORTHO_MASK = 4,    // which tokens are not the first of their sequence
     MT_NEEDS_ROUTER_WEIGHT = 8, // the router's rows
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
+    MT_NEEDS_NEIGHBOURS = 32,   // records of the MoE layers before and after: scores, choices, weights
+    MT_NEEDS_ALL_OUTPUTS = 64,  // the outputs of all experts on all tokens: n/k times the experts' work
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 

@@ -23,11 +23,13 @@ struct homes {
     struct mt_planner *routing;
 };
 
-static struct homes homes_of(const struct mt_layer_plan *plan, struct mt_regions *regions)
+static struct homes homes_of(const struct mt_pass *pass, const struct mt_layer_plan *plan,
+                             struct mt_regions *regions)
 {
     bool attention = plan->backward && plan->recompute != MT_RECOMPUTE_FULL;
     bool experts = plan->backward && plan->recompute == MT_RECOMPUTE_NONE;
-    bool routing = plan->backward || plan->records;
+    bool neighbours = pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_NEIGHBOURS) != 0;
+    bool routing = plan->backward || plan->records || neighbours;
     return (struct homes){
         .attention = attention ? &regions->kept : &regions->shared,
         .experts = experts ? &regions->kept : &regions->shared,
@@ -38,7 +40,7 @@ static struct homes homes_of(const struct mt_layer_plan *plan, struct mt_regions
 static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                      const struct mt_layer_plan *plan, struct mt_regions *regions)
 {
-    struct homes homes = homes_of(plan, regions);
+    struct homes homes = homes_of(pass, plan, regions);
     struct mt_planner *work = &regions->work;
     if (params->moe) {
         mt_moe_plan(&layer->moe, pass, params, plan->backward,
@@ -55,7 +57,7 @@ static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const s
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                    const struct mt_layer_plan *plan, struct mt_regions *regions)
 {
-    struct homes homes = homes_of(plan, regions);
+    struct homes homes = homes_of(pass, plan, regions);
     int64_t tokens = pass->tokens;
     int64_t width = pass->desc->width;
     size_t start = regions->work.bytes;

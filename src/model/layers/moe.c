@@ -88,6 +88,10 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
+    if (needs(pass, MT_NEEDS_ALL_OUTPUTS)) {
+        mt_all_outputs_plan(&moe->all_outputs, pass, params, backward, planners->work);
+        moe->record.all_outputs = moe->all_outputs.outputs;
+    }
     // The shared experts read what the router reads, unless that is shaken: one draw, the router's.
     moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
     if (desc->shared_width > 0) {
@@ -180,6 +184,8 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     if (status == MT_OK) status = pass->placement->routed(pass, &moe->experts, &moe->record);
     if (status == MT_OK)
         status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+    if (status == MT_OK && pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs))
+        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     return status == MT_OK ? combine(pass, moe, residual, y) : status;
 }

@@ -64,6 +64,12 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     if (status != MT_OK) return status;
     status = fill_zero(pass, &moe->dlogits);
     if (status != MT_OK) return status;
+    bool dense = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
+    if (dense) {
+        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x); // once more, for the terms
+        if (status == MT_OK) status = fill_zero(pass, &moe->all_outputs.doutputs);
+        if (status != MT_OK) return status;
+    }
     if (pass->objective != NULL) {
         status = mt_moe_router_objective(pass, params, moe);
         if (status != MT_OK) return status;
@@ -79,6 +85,10 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                                         .row_of_slot = moe->record.row_of_slot,
                                                         .dx = *dx,
                                                     });
+        if (status != MT_OK) return status;
+    }
+    if (dense && (dx != NULL || mt_experts_learn(params))) {
+        status = mt_all_outputs_backward(pass, params, &moe->all_outputs, x, dx);
         if (status != MT_OK) return status;
     }
     return shared->router ? mt_moe_router_scores_backward(pass, moe) : MT_OK;

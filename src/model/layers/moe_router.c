@@ -121,7 +121,8 @@ enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct 
                                            .dprobs = moe->dprobs,
                                            .dweight = moe->dweight,
                                            .drouter_weight =
-                                               through_lora ? moe->drouter_sum : router->dweight};
+                                               through_lora ? moe->drouter_sum : router->dweight,
+                                           .dall_outputs = moe->all_outputs.doutputs};
     status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
                                    &(struct mt_objective_backward_options){.measure = pass->measure});
     if (status != MT_OK || !through_lora) return status;
