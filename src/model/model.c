@@ -79,7 +79,7 @@ static int moe_layers(const struct mt_model *model)
     return count;
 }
 
-/* Refuses a term that nothing which learns would feel. */
+/* Refuses a term that nothing which is trained would feel. */
 static enum mt_status check_live(struct mt_model *model, int layers)
 {
     size_t bytes = (size_t)layers * sizeof(struct mt_layer_paths);

@@ -159,7 +159,7 @@ static void open_run(struct layer_run *run)
                                  .unmasked = TOKENS,
                                  .placement = &mt_experts_here};
     for (int i = 0; i < MT_LORA_MAPS; i++)
-        run->pass.low_work[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
+        run->pass.xa_work[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
     plan(run);
 }
 
@@ -263,13 +263,13 @@ static void test_gate_alone(void **state)
     run->params.shared.gate.dweight = run->params.shared.up.dweight = (struct mt_tensor){0};
     run->params.shared.down.dweight = (struct mt_tensor){0};
     run->params.shared_gate.da = run->params.shared_gate.db = (struct mt_tensor){0};
-    assert_true(mt_moe_learns(&run->params));
+    assert_true(mt_moe_is_trained(&run->params));
     (void)forward(run);
     backward(run, false);
     assert_memory_equal(all, run->gradient[GATE_WEIGHT], sizeof all);
     run->params.shared_gate = gate;
     run->params.shared_gate.dweight = (struct mt_tensor){0};
-    assert_true(mt_moe_learns(&run->params)); // by its pair
+    assert_true(mt_moe_is_trained(&run->params)); // by its pair
     close_run(run);
     free(run);
 }
@@ -290,7 +290,7 @@ static void test_place(void **state)
     assert_int_equal(mt_params_find_place(&params, &desc, NULL, &tensor, &place), MT_OK);
     assert_ptr_equal(place.linear, &layer.shared_gate);
     assert_ptr_equal(place.value, &layer.shared_gate.weight);
-    assert_true(mt_params_is_linear_map(&tensor));
+    assert_true(mt_params_is_linear(&tensor));
     struct mt_linear *linears[MT_LAYER_LINEARS];
     bool listed = false;
     mt_layer_linears(&layer, linears);

@@ -71,6 +71,6 @@ struct mt_placement {
 extern const struct mt_placement mt_experts_here, mt_experts_spread;
 
 /* True when anything in them is trained. */
-bool mt_experts_learn(const struct mt_layer_params *params);
+bool mt_experts_are_trained(const struct mt_layer_params *params);
 
 #endif

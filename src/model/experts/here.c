@@ -59,7 +59,7 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer
 {
     (void)meanwhile;
     const struct mt_expert_projections all = all_of(params);
-    bool reads = mt_expert_linear_learns(&all.gate) || mt_expert_linear_learns(&all.up);
+    bool reads = mt_expert_linear_is_trained(&all.gate) || mt_expert_linear_is_trained(&all.up);
     bool below = want_rows || reads;
     enum mt_status status = mt_experts_down_backward(pass, &all, experts, &record->offsets, drows, below);
     if (status != MT_OK || !below) return status;

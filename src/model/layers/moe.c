@@ -8,9 +8,10 @@
 
 #include "model/layers/moe_router.h"
 
-bool mt_moe_learns(const struct mt_layer_params *params)
+bool mt_moe_is_trained(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_shared_experts_learn(params);
+    return mt_linear_is_trained(&params->router) || mt_experts_are_trained(params) ||
+           mt_shared_experts_are_trained(params);
 }
 
 static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
@@ -84,7 +85,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     pass->placement->plan(&moe->experts, pass, params,
                           &(struct mt_experts_planners){
                               .index = planners->index, .saved = planners->saved, .work = planners->work});
-    if (mt_moe_router_shakes(pass))
+    if (mt_moe_router_has_jitter(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
@@ -92,11 +93,11 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         mt_all_outputs_plan(&moe->all_outputs, pass, params, backward, planners->work);
         moe->record.all_outputs = moe->all_outputs.outputs;
     }
-    // The shared experts read what the router reads, unless that is shaken: one draw, the router's.
+    // The shared experts read what the router reads, unless that has jitter: one draw, the router's.
     moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
     if (desc->shared_width > 0) {
         struct mt_tensor drawn = {0};
-        if (!mt_moe_router_shakes(pass)) drawn = moe->router_lora.bits;
+        if (!mt_moe_router_has_jitter(pass)) drawn = moe->router_lora.bits;
         mt_shared_experts_plan(&moe->shared, pass, params, backward, &drawn, planners->shared,
                                planners->work);
     }

@@ -45,8 +45,8 @@ struct mt_moe_planners {
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
                  bool backward, const struct mt_moe_planners *planners);
 
-/* True when anything in it learns. */
-bool mt_moe_learns(const struct mt_layer_params *params);
+/* True when anything in it is trained. */
+bool mt_moe_is_trained(const struct mt_layer_params *params);
 
 /* y = residual + shared experts + routed experts, of x, [T,d] all. Input jitter is applied to x in place. */
 enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_params *params,

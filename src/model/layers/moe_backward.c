@@ -74,7 +74,7 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
         status = mt_moe_router_objective(pass, params, moe);
         if (status != MT_OK) return status;
     }
-    if (dx != NULL || mt_experts_learn(params)) {
+    if (dx != NULL || mt_experts_are_trained(params)) {
         status = pass->placement->backward(pass, params, &moe->experts, &moe->record, x, &moe->drows,
                                            dx != NULL, &meanwhile);
         if (status != MT_OK) return status;
@@ -87,7 +87,7 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                                     });
         if (status != MT_OK) return status;
     }
-    if (dense && (dx != NULL || mt_experts_learn(params))) {
+    if (dense && (dx != NULL || mt_experts_are_trained(params))) {
         status = mt_all_outputs_backward(pass, params, &moe->all_outputs, x, dx);
         if (status != MT_OK) return status;
     }
@@ -116,11 +116,11 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
                                const struct mt_tensor *dx)
 {
     enum mt_status status = MT_OK;
-    bool routed = dx != NULL || mt_experts_learn(params) || mt_linear_learns(&params->router);
+    bool routed = dx != NULL || mt_experts_are_trained(params) || mt_linear_is_trained(&params->router);
     struct shared_work shared = {
         .pass = pass, .params = params, .shared = &moe->shared, .dy = dy, .x = x, .dx = dx};
-    shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_shared_experts_learn(params));
-    shared.router = dx != NULL || mt_linear_learns(&params->router);
+    shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_shared_experts_are_trained(params));
+    shared.router = dx != NULL || mt_linear_is_trained(&params->router);
     if (routed) status = routed_backward(pass, params, moe, &shared);
     if (status == MT_OK) status = dense_backward(pass, params, moe, &shared);
     if (status != MT_OK) return status;

@@ -9,7 +9,7 @@ struct mt_norm_saved mt_norm_plan(struct mt_planner *planner, const struct mt_pa
     return saved;
 }
 
-bool mt_norm_learns(const struct mt_norm *norm)
+bool mt_norm_is_trained(const struct mt_norm *norm)
 {
     return mt_tensor_present(&norm->weight->dweight) || mt_tensor_present(&norm->weight->dbias);
 }

@@ -22,9 +22,9 @@ void mt_shared_experts_plan(struct mt_shared_experts *shared, const struct mt_pa
     shared->dungated = mt_plan_2d(work, pass->type, pass->tokens, pass->desc->width);
 }
 
-bool mt_shared_experts_learn(const struct mt_layer_params *params)
+bool mt_shared_experts_are_trained(const struct mt_layer_params *params)
 {
-    return mt_mlp_learns(&params->shared) || mt_linear_learns(&params->shared_gate);
+    return mt_mlp_is_trained(&params->shared) || mt_linear_is_trained(&params->shared_gate);
 }
 
 enum mt_status mt_shared_experts_forward_inner(const struct mt_pass *pass,
@@ -70,10 +70,11 @@ enum mt_status mt_shared_experts_backward_down(const struct mt_pass *pass,
 enum mt_status mt_shared_experts_backward_inner(const struct mt_pass *pass,
                                                 const struct mt_layer_params *params,
                                                 const struct mt_shared_experts *shared,
-                                                const struct mt_linear_gradient *beside,
+                                                const struct mt_linear_gradient *together_with,
                                                 const struct mt_tensor *x, const struct mt_tensor *dx)
 {
-    enum mt_status status = mt_mlp_backward_inner(pass, &params->shared, &shared->mlp, beside, x, true, dx);
+    enum mt_status status =
+        mt_mlp_backward_inner(pass, &params->shared, &shared->mlp, together_with, x, true, dx);
     if (status != MT_OK || !has_gate(pass)) return status;
     return mt_linear_backward(pass, &params->shared_gate, &shared->dgate, x, &shared->gate_lora, true, dx);
 }

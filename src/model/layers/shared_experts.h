@@ -24,8 +24,8 @@ void mt_shared_experts_plan(struct mt_shared_experts *shared, const struct mt_pa
                             const struct mt_layer_params *params, bool backward,
                             const struct mt_tensor *drawn, struct mt_planner *saved, struct mt_planner *work);
 
-/* True when anything in them learns. */
-bool mt_shared_experts_learn(const struct mt_layer_params *params);
+/* True when anything in them is trained. */
+bool mt_shared_experts_are_trained(const struct mt_layer_params *params);
 
 /* Everything up to the inner tensor, then y. */
 enum mt_status mt_shared_experts_forward_inner(const struct mt_pass *pass,
@@ -39,7 +39,7 @@ enum mt_status mt_shared_experts_forward_down(const struct mt_pass *pass,
 
 /*
  * From dy to the gradients of the gate's, gate_proj's and up_proj's results; then on to dx (NULL: not
- * wanted), which is added to. beside: as in mt_mlp_backward_inner.
+ * wanted), which is added to. together_with: as in mt_mlp_backward_inner.
  */
 enum mt_status mt_shared_experts_backward_down(const struct mt_pass *pass,
                                                const struct mt_layer_params *params,
@@ -48,7 +48,7 @@ enum mt_status mt_shared_experts_backward_down(const struct mt_pass *pass,
 enum mt_status mt_shared_experts_backward_inner(const struct mt_pass *pass,
                                                 const struct mt_layer_params *params,
                                                 const struct mt_shared_experts *shared,
-                                                const struct mt_linear_gradient *beside,
+                                                const struct mt_linear_gradient *together_with,
                                                 const struct mt_tensor *x, const struct mt_tensor *dx);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Parameters: list the tensors, decide what learns, lay memory out (counting, then placing), fill it.
+ * Parameters: list the tensors, decide what is trained, lay memory out (counting, then placing), fill it.
  */
 #include "model/params/params.h"
 
@@ -15,7 +15,7 @@
 
 #define ARENA_BLOCK_BYTES 65536
 
-/* Where masters and gradients of things that learn go. */
+/* Where masters and gradients of things that are trained go. */
 struct trained_memory {
     struct mt_planner masters, gradients;
 };
@@ -99,7 +99,8 @@ static enum mt_status tensor_array(struct mt_arena *arena, int count, struct mt_
 }
 
 static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_views *views,
-                                      struct mt_expert_linear *map, const char *map_name, int64_t layer)
+                                      struct mt_expert_linear *projection, const char *projection_name,
+                                      int64_t layer)
 {
     const struct mt_model_desc *desc = loader->desc;
     struct mt_arena *arena = &loader->params->arena;
@@ -112,9 +113,9 @@ static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_vi
     if (status != MT_OK) return status;
     char name[MT_PARAMS_NAME_BYTES];
     (void)snprintf(name, sizeof name, "model.layers.%lld.%s.%s", (long long)layer, desc->names.experts,
-                   map_name);
-    bool down = strcmp(map_name, desc->names.down) == 0;
-    *map = (struct mt_expert_linear){
+                   projection_name);
+    bool down = strcmp(projection_name, desc->names.down) == 0;
+    *projection = (struct mt_expert_linear){
         .weight = {.stored = views->weight,
                    .count = desc->experts,
                    .out = down ? desc->width : desc->expert_width,
@@ -130,7 +131,7 @@ static enum mt_status prepare_layers(struct loader *loader)
     struct mt_params *params = loader->params;
     void *layers = NULL;
     void *views = NULL;
-    size_t view_count = (size_t)desc->layers * MT_EXPERT_MAPS;
+    size_t view_count = (size_t)desc->layers * MT_EXPERT_PROJECTIONS;
     enum mt_status status =
         mt_arena_allocate(&params->arena, (size_t)desc->layers * sizeof *params->layer, &layers);
     if (status == MT_OK)
@@ -141,7 +142,7 @@ static enum mt_status prepare_layers(struct loader *loader)
     loader->views = views;
     for (int64_t i = 0; i < desc->layers && status == MT_OK; i++) {
         struct mt_layer_params *layer = &params->layer[i];
-        struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_MAPS;
+        struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_PROJECTIONS;
         layer->moe = mt_model_layer_is_moe(desc, i);
         if (!layer->moe) continue;
         layer->router.exact = true;
@@ -317,10 +318,10 @@ static enum mt_status lay_out(struct loader *loader)
         enum mt_status status =
             mt_params_find_place(params, loader->desc, loader->views, &item->tensor, &place);
         if (status != MT_OK) return status;
-        switch (item->learning) {
-        case MT_LEARNING_NONE: lay_out_frozen(loader, item, place.value); break;
-        case MT_LEARNING_FULL: status = lay_out_full(loader, item, &place); break;
-        case MT_LEARNING_LORA: status = lay_out_lora(loader, item, &place); break;
+        switch (item->trainable) {
+        case MT_TRAINABLE_NONE: lay_out_frozen(loader, item, place.value); break;
+        case MT_TRAINABLE_FULL: status = lay_out_full(loader, item, &place); break;
+        case MT_TRAINABLE_LORA: status = lay_out_lora(loader, item, &place); break;
         }
         if (status != MT_OK) return status;
     }
@@ -369,14 +370,14 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     enum mt_status status =
         mt_params_find_place(loader->params, loader->desc, loader->views, &item->tensor, &place);
     if (status != MT_OK) return status;
-    if (item->learning == MT_LEARNING_FULL || item->correction) {
+    if (item->trainable == MT_TRAINABLE_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
     if (!usable_in_place(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);
     }
-    if (status != MT_OK || item->learning != MT_LEARNING_LORA) return status;
+    if (status != MT_OK || item->trainable != MT_TRAINABLE_LORA) return status;
     char name[MT_PARAMS_NAME_BYTES];
     lora_name(item, 'A', name, sizeof name);
     status = mt_params_fill_lora_a(loader->device, loader->selection->seed, name, place.a);

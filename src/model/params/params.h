@@ -1,11 +1,11 @@
 /*
  * The parameters of a model: every tensor of the checkpoint as the device computes with it, which of them
- * learn, and the LoRA pairs beside them.
+ * are trained, and the LoRA pairs beside them.
  *
  * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
  * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
  * gradients lie in one buffer, all masters in another, in the order of `trained`; where activations have 16
- * bits and something learns, products read bf16 roundings of the pairs (mt_params_round).
+ * bits and something is trained, products read bf16 roundings of the pairs (mt_params_round).
  *
  * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
  * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own
@@ -23,15 +23,15 @@
 #include "model/desc.h"
 #include "model/params/weight.h"
 
-/* What learns, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
+/* What is trained, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
 struct mt_train_selection {
     const char *const *full;   // tensors trained as they are; NULL-terminated; NULL: none
-    const char *const *lora;   // linear maps that get a LoRA pair
+    const char *const *lora;   // linear layers that get a LoRA pair
     const char *const *freeze; // taken away from both, e.g. "router"
     int lora_rank;             // r
     double lora_alpha;         // scale = alpha / r
     double lora_dropout;       // of the LoRA input, in training
-    // ESFT: for each layer the experts that learn (full or LoRA, as selected above); NULL: all of them.
+    // ESFT: for each layer the experts that are trained (full or LoRA, as selected above); NULL: all of them.
     const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
     uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
@@ -56,7 +56,7 @@ static inline bool mt_param_is_here(const struct mt_param *param)
     return param->value.data != NULL;
 }
 
-/* A linear map: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
+/* A linear layer: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
 struct mt_linear {
     struct mt_tensor weight; // as it is stored; products read mt_linear_operand
     enum mt_storage storage;
@@ -72,7 +72,8 @@ struct mt_linear {
     uint64_t stream; // of its dropout; the step is added by the caller
 };
 
-/* The same for the routed experts of a layer: n maps of one shape, as arrays for the grouped products. */
+/* The same for the routed experts of a layer: n linear layers of one shape, as arrays for the grouped
+ * products. */
 struct mt_expert_linear {
     struct mt_weight weight;         // n matrices
     const struct mt_tensor *dweight; // n views; NULL when none is trained, absent entries where one is not
@@ -83,7 +84,7 @@ struct mt_expert_linear {
     float lora_scale;
     float dropout;
     uint64_t stream;
-    bool exact; // as in mt_linear; a single map only
+    bool exact; // as in mt_linear; a single linear layer only
 };
 
 struct mt_norm_weight {
@@ -157,7 +158,7 @@ enum mt_status mt_params_round(const struct mt_params *params);
 /* All gradients become 0. */
 enum mt_status mt_params_zero_gradients(struct mt_params *params);
 
-/* What can learn in each MoE layer, for mt_objective_check_live: paths[MoE layers], in order. */
+/* What can be trained in each MoE layer, for mt_objective_check_live: paths[MoE layers], in order. */
 void mt_params_paths(const struct mt_params *params, const struct mt_model_desc *desc,
                      struct mt_layer_paths *paths);
 

@@ -5,17 +5,17 @@
 #include "model/params/params.h"
 #include "model/planner.h"
 
-enum mt_learning {
-    MT_LEARNING_NONE, // frozen
-    MT_LEARNING_FULL, // the tensor itself
-    MT_LEARNING_LORA, // a pair beside it
+enum mt_trainable {
+    MT_TRAINABLE_NONE, // frozen
+    MT_TRAINABLE_FULL, // the tensor itself
+    MT_TRAINABLE_LORA, // a pair beside it
 };
 
 /* One tensor of the checkpoint. */
 struct mt_params_item {
     struct mt_model_tensor tensor;
     const struct mt_safetensors_tensor *stored; // borrowed from the checkpoint
-    enum mt_learning learning;
+    enum mt_trainable trainable;
     bool correction; // the router's correction bias: f32, writable, never trained by a gradient
 };
 
@@ -25,18 +25,19 @@ struct mt_params_items {
     size_t count;
 };
 
-/* The views of one kind of map (gate, up or down) of a layer's experts, while they are being filled in. */
+/* The views of one kind of projection (gate, up or down) of a layer's experts, while they are being filled
+ * in. */
 struct mt_expert_views {
     struct mt_tensor *weight, *dweight, *a, *b, *da, *db; // n each
 };
 
-#define MT_EXPERT_MAPS 3 // gate, up, down
+#define MT_EXPERT_PROJECTIONS 3 // gate, up, down
 
 /* Where the views of a tensor go; NULL where there is no such place. */
 struct mt_params_place {
     struct mt_tensor *value, *gradient;
     struct mt_tensor *a, *b, *da, *db;
-    struct mt_linear *linear;         // a linear map outside the routed experts
+    struct mt_linear *linear;         // a linear layer outside the routed experts
     struct mt_expert_linear *experts; // a routed expert's
     const struct mt_expert_views *views;
 };
@@ -50,13 +51,14 @@ void mt_params_module_name(const char *tensor_name, char *module, size_t bytes);
 /* What a layer's correction bias is called on disk. */
 void mt_params_correction_name(const struct mt_model_desc *desc, int64_t layer, char *name, size_t bytes);
 
-/* Decides what learns: fills `learning` of every item and, for correction biases, finds the frozen ones. */
+/* Decides what is trained: fills `learning` of every item and, for correction biases, finds the frozen ones.
+ */
 enum mt_status mt_params_select(struct mt_context *ctx, const struct mt_model_desc *desc,
                                 const struct mt_train_selection *selection, struct mt_params_items *items,
                                 struct mt_params *params);
 
 /* LoRA adapts matrices that map one vector to another, so not the embedding. */
-static inline bool mt_params_is_linear_map(const struct mt_model_tensor *tensor)
+static inline bool mt_params_is_linear(const struct mt_model_tensor *tensor)
 {
     return tensor->rank == 2 && tensor->part != MT_PART_EMBEDDING;
 }
@@ -93,7 +95,7 @@ enum mt_status mt_params_fill_lora_a(struct mt_device *device, uint64_t seed, co
 /* The type a tensor of a checked checkpoint is stored in. */
 enum mt_dtype mt_params_stored_type(const struct mt_safetensors_tensor *stored);
 
-/* Makes the roundings and points the maps to them. */
+/* Makes the roundings and points the linear layers to them. */
 enum mt_status mt_params_read_rounded(struct mt_params *params);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * What learns. A pattern is a part's key ("attention"), "all-linear", the name of a tensor or of its module
- * (the name without ".weight" or ".bias"), the end of such names ("q_proj": params_words.c), a glob on them,
- * in which '*' matches dots too, or a regular expression for whole names of modules: the first of these that
- * matches anything. Frozen wins over selected, and of the routed experts only the chosen ones learn, where a
- * list is given.
+ * What is trained. A pattern is a part's key ("attention"), "all-linear", the name of a tensor or of its
+ * module (the name without ".weight" or ".bias"), the end of such names ("q_proj": params_words.c), a glob on
+ * them, in which '*' matches dots too, or a regular expression for whole names of modules: the first of these
+ * that matches anything. Frozen wins over selected, and of the routed experts only the chosen ones are
+ * trained, where a list is given.
  */
 #include <fnmatch.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct choices {
     struct choice *choice; // sorted by the tensor's name
     size_t count;
     const struct mt_model_desc *desc;
-    size_t taken; // by the pattern at hand from what would learn
+    size_t taken; // by the pattern at hand from what would are trained
 };
 
 static int compare_choices(const void *left, const void *right)
@@ -46,7 +46,7 @@ static int compare_name(const void *name, const void *entry)
 /* Puts a tensor on a list if it belongs there; the correction bias is no part's and only ever frozen. */
 static size_t mark(struct choices *choices, struct choice *choice, enum list list, bool by_part)
 {
-    if (list == LIST_LORA && !mt_params_is_linear_map(&choice->item->tensor)) return 0;
+    if (list == LIST_LORA && !mt_params_is_linear(&choice->item->tensor)) return 0;
     if (choice->item->correction && (by_part || list != LIST_FREEZE)) return 0;
     choice->in[list] = true;
     if (choice->item->correction || choice->in[LIST_FULL] || choice->in[LIST_LORA]) choices->taken++;
@@ -92,13 +92,13 @@ static size_t mark_glob(struct choices *choices, enum list list, const char *pat
     return marked;
 }
 
-/* Every linear map of the layers, as PEFT's word for it: not the head. */
+/* Every linear layer of the layers, as PEFT's word for it: not the head. */
 static size_t mark_linear(struct choices *choices, enum list list)
 {
     size_t marked = 0;
     for (size_t i = 0; i < choices->count; i++) {
         const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
-        if (tensor->layer >= 0 && mt_params_is_linear_map(tensor))
+        if (tensor->layer >= 0 && mt_params_is_linear(tensor))
             marked += mark(choices, &choices->choice[i], list, true);
     }
     return marked;
@@ -126,7 +126,7 @@ static size_t mark_text(struct choices *choices, enum list list, const char *pat
             return mark_part(choices, list, (enum mt_model_part)part);
         }
     }
-    // "all" is LLaMA-Factory's word for it; where tensors learn as they are it could mean more.
+    // "all" is LLaMA-Factory's word for it; where tensors are trained as they are it could mean more.
     bool all = list == LIST_LORA && strcmp(pattern, "all") == 0;
     if (all || strcmp(pattern, "all-linear") == 0) return mark_linear(choices, list);
     if (strpbrk(pattern, "*?[\\") != NULL) return mark_glob(choices, list, pattern);
@@ -183,7 +183,8 @@ static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
 
 // ------------------------------------------------------------------ ESFT
 
-static bool expert_learns(const struct mt_train_selection *selection, const struct mt_model_tensor *tensor)
+static bool expert_is_trained(const struct mt_train_selection *selection,
+                              const struct mt_model_tensor *tensor)
 {
     if (selection->experts == NULL || tensor->expert < 0) return true;
     const bool *flags = selection->experts[tensor->layer];
@@ -229,16 +230,16 @@ static enum mt_status check_numbers(struct mt_context *ctx, const struct mt_trai
 }
 
 static enum mt_status decide(struct mt_context *ctx, const struct mt_train_selection *selection,
-                             const struct choice *choice, enum mt_learning *learning)
+                             const struct choice *choice, enum mt_trainable *trainable)
 {
-    *learning = MT_LEARNING_NONE;
-    if (choice->in[LIST_FREEZE] || !expert_learns(selection, &choice->item->tensor)) return MT_OK;
+    *trainable = MT_TRAINABLE_NONE;
+    if (choice->in[LIST_FREEZE] || !expert_is_trained(selection, &choice->item->tensor)) return MT_OK;
     if (choice->in[LIST_FULL] && choice->in[LIST_LORA]) {
         return mt_fail(ctx, MT_ERR_USAGE, "%s is selected both for full training and for LoRA",
                        choice->item->tensor.name);
     }
-    if (choice->in[LIST_FULL]) *learning = MT_LEARNING_FULL;
-    if (choice->in[LIST_LORA]) *learning = MT_LEARNING_LORA;
+    if (choice->in[LIST_FULL]) *trainable = MT_TRAINABLE_FULL;
+    if (choice->in[LIST_LORA]) *trainable = MT_TRAINABLE_LORA;
     return MT_OK;
 }
 
@@ -254,7 +255,7 @@ static enum mt_status select_marked(struct mt_context *ctx, const struct mt_mode
     for (size_t i = 0; status == MT_OK && i < choices->count; i++) {
         const struct choice *choice = &choices->choice[i];
         struct mt_params_item *item = &items->item[choice->item - items->item];
-        status = decide(ctx, selection, choice, &item->learning);
+        status = decide(ctx, selection, choice, &item->trainable);
         if (item->correction) {
             params->layer[item->tensor.layer].correction_frozen = choice->in[LIST_FREEZE];
         }

@@ -1,5 +1,5 @@
 /*
- * Words people write for linear maps, from PEFT, TRL and axolotl configs: the end of a module's name
+ * Words people write for linear layers, from PEFT, TRL and axolotl configs: the end of a module's name
  * ("q_proj", "mlp.gate"), names transformers 5 has and a checkpoint has not, and what is said about a word
  * nobody knows.
  */
@@ -15,7 +15,7 @@
 /* A name of transformers 5 for what checkpoints may call otherwise. */
 enum role {
     ROLE_ROUTER = 1,
-    ROLE_GATE = 2, // maps of routed experts
+    ROLE_GATE = 2, // linear layers of routed experts
     ROLE_UP = 4,
     ROLE_DOWN = 8,
 };
@@ -64,10 +64,10 @@ static int role_of(const struct mt_model_desc *desc, const struct mt_model_tenso
     if (tensor->part == MT_PART_ROUTER && tensor->rank == 2) return ROLE_ROUTER;
     if (tensor->expert < 0) return 0;
     mt_params_module_name(tensor->name, module, sizeof module);
-    const char *map = last_word(module);
-    if (strcmp(map, desc->names.gate) == 0) return ROLE_GATE;
-    if (strcmp(map, desc->names.up) == 0) return ROLE_UP;
-    return strcmp(map, desc->names.down) == 0 ? ROLE_DOWN : 0;
+    const char *projection = last_word(module);
+    if (strcmp(projection, desc->names.gate) == 0) return ROLE_GATE;
+    if (strcmp(projection, desc->names.up) == 0) return ROLE_UP;
+    return strcmp(projection, desc->names.down) == 0 ? ROLE_DOWN : 0;
 }
 
 bool mt_params_other_word_names(const struct mt_model_desc *desc, const char *word,
@@ -105,7 +105,7 @@ static void collect(const struct mt_params_items *items, bool linear_only, struc
     for (size_t i = 0; i < items->count; i++) {
         const struct mt_model_tensor *tensor = &items->item[i].tensor;
         char module[MT_MODEL_NAME_BYTES];
-        if (items->item[i].correction || (linear_only && !mt_params_is_linear_map(tensor))) continue;
+        if (items->item[i].correction || (linear_only && !mt_params_is_linear(tensor))) continue;
         mt_params_module_name(tensor->name, module, sizeof module);
         know(parts, mt_model_part_key(tensor->part));
         know(words, last_word(module));
