@@ -215,9 +215,6 @@ struct mt_objective_reduction {
 void mt_objective_set_reduction(struct mt_objective *objective,
                                 const struct mt_objective_reduction *reduction);
 
-/* True when a record must carry its Gram matrix (L_o on tokens). */
-bool mt_objective_needs_gram(const struct mt_objective *objective);
-
 /* Statistics of one layer. May be repeated (recomputation): the last call counts. */
 enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
                                     const struct mt_routing *record);

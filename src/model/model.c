@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "model/adapters/router_bias.h"
-#include "model/model_parts.h"
-#include "objective/parts.h"
+#include "model/model_struct.h"
+#include "objective/objective.h"
 
 // ------------------------------------------------------------------ opening
 

@@ -233,7 +233,7 @@ enum mt_status mt_evaluation_backward(struct mt_evaluation *evaluation,
 {
     const struct mt_tensor *drows = &gradients->dexpert_outputs;
     bool wants_rows = mt_tensor_present(drows);
-    bool couples = wants_rows && mt_objective_needs_gram(evaluation->objective);
+    bool couples = wants_rows && mt_terms_need(&evaluation->objective->config, MT_NEEDS_GRAM);
     // Coupling writes the row of every slot that was served; the largest array need not be cleared for it.
     bool all_served = !evaluation->policy.training;
     const struct {

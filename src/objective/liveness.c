@@ -2,7 +2,7 @@
  * Nothing is silently inert: before the first step, every term that is switched on must reach something that
  * is trained, in at least one layer.
  */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 /* What is trained in any of the layers. */
 struct reach {

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 #define ALIGNMENT 64
 

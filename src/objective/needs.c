@@ -1,5 +1,5 @@
 /* What the terms of a method ask of a layer. */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 static int terms_needs(const struct mt_objective_config *config)
 {

@@ -8,12 +8,7 @@
 #include <string.h>
 
 #include "objective/loads.h"
-#include "objective/parts.h"
-
-bool mt_objective_needs_gram(const struct mt_objective *objective)
-{
-    return mt_terms_need(&objective->config, MT_NEEDS_GRAM);
-}
+#include "objective/objective.h"
 
 /* The layer's numbers begin with the loads [n] and the number of tokens [1]. */
 static double *layer_numbers(double *numbers, const struct mt_objective *objective, int layer)

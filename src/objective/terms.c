@@ -1,5 +1,5 @@
 /* The terms, from the list in metier/terms.h. */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 const struct mt_term_kind *mt_term_kind(enum mt_term term)
 {

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "model/layers/moe.h"
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
 #include "support/cmocka_all.h"
 
 #define TOKENS  5

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 #include "support/cmocka_all.h"
 #include "support/model_runs.h"
 #include "support/small_models.h"

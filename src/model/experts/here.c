@@ -20,15 +20,6 @@ static void plan(struct mt_experts *experts, const struct mt_pass *pass, const s
     mt_experts_plan_compute(experts, pass, params, most_rows(pass), planners);
 }
 
-static enum mt_status routed(const struct mt_pass *pass, const struct mt_experts *experts,
-                             const struct mt_routing *record)
-{
-    (void)pass;
-    (void)experts;
-    (void)record;
-    return MT_OK;
-}
-
 static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                               const struct mt_experts *experts, const struct mt_routing *record,
                               const struct mt_tensor *x, const struct mt_meanwhile *meanwhile)
@@ -38,18 +29,6 @@ static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_
     enum mt_status status = mt_experts_gather(pass, record, x, &record->rows);
     if (status != MT_OK) return status;
     return mt_experts_compute(pass, &all, experts, &record->offsets, &record->rows, &record->rows);
-}
-
-static enum mt_status prepare_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                       const struct mt_experts *experts, const struct mt_routing *record,
-                                       const struct mt_tensor *x)
-{
-    (void)pass;
-    (void)params;
-    (void)experts;
-    (void)record;
-    (void)x;
-    return MT_OK;
 }
 
 static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -71,8 +50,6 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer
 const struct mt_placement mt_experts_here = {
     .most_rows = most_rows,
     .plan = plan,
-    .routed = routed,
     .forward = forward,
-    .prepare_backward = prepare_backward,
     .backward = backward,
 };

@@ -5,7 +5,7 @@
 #include "metier/space.h"
 #include "model/layers/linear.h"
 #include "model/layers/norm.h"
-#include "model/regions.h"
+#include "model/planner.h"
 
 struct mt_head {
     struct mt_norm_saved saved;

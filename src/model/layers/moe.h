@@ -7,7 +7,7 @@
 
 #include "model/experts/all_outputs.h"
 #include "model/layers/shared_experts.h"
-#include "model/regions.h"
+#include "model/planner.h"
 
 /* Letters: n experts, k slots (a slot is a token's choice: a (token, choice) pair), R = T·k rows. */
 struct mt_moe {

@@ -162,4 +162,26 @@ enum mt_status mt_params_zero_gradients(struct mt_params *params);
 void mt_params_paths(const struct mt_params *params, const struct mt_model_desc *desc,
                      struct mt_layer_paths *paths);
 
+// ------------------------------------------------------------------ tensors of a checkpoint
+
+/* Longest text: a name, "base_model.model." before it and ".lora_A.weight" behind. */
+#define MT_PARAMS_NAME_BYTES (MT_MODEL_NAME_BYTES + 64)
+
+/* The module a tensor belongs to: its name without ".weight" or ".bias". */
+void mt_params_module_name(const char *tensor_name, char *module, size_t bytes);
+
+/* What a layer's correction bias is called on disk. */
+void mt_params_correction_name(const struct mt_model_desc *desc, int64_t layer, char *name, size_t bytes);
+
+/* One message for everything that is missing, unexpected or of another shape. */
+enum mt_status mt_params_check(struct mt_context *ctx, const struct mt_model_desc *desc,
+                               const struct mt_checkpoint *checkpoint);
+
+/* The type a tensor of a checked checkpoint is stored in. */
+enum mt_dtype mt_params_stored_type(const struct mt_safetensors_tensor *stored);
+
+/* Copies a stored tensor into f32 memory of the device. */
+enum mt_status mt_params_upload_f32(struct mt_device *device, const struct mt_safetensors_tensor *stored,
+                                    const struct mt_tensor *target);
+
 #endif

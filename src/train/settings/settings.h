@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "metier/objective.h"
 #include "model/adapters/adapter.h"
-#include "model/regions.h"
+#include "model/planner.h"
 #include "train/data/batches.h"
 
 enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };

@@ -2,7 +2,7 @@
  * bf16 roundings of the masters, number by number in the same order: what products of 16-bit rows read of
  * LoRA pairs, of routers in backward alone. The head, whose products are made otherwise, has none.
  */
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
 
 static struct mt_tensor rounding_of(const struct mt_params *params, const struct mt_tensor *master)
 {

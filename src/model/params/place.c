@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
 
 enum place_kind {
     PLACE_LINEAR,

@@ -7,8 +7,8 @@
  * and brings that gradient back to the arrays (backward). All terms' numbers of all layers lie in one piece,
  * so that a step downloads once and uploads once.
  */
-#ifndef MT_OBJECTIVE_PARTS_H
-#define MT_OBJECTIVE_PARTS_H
+#ifndef MT_OBJECTIVE_OBJECTIVE_H
+#define MT_OBJECTIVE_OBJECTIVE_H
 
 #include "base/buffer.h"
 #include "metier/objective.h"
@@ -248,9 +248,6 @@ enum mt_status mt_scale_observe(struct mt_objective *objective, int layer, const
 
 /* From the values in the reports to the weights there; decides and updates what the state keeps. */
 void mt_scale_weigh(struct mt_objective *objective, bool has_tokens, double progress);
-
-/* (1/k) Σ_{a<k} |projection of row a on the span of the other rows|², by modified Gram-Schmidt. */
-double mt_rows_projection(const double *rows, int count, int64_t width, int first_rows, double *basis);
 
 /* What L_v is multiplied with in one layer. */
 double mt_brake_factor(const struct mt_objective *objective, int layer, double progress);
