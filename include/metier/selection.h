@@ -1,7 +1,7 @@
 /*
  * The list of selection rules: what a method does to the choice of experts besides its loss terms. A new one
- * is a file in src/objective, which defines its mt_selection_rule, and a line here. The router, the model and
- * the trainer ask the functions below and name no rule.
+ * is a file in src/objective/selection, which defines its mt_selection_rule, and a line here. The router, the
+ * model and the trainer ask the functions below and name no rule.
  */
 #ifndef METIER_SELECTION_H
 #define METIER_SELECTION_H
