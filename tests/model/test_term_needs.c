@@ -155,7 +155,7 @@ static void check(const struct workplace *place, enum mt_term term, const struct
     assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_OK);
     assert_true(fabs(loss.terms) > 1e-6);
     assert_int_equal(model_run_step(&run, &batch.batch, &total), 0);
-    assert_true(model_run_check_gradients(&run, &batch.batch, 1, 2e-6, 2e-5) <= 2e-5);
+    assert_true(model_run_check_gradients(&run, &batch.batch, 3, 2e-6, 2e-5) <= 2e-5);
     model_run_close(&run);
 }
 
