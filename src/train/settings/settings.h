@@ -12,7 +12,7 @@
 #include "formats/keys/keys.h"
 #include "metier/objective.h"
 #include "model/adapters/adapter.h"
-#include "model/regions.h"
+#include "model/planner.h"
 #include "train/data/batches.h"
 
 #define MT_TRAIN_DEFAULT_METHOD "paper"

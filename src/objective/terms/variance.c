@@ -7,7 +7,7 @@
  *
  * The gradient is exact: the mean moves with the scores.
  */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 // A layer's numbers: sum [n], squares [n], count [n], row_squares [1].
 static size_t statistics(const struct mt_objective *objective)

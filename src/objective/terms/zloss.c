@@ -1,5 +1,5 @@
 /* Router z-loss: (1/N) Σ_i (log Σ_j exp h_ij)², h the logits of the N unmasked tokens (ST-MoE). */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 // A layer's numbers: the sum [1].
 static size_t statistics(const struct mt_objective *objective)

@@ -2,7 +2,7 @@
  */
 #include <math.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 // A layer's numbers: the loss itself [1].
 size_t mt_router_rows_statistics(const struct mt_objective *objective)

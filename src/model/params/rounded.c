@@ -2,7 +2,7 @@
  * bf16 roundings of the masters, number by number in the same order: what products of 16-bit rows read of
  * LoRA pairs, of routers in backward alone. The head, whose products are made otherwise, has none.
  */
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
 
 static struct mt_tensor rounding_of(const struct mt_params *params, const struct mt_tensor *master)
 {
@@ -35,18 +35,16 @@ static enum mt_status point_list(struct mt_params *params, const struct mt_tenso
 
 static enum mt_status point_layer(struct mt_params *params, struct mt_layer_params *layer)
 {
-    struct mt_linear *const linears[] = {
-        &layer->q,          &layer->k,         &layer->v,           &layer->o,           &layer->q_a,
-        &layer->q_b,        &layer->kv_a,      &layer->kv_b,        &layer->dense.gate,  &layer->dense.up,
-        &layer->dense.down, &layer->shared.up, &layer->shared.gate, &layer->shared.down, &layer->router};
+    struct mt_linear *linears[MT_LAYER_LINEARS];
+    mt_layer_linears(layer, linears);
     struct mt_expert_linear *const experts[] = {&layer->gate, &layer->up, &layer->down};
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < sizeof linears / sizeof linears[0]; i++) point_linear(params, linears[i]);
+    for (int i = 0; i < MT_LAYER_LINEARS; i++) point_linear(params, linears[i]);
     for (size_t i = 0; i < sizeof experts / sizeof experts[0] && status == MT_OK; i++) {
         struct mt_expert_linear *one = experts[i];
         if (one->a == NULL) continue;
-        status = point_list(params, one->a, one->experts, &one->rounded_a);
-        if (status == MT_OK) status = point_list(params, one->b, one->experts, &one->rounded_b);
+        status = point_list(params, one->a, one->weight.count, &one->rounded_a);
+        if (status == MT_OK) status = point_list(params, one->b, one->weight.count, &one->rounded_b);
     }
     return status;
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
 
 enum place_kind {
     PLACE_LINEAR,
@@ -46,6 +46,9 @@ static const struct place_row rows[] = {
     LINEAR("mlp.shared_experts.gate_proj", shared.gate),
     LINEAR("mlp.shared_experts.up_proj", shared.up),
     LINEAR("mlp.shared_experts.down_proj", shared.down),
+    LINEAR("mlp.shared_expert.gate_proj", shared.gate), // Qwen2-MoE has one
+    LINEAR("mlp.shared_expert.up_proj", shared.up),
+    LINEAR("mlp.shared_expert.down_proj", shared.down),
 };
 
 /* The part of a name after its last dot. */
@@ -110,13 +113,13 @@ static bool find_outside_layers(struct mt_params *params, const char *module, bo
 }
 
 static bool find_expert(struct mt_layer_params *layer, const struct mt_model_names *names,
-                        const struct mt_expert_views *views, int64_t expert, const char *map,
+                        const struct mt_expert_views *views, int64_t expert, const char *projection,
                         struct mt_params_place *place)
 {
-    const char *const map_names[MT_EXPERT_MAPS] = {names->gate, names->up, names->down};
-    struct mt_expert_linear *const maps[MT_EXPERT_MAPS] = {&layer->gate, &layer->up, &layer->down};
-    for (int i = 0; i < MT_EXPERT_MAPS; i++) {
-        if (strcmp(map, map_names[i]) != 0) continue;
+    const char *const projection_names[MT_EXPERT_PROJECTIONS] = {names->gate, names->up, names->down};
+    struct mt_expert_linear *const linears[MT_EXPERT_PROJECTIONS] = {&layer->gate, &layer->up, &layer->down};
+    for (int i = 0; i < MT_EXPERT_PROJECTIONS; i++) {
+        if (strcmp(projection, projection_names[i]) != 0) continue;
         *place = (struct mt_params_place){
             .value = &views[i].weight[expert],
             .gradient = &views[i].dweight[expert],
@@ -124,7 +127,7 @@ static bool find_expert(struct mt_layer_params *layer, const struct mt_model_nam
             .b = &views[i].b[expert],
             .da = &views[i].da[expert],
             .db = &views[i].db[expert],
-            .experts = maps[i],
+            .experts = linears[i],
             .views = &views[i],
         };
         return true;
@@ -146,6 +149,10 @@ static bool find_in_layer(struct mt_layer_params *layer, const struct mt_model_n
             *place = (struct mt_params_place){.value = &layer->correction};
             return true;
         }
+    }
+    if (names->shared_gate != NULL && strcmp(inner, names->shared_gate) == 0) {
+        *place = linear_place(&layer->shared_gate, bias);
+        return true;
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(inner, rows[i].module) != 0) continue;
@@ -170,9 +177,10 @@ enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_mo
         struct mt_layer_params *layer = &params->layer[tensor->layer];
         char prefix[64];
         int length = snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)tensor->layer);
-        found = tensor->expert >= 0 ? find_expert(layer, &desc->names, views + tensor->layer * MT_EXPERT_MAPS,
-                                                  tensor->expert, last_word(module), place)
-                                    : find_in_layer(layer, &desc->names, module + length, bias, place);
+        found = tensor->expert >= 0
+                    ? find_expert(layer, &desc->names, views + tensor->layer * MT_EXPERT_PROJECTIONS,
+                                  tensor->expert, last_word(module), place)
+                    : find_in_layer(layer, &desc->names, module + length, bias, place);
     }
     if (found) return MT_OK;
     return mt_fail(mt_device_context(params->device), MT_ERR_INTERNAL, "tensor %s has no place",

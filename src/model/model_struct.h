@@ -1,6 +1,6 @@
-/* Between the files of a model at work. */
-#ifndef MT_MODEL_MODEL_PARTS_H
-#define MT_MODEL_MODEL_PARTS_H
+/* What a model at work consists of. Only model.c and model_batch.c include this. */
+#ifndef MT_MODEL_MODEL_STRUCT_H
+#define MT_MODEL_MODEL_STRUCT_H
 
 #include "model/experts/ranks.h"
 #include "model/layers/cache.h"

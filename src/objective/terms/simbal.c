@@ -1,5 +1,5 @@
 /* SimBal: Σ_ef |<w_e, w_f> - δ_ef| over the router's rows as they are: it also draws their lengths to 1. */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 static enum mt_status forward(const struct mt_term_call *call)
 {

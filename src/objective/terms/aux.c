@@ -11,7 +11,7 @@
  *
  * All are Σ_b share_b Σ_j c_bj sum_bj with one factor per group of tokens.
  */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 /* What scales refer to when L_aux itself is off: the batch form. */
 static enum mt_aux_form form_of(const struct mt_objective *objective)

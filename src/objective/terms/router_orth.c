@@ -1,6 +1,6 @@
 /* Router orthogonality (ERNIE 4.5): the mean over all pairs of rows of (cosine - δ)², in K groups of experts.
  */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 static enum mt_status forward(const struct mt_term_call *call)
 {

@@ -7,8 +7,8 @@
  * and brings that gradient back to the arrays (backward). All terms' numbers of all layers lie in one piece,
  * so that a step downloads once and uploads once.
  */
-#ifndef MT_OBJECTIVE_PARTS_H
-#define MT_OBJECTIVE_PARTS_H
+#ifndef MT_OBJECTIVE_OBJECTIVE_H
+#define MT_OBJECTIVE_OBJECTIVE_H
 
 #include "base/buffer.h"
 #include "metier/objective.h"
@@ -27,6 +27,12 @@ struct mt_term_call {
     const double *gradient;        // device memory: of weight · loss · loss_scale in the statistics
     const double *host_gradient;   // the same, on the host
     const struct mt_tensor *drows; // backward: gradient of the expert outputs; NULL: not wanted
+    // With MT_NEEDS_NEIGHBOURS, of the MoE layers before and after; NULL: there is none. Of these records
+    // logits, scores, choices and weights last. A value may read its own layer and the one before; backward
+    // then adds to its own layer's gradient what both its own value and that of the layer after say.
+    const struct mt_routing *before;
+    const struct mt_routing *after;                     // backward alone
+    const double *gradient_after, *host_gradient_after; // as `gradient`, of the layer after
 };
 
 /* One layer of a term on the host side. */
@@ -79,7 +85,8 @@ struct mt_term_kind {
     enum mt_status (*coupling)(const struct mt_term_call *call, const struct mt_tensor *coupling);
     /* Adds to the gradient of the record. */
     enum mt_status (*backward)(const struct mt_term_call *call, struct mt_routing_gradient *gradient);
-    /* Norm of what the term sends to its path; NULL: measured in dlogits, by backward. */
+    /* Norm of what the term sends to its path; NULL: measured in dlogits, by a backward to scores and logits
+     * alone. */
     enum mt_status (*norm)(const struct mt_term_call *call, double *norm);
 };
 
@@ -173,8 +180,9 @@ struct mt_objective {
     double own_share;                        // of the tokens: 1 without a reduction, 0 where all are masked
     struct mt_objective_reduction reduction; // sum NULL: none
 
-    struct mt_objective_layer *layers;  // [layers]
-    struct mt_term_view *views;         // [layers]
+    struct mt_objective_layer *layers; // [layers]
+    struct mt_routing *records; // [layers], as forward was given them; NULL: no term looks at neighbours
+    struct mt_term_view *views; // [layers]
     struct mt_objective_state *state;   // followed by
     struct mt_layer_state *layer_state; // [layers]
 
@@ -240,9 +248,6 @@ enum mt_status mt_scale_observe(struct mt_objective *objective, int layer, const
 
 /* From the values in the reports to the weights there; decides and updates what the state keeps. */
 void mt_scale_weigh(struct mt_objective *objective, bool has_tokens, double progress);
-
-/* (1/k) Σ_{a<k} |projection of row a on the span of the other rows|², by modified Gram-Schmidt. */
-double mt_rows_projection(const double *rows, int count, int64_t width, int first_rows, double *basis);
 
 /* What L_v is multiplied with in one layer. */
 double mt_brake_factor(const struct mt_objective *objective, int layer, double progress);

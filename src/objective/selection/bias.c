@@ -16,3 +16,23 @@ void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int
         bias[j] = (float)((double)bias[j] + rate * push);
     }
 }
+
+static bool is_on(const struct mt_objective_config *config)
+{
+    return config->bias_rule != MT_BIAS_NONE;
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct mt_router_config *router)
+{
+    if (router->kind != MT_ROUTER_SPARSEMIXER) return MT_OK;
+    return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                   "objective.bias_rule: SparseMixer chooses without a bias; take another method");
+}
+
+static void after_step(const struct mt_objective_config *config, const double *load, int experts, float *bias)
+{
+    mt_bias_update(config->bias_rule, config->bias_rate, load, experts, bias);
+}
+
+const struct mt_selection_rule mt_selection_bias = {
+    .is_on = is_on, .has_bias = true, .check = check, .after_step = after_step};

@@ -1,18 +1,173 @@
 /*
- * What learns. A pattern is a part's key ("attention"), "all-linear", the name of a tensor or of its module
- * (the name without ".weight" or ".bias"), the end of such names ("q_proj": params_words.c), a glob on them,
- * in which '*' matches dots too, or a regular expression for whole names of modules: the first of these that
- * matches anything. Frozen wins over selected, and of the routed experts only the chosen ones learn, where a
- * list is given.
+ * What is trained. A pattern is a part's key ("attention"), "all-linear", the name of a tensor or of its
+ * module (the name without ".weight" or ".bias"), the end of such names ("q_proj"), a glob on
+ * them, in which '*' matches dots too, or a regular expression for whole names of modules: the first of these
+ * that matches anything. Frozen wins over selected, and of the routed experts only the chosen ones are
+ * trained, where a list is given.
  */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "formats/text/printable.h"
 #include "formats/tokenizer/regex.h"
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
+
+// ------------------------------------------------------------------ words
+
+#define MOST_WORDS 32
+
+/* A name of transformers 5 for what checkpoints may call otherwise. */
+enum role {
+    ROLE_ROUTER = 1,
+    ROLE_GATE = 2, // linear layers of routed experts
+    ROLE_UP = 4,
+    ROLE_DOWN = 8,
+};
+
+static const struct {
+    const char *word;
+    int roles;
+} other_names[] = {
+    {"mlp.gate", ROLE_ROUTER},
+    {"mlp.router", ROLE_ROUTER},
+    {"gate_proj", ROLE_GATE},
+    {"up_proj", ROLE_UP},
+    {"down_proj", ROLE_DOWN},
+    {"gate_up_proj", ROLE_GATE | ROLE_UP},
+    {"experts.gate_up_proj", ROLE_GATE | ROLE_UP},
+    {"mlp.experts.gate_up_proj", ROLE_GATE | ROLE_UP},
+    {"experts.down_proj", ROLE_DOWN},
+    {"mlp.experts.down_proj", ROLE_DOWN},
+};
+
+static const char *last_word(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL ? dot + 1 : name;
+}
+
+/* True for the name itself, and for its end behind a dot. */
+static bool ends_in(const char *name, const char *word)
+{
+    size_t length = strlen(name);
+    size_t word_length = strlen(word);
+    if (word_length > length || strcmp(name + length - word_length, word) != 0) return false;
+    return word_length == length || name[length - word_length - 1] == '.';
+}
+
+/* True when a tensor's name, or its module's, is the word or ends in it: "q_proj", "self_attn.q_proj". */
+static bool word_names(const char *word, const struct mt_model_tensor *tensor)
+{
+    char module[MT_MODEL_NAME_BYTES];
+    mt_params_module_name(tensor->name, module, sizeof module);
+    return ends_in(module, word) || ends_in(tensor->name, word);
+}
+
+static int role_of(const struct mt_model_desc *desc, const struct mt_model_tensor *tensor)
+{
+    char module[MT_MODEL_NAME_BYTES];
+    if (tensor->part == MT_PART_ROUTER && tensor->rank == 2) return ROLE_ROUTER;
+    if (tensor->expert < 0) return 0;
+    mt_params_module_name(tensor->name, module, sizeof module);
+    const char *projection = last_word(module);
+    if (strcmp(projection, desc->names.gate) == 0) return ROLE_GATE;
+    if (strcmp(projection, desc->names.up) == 0) return ROLE_UP;
+    return strcmp(projection, desc->names.down) == 0 ? ROLE_DOWN : 0;
+}
+
+/* Likewise for names transformers has and this checkpoint may not have: "mlp.gate". */
+static bool other_word_names(const struct mt_model_desc *desc, const char *word,
+                             const struct mt_model_tensor *tensor)
+{
+    char module[MT_PARAMS_NAME_BYTES];
+    mt_params_module_name(word, module, sizeof module);
+    for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {
+        if (strcmp(module, other_names[i].word) == 0)
+            return (role_of(desc, tensor) & other_names[i].roles) != 0;
+    }
+    return false;
+}
+
+// ------------------------------------------------------------------ a word nobody knows
+
+struct known {
+    char word[MOST_WORDS][MT_MODEL_NAME_BYTES];
+    size_t count;
+};
+
+static void know(struct known *known, const char *word)
+{
+    for (size_t i = 0; i < known->count; i++) {
+        if (strcmp(known->word[i], word) == 0) return;
+    }
+    if (known->count < MOST_WORDS)
+        (void)snprintf(known->word[known->count++], MT_MODEL_NAME_BYTES, "%s", word);
+}
+
+/* Parts and last words of what can be meant, each once. */
+static void collect(const struct mt_params_items *items, bool linear_only, struct known *parts,
+                    struct known *words)
+{
+    for (size_t i = 0; i < items->count; i++) {
+        const struct mt_model_tensor *tensor = &items->item[i].tensor;
+        char module[MT_MODEL_NAME_BYTES];
+        if (items->item[i].correction || (linear_only && !mt_params_is_linear(tensor))) continue;
+        mt_params_module_name(tensor->name, module, sizeof module);
+        know(parts, mt_model_part_key(tensor->part));
+        know(words, last_word(module));
+    }
+}
+
+static void append_list(const struct known *known, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < known->count; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "", known->word[i]);
+    }
+}
+
+static const char *nearest(const struct known *known, const char *word, int *distance)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < known->count; i++) {
+        if (mt_nearer(word, known->word[i], distance)) found = known->word[i];
+    }
+    return found;
+}
+
+/* Refuses a word of a list that names nothing, with what there is and what is nearest to it. */
+static enum mt_status fail_word(struct mt_context *ctx, const struct mt_params_items *items, bool linear_only,
+                                const char *list, const char *word)
+{
+    struct known parts = {0};
+    struct known words = {0};
+    char part_text[256];
+    char word_text[400];
+    char hint[MT_MODEL_NAME_BYTES + 32] = "";
+    bool is_part = false;
+    int distance = 2 + (int)strlen(word) / 4;
+    collect(items, linear_only, &parts, &words);
+    append_list(&parts, part_text, sizeof part_text);
+    append_list(&words, word_text, sizeof word_text);
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++)
+        is_part = is_part || strcmp(word, mt_model_part_key((enum mt_model_part)part)) == 0;
+    const char *near = nearest(&words, word, &distance);
+    const char *near_part = nearest(&parts, word, &distance);
+    if (near_part != NULL) near = near_part;
+    if (near != NULL && !is_part) (void)snprintf(hint, sizeof hint, "; did you mean '%s'?", near);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s: '%s' matches no %s of this model%s It has the parts %s, and names that end in %s; "
+        "all-linear, globs (model.layers.*.q_proj) and regular expressions on whole names are taken, too",
+        list, mt_printable(word).text, linear_only ? "linear map" : "tensor", hint[0] != '\0' ? hint : ".",
+        part_text, word_text);
+}
+
+// ------------------------------------------------------------------ selection
 
 enum list { LIST_FULL, LIST_LORA, LIST_FREEZE, LIST_COUNT };
 
@@ -27,7 +182,7 @@ struct choices {
     struct choice *choice; // sorted by the tensor's name
     size_t count;
     const struct mt_model_desc *desc;
-    size_t taken; // by the pattern at hand from what would learn
+    size_t taken; // by the pattern at hand from what would are trained
 };
 
 static int compare_choices(const void *left, const void *right)
@@ -46,7 +201,7 @@ static int compare_name(const void *name, const void *entry)
 /* Puts a tensor on a list if it belongs there; the correction bias is no part's and only ever frozen. */
 static size_t mark(struct choices *choices, struct choice *choice, enum list list, bool by_part)
 {
-    if (list == LIST_LORA && !mt_params_is_linear_map(&choice->item->tensor)) return 0;
+    if (list == LIST_LORA && !mt_params_is_linear(&choice->item->tensor)) return 0;
     if (choice->item->correction && (by_part || list != LIST_FREEZE)) return 0;
     choice->in[list] = true;
     if (choice->item->correction || choice->in[LIST_FULL] || choice->in[LIST_LORA]) choices->taken++;
@@ -92,13 +247,13 @@ static size_t mark_glob(struct choices *choices, enum list list, const char *pat
     return marked;
 }
 
-/* Every linear map of the layers, as PEFT's word for it: not the head. */
+/* Every linear layer of the layers, as PEFT's word for it: not the head. */
 static size_t mark_linear(struct choices *choices, enum list list)
 {
     size_t marked = 0;
     for (size_t i = 0; i < choices->count; i++) {
         const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
-        if (tensor->layer >= 0 && mt_params_is_linear_map(tensor))
+        if (tensor->layer >= 0 && mt_params_is_linear(tensor))
             marked += mark(choices, &choices->choice[i], list, true);
     }
     return marked;
@@ -111,8 +266,8 @@ static size_t mark_word(struct choices *choices, enum list list, const char *wor
     for (int other = 0; other < 2 && marked == 0; other++) {
         for (size_t i = 0; i < choices->count; i++) {
             const struct mt_model_tensor *tensor = &choices->choice[i].item->tensor;
-            bool named = other == 0 ? mt_params_word_names(word, tensor)
-                                    : mt_params_other_word_names(choices->desc, word, tensor);
+            bool named =
+                other == 0 ? word_names(word, tensor) : other_word_names(choices->desc, word, tensor);
             if (named) marked += mark(choices, &choices->choice[i], list, false);
         }
     }
@@ -126,7 +281,7 @@ static size_t mark_text(struct choices *choices, enum list list, const char *pat
             return mark_part(choices, list, (enum mt_model_part)part);
         }
     }
-    // "all" is LLaMA-Factory's word for it; where tensors learn as they are it could mean more.
+    // "all" is LLaMA-Factory's word for it; where tensors are trained as they are it could mean more.
     bool all = list == LIST_LORA && strcmp(pattern, "all") == 0;
     if (all || strcmp(pattern, "all-linear") == 0) return mark_linear(choices, list);
     if (strpbrk(pattern, "*?[\\") != NULL) return mark_glob(choices, list, pattern);
@@ -172,7 +327,7 @@ static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
         if (marked == 0 && strpbrk(*patterns, "*?[]\\|()^$+{}") != NULL)
             status = mark_regex(ctx, choices, list, *patterns, &marked);
         if (status == MT_OK && marked == 0)
-            status = mt_params_fail_word(ctx, items, list == LIST_LORA, list_names[list], *patterns);
+            status = fail_word(ctx, items, list == LIST_LORA, list_names[list], *patterns);
         if (status == MT_OK && marked > 0 && choices->taken == 0)
             status = mt_fail(ctx, MT_ERR_USAGE,
                              "%s: '%s' names nothing that would learn: it changes nothing, leave it out",
@@ -183,7 +338,8 @@ static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
 
 // ------------------------------------------------------------------ ESFT
 
-static bool expert_learns(const struct mt_train_selection *selection, const struct mt_model_tensor *tensor)
+static bool expert_is_trained(const struct mt_train_selection *selection,
+                              const struct mt_model_tensor *tensor)
 {
     if (selection->experts == NULL || tensor->expert < 0) return true;
     const bool *flags = selection->experts[tensor->layer];
@@ -229,16 +385,16 @@ static enum mt_status check_numbers(struct mt_context *ctx, const struct mt_trai
 }
 
 static enum mt_status decide(struct mt_context *ctx, const struct mt_train_selection *selection,
-                             const struct choice *choice, enum mt_learning *learning)
+                             const struct choice *choice, enum mt_trainable *trainable)
 {
-    *learning = MT_LEARNING_NONE;
-    if (choice->in[LIST_FREEZE] || !expert_learns(selection, &choice->item->tensor)) return MT_OK;
+    *trainable = MT_TRAINABLE_NONE;
+    if (choice->in[LIST_FREEZE] || !expert_is_trained(selection, &choice->item->tensor)) return MT_OK;
     if (choice->in[LIST_FULL] && choice->in[LIST_LORA]) {
         return mt_fail(ctx, MT_ERR_USAGE, "%s is selected both for full training and for LoRA",
                        choice->item->tensor.name);
     }
-    if (choice->in[LIST_FULL]) *learning = MT_LEARNING_FULL;
-    if (choice->in[LIST_LORA]) *learning = MT_LEARNING_LORA;
+    if (choice->in[LIST_FULL]) *trainable = MT_TRAINABLE_FULL;
+    if (choice->in[LIST_LORA]) *trainable = MT_TRAINABLE_LORA;
     return MT_OK;
 }
 
@@ -254,7 +410,7 @@ static enum mt_status select_marked(struct mt_context *ctx, const struct mt_mode
     for (size_t i = 0; status == MT_OK && i < choices->count; i++) {
         const struct choice *choice = &choices->choice[i];
         struct mt_params_item *item = &items->item[choice->item - items->item];
-        status = decide(ctx, selection, choice, &item->learning);
+        status = decide(ctx, selection, choice, &item->trainable);
         if (item->correction) {
             params->layer[item->tensor.layer].correction_frozen = choice->in[LIST_FREEZE];
         }

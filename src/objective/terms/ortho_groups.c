@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 /* Copies an index tensor to the host. */
 static enum mt_status fetch(struct mt_objective *objective, const struct mt_tensor *index, int32_t *host)

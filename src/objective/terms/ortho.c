@@ -4,7 +4,7 @@
  * k × k matrix C per token, which combine_backward applies on its way: the fused path. grouping=expert-concat
  * has groups of its own instead of tokens (ortho_groups.c), and adds C·X itself.
  */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 // A layer's numbers: the sum over tokens or groups [1], how many there are [1].
 static size_t statistics(const struct mt_objective *objective)
