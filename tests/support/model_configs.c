@@ -88,12 +88,19 @@ static const char qwen3_moe[] =
     " \"sliding_window\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
     " \"use_sliding_window\": false, \"vocab_size\": 151936}";
 
-const char *model_config_text(enum mt_hf_model model)
+const char *model_config_text(const struct mt_arch *model)
 {
-    static const char *const texts[] = {
-        [MT_HF_DEEPSEEK] = deepseek,   [MT_HF_DEEPSEEK_V2] = deepseek_v2, [MT_HF_DEEPSEEK_V3] = deepseek_v3,
-        [MT_HF_MIXTRAL] = mixtral,     [MT_HF_PHIMOE] = phimoe,           [MT_HF_OLMOE] = olmoe,
-        [MT_HF_QWEN3_MOE] = qwen3_moe,
+    const struct {
+        const struct mt_arch *model;
+        const char *text;
+    } texts[] = {
+        {&mt_arch_deepseek, deepseek},       {&mt_arch_deepseek_v2, deepseek_v2},
+        {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
+        {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
+        {&mt_arch_qwen3_moe, qwen3_moe},
     };
-    return texts[model];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i].model == model) return texts[i].text;
+    }
+    return "{}"; // no model: what reads it fails
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/hf/model_check.h"
+#include "arch/model_check.h"
 #include "formats/text/printable.h"
 #include "model/params/params_parts.h"
 
