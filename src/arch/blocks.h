@@ -36,12 +36,13 @@
 #define MT_KEY_BOOL(key, field)              MT_KEY(BOOL, key, field, .required = false)
 #define MT_KEY_WORD(key, field, list)        MT_KEY(WORD, key, field, .words = (list))
 
-#define MT_KEY_ATTENTION_BIAS                MT_KEY_BOOL("attention_bias", attention_bias)
-#define MT_KEY_WINDOW                        MT_KEY_OR_NULL("sliding_window", sliding_window, 1, MT_HF_POSITION_MAX)
-#define MT_KEY_EXPERT_WIDTH                  MT_KEY_REQUIRED("moe_intermediate_size", moe_intermediate_size, MT_HF_WIDTH_MAX)
-#define MT_KEY_NORM_TOPK                     MT_KEY_BOOL("norm_topk_prob", norm_topk_prob)
-#define MT_KEY_AUX_LOSS                      MT_KEY_REAL("router_aux_loss_coef", aux_loss_coefficient, 0.0, 1e6)
-#define MT_KEY_SPARSE_STEP                   MT_KEY_INTEGER("decoder_sparse_step", decoder_sparse_step, 1, MT_HF_LAYERS_MAX)
+// Keys of several architectures.
+#define MT_KEY_ATTENTION_BIAS MT_KEY_BOOL("attention_bias", attention_bias)
+#define MT_KEY_WINDOW         MT_KEY_OR_NULL("sliding_window", sliding_window, 1, MT_HF_POSITION_MAX)
+#define MT_KEY_EXPERT_WIDTH   MT_KEY_REQUIRED("moe_intermediate_size", moe_intermediate_size, MT_HF_WIDTH_MAX)
+#define MT_KEY_NORM_TOPK      MT_KEY_BOOL("norm_topk_prob", norm_topk_prob)
+#define MT_KEY_AUX_LOSS       MT_KEY_REAL("router_aux_loss_coef", aux_loss_coefficient, 0.0, 1e6)
+#define MT_KEY_SPARSE_STEP    MT_KEY_INTEGER("decoder_sparse_step", decoder_sparse_step, 1, MT_HF_LAYERS_MAX)
 
 /* Multi-head latent attention. An absent q_lora_rank is the class's default; only a null means none. */
 #define MT_KEYS_LATENT                                                                                       \
@@ -79,6 +80,9 @@ enum mt_status mt_arch_read_window_switch(const struct mt_json_node *root, struc
 
 /* rope_parameters, or rope_theta with rope_scaling (config_rope.c); needs the shape of attention. */
 enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config);
+
+/* In class defaults: one token ends a text. */
+#define MT_DEFAULT_EOS(id) .eos = (const int64_t[]){id}, .eos_count = 1
 
 // ------------------------------------------------------------------ tensors
 

@@ -91,19 +91,16 @@ static enum mt_status refuse_unsupported(const struct mt_json_node *root)
     if (strcmp(activation, "silu") != 0) {
         (void)mt_json_member(root, "hidden_act", &node);
         (void)mt_json_fail(&node, "is \"%s\", only silu is supported", mt_printable(activation).text);
-        return MT_ERR_UNSUPPORTED;
-    }
-    if (mlp_bias) {
+    } else if (mlp_bias) {
         (void)mt_json_member(root, "mlp_bias", &node);
         (void)mt_json_fail(&node, "is true, which is not supported");
-        return MT_ERR_UNSUPPORTED;
-    }
-    if (mt_json_has(root, "quantization_config")) {
+    } else if (mt_json_has(root, "quantization_config")) {
         (void)mt_json_member(root, "quantization_config", &node);
         (void)mt_json_fail(&node, "is given: quantised checkpoints are not supported");
-        return MT_ERR_UNSUPPORTED;
+    } else {
+        return MT_OK;
     }
-    return MT_OK;
+    return MT_ERR_UNSUPPORTED;
 }
 
 // ------------------------------------------------------------------ attention
@@ -247,11 +244,16 @@ static enum mt_status read_all(const struct mt_json_node *root, struct mt_hf_con
                                &config->eos_count);
 }
 
-static enum mt_status build(struct mt_context *ctx, const struct mt_json *json, struct mt_hf_config *config)
+/* From a document, if there is one; frees it. */
+static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struct mt_json *json,
+                            struct mt_hf_config *config)
 {
+    *config = (struct mt_hf_config){0};
+    if (parsed != MT_OK) return parsed;
     mt_arena_init(&config->arena, ctx, ARENA_BLOCK_BYTES);
     struct mt_json_node root = mt_json_root(json);
     enum mt_status status = read_all(&root, config);
+    mt_json_free(json);
     if (status != MT_OK) mt_hf_config_free(config);
     return status;
 }
@@ -259,24 +261,16 @@ static enum mt_status build(struct mt_context *ctx, const struct mt_json *json, 
 enum mt_status mt_hf_config_parse(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
                                   struct mt_hf_config *config)
 {
-    *config = (struct mt_hf_config){0};
     struct mt_json json;
     enum mt_status status = mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json);
-    if (status != MT_OK) return status;
-    status = build(ctx, &json, config);
-    mt_json_free(&json);
-    return status;
+    return build(ctx, status, &json, config);
 }
 
 enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, struct mt_hf_config *config)
 {
-    *config = (struct mt_hf_config){0};
     struct mt_json json;
     enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
-    if (status != MT_OK) return status;
-    status = build(ctx, &json, config);
-    mt_json_free(&json);
-    return status;
+    return build(ctx, status, &json, config);
 }
 
 enum mt_status mt_hf_config_read_folder(struct mt_context *ctx, const char *folder,

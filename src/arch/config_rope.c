@@ -1,5 +1,5 @@
 /*
- * Rotary positions in config.json. Two spellings mean the same: rope_theta beside rope_scaling {type or
+ * Rotary positions in config.json. Two spellings mean the same: rope_theta next to rope_scaling {type or
  * rope_type, ...} (hub files), and rope_parameters {rope_type, rope_theta, ...} (transformers 5).
  */
 #include <math.h>
@@ -37,20 +37,26 @@ static enum mt_status read_kind(const struct mt_json_node *scaling, enum mt_hf_r
     return MT_ERR_UNSUPPORTED;
 }
 
+#define ROPE_REAL(key, field, least, most)                                                                   \
+    {                                                                                                        \
+        .name = (key), .kind = MT_HF_KEY_REAL, .offset = offsetof(struct mt_hf_rope, field), .min = (least), \
+        .max = (most)                                                                                        \
+    }
+
+static const struct mt_hf_key yarn_keys[] = {
+    ROPE_REAL("beta_fast", beta_fast, 1e-6, 1e6),
+    ROPE_REAL("beta_slow", beta_slow, 1e-6, 1e6),
+    ROPE_REAL("mscale", mscale, 0.0, 1e3),
+    ROPE_REAL("mscale_all_dim", mscale_all_dim, 0.0, 1e3),
+    ROPE_REAL("attention_factor", attention_factor, 1e-6, 1e3),
+};
+
 static enum mt_status read_yarn(const struct mt_json_node *scaling, struct mt_hf_rope *rope)
 {
     rope->beta_fast = 32.0;
     rope->beta_slow = 1.0;
     enum mt_status status = mt_json_get_real(scaling, "factor", 1.0, FACTOR_MAX, &rope->factor);
-    if (status == MT_OK) status = mt_json_optional_real(scaling, "beta_fast", 1e-6, 1e6, &rope->beta_fast);
-    if (status == MT_OK) status = mt_json_optional_real(scaling, "beta_slow", 1e-6, 1e6, &rope->beta_slow);
-    if (status == MT_OK) status = mt_json_optional_real(scaling, "mscale", 0.0, 1e3, &rope->mscale);
-    if (status == MT_OK) {
-        status = mt_json_optional_real(scaling, "mscale_all_dim", 0.0, 1e3, &rope->mscale_all_dim);
-    }
-    if (status == MT_OK) {
-        status = mt_json_optional_real(scaling, "attention_factor", 1e-6, 1e3, &rope->attention_factor);
-    }
+    if (status == MT_OK) status = mt_hf_read_keys(scaling, yarn_keys, MT_COUNT(yarn_keys), rope);
     bool truncate = true;
     if (status == MT_OK) status = mt_json_optional_bool(scaling, "truncate", &truncate);
     if (status == MT_OK && !truncate) {

@@ -26,8 +26,7 @@ const struct mt_arch mt_arch_mixtral = {
             .norm_topk_prob = true, // not a key of this class: the weights always sum to one
             .aux_loss_coefficient = 0.001,
             .bos = 1,
-            .eos = (const int64_t[]){2},
-            .eos_count = 1,
+            MT_DEFAULT_EOS(2),
             .pad = -1,
         },
     MT_ARCH_KEYS(keys),

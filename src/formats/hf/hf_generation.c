@@ -24,21 +24,24 @@ static const struct mt_hf_key keys[] = {
     KEY("max_length", INTEGER, max_length, 1, LENGTH_MAX),
 };
 
-static enum mt_status build(struct mt_context *ctx, const struct mt_json *json,
+/* From a document, if there is one; frees it. */
+static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struct mt_json *json,
                             struct mt_hf_generation *generation)
 {
+    enum mt_status status = parsed;
+    *generation = (struct mt_hf_generation){0};
+    if (status != MT_OK) return status;
     *generation = (struct mt_hf_generation){
         .bos = -1, .pad = -1, .temperature = 1.0, .top_p = 1.0, .top_k = 50, .repetition_penalty = 1.0};
     mt_arena_init(&generation->arena, ctx, ARENA_BLOCK_BYTES);
     struct mt_json_node root = mt_json_root(json);
-    enum mt_status status = mt_json_expect_object(&root);
-    if (status == MT_OK) {
-        status = mt_hf_read_keys(&root, keys, sizeof keys / sizeof keys[0], generation);
-    }
+    status = mt_json_expect_object(&root);
+    if (status == MT_OK) status = mt_hf_read_keys(&root, keys, sizeof keys / sizeof keys[0], generation);
     if (status == MT_OK) {
         status = mt_hf_read_integers(&root, "eos_token_id", MT_HF_TOKEN_ID_MAX, &generation->arena,
                                      &generation->eos, &generation->eos_count);
     }
+    mt_json_free(json);
     if (status != MT_OK) mt_hf_generation_free(generation);
     return status;
 }
@@ -46,25 +49,17 @@ static enum mt_status build(struct mt_context *ctx, const struct mt_json *json,
 enum mt_status mt_hf_generation_parse(struct mt_context *ctx, const char *path, const void *text,
                                       size_t bytes, struct mt_hf_generation *generation)
 {
-    *generation = (struct mt_hf_generation){0};
     struct mt_json json;
     enum mt_status status = mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json);
-    if (status != MT_OK) return status;
-    status = build(ctx, &json, generation);
-    mt_json_free(&json);
-    return status;
+    return build(ctx, status, &json, generation);
 }
 
 enum mt_status mt_hf_generation_read(struct mt_context *ctx, const char *path,
                                      struct mt_hf_generation *generation)
 {
-    *generation = (struct mt_hf_generation){0};
     struct mt_json json;
     enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
-    if (status != MT_OK) return status;
-    status = build(ctx, &json, generation);
-    mt_json_free(&json);
-    return status;
+    return build(ctx, status, &json, generation);
 }
 
 void mt_hf_generation_free(struct mt_hf_generation *generation)
