@@ -18,7 +18,8 @@
     X(mixtral)                                                                                               \
     X(phimoe)                                                                                                \
     X(olmoe)                                                                                                 \
-    X(qwen3_moe)
+    X(qwen3_moe)                                                                                             \
+    X(glm4_moe_lite)
 
 enum mt_row_size {
     MT_SIZE_NONE, // second dimension of a vector

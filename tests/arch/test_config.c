@@ -45,7 +45,7 @@ static void every_model(void **state)
         assert_ptr_equal(config.arch, model);
         assert_int_equal(config.dtype, MT_HF_BFLOAT16);
         assert_false(config.tie_word_embeddings);
-        assert_int_equal(config.eos_count, 1);
+        assert_true(config.eos_count >= 1);
         done(&ctx, &config);
     }
     read_text(model_config_text(&mt_arch_deepseek_v2), &ctx, &config);
@@ -83,6 +83,14 @@ static void every_model(void **state)
     assert_int_equal(config.heads * config.head_dim, 4096); // not hidden_size
     assert_int_equal(config.sliding_window, 0);
     assert_int_equal(config.moe_intermediate_size, 768);
+    done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_glm4_moe_lite), &ctx, &config);
+    assert_int_equal(config.scoring, MT_HF_SCORING_SIGMOID);
+    assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
+    assert_int_equal(config.head_dim, 256);
+    assert_int_equal(config.eos_count, 3);
+    assert_false(mt_hf_config_layer_is_moe(&config, 0));
+    assert_true(mt_hf_config_layer_is_moe(&config, 1));
     done(&ctx, &config);
     read_text(model_config_text(&mt_arch_olmoe), &ctx, &config);
     assert_int_equal(config.bos, -1);
@@ -165,6 +173,7 @@ static void class_defaults(void **state)
         {&mt_arch_phimoe, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, false},
         {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 8, 0, 0, 0, -1, 50279, false},
         {&mt_arch_qwen3_moe, 1e-6, 1e4, 0.001, 4, 0, 0, 0, -1, -1, false},
+        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 8, 768, 1, 1, 0, 1, true},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -245,7 +254,8 @@ static void impossible_values(void **state)
     (void)state;
     static const struct refusal refusals[] = {
         {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
-         "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe"},
+         "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
+         "glm4_moe_lite"},
         {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
         {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
         {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1",
@@ -297,6 +307,13 @@ static void impossible_values(void **state)
         {&mt_arch_qwen3_moe, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 0", "is 0"},
         {&mt_arch_qwen3_moe, "\"head_dim\": 128", "\"head_dim\": 3", "expected an even number"},
         {&mt_arch_qwen3_moe, "\"rope_scaling\": null", "\"rope_scaling\": []", "expected an object"},
+        {&mt_arch_glm4_moe_lite, "\"n_group\": 1", "\"mlp_layer_types\": [\"dense\"]",
+         "mlp_layer_types has 1 layers, num_hidden_layers is 47"},
+        {&mt_arch_glm4_moe_lite, "\"num_hidden_layers\": 47",
+         "\"num_hidden_layers\": 2, \"mlp_layer_types\": [\"dense\", \"moe\"]",
+         "mlp_layer_types[1] is neither dense nor sparse"},
+        {&mt_arch_glm4_moe_lite, "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
+         "rotates only a share of 0.5"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *refusal = &refusals[i];

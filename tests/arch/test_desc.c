@@ -105,6 +105,25 @@ static void deepseek_v3(void **state)
     close_model(&model);
 }
 
+static void glm4_moe_lite(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_glm4_moe_lite, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_LATENT);
+    assert_int_equal(model.desc.rope_layout, MT_ROPE_INTERLEAVED);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SIGMOID);
+    assert_true(model.desc.correction_bias && model.desc.router.normalise);
+    assert_true(model.desc.router.scale == 1.8f && model.desc.router.epsilon == 1e-20f);
+    assert_int_equal(model.desc.shared_width, 1536);
+    close_model(&model);
+
+    assert_int_equal(describe(small_model_config(&mt_arch_glm4_moe_lite), &model), MT_OK);
+    assert_int_equal(model.desc.router.group_rule, MT_GROUP_TOP2_SUM);
+    assert_true(mt_model_layer_is_moe(&model.desc, 0) && !mt_model_layer_is_moe(&model.desc, 1));
+    close_model(&model);
+}
+
 static void mixtral(void **state)
 {
     (void)state;
@@ -252,9 +271,16 @@ static void papers_moonlight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deepseek),         cmocka_unit_test(deepseek_v2), cmocka_unit_test(deepseek_v3),
-        cmocka_unit_test(mixtral),          cmocka_unit_test(phimoe),      cmocka_unit_test(olmoe),
-        cmocka_unit_test(qwen3_moe),        cmocka_unit_test(refusals),    cmocka_unit_test(refusals_instead),
+        cmocka_unit_test(deepseek),
+        cmocka_unit_test(deepseek_v2),
+        cmocka_unit_test(deepseek_v3),
+        cmocka_unit_test(glm4_moe_lite),
+        cmocka_unit_test(mixtral),
+        cmocka_unit_test(phimoe),
+        cmocka_unit_test(olmoe),
+        cmocka_unit_test(qwen3_moe),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ static void published_totals(void **state)
         {&mt_arch_phimoe, 41873153344, 6640999744, 1957, 41.9, 6.6, false},
         {&mt_arch_olmoe, 6919161856, 1282017280, 3219, 6.9, 1.3, false},
         {&mt_arch_qwen3_moe, 30532122624, 3353032704, 18867, 30.5, 3.3, false},
+        {&mt_arch_glm4_moe_lite, 29943393920, 3896766080, 9491, 30.0, 3.6, true}, // "30B-A3B"
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -104,6 +105,8 @@ static void shapes_that_are_easy_to_get_wrong(void **state)
         {&mt_arch_qwen3_moe, "model.layers.0.self_attn.q_norm.weight", 128, 0, MT_PART_NORMS},
         {&mt_arch_qwen3_moe, "model.layers.0.self_attn.o_proj.weight", 2048, 4096, MT_PART_ATTENTION},
         {&mt_arch_qwen3_moe, "model.layers.47.mlp.gate.weight", 128, 2048, MT_PART_ROUTER},
+        {&mt_arch_glm4_moe_lite, "model.layers.46.self_attn.q_b_proj.weight", 5120, 768, MT_PART_ATTENTION},
+        {&mt_arch_glm4_moe_lite, "model.layers.46.mlp.gate.e_score_correction_bias", 64, 0, MT_PART_ROUTER},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct mt_context ctx;

@@ -49,7 +49,7 @@ static void make(const struct workplace *place, const struct mt_arch *model, str
 
 static bool has_place(const struct mt_arch *model)
 {
-    return model == &mt_arch_deepseek_v3;
+    return model->defaults.topk == MT_HF_TOPK_NOAUX;
 }
 
 /* Every architecture whose router takes a bias: what an adapter brings is what was written. */
