@@ -102,9 +102,13 @@ struct mt_arch {
 MT_ARCH_LIST(MT_ARCH_DECLARE)
 #undef MT_ARCH_DECLARE
 
-#define MT_ARCH_ONE(name) +1
-enum { MT_ARCH_COUNT = 0 MT_ARCH_LIST(MT_ARCH_ONE) };
-#undef MT_ARCH_ONE
+/* How many there are; nobody needs their numbers. */
+enum mt_arch_number {
+#define MT_ARCH_NUMBER(name) MT_ARCH_NUMBER_##name,
+    MT_ARCH_LIST(MT_ARCH_NUMBER)
+#undef MT_ARCH_NUMBER
+        MT_ARCH_COUNT
+};
 
 /* All of them, in the order of the list. */
 extern const struct mt_arch *const mt_archs[MT_ARCH_COUNT];

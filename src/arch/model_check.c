@@ -115,24 +115,13 @@ static enum mt_status check_present(struct mt_model_check *check, const struct m
     return MT_OK;
 }
 
-/* Of a checkpoint's tensors, or only of an index's names; the other is NULL. */
-static enum mt_status check_names(struct mt_context *ctx, const struct mt_hf_config *config,
-                                  const struct mt_checkpoint *checkpoint,
-                                  const struct mt_checkpoint_index *index, struct mt_model_check *check)
+/* Checks a list and releases it. */
+static enum mt_status check_list(struct mt_context *ctx, const struct mt_hf_config *config,
+                                 struct present *present, size_t count, struct mt_model_check *check)
 {
-    *check = (struct mt_model_check){0};
-    void *memory = NULL;
-    size_t count = checkpoint != NULL ? checkpoint->tensor_count : index->name_count;
-    enum mt_status status = mt_allocate_array(ctx, count, sizeof(struct present), &memory);
-    if (status != MT_OK) return status;
-    struct present *present = memory;
-    for (size_t i = 0; i < count; i++) {
-        const struct mt_safetensors_tensor *info = checkpoint != NULL ? checkpoint->tensors[i].info : NULL;
-        present[i] = (struct present){.name = info != NULL ? info->name : index->names[i].name, .info = info};
-    }
     mt_arena_init(&check->arena, ctx, ARENA_BLOCK_BYTES);
-    status = check_present(check, config, present, count);
-    mt_release(ctx, memory, count * sizeof *present);
+    enum mt_status status = check_present(check, config, present, count);
+    mt_release(ctx, present, count * sizeof *present);
     if (status != MT_OK) mt_model_check_free(check);
     return status;
 }
@@ -140,13 +129,30 @@ static enum mt_status check_names(struct mt_context *ctx, const struct mt_hf_con
 enum mt_status mt_model_check_checkpoint(struct mt_context *ctx, const struct mt_hf_config *config,
                                          const struct mt_checkpoint *checkpoint, struct mt_model_check *check)
 {
-    return check_names(ctx, config, checkpoint, NULL, check);
+    *check = (struct mt_model_check){0};
+    void *memory = NULL;
+    size_t count = checkpoint->tensor_count;
+    enum mt_status status = mt_allocate_array(ctx, count, sizeof(struct present), &memory);
+    if (status != MT_OK) return status;
+    struct present *present = memory;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_safetensors_tensor *info = checkpoint->tensors[i].info;
+        present[i] = (struct present){.name = info->name, .info = info};
+    }
+    return check_list(ctx, config, present, count, check);
 }
 
 enum mt_status mt_model_check_index(struct mt_context *ctx, const struct mt_hf_config *config,
                                     const struct mt_checkpoint_index *index, struct mt_model_check *check)
 {
-    return check_names(ctx, config, NULL, index, check);
+    *check = (struct mt_model_check){0};
+    void *memory = NULL;
+    size_t count = index->name_count;
+    enum mt_status status = mt_allocate_array(ctx, count, sizeof(struct present), &memory);
+    if (status != MT_OK) return status;
+    struct present *present = memory;
+    for (size_t i = 0; i < count; i++) present[i] = (struct present){.name = index->names[i].name};
+    return check_list(ctx, config, present, count, check);
 }
 
 void mt_model_check_free(struct mt_model_check *check)
