@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/model_tensors.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "formats/hf/model_tensors.h"
 #include "hollow_model.h"
 #include "median.h"
 #include "metier/ops.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/amount.h"
 #include "cli/verbs.h"
 #include "train/scaling.h"
@@ -117,11 +118,10 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
 {
     struct mt_scaling s;
     predict(config, settings, settings->ranks, settings->experts, &s);
-    printf("%s, LoRA rank %" PRId64 " on every linear map; %s, experts over %" PRId64
-           ", %s a rank and step\n\n",
-           mt_hf_model_name(config->model), settings->lora_rank,
-           mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,
-           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
+    printf(
+        "%s, LoRA rank %" PRId64 " on every linear map; %s, experts over %" PRId64 ", %s a rank and step\n\n",
+        config->arch->name, settings->lora_rank, mt_counted((uint64_t)settings->ranks, "rank", "ranks").text,
+        settings->experts, mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
     printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
            s.weights / 1e9, settings->experts);

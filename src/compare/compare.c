@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/config.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
 #include "base/progress.h"
 #include "compare/problems.h"
-#include "formats/hf/hf_config.h"
 #include "ops/choose.h"
 
 #define ARENA_BLOCK_BYTES 65536

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arch/rope.h"
 #include "infer/engine_parts.h"
 
 int64_t engine_free_slot(const struct mt_engine *engine)

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "arch/rope.h"
 #include "model/adapters/router_bias.h"
 #include "model/model_struct.h"
 #include "objective/objective.h"

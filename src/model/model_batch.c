@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "arch/rope.h"
 #include "model/model_struct.h"
 #include "objective/objective.h"
 

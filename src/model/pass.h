@@ -4,9 +4,9 @@
 #ifndef MT_MODEL_PASS_H
 #define MT_MODEL_PASS_H
 
+#include "arch/desc.h"
 #include "metier/objective.h"
 #include "metier/ops_lora.h"
-#include "model/desc.h"
 
 struct mt_cache;        // model/layers/cache.h
 struct mt_expert_ranks; // model/experts/ranks.h

@@ -2,7 +2,7 @@
 #ifndef MT_TEXT_SPECIAL_IDS_H
 #define MT_TEXT_SPECIAL_IDS_H
 
-#include "formats/hf/hf_config.h"
+#include "arch/config.h"
 #include "text/example.h"
 
 /* What tokenizer_config.json beside the tokenizer (its path as it was loaded) says, else what the config

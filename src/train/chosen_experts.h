@@ -3,8 +3,8 @@
 #ifndef MT_TRAIN_CHOSEN_EXPERTS_H
 #define MT_TRAIN_CHOSEN_EXPERTS_H
 
+#include "arch/desc.h"
 #include "base/arena.h"
-#include "model/desc.h"
 
 /*
  * Reads the file into flags as struct mt_train_selection wants them: [layers] arrays of n flags, in the

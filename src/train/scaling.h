@@ -6,7 +6,7 @@
 #ifndef MT_TRAIN_SCALING_H
 #define MT_TRAIN_SCALING_H
 
-#include "formats/hf/model_count.h"
+#include "arch/model_count.h"
 
 /* What messages travel on: one of b bytes takes latency + b / bandwidth. */
 struct mt_wire {

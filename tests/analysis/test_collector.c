@@ -504,7 +504,7 @@ static void test_observed_model(void **state)
     (void)state;
     assert_int_equal(workplace_open(&made), 0);
     place = made;
-    const char *config = small_model_config(MT_HF_QWEN3_MOE);
+    const char *config = small_model_config(&mt_arch_qwen3_moe);
     assert_int_equal(small_model_make(place, config, MT_HF_FLOAT32, 3), 0);
     struct model_run run;
     struct model_batch batch;

@@ -99,7 +99,7 @@ static void cells_are_trained_and_measured(void **state)
 {
     const struct workplace *place = *state;
     static struct bench bench;
-    assert_int_equal(training_bench_make(place, MT_HF_OLMOE), 0);
+    assert_int_equal(training_bench_make(place, &mt_arch_olmoe), 0);
     bench = (struct bench){0};
     run(&bench, place, "all", "[aux, metier]");
     assert_false(bench.interrupted);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/model_count.h"
 #include "formats/hf/hf_generation.h"
 #include "formats/hf/hf_tokenizer_config.h"
-#include "formats/hf/model_count.h"
 
 #define MOST_TENSORS 500 // a walk over more takes longer than a try should
 

@@ -162,8 +162,9 @@ static void test_architectures(void **state)
 {
     const struct workplace *place = *state;
     static const struct mt_engine_options one = {.slots = 1, .positions = POSITIONS, .piece = 64};
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
-        const char *config = small_model_config((enum mt_hf_model)model);
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
+        const char *config = small_model_config(model);
         assert_int_equal(small_model_make(place, config, MT_HF_FLOAT32, 11), 0);
         for (int lora = 0; lora < 2; lora++) {
             check_generation(place, lora != 0);
@@ -184,9 +185,10 @@ static void test_company(void **state)
     static struct scoring_case among;
     static const struct mt_engine_options one = {.slots = 1, .positions = POSITIONS, .piece = 8};
     static const struct mt_engine_options five = {.slots = 5, .positions = POSITIONS, .piece = 8};
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct engine_bench bench;
-        const char *config = small_model_config((enum mt_hf_model)model);
+        const char *config = small_model_config(model);
         assert_int_equal(small_model_make(place, config, MT_HF_BFLOAT16, 11), 0);
         make_scoring(&scored, 19, 4);
         make_scoring(&among, 19, 4);
@@ -227,7 +229,7 @@ static void test_ends(void **state)
     struct engine_bench bench;
     static struct bench_generation full;
     static struct bench_generation stopped;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_OLMOE), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_olmoe), MT_HF_FLOAT32, 11), 0);
     open_bench(&bench, place, &three, false);
     // No room is left: the answer may have one token that is not computed with.
     bench_generation_make(&full, POSITIONS - 3, 20, VOCABULARY, 4);
@@ -260,7 +262,7 @@ static void test_refusals(void **state)
     struct engine_bench bench;
     static struct bench_generation generation;
     static struct scoring_case c;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_OLMOE), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_olmoe), MT_HF_FLOAT32, 11), 0);
     open_bench(&bench, place, &three, false);
     bench_generation_make(&generation, POSITIONS + 1, 2, VOCABULARY, 1);
     expect_refused(&bench, &generation, "there is room for 48");
@@ -287,7 +289,7 @@ static void test_no_allocation(void **state)
     const struct workplace *place = *state;
     static struct bench_generation generation[6];
     static struct scoring_case c;
-    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V2, MT_HF_PHIMOE};
+    static const struct mt_arch *const models[] = {&mt_arch_deepseek_v2, &mt_arch_phimoe};
     for (size_t m = 0; m < 2; m++) {
         struct engine_bench bench;
         assert_int_equal(small_model_make(place, small_model_config(models[m]), MT_HF_BFLOAT16, 11), 0);
@@ -323,7 +325,8 @@ static enum mt_status whole_run(struct mt_context *ctx, const void *self)
 static void test_memory(void **state)
 {
     const struct workplace *place = *state;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v3), MT_HF_BFLOAT16, 11),
+                     0);
     assert_every_allocation_may_fail(whole_run, place, 21);
 }
 

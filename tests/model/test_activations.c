@@ -47,7 +47,7 @@ static struct model_outcome run_step(const struct workplace *place, enum mt_dtyp
  * nearly as good as others, rounding exchanges them, which moves gradients much further: of a few steps,
  * which draw differently, the calmest counts.
  */
-static void check_model(void **state, enum mt_hf_model model)
+static void check_model(void **state, const struct mt_arch *model)
 {
     const struct workplace *place = *state;
     assert_int_equal(small_model_make(place, small_model_config(model), MT_HF_BFLOAT16, 1), 0);
@@ -79,17 +79,17 @@ static void check_model(void **state, enum mt_hf_model model)
 
 static void test_latent(void **state)
 {
-    check_model(state, MT_HF_DEEPSEEK_V2);
+    check_model(state, &mt_arch_deepseek_v2);
 }
 
 static void test_grouped(void **state)
 {
-    check_model(state, MT_HF_QWEN3_MOE);
+    check_model(state, &mt_arch_qwen3_moe);
 }
 
 static void test_layernorm(void **state)
 {
-    check_model(state, MT_HF_PHIMOE);
+    check_model(state, &mt_arch_phimoe);
 }
 
 static void test_refused(void **state)
@@ -99,7 +99,7 @@ static void test_refused(void **state)
     struct mt_device *device = NULL;
     struct mt_model *model = NULL;
     struct mt_model_options options = {.tokens = 4, .sequences = 1, .positions = 4, .activations = MT_F16};
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_MIXTRAL), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_mixtral), MT_HF_BFLOAT16, 11), 0);
     mt_context_init(&ctx, NULL);
     assert_int_equal(mt_device_create(&ctx, "cpu", 1, &device), MT_OK);
     assert_int_equal(mt_device_activations(device), MT_F32);

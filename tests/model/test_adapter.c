@@ -85,7 +85,7 @@ static void round_trip(void **state)
         struct opened_model opened;
         struct mt_adapter adapter;
         struct mt_train_selection selection = {0};
-        assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_BFLOAT16, &opened), 0);
+        assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_BFLOAT16, &opened), 0);
         write_adapter(place, plain_config, olmoe_pairs, PAIRS, infixes[form], 2, form == 1);
         assert_int_equal(mt_adapter_open(&opened.ctx, place->directory, &opened.desc, &adapter), MT_OK);
         assert_int_equal(adapter.module_count, PAIRS);
@@ -189,7 +189,7 @@ static void files_refused(void **state)
                                                (const char *const[]){"model.layers.0.self_attn.q_proj", NULL},
                                            .lora_rank = 2,
                                            .lora_alpha = 3.0};
-    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_BFLOAT16, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_BFLOAT16, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
     struct mt_params *params = &opened.params;
     const char *message = opened.ctx.message;
@@ -248,7 +248,7 @@ static void carried_head(void **state)
     struct opened_model opened;
     struct mt_train_selection selection = {
         .lora = (const char *const[]){"lm_head", NULL}, .lora_rank = 2, .lora_alpha = 3.0};
-    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
     write_with_head(place, &opened, 0.0f);
     assert_int_equal(mt_params_load_adapter(&opened.params, &opened.desc, place->directory), MT_OK);

@@ -149,7 +149,7 @@ static void make_golden_model(const struct workplace *place, const char *name, s
 static void peft_keys(void **state)
 {
     static const char *const models[] = {"deepseek", "deepseek_v2", "deepseek_v3", "mixtral",
-                                         "phimoe",   "olmoe",       "qwen3_moe"};
+                                         "phimoe",   "olmoe",       "qwen3_moe",   "glm4_moe_lite"};
     static const char *const parts[] = {
         "attention", "router", "routed_experts", "shared_experts", "dense_mlp", "lm_head", "*"};
     static char text[TEXT_BYTES];
@@ -191,18 +191,20 @@ static void automatic(void **state)
     struct mt_train_selection selection = pairs;
     const struct workplace *place = *state;
     selection.lora = everything;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
         struct mt_adapter adapter;
         char path[160];
-        enum mt_adapter_layout expected = model == MT_HF_DEEPSEEK ? MT_ADAPTER_PER_EXPERT : MT_ADAPTER_FUSED;
-        assert_int_equal(opened_model_make(place, (enum mt_hf_model)model, MT_HF_FLOAT32, &opened), 0);
+        enum mt_adapter_layout expected =
+            model == &mt_arch_deepseek ? MT_ADAPTER_PER_EXPERT : MT_ADAPTER_FUSED;
+        assert_int_equal(opened_model_make(place, model, MT_HF_FLOAT32, &opened), 0);
         assert_int_equal(mt_adapter_layout_for(&opened.desc, MT_ADAPTER_AUTO), expected);
         assert_int_equal(mt_adapter_layout_for(&opened.desc, MT_ADAPTER_VLLM), MT_ADAPTER_VLLM);
         assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
         drawn_adapter_fill(&opened.params, 0.5f);
         for (int layout = MT_ADAPTER_AUTO; layout < MT_ADAPTER_LAYOUTS; layout++) {
-            if (model == MT_HF_DEEPSEEK && layout == MT_ADAPTER_FUSED) continue;
+            if (model == &mt_arch_deepseek && layout == MT_ADAPTER_FUSED) continue;
             assert_int_equal(drawn_adapter_write(place, "adapter", &opened.params, &opened.desc, &selection,
                                                  (enum mt_adapter_layout)layout),
                              MT_OK);
@@ -307,9 +309,10 @@ static void expect_for_vllm(const struct workplace *place, struct opened_model *
 static void vllm_rules(void **state)
 {
     const struct workplace *place = *state;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
-        assert_int_equal(opened_model_make(place, (enum mt_hf_model)model, MT_HF_BFLOAT16, &opened), 0);
+        assert_int_equal(opened_model_make(place, model, MT_HF_BFLOAT16, &opened), 0);
         char one[64];
         (void)snprintf(one, sizeof one, "*.experts.1.%s", opened.desc.names.up);
         expect_for_vllm(place, &opened, "*");
@@ -344,7 +347,7 @@ static void warnings(void **state)
 {
     const struct workplace *place = *state;
     struct opened_model opened;
-    assert_int_equal(opened_model_make(place, MT_HF_DEEPSEEK_V3, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_deepseek_v3, MT_HF_FLOAT32, &opened), 0);
     expect_warnings(&opened, "attention", MT_ADAPTER_VLLM, 1, "kv_b_proj");
     expect_warnings(&opened, "*", MT_ADAPTER_VLLM, 2, "lm_head");
     expect_warnings(&opened, "routed_experts", MT_ADAPTER_VLLM, 0, NULL);
@@ -352,10 +355,10 @@ static void warnings(void **state)
     expect_warnings(&opened, "shared_experts", MT_ADAPTER_PER_EXPERT, 1, "transformers 5");
     expect_warnings(&opened, "attention", MT_ADAPTER_PER_EXPERT, 0, NULL);
     assert_int_equal(opened_model_close(place, &opened), 0);
-    assert_int_equal(opened_model_make(place, MT_HF_MIXTRAL, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_mixtral, MT_HF_FLOAT32, &opened), 0);
     expect_warnings(&opened, "*", MT_ADAPTER_VLLM, 0, NULL);
     assert_int_equal(opened_model_close(place, &opened), 0);
-    assert_int_equal(opened_model_make(place, MT_HF_DEEPSEEK, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_deepseek, MT_HF_FLOAT32, &opened), 0);
     expect_warnings(&opened, "*", MT_ADAPTER_PER_EXPERT, 0, NULL);
     assert_int_equal(opened_model_close(place, &opened), 0);
 }
@@ -399,16 +402,17 @@ static void rewriting(void **state)
     static const char *const names[MT_ADAPTER_LAYOUTS] = {"auto", "each", "fused", "vllm"};
     static const char *const targets[] = {"attention", "router", "*.experts.[12].*", NULL};
     const struct workplace *place = *state;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
         struct mt_train_selection selection = pairs;
         int last = MT_ADAPTER_LAYOUTS;
         selection.lora = targets;
-        assert_int_equal(opened_model_make(place, (enum mt_hf_model)model, MT_HF_BFLOAT16, &opened), 0);
+        assert_int_equal(opened_model_make(place, model, MT_HF_BFLOAT16, &opened), 0);
         assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
         drawn_adapter_fill(&opened.params, 0.5f);
         for (int layout = MT_ADAPTER_PER_EXPERT; layout < last; layout++) {
-            if (model == MT_HF_DEEPSEEK && layout == MT_ADAPTER_FUSED) continue;
+            if (model == &mt_arch_deepseek && layout == MT_ADAPTER_FUSED) continue;
             assert_int_equal(drawn_adapter_write(place, names[layout], &opened.params, &opened.desc,
                                                  &selection, (enum mt_adapter_layout)layout),
                              MT_OK);
@@ -416,7 +420,7 @@ static void rewriting(void **state)
         for (int pair = 0; pair < last * last; pair++) {
             int from = pair / last;
             int to = pair % last;
-            bool skipped = model == MT_HF_DEEPSEEK && (from == MT_ADAPTER_FUSED || to == MT_ADAPTER_FUSED);
+            bool skipped = model == &mt_arch_deepseek && (from == MT_ADAPTER_FUSED || to == MT_ADAPTER_FUSED);
             if (from == MT_ADAPTER_AUTO || skipped) continue;
             if (rewrite(&opened.ctx, place, names[from], "new", (enum mt_adapter_layout)to) != MT_OK)
                 fail_msg("%s", opened.ctx.message);
@@ -447,7 +451,7 @@ static void every_allocation_may_fail(void **state)
     struct opened_model opened;
     struct mt_train_selection selection = pairs;
     selection.lora = targets;
-    assert_int_equal(opened_model_make(place, MT_HF_DEEPSEEK_V2, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_deepseek_v2, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &selection), MT_OK);
     drawn_adapter_fill(&opened.params, 0.5f);
     assert_int_equal(

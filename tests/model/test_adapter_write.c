@@ -68,12 +68,13 @@ static void expect_round_trip(const struct workplace *place, struct opened_model
 static void round_trips(void **state)
 {
     const struct workplace *place = *state;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
-        assert_int_equal(opened_model_make(place, (enum mt_hf_model)model, MT_HF_BFLOAT16, &opened), 0);
+        assert_int_equal(opened_model_make(place, model, MT_HF_BFLOAT16, &opened), 0);
         expect_round_trip(place, &opened, &all_pairs, MT_ADAPTER_PER_EXPERT);
         expect_round_trip(place, &opened, &all_pairs, MT_ADAPTER_VLLM);
-        if (model != MT_HF_DEEPSEEK) expect_round_trip(place, &opened, &all_pairs, MT_ADAPTER_FUSED);
+        if (model != &mt_arch_deepseek) expect_round_trip(place, &opened, &all_pairs, MT_ADAPTER_FUSED);
         assert_int_equal(opened_model_close(place, &opened), 0);
     }
 }
@@ -89,7 +90,7 @@ static void subsets(void **state)
     const char *const *const lists[] = {routed, gate, down};
     const struct workplace *place = *state;
     struct opened_model opened;
-    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(opened.desc.experts, 7);
     assert_true(opened.desc.layers <= 8);
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -108,7 +109,7 @@ static void configs(void **state)
 {
     const struct workplace *place = *state;
     struct opened_model opened;
-    assert_int_equal(opened_model_make(place, MT_HF_MIXTRAL, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_mixtral, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &all_pairs), MT_OK);
     for (int layout = MT_ADAPTER_PER_EXPERT; layout <= MT_ADAPTER_FUSED; layout++) {
         struct mt_json json;
@@ -151,7 +152,7 @@ static void refusals(void **state)
     struct mt_train_selection mixed = all_pairs;
     mixed.lora = attention;
     mixed.full = router;
-    assert_int_equal(opened_model_make(place, MT_HF_DEEPSEEK, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_deepseek, MT_HF_FLOAT32, &opened), 0);
     const char *message = opened.ctx.message;
     assert_int_equal(opened_model_load(&opened, &mixed), MT_OK);
     assert_int_equal(
@@ -203,7 +204,7 @@ static void shared_stack(void **state)
     struct mt_safetensors_writer writer;
     for (size_t i = 0; i < sizeof a / sizeof *a; i++) a[i] = (float)i + 1.0f;
     for (size_t i = 0; i < sizeof b / sizeof *b; i++) b[i] = 1000.0f + (float)i;
-    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(workplace_write(place, MT_ADAPTER_CONFIG, config, sizeof config - 1), 0);
     (void)workplace_path(place, MT_ADAPTER_WEIGHTS, path, sizeof path);
     assert_int_equal(mt_safetensors_writer_open(&opened.ctx, path, specs, 2, NULL, 0, &writer), MT_OK);
@@ -257,7 +258,7 @@ static enum mt_status write_once(struct mt_context *ctx, const void *self)
 
 static void every_allocation_may_fail(void **state)
 {
-    assert_int_equal(small_model_make(*state, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_FLOAT32, 1), 0);
+    assert_int_equal(small_model_make(*state, small_model_config(&mt_arch_deepseek_v3), MT_HF_FLOAT32, 1), 0);
     assert_every_allocation_may_fail(write_once, *state, 21);
 }
 

@@ -125,8 +125,8 @@ static void expect_same_bits(const struct workplace *place, bool lora)
 static void test_recompute(void **unused)
 {
     (void)unused;
-    const enum mt_hf_model models[] = {MT_HF_DEEPSEEK, MT_HF_DEEPSEEK_V2, MT_HF_MIXTRAL,
-                                       MT_HF_PHIMOE,   MT_HF_OLMOE,       MT_HF_QWEN3_MOE};
+    const struct mt_arch *const models[] = {&mt_arch_deepseek, &mt_arch_deepseek_v2, &mt_arch_mixtral,
+                                            &mt_arch_phimoe,   &mt_arch_olmoe,       &mt_arch_qwen3_moe};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         void *state = NULL;
         assert_int_equal(workplace_open(&state), 0);

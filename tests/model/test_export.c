@@ -50,13 +50,13 @@ static void untouched(void **state)
 {
     static const enum mt_hf_float types[] = {MT_HF_FLOAT32, MT_HF_BFLOAT16, MT_HF_FLOAT16};
     const struct workplace *place = *state;
-    for (int i = 0; i < 2 * MT_HF_MODEL_COUNT; i++) {
+    for (int i = 0; i < 2 * MT_ARCH_COUNT; i++) {
         struct opened_model opened;
         struct mt_export_result result;
         char out[128];
         struct mt_export_options options = options_for(place, out);
         options.shard_bytes = i % 3 == 0 ? 20000 : 0;
-        assert_int_equal(opened_model_make(place, (enum mt_hf_model)(i / 2), types[i % 3], &opened), 0);
+        assert_int_equal(opened_model_make(place, mt_archs[i / 2], types[i % 3], &opened), 0);
         assert_int_equal(workplace_write(place, "tokenizer.json", "{}", 2), 0);
         assert_int_equal(opened_model_load(&opened, i % 2 == 0 ? &all_full : NULL), MT_OK);
         if (mt_model_export(&opened.params, &opened.desc, &options, &result) != MT_OK)
@@ -88,7 +88,8 @@ static void train(struct mt_params *params)
 static void same_forward(void **state)
 {
     const struct workplace *place = *state;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct model_run run;
         struct model_run again;
         struct model_batch batch;
@@ -97,8 +98,7 @@ static void same_forward(void **state)
         char out[128];
         struct mt_export_options options = options_for(place, out);
         const struct mt_model_options opening = {.backward = true, .selection.full = everything};
-        assert_int_equal(
-            small_model_make(place, small_model_config((enum mt_hf_model)model), MT_HF_FLOAT32, 7), 0);
+        assert_int_equal(small_model_make(place, small_model_config(model), MT_HF_FLOAT32, 7), 0);
         assert_int_equal(model_run_open(&run, place, "cpu", 1, &opening), 0);
         train(mt_model_params(run.model));
         const struct mt_model_desc *desc = mt_model_description(run.model);
@@ -133,7 +133,8 @@ static void rounding(void **state)
         struct mt_export_options options = options_for(place, out);
         options.dtype = i == 0 ? MT_HF_FLOAT_UNKNOWN : MT_HF_BFLOAT16;
         assert_int_equal(
-            opened_model_make(place, MT_HF_DEEPSEEK_V3, i == 0 ? MT_HF_BFLOAT16 : MT_HF_FLOAT32, &opened), 0);
+            opened_model_make(place, &mt_arch_deepseek_v3, i == 0 ? MT_HF_BFLOAT16 : MT_HF_FLOAT32, &opened),
+            0);
         assert_int_equal(opened_model_load(&opened, &all_full), MT_OK);
         train(&opened.params);
         assert_int_equal(mt_model_export(&opened.params, &opened.desc, &options, &result), MT_OK);
@@ -168,7 +169,7 @@ static void refusals(void **state)
     float bias[64] = {0};
     struct mt_export_options options = options_for(place, out);
     const struct mt_train_selection lora = {.lora = everything, .lora_rank = 2, .lora_alpha = 4.0};
-    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &lora), MT_OK);
     assert_int_equal(mt_model_export(&opened.params, &opened.desc, &options, NULL), MT_ERR_USAGE);
     assert_non_null(strstr(opened.ctx.message, "lora_A.weight is trained, but no tensor of the model"));
@@ -220,7 +221,7 @@ static enum mt_status export_once(struct mt_context *ctx, const void *self)
 static void every_allocation_may_fail(void **state)
 {
     const struct workplace *place = *state;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_FLOAT32, 7), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v3), MT_HF_FLOAT32, 7), 0);
     assert_every_allocation_may_fail(export_once, place, 21);
 }
 

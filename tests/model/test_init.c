@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "formats/hf/model_check.h"
+#include "arch/model_check.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/small_models.h"
@@ -67,11 +67,12 @@ static void same_weights(const struct folder *a, const struct folder *b)
 
 static void fits_its_config(void **state)
 {
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct folder folder;
         struct mt_hf_config config;
         struct mt_model_check check;
-        const char *text = small_model_config((enum mt_hf_model)model);
+        const char *text = small_model_config(model);
         make(*state, "a", text, (struct mt_model_init_options){.deviation = -1.0, .dtype = MT_HF_BFLOAT16},
              &folder);
         assert_int_equal(mt_hf_config_parse(&folder.ctx, "config.json", text, strlen(text), &config), MT_OK);
@@ -99,7 +100,7 @@ static bool contains(const char *text, const char *part)
  */
 static void values(void **state)
 {
-    static const enum mt_hf_model models[] = {MT_HF_PHIMOE, MT_HF_DEEPSEEK_V3};
+    static const struct mt_arch *const models[] = {&mt_arch_phimoe, &mt_arch_deepseek_v3};
     for (size_t m = 0; m < 2; m++) {
         struct folder folder;
         double squares = 0.0;
@@ -163,7 +164,7 @@ static void deviation(void **state)
 /* The same bytes for any number of threads and shards; other ones for another seed; bf16 is f32 rounded. */
 static void seed_and_name_alone(void **state)
 {
-    const char *config = small_model_config(MT_HF_DEEPSEEK_V3);
+    const char *config = small_model_config(&mt_arch_deepseek_v3);
     struct mt_model_init_options options = {.seed = 11, .deviation = -1.0, .threads = 1};
     struct folder one;
     struct folder other;
@@ -204,8 +205,8 @@ static void order_does_not_matter(void **state)
     static const char name[] = "model.layers.1.self_attn.v_proj.weight";
     struct folder olmoe;
     struct folder qwen;
-    make(*state, "a", small_model_config(MT_HF_OLMOE), options, &olmoe);
-    make(*state, "b", small_model_config(MT_HF_QWEN3_MOE), options, &qwen);
+    make(*state, "a", small_model_config(&mt_arch_olmoe), options, &olmoe);
+    make(*state, "b", small_model_config(&mt_arch_qwen3_moe), options, &qwen);
     const struct mt_safetensors_tensor *left = mt_checkpoint_find(&olmoe.checkpoint, name);
     const struct mt_safetensors_tensor *right = mt_checkpoint_find(&qwen.checkpoint, name);
     assert_memory_equal(left->data, right->data, (size_t)left->bytes); // 8 rows there, 12 here
@@ -215,7 +216,7 @@ static void order_does_not_matter(void **state)
 
 static void refusals(void **state)
 {
-    const char *config = small_model_config(MT_HF_MIXTRAL);
+    const char *config = small_model_config(&mt_arch_mixtral);
     const struct mt_model_init_options options = {.deviation = -1.0};
     struct folder folder;
     struct folder again;
@@ -226,7 +227,7 @@ static void refusals(void **state)
     char path[160];
     (void)workplace_path(&folder.place, "model.safetensors", path, sizeof path);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(init(*state, "a", small_model_config(MT_HF_OLMOE), options, &again), MT_ERR_USAGE);
+    assert_int_equal(init(*state, "a", small_model_config(&mt_arch_olmoe), options, &again), MT_ERR_USAGE);
     assert_true(contains(again.ctx.message, "is there already, and not the same"));
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(init(*state, "a", config, options, &again), MT_OK);
@@ -258,7 +259,7 @@ static enum mt_status init_once(struct mt_context *ctx, const void *self)
 
 static void every_allocation_may_fail(void **state)
 {
-    const char *config = small_model_config(MT_HF_OLMOE);
+    const char *config = small_model_config(&mt_arch_olmoe);
     assert_int_equal(workplace_write(*state, "start.json", config, strlen(config)), 0);
     assert_every_allocation_may_fail(init_once, *state, 11);
 }
@@ -282,7 +283,7 @@ static void program(const struct workplace *place, const char *arguments, int st
 
 static void verb(void **state)
 {
-    const char *config = small_model_config(MT_HF_OLMOE);
+    const char *config = small_model_config(&mt_arch_olmoe);
     if (getenv("METIER_PROGRAM") == NULL) {
         printf("SKIPPED: METIER_PROGRAM does not name the program\n");
         skip();

@@ -32,7 +32,7 @@ static struct mt_merge_options options_for(const struct workplace *place, struct
 }
 
 /* A model and an adapter of everything; the parameters keep the pairs. */
-static void make(const struct workplace *place, enum mt_hf_model model, enum mt_hf_float dtype,
+static void make(const struct workplace *place, const struct mt_arch *model, enum mt_hf_float dtype,
                  enum mt_adapter_layout layout, struct opened_model *opened)
 {
     assert_int_equal(opened_model_make(place, model, dtype, opened), 0);
@@ -100,15 +100,15 @@ static void expect_weights(const struct opened_model *opened, const struct mt_me
 static void values(void **state)
 {
     const struct workplace *place = *state;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
         struct paths paths;
         struct mt_merge_result result;
         struct mt_merge_difference difference;
         struct mt_merge_options options = options_for(place, &paths);
-        bool fused = model != MT_HF_DEEPSEEK && model % 2 == 0;
-        make(place, (enum mt_hf_model)model, MT_HF_FLOAT32, fused ? MT_ADAPTER_FUSED : MT_ADAPTER_PER_EXPERT,
-             &opened);
+        bool fused = model != &mt_arch_deepseek && at % 2 == 0;
+        make(place, model, MT_HF_FLOAT32, fused ? MT_ADAPTER_FUSED : MT_ADAPTER_PER_EXPERT, &opened);
         options.shard_bytes = 20000;
         if (mt_merge(&opened.ctx, &options, &result) != MT_OK) fail_msg("%s", opened.ctx.message);
         assert_int_equal(result.merged, opened.params.trained_count / 2);
@@ -140,7 +140,7 @@ static void narrow_values(void **state)
         struct mt_merge_difference difference;
         struct mt_merge_options options = options_for(place, &paths);
         options.dtype = asked[i];
-        make(place, MT_HF_QWEN3_MOE, stored[i], MT_ADAPTER_FUSED, &opened);
+        make(place, &mt_arch_qwen3_moe, stored[i], MT_ADAPTER_FUSED, &opened);
         assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
         assert_true(result.narrow == (i != 3));
         expect_weights(&opened, &options, tolerance[i]);
@@ -160,7 +160,7 @@ static void biases_come_back(void **state)
     struct mt_checkpoint merged;
     struct mt_merge_options options = options_for(place, &paths);
     options.dtype = MT_HF_BFLOAT16;
-    make(place, MT_HF_DEEPSEEK_V3, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
+    make(place, &mt_arch_deepseek_v3, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
     assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
     assert_true(result.biases > 0);
     assert_int_equal(mt_checkpoint_open(&opened.ctx, options.out, &merged), MT_OK);
@@ -203,9 +203,9 @@ static void files(void **state)
         struct mt_merge_options options = options_for(place, &paths);
         char config[4096];
         options.dtype = MT_HF_BFLOAT16;
-        make(place, MT_HF_OLMOE, MT_HF_FLOAT32, MT_ADAPTER_PER_EXPERT, &opened);
+        make(place, &mt_arch_olmoe, MT_HF_FLOAT32, MT_ADAPTER_PER_EXPERT, &opened);
         (void)snprintf(config, sizeof config, "{\"quote\\\"\": {\"dtype\": \"inner\"}, %s%s", dtypes[i],
-                       strchr(small_model_config(MT_HF_OLMOE), '{') + 1);
+                       strchr(small_model_config(&mt_arch_olmoe), '{') + 1);
         assert_int_equal(workplace_write(place, "config.json", config, strlen(config)), 0);
         assert_int_equal(workplace_write(place, "tokenizer.json", "{}", 2), 0);
         assert_int_equal(workplace_write(place, "pytorch_model.bin", "x", 1), 0);
@@ -235,7 +235,7 @@ static void refusals(void **state)
     struct opened_model opened;
     struct paths paths;
     struct mt_merge_options options = options_for(place, &paths);
-    make(place, MT_HF_OLMOE, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
+    make(place, &mt_arch_olmoe, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
     workplace_remove_folder(place, "adapter");
     float *b = opened.params.layer[1].up.b[3].data;
     b[4] = INFINITY;
@@ -274,7 +274,7 @@ static void every_allocation_may_fail(void **state)
 {
     const struct workplace *place = *state;
     struct opened_model opened;
-    make(place, MT_HF_DEEPSEEK_V3, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
+    make(place, &mt_arch_deepseek_v3, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
     assert_int_equal(workplace_write(place, "adapter/chat_template.jinja", "{{ x }}", 7), 0);
     assert_every_allocation_may_fail(merge_once, place, 21);
     clean(place);

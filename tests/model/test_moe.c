@@ -52,7 +52,7 @@ static void expect_part_of(struct model_run *whole, struct model_run *part, cons
     }
 }
 
-static void check_parts(const struct workplace *place, enum mt_hf_model model, const char *method,
+static void check_parts(const struct workplace *place, const struct mt_arch *model, const char *method,
                         const char *const *patterns)
 {
     struct model_run whole;
@@ -114,11 +114,11 @@ static void test_parts(void **state)
                                        "model.layers.2.mlp.experts.*", "dense_mlp", NULL};
     // With a method's terms: what can feel all of them.
     static const char *const feeling[] = {"attention", "embedding", "model.layers.0.mlp.down_proj", NULL};
-    check_parts(place, MT_HF_DEEPSEEK, NULL, deepseek);
-    check_parts(place, MT_HF_DEEPSEEK, "metier", feeling);
-    check_parts(place, MT_HF_DEEPSEEK_V2, NULL, latent);
-    check_parts(place, MT_HF_PHIMOE, NULL, phi);
-    check_parts(place, MT_HF_QWEN3_MOE, NULL, qwen);
+    check_parts(place, &mt_arch_deepseek, NULL, deepseek);
+    check_parts(place, &mt_arch_deepseek, "metier", feeling);
+    check_parts(place, &mt_arch_deepseek_v2, NULL, latent);
+    check_parts(place, &mt_arch_phimoe, NULL, phi);
+    check_parts(place, &mt_arch_qwen3_moe, NULL, qwen);
 }
 
 /* ESFT: the experts on the list, in full or by LoRA, whatever type the others are stored in. */
@@ -131,7 +131,7 @@ static void test_chosen_experts(void **state)
     static const char *const experts[] = {"routed_experts", NULL};
     struct model_batch batch;
     double loss = 0.0;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek), MT_HF_FLOAT32, 11), 0);
     struct model_run all;
     struct model_run some;
     open_with(&all, place, &(struct mt_train_selection){.full = experts}, NULL);
@@ -145,7 +145,7 @@ static void test_chosen_experts(void **state)
     model_run_close(&some);
     workplace_clear(place);
     // Stored as bf16, so that chosen experts and the others differ in type; in full and by LoRA.
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek), MT_HF_BFLOAT16, 11), 0);
     batch.batch.training = true;
     for (int lora = 0; lora < 2; lora++) {
         struct model_run run;
@@ -174,7 +174,7 @@ static void test_scaling(void **state)
     struct model_batch batch;
     struct mt_model_loss loss;
     double total = 0.0;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v3), MT_HF_FLOAT32, 11), 0);
     open_with(&run, place, &(struct mt_train_selection){.full = everything}, "paper");
     const struct mt_params *params = mt_model_params(run.model);
     size_t count = params->gradients.bytes / sizeof(float);
@@ -202,7 +202,7 @@ static void test_brought_bias(void **state)
     struct model_run run;
     struct model_batch batch;
     struct mt_model_loss loss;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_QWEN3_MOE), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_qwen3_moe), MT_HF_FLOAT32, 11), 0);
     open_with(&run, place, &(struct mt_train_selection){.full = everything}, "loss-free");
     struct mt_layer_params *layer = &mt_model_params(run.model)->layer[0];
     assert_true(mt_tensor_present(&layer->correction));
@@ -235,7 +235,7 @@ static void test_changed_objective(void **state)
     struct mt_train_selection selection = {.full = everything};
     struct model_run changed;
     struct model_batch batch;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V2), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v2), MT_HF_FLOAT32, 11), 0);
     open_with(&changed, place, &selection, methods[0]);
     model_batch_fill(&batch, (const int[]){9, 6, 0}, mt_model_description(changed.model)->vocabulary, 4);
     for (int i = 0; i < METHODS; i++) {
@@ -271,7 +271,7 @@ static void test_refusals(void **state)
         .tokens = 8, .sequences = 1, .positions = 8, .backward = true, .objective = &method};
     mt_context_init(&ctx, NULL);
     assert_int_equal(mt_device_create(&ctx, "cpu", 1, &device), MT_OK);
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_PHIMOE), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_phimoe), MT_HF_FLOAT32, 11), 0);
     assert_int_equal(mt_objective_config_method(&ctx, "loss-free", &method), MT_OK);
     options.selection.full = everything;
     assert_int_equal(mt_model_open(device, place->directory, &options, &model), MT_ERR_UNSUPPORTED);

@@ -159,8 +159,9 @@ static void check_packing(const struct workplace *place, const char *device, enu
 static void test_packing(void **state)
 {
     const struct workplace *place = *state;
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
-        const char *config = small_model_config((enum mt_hf_model)model);
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
+        const char *config = small_model_config(model);
         assert_int_equal(small_model_make(place, config, MT_HF_FLOAT32, 11), 0);
         check_packing(place, "ref", MT_F32);
         check_packing(place, "cpu", MT_F32);
@@ -229,7 +230,7 @@ static void test_padding(void **state)
 {
     const struct workplace *place = *state;
     static const char *const methods[] = {"none", "aux", "paper", "metier", "paper-code", "ernie", "simbal"};
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v3), MT_HF_FLOAT32, 11), 0);
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) check_padding(place, methods[i]);
 }
 
@@ -240,7 +241,7 @@ static void test_window(void **state)
     struct model_run run;
     struct model_batch batch;
     struct mt_model_loss loss;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_MIXTRAL), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_mixtral), MT_HF_FLOAT32, 11), 0);
     open_run(&run, place, "ref", MT_F32);
     const struct mt_model_desc *desc = mt_model_description(run.model);
     assert_int_equal(desc->window, 5);
@@ -275,7 +276,7 @@ static void test_refusals(void **state)
     const struct workplace *place = *state;
     struct model_run run;
     struct model_batch good;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_OLMOE), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_olmoe), MT_HF_BFLOAT16, 11), 0);
     open_run(&run, place, "cpu", MT_F32);
     model_batch_fill(&good, (const int[]){6, 4, 0}, mt_model_description(run.model)->vocabulary, 4);
     assert_int_equal(mt_model_backward(run.model), MT_ERR_USAGE);
@@ -308,7 +309,7 @@ static void test_loss_only(void **state)
     struct model_batch batch;
     struct mt_model_loss loss;
     struct mt_model_loss again;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_PHIMOE), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_phimoe), MT_HF_BFLOAT16, 11), 0);
     open_run(&run, place, "cpu", MT_F32);
     model_batch_fill(&batch, (const int[]){6, 4, 0}, mt_model_description(run.model)->vocabulary, 4);
     batch.batch.loss_only = true;

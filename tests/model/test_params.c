@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/hf/model_count.h"
+#include "arch/model_count.h"
 #include "formats/safetensors/checkpoint_writer.h"
 #include "ops/device.h"
 #include "support/cmocka_all.h"
@@ -15,7 +15,8 @@
 
 #define PATTERNS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void make(void **state, enum mt_hf_model model, enum mt_hf_float dtype, struct opened_model *opened)
+static void make(void **state, const struct mt_arch *model, enum mt_hf_float dtype,
+                 struct opened_model *opened)
 {
     assert_int_equal(opened_model_make(*state, model, dtype, opened), 0);
 }
@@ -126,24 +127,28 @@ static void frozen_normed(const struct opened_model *o)
 
 static void everything_frozen(void **state)
 {
-    static void (*const check[])(const struct opened_model *opened) = {
-        [MT_HF_DEEPSEEK] = frozen_deepseek,   [MT_HF_DEEPSEEK_V2] = frozen_latent,
-        [MT_HF_DEEPSEEK_V3] = frozen_latent,  [MT_HF_MIXTRAL] = frozen_sparse_block,
-        [MT_HF_PHIMOE] = frozen_sparse_block, [MT_HF_OLMOE] = frozen_normed,
-        [MT_HF_QWEN3_MOE] = frozen_normed,
+    static const struct {
+        const struct mt_arch *model;
+        void (*check)(const struct opened_model *opened);
+    } cases[] = {
+        {&mt_arch_deepseek, frozen_deepseek},   {&mt_arch_deepseek_v2, frozen_latent},
+        {&mt_arch_deepseek_v3, frozen_latent},  {&mt_arch_mixtral, frozen_sparse_block},
+        {&mt_arch_phimoe, frozen_sparse_block}, {&mt_arch_olmoe, frozen_normed},
+        {&mt_arch_qwen3_moe, frozen_normed},
     };
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct mt_arch *model = cases[i].model;
         struct opened_model opened;
-        make(state, (enum mt_hf_model)model, MT_HF_BFLOAT16, &opened);
+        make(state, model, MT_HF_BFLOAT16, &opened);
         load(&opened, NULL);
         assert_int_equal(opened.params.trained_count, 0);
         assert_int_equal(opened.params.masters.bytes, 0);
         assert_int_equal(opened.params.gradients.bytes, 0);
         // Two correction biases of eight f32 are copied: the only writable thing.
-        size_t copied = model == MT_HF_DEEPSEEK_V3 ? 64 : 0;
+        size_t copied = model->defaults.topk == MT_HF_TOPK_NOAUX ? 64 : 0;
         assert_int_equal(opened.params.mapped, opened.checkpoint.data_bytes - copied);
         mapped(&opened, &opened.params.embedding, "model.embed_tokens.weight");
-        check[model](&opened);
+        cases[i].check(&opened);
         finish(state, &opened);
     }
 }
@@ -171,7 +176,7 @@ static void same_values(const struct opened_model *opened, const struct mt_tenso
 static void device_memory(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_DEEPSEEK_V3, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_deepseek_v3, MT_HF_BFLOAT16, &opened);
     opened.device->memory = MT_MEMORY_DEVICE;
     load(&opened,
          &(struct mt_train_selection){.lora = PATTERNS("attention"), .lora_rank = 2, .lora_alpha = 4.0});
@@ -258,7 +263,7 @@ static void unaligned_and_bf16_correction(void **state)
 static void roundings(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_DEEPSEEK_V2, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_deepseek_v2, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){
                       .lora = PATTERNS("*"), .lora_rank = 4, .lora_alpha = 8.0, .rounded = true});
     struct mt_params *params = &opened.params;
@@ -290,13 +295,14 @@ static void roundings(void **state)
 
 static void everything_trained(void **state)
 {
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
         struct mt_model_count count;
-        make(state, (enum mt_hf_model)model, MT_HF_BFLOAT16, &opened);
+        make(state, model, MT_HF_BFLOAT16, &opened);
         load(&opened, &(struct mt_train_selection){.full = PATTERNS("*")});
         mt_model_count(&opened.config, &count);
-        int64_t corrections = model == MT_HF_DEEPSEEK_V3 ? 2 : 0;
+        int64_t corrections = model->defaults.topk == MT_HF_TOPK_NOAUX ? 2 : 0;
         assert_int_equal(opened.params.trained_count, count.tensors - corrections);
         assert_int_equal(opened.params.trained_elements, count.all - 8 * corrections);
         assert_int_equal(opened.params.mapped, 0);
@@ -319,7 +325,7 @@ static void everything_trained(void **state)
 static void tied_head(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_MIXTRAL, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_mixtral, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("embedding")});
     assert_int_equal(opened.params.trained_count, 1);
     assert_string_equal(opened.params.trained[0].name, "model.embed_tokens.weight");
@@ -334,7 +340,7 @@ static void tied_head(void **state)
 static void zero_gradients(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_OLMOE, MT_HF_FLOAT32, &opened);
+    make(state, &mt_arch_olmoe, MT_HF_FLOAT32, &opened);
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("norms")});
     float *gradients = opened.params.gradients.data;
     size_t count = opened.params.gradients.bytes / sizeof(float);
@@ -349,7 +355,7 @@ static void zero_gradients(void **state)
 static void lora_pairs(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_DEEPSEEK, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_deepseek, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){.lora = PATTERNS("attention", "router", "routed_experts",
                                                                 "shared_experts", "dense_mlp", "lm_head"),
                                                .lora_rank = 4,
@@ -394,7 +400,7 @@ static void lora_values(void **state)
     struct mt_train_selection selection = {
         .lora = PATTERNS("*.o_proj"), .lora_rank = 64, .lora_alpha = 1.0, .seed = 9};
     float first[64 * 24];
-    make(state, MT_HF_OLMOE, MT_HF_FLOAT32, &opened);
+    make(state, &mt_arch_olmoe, MT_HF_FLOAT32, &opened);
     load(&opened, &selection);
     const struct mt_param *a = opened_model_trained(&opened, name);
     assert_non_null(a);
@@ -423,7 +429,7 @@ static void lora_values(void **state)
 static void parts_globs_and_freeze(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_DEEPSEEK_V3, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_deepseek_v3, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("router")});
     assert_int_equal(opened.params.trained_count, 2); // never the correction bias
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("model.layers.*.self_attn.o_proj")});
@@ -450,7 +456,7 @@ static void parts_globs_and_freeze(void **state)
 static void full_and_lora_together(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_OLMOE, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_olmoe, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("router", "norms"),
                                                .lora = PATTERNS("routed_experts"),
                                                .lora_rank = 2,
@@ -467,7 +473,7 @@ static void chosen_experts(void **state)
     static const bool some[8] = {false, true, false, false, false, false, true, false};
     const bool *const flags[] = {NULL, some, NULL};
     struct opened_model opened;
-    make(state, MT_HF_DEEPSEEK_V3, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_deepseek_v3, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("routed_experts"), .experts = flags});
     assert_int_equal(opened.params.trained_count, 3 * (2 + 8));
     const struct mt_expert_linear *gate = &opened.params.layer[1].gate;
@@ -495,7 +501,7 @@ static void chosen_experts(void **state)
 static void refused_selections(void **state)
 {
     struct opened_model opened;
-    make(state, MT_HF_OLMOE, MT_HF_BFLOAT16, &opened);
+    make(state, &mt_arch_olmoe, MT_HF_BFLOAT16, &opened);
     refused(&opened, &(struct mt_train_selection){.full = PATTERNS("attention", "shared_experts")},
             "targets: 'shared_experts' matches no tensor of this model. It has the parts embedding, ");
     refused(&opened, &(struct mt_train_selection){.freeze = PATTERNS("*.q_a_proj")}, "freeze: '*.q_a_proj'");
@@ -525,7 +531,7 @@ static void paths(void **state)
 {
     struct opened_model opened;
     struct mt_layer_paths path[2];
-    make(state, MT_HF_QWEN3_MOE, MT_HF_BFLOAT16, &opened); // layers 0 and 2 have experts
+    make(state, &mt_arch_qwen3_moe, MT_HF_BFLOAT16, &opened); // layers 0 and 2 have experts
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("lm_head", "model.norm")});
     mt_params_paths(&opened.params, &opened.desc, path);
     for (int i = 0; i < 2; i++) assert_false(path[i].router || path[i].experts || path[i].below);
@@ -608,7 +614,8 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
 
 static void every_allocation_may_fail(void **state)
 {
-    assert_int_equal(small_model_make(*state, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_BFLOAT16, 1), 0);
+    assert_int_equal(small_model_make(*state, small_model_config(&mt_arch_deepseek_v3), MT_HF_BFLOAT16, 1),
+                     0);
     assert_every_allocation_may_fail(load_once, *state, 21);
 }
 

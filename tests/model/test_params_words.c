@@ -9,54 +9,56 @@
 #define MOST_PATTERNS 8
 
 struct words_case {
-    enum mt_hf_model model;
+    const struct mt_arch *model;
     const char *written[MOST_PATTERNS];
     const char *meant[MOST_PATTERNS]; // parts and globs on whole names
 };
 
 static const struct words_case cases[] = {
-    {MT_HF_MIXTRAL,
+    {&mt_arch_mixtral,
      {"q_proj", "v_proj"},
      {"model.layers.*.self_attn.q_proj", "model.layers.*.self_attn.v_proj"}},
-    {MT_HF_MIXTRAL, {"o_proj"}, {"model.layers.*.self_attn.o_proj"}},
-    {MT_HF_MIXTRAL, {"self_attn.q_proj"}, {"model.layers.*.self_attn.q_proj"}},
-    {MT_HF_MIXTRAL, {"w1", "w2", "w3"}, {"routed_experts"}},
-    {MT_HF_MIXTRAL, {"w1"}, {"model.layers.*.experts.*.w1"}},
+    {&mt_arch_mixtral, {"o_proj"}, {"model.layers.*.self_attn.o_proj"}},
+    {&mt_arch_mixtral, {"self_attn.q_proj"}, {"model.layers.*.self_attn.q_proj"}},
+    {&mt_arch_mixtral, {"w1", "w2", "w3"}, {"routed_experts"}},
+    {&mt_arch_mixtral, {"w1"}, {"model.layers.*.experts.*.w1"}},
     // The router, and not the experts' gates; transformers 5 has another name for its block.
-    {MT_HF_MIXTRAL, {"gate"}, {"router"}},
-    {MT_HF_MIXTRAL, {"block_sparse_moe.gate"}, {"router"}},
-    {MT_HF_MIXTRAL, {"mlp.gate"}, {"router"}},
-    {MT_HF_MIXTRAL, {"mlp.gate.weight"}, {"router"}},
-    {MT_HF_PHIMOE, {"mlp.router"}, {"router"}},
-    {MT_HF_PHIMOE, {"gate"}, {"router"}},
-    {MT_HF_MIXTRAL, {"gate_proj"}, {"model.layers.*.experts.*.w1"}},
-    {MT_HF_MIXTRAL, {"up_proj", "down_proj"}, {"model.layers.*.experts.*.w3", "model.layers.*.experts.*.w2"}},
-    {MT_HF_OLMOE, {"gate"}, {"router"}},
-    {MT_HF_OLMOE, {"mlp.gate"}, {"router"}},
-    {MT_HF_OLMOE, {"gate_proj"}, {"model.layers.*.experts.*.gate_proj"}},
-    {MT_HF_OLMOE, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}, {"routed_experts"}},
-    {MT_HF_OLMOE, {"gate_up_proj"}, {"*.experts.*.gate_proj", "*.experts.*.up_proj"}},
+    {&mt_arch_mixtral, {"gate"}, {"router"}},
+    {&mt_arch_mixtral, {"block_sparse_moe.gate"}, {"router"}},
+    {&mt_arch_mixtral, {"mlp.gate"}, {"router"}},
+    {&mt_arch_mixtral, {"mlp.gate.weight"}, {"router"}},
+    {&mt_arch_phimoe, {"mlp.router"}, {"router"}},
+    {&mt_arch_phimoe, {"gate"}, {"router"}},
+    {&mt_arch_mixtral, {"gate_proj"}, {"model.layers.*.experts.*.w1"}},
+    {&mt_arch_mixtral,
+     {"up_proj", "down_proj"},
+     {"model.layers.*.experts.*.w3", "model.layers.*.experts.*.w2"}},
+    {&mt_arch_olmoe, {"gate"}, {"router"}},
+    {&mt_arch_olmoe, {"mlp.gate"}, {"router"}},
+    {&mt_arch_olmoe, {"gate_proj"}, {"model.layers.*.experts.*.gate_proj"}},
+    {&mt_arch_olmoe, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}, {"routed_experts"}},
+    {&mt_arch_olmoe, {"gate_up_proj"}, {"*.experts.*.gate_proj", "*.experts.*.up_proj"}},
     // Routed, shared and dense alike.
-    {MT_HF_DEEPSEEK_V2, {"gate_proj"}, {"model.layers.*.gate_proj"}},
-    {MT_HF_DEEPSEEK_V3,
+    {&mt_arch_deepseek_v2, {"gate_proj"}, {"model.layers.*.gate_proj"}},
+    {&mt_arch_deepseek_v3,
      {"gate_proj", "up_proj", "down_proj"},
      {"routed_experts", "shared_experts", "dense_mlp"}},
-    {MT_HF_DEEPSEEK_V3, {"shared_experts.down_proj"}, {"model.layers.*.mlp.shared_experts.down_proj"}},
-    {MT_HF_DEEPSEEK_V3, {"experts.3.up_proj"}, {"model.layers.*.mlp.experts.3.up_proj"}},
-    {MT_HF_DEEPSEEK_V3, {"kv_a_proj_with_mqa", "kv_b_proj"}, {"model.layers.*.kv_?_proj*"}},
-    {MT_HF_DEEPSEEK_V3, {"mlp.experts.down_proj"}, {"model.layers.*.mlp.experts.*.down_proj"}},
-    {MT_HF_QWEN3_MOE, {"all-linear"}, {"model.layers.*"}},
-    {MT_HF_QWEN3_MOE, {"all"}, {"model.layers.*"}},
-    {MT_HF_QWEN3_MOE, {"lm_head"}, {"lm_head"}},
-    {MT_HF_QWEN3_MOE, {".*q_proj"}, {"model.layers.*.self_attn.q_proj"}},
-    {MT_HF_QWEN3_MOE,
+    {&mt_arch_deepseek_v3, {"shared_experts.down_proj"}, {"model.layers.*.mlp.shared_experts.down_proj"}},
+    {&mt_arch_deepseek_v3, {"experts.3.up_proj"}, {"model.layers.*.mlp.experts.3.up_proj"}},
+    {&mt_arch_deepseek_v3, {"kv_a_proj_with_mqa", "kv_b_proj"}, {"model.layers.*.kv_?_proj*"}},
+    {&mt_arch_deepseek_v3, {"mlp.experts.down_proj"}, {"model.layers.*.mlp.experts.*.down_proj"}},
+    {&mt_arch_qwen3_moe, {"all-linear"}, {"model.layers.*"}},
+    {&mt_arch_qwen3_moe, {"all"}, {"model.layers.*"}},
+    {&mt_arch_qwen3_moe, {"lm_head"}, {"lm_head"}},
+    {&mt_arch_qwen3_moe, {".*q_proj"}, {"model.layers.*.self_attn.q_proj"}},
+    {&mt_arch_qwen3_moe,
      {".*\\.self_attn\\.(q|v)_proj"},
      {"model.layers.*.self_attn.q_proj", "model.layers.*.self_attn.v_proj"}},
-    {MT_HF_QWEN3_MOE,
+    {&mt_arch_qwen3_moe,
      {"model\\.layers\\.\\d+\\.mlp\\.experts\\.\\d+\\.(gate|up|down)_proj"},
      {"routed_experts"}},
-    {MT_HF_QWEN3_MOE, {"model.layers.[0-9]+.mlp.gate"}, {"router"}},
-    {MT_HF_QWEN3_MOE, {"^model\\.layers\\.1\\..*k_proj$"}, {"model.layers.1.self_attn.k_proj"}},
+    {&mt_arch_qwen3_moe, {"model.layers.[0-9]+.mlp.gate"}, {"router"}},
+    {&mt_arch_qwen3_moe, {"^model\\.layers\\.1\\..*k_proj$"}, {"model.layers.1.self_attn.k_proj"}},
 };
 
 static struct mt_train_selection lora_of(const char *const *patterns)
@@ -94,7 +96,7 @@ static void lists_share_the_words(void **state)
     static const char *const words[] = {"q_proj", "k_proj", NULL};
     static const char *const left[] = {"v_proj", "o_proj", NULL};
     struct opened_model opened;
-    assert_int_equal(opened_model_make(place, MT_HF_QWEN3_MOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_qwen3_moe, MT_HF_FLOAT32, &opened), 0);
     assert_int_equal(
         opened_model_load(&opened, &(struct mt_train_selection){.full = attention, .freeze = words}), MT_OK);
     size_t count = opened.params.trained_count;
@@ -125,7 +127,7 @@ static void unknown_words_are_refused(void **state)
     const struct workplace *place = *state;
     struct opened_model opened;
     char config[2048];
-    const char *text = small_model_config(MT_HF_MIXTRAL);
+    const char *text = small_model_config(&mt_arch_mixtral);
     const char *tied = strstr(text, "\"tie_word_embeddings\": true");
     assert_non_null(tied);
     (void)snprintf(config, sizeof config, "%.*s\"tie_word_embeddings\": false%s", (int)(tied - text), text,
@@ -168,7 +170,7 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
 
 static void every_allocation_may_fail(void **state)
 {
-    assert_int_equal(small_model_make(*state, small_model_config(MT_HF_OLMOE), MT_HF_FLOAT32, 1), 0);
+    assert_int_equal(small_model_make(*state, small_model_config(&mt_arch_olmoe), MT_HF_FLOAT32, 1), 0);
     assert_every_allocation_may_fail(load_once, *state, 12);
 }
 

@@ -76,7 +76,7 @@ static void expect_same(struct outcome *expected, struct outcome *got)
     free(got->gradients);
 }
 
-static void check_model(void **state, enum mt_hf_model model, enum mt_hf_float dtype)
+static void check_model(void **state, const struct mt_arch *model, enum mt_hf_float dtype)
 {
     const struct workplace *place = *state;
     assert_int_equal(small_model_make(place, small_model_config(model), dtype, 11), 0);
@@ -99,44 +99,45 @@ static void check_model(void **state, enum mt_hf_model model, enum mt_hf_float d
 
 static void test_deepseek(void **state)
 {
-    check_model(state, MT_HF_DEEPSEEK, MT_HF_BFLOAT16);
+    check_model(state, &mt_arch_deepseek, MT_HF_BFLOAT16);
 }
 
 static void test_deepseek_v2(void **state)
 {
-    check_model(state, MT_HF_DEEPSEEK_V2, MT_HF_FLOAT32);
+    check_model(state, &mt_arch_deepseek_v2, MT_HF_FLOAT32);
 }
 
 static void test_deepseek_v3(void **state)
 {
-    check_model(state, MT_HF_DEEPSEEK_V3, MT_HF_BFLOAT16);
+    check_model(state, &mt_arch_deepseek_v3, MT_HF_BFLOAT16);
 }
 
 static void test_mixtral(void **state)
 {
-    check_model(state, MT_HF_MIXTRAL, MT_HF_FLOAT16);
+    check_model(state, &mt_arch_mixtral, MT_HF_FLOAT16);
 }
 
 static void test_phimoe(void **state)
 {
-    check_model(state, MT_HF_PHIMOE, MT_HF_BFLOAT16);
+    check_model(state, &mt_arch_phimoe, MT_HF_BFLOAT16);
 }
 
 static void test_olmoe(void **state)
 {
-    check_model(state, MT_HF_OLMOE, MT_HF_FLOAT32);
+    check_model(state, &mt_arch_olmoe, MT_HF_FLOAT32);
 }
 
 static void test_qwen3(void **state)
 {
-    check_model(state, MT_HF_QWEN3_MOE, MT_HF_BFLOAT16);
+    check_model(state, &mt_arch_qwen3_moe, MT_HF_BFLOAT16);
 }
 
 /* cpu and ref agree to what f32 arithmetic can do. */
 static void test_devices_agree(void **state)
 {
     const struct workplace *place = *state;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V3), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v3), MT_HF_BFLOAT16, 11),
+                     0);
     struct outcome cpu = run_step(place, &(struct setting){.threads = 2}, true);
     struct outcome ref = run_step(place, &(struct setting){.threads = 1, .device = "ref"}, true);
     assert_true(fabs(cpu.loss - ref.loss) < 1e-5);
@@ -155,7 +156,7 @@ static void test_no_allocation(void **state)
     struct model_batch batch;
     double loss = 0.0;
     struct mt_model_options options = {.backward = true, .selection = {.full = everything}};
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek), MT_HF_BFLOAT16, 11), 0);
     assert_int_equal(model_run_open(&run, place, "cpu", 2, &options), 0);
     mt_context_forbid_allocation(&run.ctx, "a step");
     const int lengths[][5] = {{24, 0}, {5, 3, 0}, {6, 6, 6, 6, 0}, {1, 2, 0}};
@@ -173,7 +174,7 @@ static void test_memory(void **state)
 {
     const struct workplace *place = *state;
     size_t bytes[3];
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_QWEN3_MOE), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_qwen3_moe), MT_HF_BFLOAT16, 11), 0);
     for (int mode = 0; mode < 3; mode++) {
         struct model_run run;
         struct mt_model_options options = {
@@ -211,7 +212,7 @@ static enum mt_status open_and_close(struct mt_context *ctx, const void *self)
 static void test_failing_allocations(void **state)
 {
     const struct workplace *place = *state;
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_MIXTRAL), MT_HF_BFLOAT16, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_mixtral), MT_HF_BFLOAT16, 11), 0);
     assert_every_allocation_may_fail(open_and_close, place, 11);
 }
 

@@ -35,7 +35,7 @@ static void fill_biases(const struct mt_params *params, int experts)
 }
 
 /* Model, pairs and biases in the workplace, the latter as its folder "adapter". */
-static void make(const struct workplace *place, enum mt_hf_model model, struct opened_model *opened)
+static void make(const struct workplace *place, const struct mt_arch *model, struct opened_model *opened)
 {
     assert_int_equal(opened_model_make(place, model, MT_HF_FLOAT32, opened), 0);
     assert_int_equal(opened_model_load(opened, &pairs), MT_OK);
@@ -47,9 +47,9 @@ static void make(const struct workplace *place, enum mt_hf_model model, struct o
         MT_OK);
 }
 
-static bool has_place(enum mt_hf_model model)
+static bool has_place(const struct mt_arch *model)
 {
-    return model == MT_HF_DEEPSEEK_V3;
+    return model->defaults.topk == MT_HF_TOPK_NOAUX;
 }
 
 /* Every architecture whose router takes a bias: what an adapter brings is what was written. */
@@ -57,12 +57,13 @@ static void adapters_bring_them(void **state)
 {
     const struct workplace *place = *state;
     char path[128];
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
         struct mt_adapter adapter;
         struct mt_train_selection read = {0};
-        if (model == MT_HF_PHIMOE) continue;
-        make(place, (enum mt_hf_model)model, &opened);
+        if (model == &mt_arch_phimoe) continue;
+        make(place, model, &opened);
         (void)workplace_path(place, "adapter", path, sizeof path);
         assert_int_equal(mt_adapter_open(&opened.ctx, path, &opened.desc, &adapter), MT_OK);
         mt_adapter_select(&adapter, &read);
@@ -75,7 +76,7 @@ static void adapters_bring_them(void **state)
             for (int j = 0; bias != NULL && j < opened.desc.experts; j++)
                 assert_true(bias[j] == bias_of(i, j));
         }
-        if (!has_place((enum mt_hf_model)model)) { // a model without room for them
+        if (!has_place(model)) { // a model without room for them
             read.biases = false;
             assert_int_equal(opened_model_load(&opened, &read), MT_OK);
             assert_false(mt_router_bias_present(&opened.params));
@@ -142,8 +143,8 @@ static void save(const struct workplace *place, const struct opened_model *opene
  */
 static void they_decide_the_choice_alone(void **state)
 {
-    static const enum mt_hf_model models[] = {MT_HF_MIXTRAL, MT_HF_OLMOE, MT_HF_QWEN3_MOE, MT_HF_DEEPSEEK,
-                                              MT_HF_DEEPSEEK_V2};
+    static const struct mt_arch *const models[] = {&mt_arch_mixtral, &mt_arch_olmoe, &mt_arch_qwen3_moe,
+                                                   &mt_arch_deepseek, &mt_arch_deepseek_v2};
     static struct routes plain, zeros, pushed, ignored;
     const struct workplace *place = *state;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
@@ -191,16 +192,17 @@ static void merging_keeps_them(void **state)
     char out[128];
     char again[128];
     char path[192];
-    for (int model = 0; model < MT_HF_MODEL_COUNT; model++) {
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
         struct opened_model opened;
         struct mt_merge_result result;
         struct mt_merge_difference difference;
         struct mt_merge_options options = {.directory = place->directory,
                                            .adapter = workplace_path(place, "adapter", adapter, 128),
                                            .out = workplace_path(place, "out", out, 128)};
-        if (model == MT_HF_PHIMOE) continue;
-        make(place, (enum mt_hf_model)model, &opened);
-        bool beside = !has_place((enum mt_hf_model)model);
+        if (model == &mt_arch_phimoe) continue;
+        make(place, model, &opened);
+        bool beside = !has_place(model);
         assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
         assert_true(result.biases_beside == beside && (result.biases > 0) == !beside);
         if (mt_merge_verify(opened.device, &options, &result, &difference) != MT_OK)
@@ -260,7 +262,7 @@ static void refusals(void **state)
                                         "model.layers.99999999999999999999.mlp.gate.e_score_correction_bias",
                                         "model.layers.",
                                         "layers.1"};
-    assert_int_equal(opened_model_make(place, MT_HF_OLMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_olmoe, MT_HF_FLOAT32, &opened), 0);
     spec.dim[0] = opened.desc.experts;
     write_one(place, &opened.ctx, &spec, values);
     struct mt_safetensors file;
@@ -286,7 +288,7 @@ static void refusals(void **state)
     expect_refused(place, &opened, &opened.desc, MT_ERR_FORMAT, MT_ROUTER_BIAS_OF_MODEL);
     assert_int_equal(opened_model_close(place, &opened), 0);
     // SparseMixer chooses without one.
-    assert_int_equal(opened_model_make(place, MT_HF_PHIMOE, MT_HF_FLOAT32, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_phimoe, MT_HF_FLOAT32, &opened), 0);
     spec.name = "model.layers.1.block_sparse_moe.gate.e_score_correction_bias";
     spec.dim[0] = opened.desc.experts;
     write_one(place, &opened.ctx, &spec, values);
@@ -326,7 +328,7 @@ static void every_allocation_may_fail(void **state)
 {
     const struct workplace *place = *state;
     struct opened_model opened;
-    make(place, MT_HF_MIXTRAL, &opened);
+    make(place, &mt_arch_mixtral, &opened);
     save(place, &opened);
     assert_every_allocation_may_fail(merge_once, place, 10);
     assert_every_allocation_may_fail(open_once, place, 10);

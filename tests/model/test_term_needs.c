@@ -163,7 +163,7 @@ static void check_all(const struct workplace *place, enum mt_term term)
 {
     static const char *const everything[] = {"*", NULL};
     static const char *const linear[] = {"all-linear", NULL};
-    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK, MT_HF_QWEN3_MOE};
+    const struct mt_arch *const models[] = {&mt_arch_deepseek, &mt_arch_qwen3_moe};
     for (int m = 0; m < 2; m++) {
         assert_int_equal(small_model_make(place, small_model_config(models[m]), MT_HF_FLOAT32, 11), 0);
         struct mt_model_options options = {.selection.full = everything};

@@ -17,7 +17,7 @@ static const char *const everything[] = {"*", NULL};
 
 /* One model, one selection, one method: a step, then finite differences. */
 struct gradient_case {
-    enum mt_hf_model model;
+    const struct mt_arch *model;
     bool lora;
     double dropout;
     bool training;
@@ -65,14 +65,14 @@ static void check(const struct workplace *place, const struct gradient_case *c)
     assert_int_equal(model_run_step(&run, &batch.batch, &loss), 0);
     double worst = model_run_check_gradients(&run, &batch.batch, every, STEP, TOLERANCE);
     if (!(worst <= TOLERANCE)) {
-        fail_msg("%s, %s, method %s: worst difference %.2g", mt_hf_model_name(c->model),
-                 c->lora ? "LoRA" : "full", c->method != NULL ? c->method : "-", worst);
+        fail_msg("%s, %s, method %s: worst difference %.2g", c->model->name, c->lora ? "LoRA" : "full",
+                 c->method != NULL ? c->method : "-", worst);
     }
     model_run_close(&run);
     assert_int_equal(run.ctx.live_bytes, 0);
 }
 
-static void test_architecture(void **state, enum mt_hf_model model)
+static void test_architecture(void **state, const struct mt_arch *model)
 {
     const struct workplace *place = *state;
     static const char *const all_terms[] = {"lambda_orth", "1e-2",  "lambda_simbal", "1e-2", "zeta",
@@ -88,37 +88,42 @@ static void test_architecture(void **state, enum mt_hf_model model)
 
 static void test_deepseek(void **state)
 {
-    test_architecture(state, MT_HF_DEEPSEEK);
+    test_architecture(state, &mt_arch_deepseek);
 }
 
 static void test_deepseek_v2(void **state)
 {
-    test_architecture(state, MT_HF_DEEPSEEK_V2);
+    test_architecture(state, &mt_arch_deepseek_v2);
 }
 
 static void test_deepseek_v3(void **state)
 {
-    test_architecture(state, MT_HF_DEEPSEEK_V3);
+    test_architecture(state, &mt_arch_deepseek_v3);
 }
 
 static void test_mixtral(void **state)
 {
-    test_architecture(state, MT_HF_MIXTRAL);
+    test_architecture(state, &mt_arch_mixtral);
 }
 
 static void test_phimoe(void **state)
 {
-    test_architecture(state, MT_HF_PHIMOE);
+    test_architecture(state, &mt_arch_phimoe);
 }
 
 static void test_olmoe(void **state)
 {
-    test_architecture(state, MT_HF_OLMOE);
+    test_architecture(state, &mt_arch_olmoe);
 }
 
 static void test_qwen3(void **state)
 {
-    test_architecture(state, MT_HF_QWEN3_MOE);
+    test_architecture(state, &mt_arch_qwen3_moe);
+}
+
+static void test_glm4_moe_lite(void **state)
+{
+    test_architecture(state, &mt_arch_glm4_moe_lite);
 }
 
 /* Dropout, the method's jitter and dropped slots are drawn again in backward; the draws are the step's. */
@@ -127,7 +132,7 @@ static void test_training(void **state)
     const struct workplace *place = *state;
     static const char *const no_brake[] = {"brake", "none", NULL};
     static const char *const drops[] = {"capacity", "1.0", "beta", "1e-2", "gamma", "1e-2", NULL};
-    enum mt_hf_model model = MT_HF_DEEPSEEK;
+    const struct mt_arch *model = &mt_arch_deepseek;
     assert_int_equal(small_model_make(place, small_model_config(model), MT_HF_FLOAT32, 11), 0);
     check(place, &(struct gradient_case){.model = model,
                                          .lora = true,
@@ -156,6 +161,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_phimoe, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_olmoe, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_qwen3, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_glm4_moe_lite, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_training, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ import tempfile
 from adapter_parity import ALPHA, HERE, RANK, ROOT, Metier, peft, torch, transformers
 
 GOLDEN = os.path.join(ROOT, "tests", "model", "golden")
-MODELS = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe")
+MODELS = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe", "glm4_moe_lite")
 PARTS = ("attention", "router", "routed_experts", "shared_experts", "dense_mlp", "lm_head")
 
 

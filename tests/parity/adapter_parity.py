@@ -60,6 +60,8 @@ CONFIGS = {
     "deepseek_v3": {"architectures": ["DeepseekV3ForCausalLM"], **LATENT, "q_lora_rank": None, "n_group": 4,
                     "topk_group": 2, "topk_method": "noaux_tc", "routed_scaling_factor": 2.4, "norm_topk_prob": True,
                     "scoring_func": "sigmoid"},
+    "glm4_moe_lite": {"architectures": ["Glm4MoeLiteForCausalLM"], **LATENT, "q_lora_rank": 12, "n_group": 4,
+                      "topk_group": 2, "routed_scaling_factor": 1.8, "norm_topk_prob": True},
     "mixtral": {"architectures": ["MixtralForCausalLM"], "num_key_value_heads": 2, "intermediate_size": 20,
                 "num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": None, "head_dim": 6},
     "phimoe": {"architectures": ["PhimoeForCausalLM"], "num_key_value_heads": 2, "intermediate_size": 20,
@@ -71,7 +73,7 @@ CONFIGS = {
                   "intermediate_size": 40, "moe_intermediate_size": 12, "num_experts": 6, "num_experts_per_tok": 2,
                   "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [1], "attention_bias": False},
 }
-SHARED = ("deepseek", "deepseek_v2", "deepseek_v3")
+SHARED = ("deepseek", "deepseek_v2", "deepseek_v3", "glm4_moe_lite")
 DENSE = (*SHARED, "qwen3_moe")
 # The shipped configs that write adapters, and a small model of their architecture.
 SHIPPED = {"deepseek-moe-16b": "deepseek", "deepseek-v2-lite": "deepseek_v2", "moonlight-16b-a3b": "deepseek_v3",

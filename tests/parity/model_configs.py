@@ -1,10 +1,11 @@
-"""Random small configs of the seven architectures, as published config.json files spell them.
+"""Random small configs of the architectures, as published config.json files spell them.
 
 Every architecture has some variants, each with other awkward features on; sizes are drawn, so that no two dimensions
 of a model are equal by rule.
 """
 
-ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe")
+ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
+                 "glm4_moe_lite")
 
 
 def pick(rng, *values):
@@ -89,6 +90,23 @@ def deepseek_v3(rng, variant):
     return config
 
 
+def glm4_moe_lite(rng, variant):
+    config = common(rng, "glm4_moe_lite", "Glm4MoeLiteForCausalLM", 3)
+    latent(rng, config)
+    for key in ("moe_layer_freq", "aux_loss_alpha", "seq_aux"):
+        del config[key]
+    config.update({"q_lora_rank": 18, "norm_topk_prob": True, "routed_scaling_factor": 1.8, "n_group": 1,
+                   "topk_group": 1, "topk_method": "noaux_tc", "n_shared_experts": 1, "rope_theta": 1000000.0,
+                   "num_nextn_predict_layers": 0})
+    if variant == 1:  # groups, biases, a list of layers
+        config.update({"n_group": 4, "topk_group": 2, "attention_bias": True, "rms_norm_eps": 0.03,
+                       "mlp_layer_types": ["sparse", "dense", "sparse"]})
+    if variant == 2:  # plain queries, weights as they are, halves rotated, a tied head, YaRN
+        config.update({"q_lora_rank": None, "norm_topk_prob": False, "rope_interleave": False, "n_shared_experts": 2,
+                       "tie_word_embeddings": True, "rope_scaling": yarn(rng, 1.0, 1.0)})
+    return config
+
+
 def mixtral(rng, variant):
     config = common(rng, "mixtral", "MixtralForCausalLM", 2)
     config.update(shape_of_heads(rng))
@@ -167,7 +185,8 @@ def as_transformers_reads_it(config, lengths):
     return {**config, "rope_scaling": {**scaling, "short_factor": scaling["long_factor"]}}
 
 
-VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3}
+VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
+            "glm4_moe_lite": 3}
 
 
 def draw(name, variant, rng):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/model/golden: tiny checkpoints of the seven architectures, and what PyTorch says of them.
+"""Makes tests/model/golden: tiny checkpoints of the architectures, and what PyTorch says of them.
 
 NAME/config.json, NAME/model.safetensors   as published checkpoints are
 NAME/CASE.safetensors                      what one step gives; its metadata says how: train=full or lora, alpha of
@@ -53,6 +53,8 @@ MODELS = {  # name: architecture, variant, type of the weights, what makes it ti
     "olmoe": ("olmoe", 1, torch.float32, {**HEADS, "intermediate_size": 6, "num_experts": 7}),
     "qwen3_moe": ("qwen3_moe", 1, torch.bfloat16, {**HEADS, "head_dim": 6, "intermediate_size": 20,
                                                   "moe_intermediate_size": 6, "num_experts": 7}),
+    "glm4_moe_lite": ("glm4_moe_lite", 1, torch.float32, {**LATENT, "q_lora_rank": 12,
+                                                          "mlp_layer_types": ["dense", "sparse"]}),
 }
 METHODS = {"metier": {"c_o": 300.0, "c_v": 100.0}, "ernie": {"lambda_orth": 3.0, "zeta": 0.3},
            "paper-code": {"beta": 10.0, "gamma": 10.0}}

@@ -215,7 +215,7 @@ class Model:
         router = objective.Router("softmax", config["num_experts_per_tok"])
         router.normalise = config.get("norm_topk_prob", self.kind == "mixtral")
         router.scale = config.get("routed_scaling_factor", 1.0)
-        if self.kind == "deepseek_v3":
+        if self.kind in ("deepseek_v3", "glm4_moe_lite"):
             router.kind, router.group_rule = "sigmoid", "top2-sum"
         if config.get("topk_method", "greedy") != "greedy" and config["topk_group"] < config["n_group"]:
             router.groups, router.groups_kept = config["n_group"], config["topk_group"]

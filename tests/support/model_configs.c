@@ -88,12 +88,32 @@ static const char qwen3_moe[] =
     " \"sliding_window\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
     " \"use_sliding_window\": false, \"vocab_size\": 151936}";
 
-const char *model_config_text(enum mt_hf_model model)
+static const char glm4_moe_lite[] =
+    "{\"model_type\": \"glm4_moe_lite\", \"attention_bias\": false, \"dtype\": \"bfloat16\","
+    " \"eos_token_id\": [154820, 154827, 154829], \"first_k_dense_replace\": 1, \"hidden_act\": \"silu\","
+    " \"hidden_size\": 2048, \"intermediate_size\": 10240, \"kv_lora_rank\": 512,"
+    " \"max_position_embeddings\": 202752, \"moe_intermediate_size\": 1536, \"n_group\": 1,"
+    " \"n_routed_experts\": 64, \"n_shared_experts\": 1, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 20, \"num_experts_per_tok\": 4, \"num_hidden_layers\": 47,"
+    " \"num_key_value_heads\": 20, \"num_nextn_predict_layers\": 1, \"pad_token_id\": 154820,"
+    " \"partial_rotary_factor\": 1.0, \"q_lora_rank\": 768, \"qk_nope_head_dim\": 192,"
+    " \"qk_rope_head_dim\": 64, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"rope_theta\": 1000000,"
+    " \"routed_scaling_factor\": 1.8, \"tie_word_embeddings\": false, \"topk_group\": 1,"
+    " \"topk_method\": \"noaux_tc\", \"v_head_dim\": 256, \"vocab_size\": 154880}";
+
+const char *model_config_text(const struct mt_arch *model)
 {
-    static const char *const texts[] = {
-        [MT_HF_DEEPSEEK] = deepseek,   [MT_HF_DEEPSEEK_V2] = deepseek_v2, [MT_HF_DEEPSEEK_V3] = deepseek_v3,
-        [MT_HF_MIXTRAL] = mixtral,     [MT_HF_PHIMOE] = phimoe,           [MT_HF_OLMOE] = olmoe,
-        [MT_HF_QWEN3_MOE] = qwen3_moe,
+    const struct {
+        const struct mt_arch *model;
+        const char *text;
+    } texts[] = {
+        {&mt_arch_deepseek, deepseek},       {&mt_arch_deepseek_v2, deepseek_v2},
+        {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
+        {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
+        {&mt_arch_qwen3_moe, qwen3_moe},     {&mt_arch_glm4_moe_lite, glm4_moe_lite},
     };
-    return texts[model];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i].model == model) return texts[i].text;
+    }
+    return "{}"; // no model: what reads it fails
 }

@@ -16,7 +16,7 @@ int opened_model_open(const struct workplace *place, struct opened_model *opened
     return status == MT_OK ? 0 : 1;
 }
 
-int opened_model_make(const struct workplace *place, enum mt_hf_model model, enum mt_hf_float dtype,
+int opened_model_make(const struct workplace *place, const struct mt_arch *model, enum mt_hf_float dtype,
                       struct opened_model *opened)
 {
     if (small_model_make(place, small_model_config(model), dtype, 7) != 0) return 1;

@@ -18,7 +18,7 @@ struct opened_model {
 int opened_model_open(const struct workplace *place, struct opened_model *opened);
 
 /* Makes a small model in the workplace first. */
-int opened_model_make(const struct workplace *place, enum mt_hf_model model, enum mt_hf_float dtype,
+int opened_model_make(const struct workplace *place, const struct mt_arch *model, enum mt_hf_float dtype,
                       struct opened_model *opened);
 
 /* Sets the parameters up, after freeing those of an earlier call. */

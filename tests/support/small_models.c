@@ -73,14 +73,33 @@ static const char qwen3_moe[] =
     " \"rope_theta\": 1000000.0, \"sliding_window\": 6, \"use_sliding_window\": true,"
     " \"vocab_size\": 53, \"initializer_range\": 0.3}";
 
-const char *small_model_config(enum mt_hf_model model)
+static const char glm4_moe_lite[] =
+    "{\"model_type\": \"glm4_moe_lite\", \"attention_bias\": true, \"hidden_size\": 24,"
+    " \"intermediate_size\": 44, \"kv_lora_rank\": 14, \"max_position_embeddings\": 64,"
+    " \"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"], \"moe_intermediate_size\": 10,"
+    " \"n_group\": 2, \"n_routed_experts\": 8, \"n_shared_experts\": 1, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 3, \"num_experts_per_tok\": 3, \"num_hidden_layers\": 3,"
+    " \"num_key_value_heads\": 3, \"q_lora_rank\": 16, \"qk_nope_head_dim\": 10,"
+    " \"qk_rope_head_dim\": 6, \"rms_norm_eps\": 1e-05,"
+    " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1000000.0},"
+    " \"routed_scaling_factor\": 1.8, \"topk_group\": 1, \"v_head_dim\": 12, \"vocab_size\": 53,"
+    " \"initializer_range\": 0.3}";
+
+const char *small_model_config(const struct mt_arch *model)
 {
-    static const char *const texts[] = {
-        [MT_HF_DEEPSEEK] = deepseek,   [MT_HF_DEEPSEEK_V2] = deepseek_v2, [MT_HF_DEEPSEEK_V3] = deepseek_v3,
-        [MT_HF_MIXTRAL] = mixtral,     [MT_HF_PHIMOE] = phimoe,           [MT_HF_OLMOE] = olmoe,
-        [MT_HF_QWEN3_MOE] = qwen3_moe,
+    const struct {
+        const struct mt_arch *model;
+        const char *text;
+    } texts[] = {
+        {&mt_arch_deepseek, deepseek},       {&mt_arch_deepseek_v2, deepseek_v2},
+        {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
+        {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
+        {&mt_arch_qwen3_moe, qwen3_moe},     {&mt_arch_glm4_moe_lite, glm4_moe_lite},
     };
-    return texts[model];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i].model == model) return texts[i].text;
+    }
+    return "{}"; // no model: what reads it fails
 }
 
 int small_model_make(const struct workplace *place, const char *config, enum mt_hf_float dtype, uint64_t seed)

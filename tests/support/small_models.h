@@ -3,12 +3,12 @@
 #ifndef MT_TESTS_SMALL_MODELS_H
 #define MT_TESTS_SMALL_MODELS_H
 
-#include "formats/hf/hf_config.h"
+#include "arch/arch.h"
 #include "formats/safetensors/checkpoint.h"
 #include "support/workplace.h"
 
 /* The config.json of a small model; lives forever. */
-const char *small_model_config(enum mt_hf_model model);
+const char *small_model_config(const struct mt_arch *model);
 
 /*
  * Makes the workplace a model folder: config and random weights of a given type and seed. The config may be

@@ -54,7 +54,7 @@ int training_bench_make_of(const struct workplace *place, const char *config)
     return copy_tokenizer(place);
 }
 
-int training_bench_make(const struct workplace *place, enum mt_hf_model model)
+int training_bench_make(const struct workplace *place, const struct mt_arch *model)
 {
     return training_bench_make_of(place, small_model_config(model));
 }

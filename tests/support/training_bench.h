@@ -11,7 +11,7 @@
 #define TRAINING_BENCH_VOCABULARY 440
 
 /* Makes the workplace a model folder with tokenizer.json and data.jsonl; returns 0 on success. */
-int training_bench_make(const struct workplace *place, enum mt_hf_model model);
+int training_bench_make(const struct workplace *place, const struct mt_arch *model);
 
 /* Likewise, of a config like those of the small models: one with "vocab_size": 53. */
 int training_bench_make_of(const struct workplace *place, const char *config);

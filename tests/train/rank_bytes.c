@@ -283,12 +283,12 @@ int main(int argc, char **argv)
     }
     int ranks = mt_comm_size(bench.comm);
     (void)snprintf(bench.place.directory, sizeof bench.place.directory, "%s", argv[1]);
-    make(&bench, small_model_config(MT_HF_DEEPSEEK_V3));
+    make(&bench, small_model_config(&mt_arch_deepseek_v3));
     train(&bench, &(struct layout){.name = "data parallel", .sharing = 1, .recompute = "none"});
     train(&bench, &(struct layout){.name = "experts over 2", .sharing = 2, .recompute = "none"});
     train(&bench, &(struct layout){.name = "experts over all", .sharing = ranks, .recompute = "moe"});
     train(&bench, &(struct layout){.name = "recomputed", .sharing = ranks, .recompute = "full"});
-    make(&bench, small_model_config(MT_HF_QWEN3_MOE)); // 7 experts: no two ranks own as many
+    make(&bench, small_model_config(&mt_arch_qwen3_moe)); // 7 experts: no two ranks own as many
     train(&bench, &(struct layout){.name = "seven experts", .sharing = ranks, .recompute = "none"});
     make(&bench, all_chosen);
     train(&bench,

@@ -122,7 +122,7 @@ static void compare(struct bench *bench, const char *what, const char *alone, co
 }
 
 /* Rank 0 makes what all train. */
-static void make(struct bench *bench, enum mt_hf_model model)
+static void make(struct bench *bench, const struct mt_arch *model)
 {
     if (first(bench) && training_bench_make(&bench->place, model) != 0)
         complain(bench, "the bench", "cannot be made");
@@ -134,15 +134,17 @@ static void make(struct bench *bench, enum mt_hf_model model)
  * Local ones: micro-batches are what they are with one rank, noise included; scales are means over ranks, and
  * off.
  */
-static void compare_method(struct bench *bench, enum mt_hf_model model, const struct mt_method *method,
-                           int sharing, bool every)
+static void compare_method(struct bench *bench, size_t at, const struct mt_method *method, int sharing,
+                           bool every)
 {
+    const struct mt_arch *model = mt_archs[at];
     char what[128];
     char alone[512];
     char together[640];
     int ranks = mt_comm_size(bench->comm);
-    const char *name = mt_hf_model_name(model);
-    if (model == MT_HF_PHIMOE && method->config.bias_rule != MT_BIAS_NONE) return; // refused for its router
+    const char *name = model->name;
+    if (model == &mt_arch_phimoe && method->config.bias_rule != MT_BIAS_NONE)
+        return; // refused for its router
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
     (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
     (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
@@ -150,7 +152,7 @@ static void compare_method(struct bench *bench, enum mt_hf_model model, const st
     (void)snprintf(together, sizeof together,
                    COMMON " method=%s noise=false batch.examples=%d batch.tokens=48 parallel.experts=%d "
                           "recompute=%s",
-                   method->name, 2 * ranks, sharing, model % 2 == 0 ? "full" : "moe");
+                   method->name, 2 * ranks, sharing, at % 2 == 0 ? "full" : "moe");
     // Groups in expert order are made of the tokens at hand.
     bool groups =
         method->config.coefficient[MT_TERM_O] > 0.0 && method->config.grouping == MT_GROUPING_EXPERT_CONCAT;
@@ -184,12 +186,13 @@ static void packed(struct bench *bench, int sharing)
 /* `every`: all methods with all architectures, global and local; else all with one, and one with all. */
 static void same(struct bench *bench, bool every, int sharing)
 {
-    for (int model = MT_HF_DEEPSEEK; model <= MT_HF_QWEN3_MOE; model++) {
-        make(bench, (enum mt_hf_model)model);
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
+        make(bench, model);
         for (int i = 0; mt_method_listed(i) != NULL; i++) {
             const struct mt_method *method = mt_method_listed(i);
-            if (every || model == MT_HF_DEEPSEEK_V3 || strcmp(method->name, "metier") == 0)
-                compare_method(bench, (enum mt_hf_model)model, method, sharing, every);
+            if (every || model == &mt_arch_deepseek_v3 || strcmp(method->name, "metier") == 0)
+                compare_method(bench, at, method, sharing, every);
         }
         packed(bench, sharing);
     }
@@ -202,7 +205,7 @@ static void resume(struct bench *bench)
                                        "batch.tokens=24 evaluation.split=0.2 evaluation.every=2";
     struct mt_comm *half = NULL;
     int rank = mt_comm_rank(bench->comm);
-    make(bench, MT_HF_DEEPSEEK_V3);
+    make(bench, &mt_arch_deepseek_v3);
     bool in_half = rank < (mt_comm_size(bench->comm) + 1) / 2;
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
@@ -358,7 +361,7 @@ static void chosen_experts(struct bench *bench)
 
 static void shards(struct bench *bench)
 {
-    make(bench, MT_HF_DEEPSEEK_V3);
+    make(bench, &mt_arch_deepseek_v3);
     shares(bench, 2, COMMON " method=metier");
     shares(bench, 4, COMMON " method=metier train=full");
     change_layouts(bench);
@@ -366,7 +369,7 @@ static void shards(struct bench *bench)
     chosen_experts(bench);
     compare_file(bench, "full training", SHARDED " steps=3 train=full",
                  SHARDED " steps=3 train=full parallel.experts=2", "model/model.safetensors", 1e-5);
-    make(bench, MT_HF_QWEN3_MOE);
+    make(bench, &mt_arch_qwen3_moe);
     compare(bench, "stacked experts", SHARDED " steps=3 lora.layout=fused",
             SHARDED " steps=3 lora.layout=fused parallel.experts=4", 1e-5);
     char path[256];
@@ -417,7 +420,7 @@ static void memory(struct bench *bench, const char *words)
 /* Room for fewer rows than come: the ranks leave with the key that gives more. The job ends here. */
 static void room(struct bench *bench)
 {
-    make(bench, MT_HF_MIXTRAL);
+    make(bench, &mt_arch_mixtral);
     run_on(bench, bench->comm, "room", COMMON " method=none parallel.experts=2 parallel.room=0.5", 0);
 }
 
@@ -438,7 +441,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "resume") == 0) resume(&bench);
     if (strcmp(argv[2], "shards") == 0) shards(&bench);
     if (strcmp(argv[2], "memory") == 0) {
-        make(&bench, MT_HF_MIXTRAL);
+        make(&bench, &mt_arch_mixtral);
         memory(&bench, COMMON " method=aux");
         memory(&bench, COMMON " method=aux parallel.experts=4");
     }

@@ -26,7 +26,7 @@ static void open_with(struct model_run *run, const struct workplace *place,
         assert_int_equal(mt_objective_config_set(&ctx, method, "scale", scale), MT_OK);
         options.objective = method;
     }
-    assert_int_equal(small_model_make(place, small_model_config(MT_HF_DEEPSEEK_V2), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v2), MT_HF_FLOAT32, 11), 0);
     assert_int_equal(model_run_open(run, place, "cpu", 1, &options), 0);
 }
 

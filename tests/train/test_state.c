@@ -42,7 +42,7 @@ static struct mt_params *params_of(struct bench *b)
     return mt_model_params(b->run.model);
 }
 
-static void open_bench(struct bench *b, void **state, enum mt_hf_model model, bool lora)
+static void open_bench(struct bench *b, void **state, const struct mt_arch *model, bool lora)
 {
     struct mt_model_options options = {.backward = true};
     *b = (struct bench){.place = *state};
@@ -239,7 +239,7 @@ static bool exists(const struct bench *b, const char *name)
 
 static void every_bit_comes_back(void **state)
 {
-    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_OLMOE};
+    static const struct mt_arch *const models[] = {&mt_arch_deepseek_v3, &mt_arch_olmoe};
     for (size_t i = 0; i < 4; i++) {
         struct bench b;
         open_bench(&b, state, models[i / 2], i % 2 == 1);
@@ -273,7 +273,7 @@ static void other_runs_are_refused(void **state)
 {
     struct bench b;
     struct mt_state_reader *reader = NULL;
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     save(&b, 100);
     assert_int_equal(mt_state_find(&b.run.ctx, b.folder, NULL, &reader), MT_OK);
     draw(&b, 5);
@@ -335,7 +335,7 @@ static void other_devices(void **state)
     struct bench b;
     struct mt_state_reader *reader = NULL;
     struct mt_run_numbers numbers = numbers_at(100);
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     struct mt_device inverted = *b.run.device;
     inverted.memory = MT_MEMORY_DEVICE;
     inverted.upload = upload_inverted;
@@ -476,7 +476,7 @@ static void damage(void **state)
 {
     struct bench b;
     size_t bytes = 0;
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     save(&b, 100);
     save(&b, 200);
     flip_manifest(&b, "step-00000200/" MT_STATE_MANIFEST);
@@ -536,7 +536,7 @@ static void pruning(void **state)
 {
     struct bench b;
     char path[256];
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     for (uint64_t step = 100; step <= 400; step += 100) save(&b, step);
     // Names that are nobody's checkpoint: neither found nor pruned.
     static const char *const strangers[] = {"step-500", "step-000000600", "step-00000700x", "step-"};
@@ -569,7 +569,7 @@ static void pruning(void **state)
 static void later_ones_are_set_aside(void **state)
 {
     struct bench b;
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     save(&b, 100);
     save(&b, 300);
     write_file(&b, "step-00000300/" MT_STATE_TENSORS, "x", 1);
@@ -610,7 +610,7 @@ static void every_allocation_may_fail(void **state)
 {
     struct bench b;
     struct bench *self = &b;
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     save(&b, 100);
     assert_every_allocation_may_fail(save_and_load, &self, 21);
     assert_int_equal(resume(&b, NULL), 100);
@@ -623,7 +623,7 @@ static void full_disk(void **state)
     static const rlim_t sizes[] = {0, 100, 4000, 40000};
     struct bench b;
     struct rlimit before;
-    open_bench(&b, state, MT_HF_OLMOE, true);
+    open_bench(&b, state, &mt_arch_olmoe, true);
     save(&b, 100);
     draw(&b, 200);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -16,7 +16,7 @@
 #include "support/training_bench.h"
 #include "train/trainer_parts.h"
 
-static void make(void **state, enum mt_hf_model model)
+static void make(void **state, const struct mt_arch *model)
 {
     assert_int_equal(training_bench_make(*state, model), 0);
 }
@@ -54,7 +54,7 @@ static void a_run_learns(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {0};
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_all(&run, place, "lora",
                           "steps=40 optimizer.lr=2e-2 evaluation.split=0.2 evaluation.every=1"),
          &run);
@@ -79,7 +79,7 @@ static void a_run_learns(void **state)
 static void going_on_changes_no_bit(void **state)
 {
     const struct workplace *place = *state;
-    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK_V3, MT_HF_PHIMOE, MT_HF_MIXTRAL};
+    static const struct mt_arch *const models[] = {&mt_arch_deepseek_v3, &mt_arch_phimoe, &mt_arch_mixtral};
     static const char *const words[] = {
         "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
         ("method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
@@ -106,7 +106,7 @@ static void going_on_changes_no_bit(void **state)
             assert_int_equal(training_bench_compare(place, "whole/adapter-best/adapter_model.safetensors",
                                                     "parts/adapter-best/adapter_model.safetensors"),
                              0);
-            if (models[m] != MT_HF_PHIMOE) {
+            if (models[m] != &mt_arch_phimoe) {
                 assert_int_equal(training_bench_compare(place, "whole/adapter/router_bias.safetensors",
                                                         "parts/adapter/router_bias.safetensors"),
                                  0);
@@ -124,13 +124,14 @@ static void going_on_changes_no_bit(void **state)
 static void steps_allocate_nothing(void **state)
 {
     const struct workplace *place = *state;
-    for (int model = MT_HF_DEEPSEEK; model <= MT_HF_QWEN3_MOE; model++) {
-        make(state, (enum mt_hf_model)model);
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        const struct mt_arch *model = mt_archs[at];
+        make(state, model);
         for (int i = 0; mt_method_listed(i) != NULL; i++) {
             struct training_run run = {0};
             char words[256];
             const struct mt_method *method = mt_method_listed(i);
-            if (model == MT_HF_PHIMOE && method->config.bias_rule != MT_BIAS_NONE) continue; // has none
+            if (model == &mt_arch_phimoe && method->config.bias_rule != MT_BIAS_NONE) continue; // has none
             (void)snprintf(words, sizeof words, "method=%s log.measure_every=2 log.every=1", method->name);
             must(training_run_open(&run, place, "run", words), &run);
             for (int step = 0; step < 3; step++) must(mt_trainer_step(run.trainer), &run);
@@ -144,7 +145,7 @@ static void patience_ends_a_run(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {0};
-    make(state, MT_HF_MIXTRAL);
+    make(state, &mt_arch_mixtral);
     must(training_run_all(&run, place, "run",
                           "steps=50 optimizer.lr=1e-30 method=none evaluation.split=0.2 evaluation.every=2 "
                           "evaluation.patience=2"),
@@ -160,7 +161,7 @@ static void bad_numbers_end_a_run(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {.options = {.stop_after = 3}};
-    make(state, MT_HF_QWEN3_MOE);
+    make(state, &mt_arch_qwen3_moe);
     must(training_run_all(&run, place, "run", "method=paper"), &run);
     run.options.stop_after = 0;
     must(training_run_open(&run, place, "run", "method=paper"), &run);
@@ -195,7 +196,7 @@ static void bad_values_are_not_saved(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {0};
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_open(&run, place, "run", "method=none checkpoint.every=1"), &run);
     ((float *)run.trainer->optimizer.second.data)[0] = INFINITY;
     enum mt_status status = mt_trainer_run(run.trainer, &run.outcome);
@@ -211,7 +212,7 @@ static void biases_move_unless_frozen(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {.options = {.stop_after = 2}};
-    make(state, MT_HF_DEEPSEEK_V3);
+    make(state, &mt_arch_deepseek_v3);
     for (int frozen = 0; frozen < 2; frozen++) {
         char words[256];
         (void)snprintf(words, sizeof words, "method=loss-free objective.bias_rate=0.01%s",
@@ -237,7 +238,7 @@ static void folders_are_refused(void **state)
     struct training_run run = {.options = {.stop_after = 2}};
     struct training_run other = {0};
     char path[256];
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must_fail(training_run_all(&run, place, ".", ""), MT_ERR_USAGE, &run, "not the folder of a run");
     // Somebody's config.yaml makes no run's folder, and is not written over.
     must(training_run_all(&run, place, "lent", ""), &run);
@@ -268,7 +269,7 @@ static void folders_come_and_go(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {.options = {.stop_after = 1}};
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must_fail(training_run_all(&run, place, "a/b/c", "targets=nothing"), MT_ERR_USAGE, &run, "nothing");
     assert_true(training_bench_has(place, "a/b"));
     assert_false(training_bench_has(place, "a/b/c"));
@@ -302,7 +303,7 @@ static void changed_files_are_refused(void **state)
     struct training_run run = {.options = {.stop_after = 2}};
     struct training_run plan = {.options = {.plan_only = true}};
     char path[256];
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_all(&run, place, "run", ""), &run);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char expected[256];
@@ -320,7 +321,7 @@ static void changed_files_are_refused(void **state)
     assert_int_equal(fclose(config), 0);
     must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run,
               "config.json: is not what it was");
-    make(state, MT_HF_OLMOE); // the same again, in new files
+    make(state, &mt_arch_olmoe); // the same again, in new files
     // A file that would be read from now on.
     assert_int_equal(workplace_write(place, "tokenizer_config.json", "{}", 2), 0);
     must_fail(training_run_all(&run, place, "run", ""), MT_ERR_USAGE, &run,
@@ -350,7 +351,7 @@ static void runs_without_notes_go_on(void **state)
     char path[256];
     char *text = NULL;
     size_t bytes = 0;
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_all(&run, place, "run", ""), &run);
     assert_int_equal(unlink(workplace_path(place, "run/inputs.json", path, sizeof path)), 0);
     FILE *stream = open_memstream(&text, &bytes);
@@ -407,7 +408,7 @@ static void steal(void *self, uint64_t step, uint64_t steps)
 static void a_lost_folder_ends_a_run(void **state)
 {
     const struct workplace *place = *state;
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     for (int leaves = NOTHING; leaves <= OTHER_LOCK; leaves++) {
         struct thief thief = {.place = place, .leaves = (enum booty)leaves};
         struct training_run run = {.options = {.stepped = steal, .self = &thief}};
@@ -430,7 +431,7 @@ static void a_signal_ends_after_the_step(void **state)
 {
     const struct workplace *place = *state;
     struct training_run run = {.options = {.signals = true}};
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_open(&run, place, "run", "steps=1000 checkpoint.every=0"), &run);
     assert_int_equal(kill(getpid(), SIGTERM), 0);
     while (mt_interrupt_seen(&run.trainer->interrupt) == 0) (void)sched_yield();
@@ -451,7 +452,7 @@ static void plan_of_memory(void **state)
     struct training_run real = {0};
     struct mt_run_outline outline;
     static const char words[] = "batch.tokens=2048 data.max_length=64";
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_open(&plan, place, "run", words), &plan);
     mt_trainer_outline(plan.trainer, &outline);
     size_t planned = mt_device_dry_bytes(outline.device);
@@ -477,7 +478,7 @@ static void experts_are_chosen_by_file(void **state)
     struct training_run run = {.options = {.plan_only = true}};
     struct mt_run_outline outline;
     char words[256];
-    make(state, MT_HF_DEEPSEEK);
+    make(state, &mt_arch_deepseek);
     assert_int_equal(workplace_write(place, "chosen.json", chosen, sizeof chosen - 1), 0);
     assert_int_equal(workplace_write(place, "wrong.json", wrong, sizeof wrong - 1), 0);
     (void)snprintf(words, sizeof words,
@@ -500,7 +501,7 @@ static void an_adapter_is_gone_on_from(void **state)
     const struct workplace *place = *state;
     struct training_run run = {0};
     char words[256];
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_all(&run, place, "one", "steps=20 optimizer.lr=2e-2"), &run);
     double reached = last_number(place, "one/metrics.jsonl", "\"loss\":");
     (void)snprintf(words, sizeof words, "steps=1 optimizer.lr=1e-9 adapter=%s/one/adapter", place->directory);
@@ -516,7 +517,7 @@ static void memory_may_run_out(void **state)
     const struct mt_allocator allocator = failing_allocator(&memory);
     struct training_run run = {.allocator = &allocator};
     static const char words[] = "steps=2 evaluation.split=0.2 evaluation.every=1 method=paper";
-    make(state, MT_HF_OLMOE);
+    make(state, &mt_arch_olmoe);
     must(training_run_all(&run, place, "run", words), &run);
     training_bench_remove(place, "run");
     long calls = memory.calls;

@@ -555,7 +555,7 @@ static void a_model_with_a_dense_layer(void **state)
     double loads[3][2][MODEL_RUN_TOKENS] = {{{0.0}}};
     mt_context_init(&ctx, NULL);
     assert_int_equal(mt_objective_config_method(&ctx, "paper", &config), MT_OK);
-    assert_int_equal(small_model_make(*state, small_model_config(MT_HF_DEEPSEEK), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(*state, small_model_config(&mt_arch_deepseek), MT_HF_FLOAT32, 11), 0);
     watch_model(*state, &config, MT_RECOMPUTE_NONE, loads[0]);
     watch_model(*state, &config, MT_RECOMPUTE_FULL, loads[1]);
     watch_model(*state, NULL, MT_RECOMPUTE_MOE, loads[2]); // counted from the records

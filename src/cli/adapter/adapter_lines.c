@@ -58,11 +58,12 @@ static void release_places(struct mt_context *ctx, struct places *places)
 static void print_peft(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
                        const struct places *places)
 {
-    bool own_code = desc->loaders.router == NULL; // only the first DeepSeek-MoE
+    const char *own_code = desc->loaders.own_code;
     bool biases = adapter->biases.tensor_count > 0;
-    if (own_code) {
-        printf("# transformers has no class for this model: its folder needs modeling_deepseek.py and\n"
-               "# configuration_deepseek.py as published with it, which are for transformers 4\n");
+    if (own_code != NULL) {
+        printf("# transformers has no class for this model: its folder needs modeling_%s.py and\n"
+               "# configuration_%s.py as published with it, which are for transformers 4\n",
+               own_code, own_code);
     } else if (adapter->layout == MT_ADAPTER_FUSED) {
         printf("# transformers >= 5.22, PEFT >= 0.21\n");
     } else {
@@ -74,7 +75,7 @@ static void print_peft(const struct mt_adapter *adapter, const struct mt_model_d
     printf("import peft, transformers%s\n", loaded ? ", safetensors.torch" : "");
     printf("base = transformers.AutoModelForCausalLM.from_pretrained(");
     print_text(places->model);
-    printf("%s)", own_code ? ", trust_remote_code=True" : "");
+    printf("%s)", own_code != NULL ? ", trust_remote_code=True" : "");
     if (loaded) {
         printf("; _ = base.load_state_dict(safetensors.torch.load_file(");
         print_text(places->biases);

@@ -2,9 +2,9 @@
 #ifndef MT_CLI_INSPECT_H
 #define MT_CLI_INSPECT_H
 
-#include "formats/hf/hf_config.h"
-#include "formats/hf/model_check.h"
-#include "formats/hf/model_count.h"
+#include "arch/config.h"
+#include "arch/model_check.h"
+#include "arch/model_count.h"
 #include "formats/safetensors/checkpoint.h"
 
 enum inspect_weights {

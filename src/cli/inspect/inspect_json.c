@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "arch/arch.h"
 #include "cli/inspect/inspect.h"
 
 /* Parts with their count, without the empty ones. */
@@ -33,14 +34,14 @@ static json_t *architecture(const struct inspection *inspection)
 {
     const struct mt_hf_config *config = &inspection->config;
     return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "model_type",
-        mt_hf_model_name(config->model), "layers", (json_int_t)config->layers, "moe_layers",
-        (json_int_t)inspection->count.moe_layers, "hidden_size", (json_int_t)config->hidden_size,
-        "vocab_size", (json_int_t)config->vocab_size, "heads", (json_int_t)config->heads, "kv_heads",
-        (json_int_t)config->kv_heads, "head_dim", (json_int_t)config->head_dim, "experts",
-        (json_int_t)config->experts, "experts_per_token", (json_int_t)config->experts_per_token,
-        "shared_experts", (json_int_t)config->shared_experts, "expert_width",
-        (json_int_t)config->moe_intermediate_size, "latent_attention", (int)mt_hf_config_is_mla(config));
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "model_type", config->arch->name,
+        "layers", (json_int_t)config->layers, "moe_layers", (json_int_t)inspection->count.moe_layers,
+        "hidden_size", (json_int_t)config->hidden_size, "vocab_size", (json_int_t)config->vocab_size, "heads",
+        (json_int_t)config->heads, "kv_heads", (json_int_t)config->kv_heads, "head_dim",
+        (json_int_t)config->head_dim, "experts", (json_int_t)config->experts, "experts_per_token",
+        (json_int_t)config->experts_per_token, "shared_experts", (json_int_t)config->shared_experts,
+        "expert_width", (json_int_t)config->moe_intermediate_size, "latent_attention",
+        (int)mt_hf_config_is_mla(config));
 }
 
 static json_t *parameters(const struct mt_model_count *count)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/amount.h"
 #include "cli/inspect/inspect.h"
 #include "cli/shared/short_number.h"
@@ -64,7 +65,7 @@ static void print_router(const struct mt_hf_config *config)
 static void print_architecture(const struct inspection *inspection)
 {
     const struct mt_hf_config *config = &inspection->config;
-    printf("%s  (%s)\n", mt_hf_model_name(config->model), inspection->directory);
+    printf("%s  (%s)\n", config->arch->name, inspection->directory);
     printf("  layers       %lld, %lld of them with experts\n", (long long)config->layers,
            (long long)inspection->count.moe_layers);
     printf("  width        hidden %lld, vocabulary %lld%s, positions %lld\n", (long long)config->hidden_size,

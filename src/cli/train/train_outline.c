@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "arch/model_count.h"
 #include "base/amount.h"
 #include "base/host_memory.h"
 #include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
 #include "cli/train/train.h"
-#include "formats/hf/model_count.h"
 
 #define NUMBER_BYTES 32
 

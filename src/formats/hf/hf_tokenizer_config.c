@@ -95,12 +95,16 @@ static enum mt_status read_all(struct mt_hf_tokenizer_config *config, const stru
     return status;
 }
 
-static enum mt_status build(struct mt_context *ctx, const struct mt_json *json,
+/* From a document, if there is one; frees it. */
+static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struct mt_json *json,
                             struct mt_hf_tokenizer_config *config)
 {
+    *config = (struct mt_hf_tokenizer_config){0};
+    if (parsed != MT_OK) return parsed;
     mt_arena_init(&config->arena, ctx, ARENA_BLOCK_BYTES);
     struct mt_json_node root = mt_json_root(json);
     enum mt_status status = read_all(config, &root);
+    mt_json_free(json);
     if (status != MT_OK) mt_hf_tokenizer_config_free(config);
     return status;
 }
@@ -108,25 +112,17 @@ static enum mt_status build(struct mt_context *ctx, const struct mt_json *json,
 enum mt_status mt_hf_tokenizer_config_parse(struct mt_context *ctx, const char *path, const void *text,
                                             size_t bytes, struct mt_hf_tokenizer_config *config)
 {
-    *config = (struct mt_hf_tokenizer_config){0};
     struct mt_json json;
     enum mt_status status = mt_json_parse(ctx, path, text, bytes, &limits, &json);
-    if (status != MT_OK) return status;
-    status = build(ctx, &json, config);
-    mt_json_free(&json);
-    return status;
+    return build(ctx, status, &json, config);
 }
 
 enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path,
                                            struct mt_hf_tokenizer_config *config)
 {
-    *config = (struct mt_hf_tokenizer_config){0};
     struct mt_json json;
     enum mt_status status = mt_json_read(ctx, path, &limits, &json);
-    if (status != MT_OK) return status;
-    status = build(ctx, &json, config);
-    mt_json_free(&json);
-    return status;
+    return build(ctx, status, &json, config);
 }
 
 void mt_hf_tokenizer_config_free(struct mt_hf_tokenizer_config *config)

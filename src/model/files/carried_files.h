@@ -2,7 +2,7 @@
 #ifndef MT_MODEL_CARRIED_FILES_H
 #define MT_MODEL_CARRIED_FILES_H
 
-#include "formats/hf/hf_config.h"
+#include "arch/config.h"
 
 #define MT_CHAT_TEMPLATE_FILE "chat_template.jinja"
 

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arch/model_tensors.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/progress.h"
 #include "base/rng.h"
-#include "formats/hf/model_tensors.h"
 #include "formats/safetensors/checkpoint.h"
 #include "formats/safetensors/checkpoint_writer.h"
 #include "formats/text/json.h"

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "formats/hf/hf_config.h"
+#include "arch/config.h"
 
 struct mt_model_init_options {
     const char *config;     // path of the config.json to start from

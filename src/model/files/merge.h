@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "formats/hf/hf_config.h"
+#include "arch/config.h"
 #include "metier/device.h"
 
 struct mt_merge_options {

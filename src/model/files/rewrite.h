@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "formats/hf/hf_config.h"
+#include "arch/config.h"
 #include "formats/safetensors/checkpoint.h"
 
 /* One tensor of the result. */

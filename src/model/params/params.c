@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "formats/hf/model_check.h"
+#include "arch/model_check.h"
 #include "formats/text/printable.h"
 #include "metier/ops.h"
 #include "model/adapters/router_bias.h"

@@ -14,13 +14,13 @@
 #ifndef MT_MODEL_PARAMS_H
 #define MT_MODEL_PARAMS_H
 
+#include "arch/desc.h"
+#include "arch/model_tensors.h"
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "comm/comm.h"
-#include "formats/hf/model_tensors.h"
 #include "formats/safetensors/checkpoint.h"
 #include "metier/objective.h"
-#include "model/desc.h"
 #include "model/params/weight.h"
 
 /* What is trained, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */

@@ -8,7 +8,7 @@
 #ifndef MT_TRAIN_CORPUS_H
 #define MT_TRAIN_CORPUS_H
 
-#include "formats/hf/hf_config.h"
+#include "arch/config.h"
 #include "train/settings/settings.h"
 
 struct mt_corpus {

@@ -1,0 +1,36 @@
+/* What several architectures share. */
+#include "arch/blocks.h"
+
+const struct mt_hf_word mt_scoring_words[] = {
+    {"softmax", MT_HF_SCORING_SOFTMAX},
+    {"sigmoid", MT_HF_SCORING_SIGMOID},
+    {NULL, 0},
+};
+
+const struct mt_hf_word mt_topk_words[] = {
+    {"greedy", MT_HF_TOPK_GREEDY},
+    {"group_limited_greedy", MT_HF_TOPK_GROUP_LIMITED},
+    {"noaux_tc", MT_HF_TOPK_NOAUX},
+    {NULL, 0},
+};
+
+const struct mt_tensor_row mt_arch_after[2] = {MT_ROWS_AFTER};
+
+enum mt_status mt_arch_read_dense_layers(const struct mt_json_node *root, struct mt_hf_config *config)
+{
+    enum mt_status status = mt_hf_read_integers(root, "mlp_only_layers", config->layers - 1, &config->arena,
+                                                &config->mlp_only_layers, &config->mlp_only_layer_count);
+    if (status == MT_OK && config->mlp_only_layer_count > (size_t)config->layers) {
+        status = mt_json_fail(root, "has %zu mlp_only_layers, but only %lld layers",
+                              config->mlp_only_layer_count, (long long)config->layers);
+    }
+    return status;
+}
+
+enum mt_status mt_arch_read_window_switch(const struct mt_json_node *root, struct mt_hf_config *config)
+{
+    bool used = false;
+    enum mt_status status = mt_json_optional_bool(root, "use_sliding_window", &used);
+    if (!used) config->sliding_window = 0;
+    return status;
+}

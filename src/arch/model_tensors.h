@@ -1,0 +1,69 @@
+/*
+ * The tensors a model of a given config has on disk: name, shape, and which part of the model each belongs
+ * to. They are generated one at a time, so nothing here bounds the number of layers or experts.
+ */
+#ifndef MT_ARCH_MODEL_TENSORS_H
+#define MT_ARCH_MODEL_TENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/config.h"
+
+// One line per part: enumerator, text for people, key for scripts.
+#define MT_MODEL_PART_LIST(X)                                                                                \
+    X(MT_PART_EMBEDDING, "embedding", "embedding")                                                           \
+    X(MT_PART_ATTENTION, "attention", "attention")                                                           \
+    X(MT_PART_ROUTER, "router", "router")                                                                    \
+    X(MT_PART_EXPERTS, "routed experts", "routed_experts")                                                   \
+    X(MT_PART_SHARED, "shared experts", "shared_experts")                                                    \
+    X(MT_PART_DENSE, "dense mlp", "dense_mlp")                                                               \
+    X(MT_PART_NORMS, "norms", "norms")                                                                       \
+    X(MT_PART_LM_HEAD, "lm head", "lm_head")
+
+enum mt_model_part {
+#define MT_MODEL_PART_ENUM(name, text, key) name,
+    MT_MODEL_PART_LIST(MT_MODEL_PART_ENUM)
+#undef MT_MODEL_PART_ENUM
+        MT_MODEL_PART_COUNT
+};
+
+#define MT_MODEL_NAME_BYTES 128 // fits every name with 64-bit layer and expert numbers
+
+struct mt_model_tensor {
+    char name[MT_MODEL_NAME_BYTES];
+    enum mt_model_part part;
+    int64_t layer;  // -1: of no layer
+    int64_t expert; // -1: of no routed expert
+    int rank;       // 1 or 2
+    int64_t dim[2];
+};
+
+/* A place in the list; copy it to go on from there twice. */
+struct mt_model_tensors {
+    const struct mt_hf_config *config; // borrowed
+    int section;
+    size_t row;
+    int64_t layer;
+    int64_t expert;
+    bool moe; // whether the current layer has experts
+};
+
+/* "routed experts", "routed_experts"; never NULL. */
+const char *mt_model_part_name(enum mt_model_part part);
+const char *mt_model_part_key(enum mt_model_part part);
+
+/* Starts at the first tensor; the config must outlive the walk. */
+struct mt_model_tensors mt_model_tensors_begin(const struct mt_hf_config *config);
+
+/* The next tensor; false after the last. Order: embedding, layers from 0, final norm, lm head. */
+bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor *tensor);
+
+/* True for the matrices LoRA can adapt: linear maps inside the layers, router included. */
+bool mt_model_tensor_is_linear(const struct mt_model_tensor *tensor);
+
+/* Elements of a tensor. */
+int64_t mt_model_tensor_count(const struct mt_model_tensor *tensor);
+
+#endif
