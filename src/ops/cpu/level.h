@@ -10,7 +10,8 @@
  *    piece order. Then the bits are the same for any thread count.
  *  - What a row gets does not depend on the other rows of the call: rows taken together are computed as
  *    one alone would be. Of a·b + c·d, where two places must agree, fix the rounding (vector_rounded).
- *  - A case not worth a fast path (an unusual type) is handed to ref.
+ *  - A case not worth a fast path (an unusual type) is handed to ref: the table's `fits` says no, or, where
+ *    scratch does not depend on it, the kernel hands it over itself.
  */
 #ifndef MT_OPS_CPU_LEVEL_H
 #define MT_OPS_CPU_LEVEL_H
@@ -25,10 +26,11 @@
 /* The level's table: what it overrides; zeroed entries stay with ref. */
 const struct mt_op_impl *MT_CPU(table)(void);
 
-// Kernels and their scratch sizes. Only those listed in table.c exist.
+// Kernels, their scratch sizes, and what they take. Only those listed in table.c exist.
 #define MT_CPU_DECLARE(name)                                                                                 \
     enum mt_status MT_CPU(name)(struct mt_device * device, const void *args);                                \
-    size_t MT_CPU(name##_scratch)(const struct mt_device *device, const void *args);
+    size_t MT_CPU(name##_scratch)(const struct mt_device *device, const void *args);                         \
+    bool MT_CPU(name##_fits)(const struct mt_device *device, const void *args);
 MT_OP_LIST(MT_CPU_DECLARE)
 #undef MT_CPU_DECLARE
 

@@ -4,17 +4,19 @@
 const struct mt_op_impl *MT_CPU(table)(void)
 {
     static const struct mt_op_impl table[MT_OP_COUNT] = {
-        // op = {run, scratch}
-        [MT_OP_gemm] = {MT_CPU(gemm), MT_CPU(gemm_scratch)},
-        [MT_OP_grouped_gemm] = {MT_CPU(grouped_gemm), MT_CPU(grouped_gemm_scratch)},
-        [MT_OP_grouped_gemm_dw] = {MT_CPU(grouped_gemm_dw), MT_CPU(grouped_gemm_dw_scratch)},
-        [MT_OP_grouped_sum] = {MT_CPU(grouped_sum), MT_CPU(grouped_sum_scratch)},
+        // op = {run, scratch, fits}
+        [MT_OP_gemm] = {MT_CPU(gemm), MT_CPU(gemm_scratch), MT_CPU(gemm_fits)},
+        [MT_OP_grouped_gemm] = {MT_CPU(grouped_gemm), MT_CPU(grouped_gemm_scratch),
+                                MT_CPU(grouped_gemm_fits)},
+        [MT_OP_grouped_gemm_dw] = {MT_CPU(grouped_gemm_dw), MT_CPU(grouped_gemm_dw_scratch),
+                                   MT_CPU(grouped_gemm_dw_fits)},
+        [MT_OP_grouped_sum] = {MT_CPU(grouped_sum), MT_CPU(grouped_sum_scratch), MT_CPU(grouped_sum_fits)},
         [MT_OP_grouped_swiglu] = {MT_CPU(grouped_swiglu), MT_CPU(grouped_swiglu_scratch)},
         [MT_OP_grouped_swiglu_backward] = {MT_CPU(grouped_swiglu_backward),
                                            MT_CPU(grouped_swiglu_backward_scratch)},
-        [MT_OP_lora_low] = {MT_CPU(lora_low), MT_CPU(lora_low_scratch)},
-        [MT_OP_lora_dlow] = {MT_CPU(lora_dlow), MT_CPU(lora_dlow_scratch)},
-        [MT_OP_lora_da] = {MT_CPU(lora_da), MT_CPU(lora_da_scratch)},
+        [MT_OP_lora_low] = {MT_CPU(lora_low), MT_CPU(lora_low_scratch), MT_CPU(lora_low_fits)},
+        [MT_OP_lora_dlow] = {MT_CPU(lora_dlow), MT_CPU(lora_dlow_scratch), MT_CPU(lora_dlow_fits)},
+        [MT_OP_lora_da] = {MT_CPU(lora_da), MT_CPU(lora_da_scratch), MT_CPU(lora_da_fits)},
         [MT_OP_embedding_forward] = {MT_CPU(embedding_forward), NULL},
         [MT_OP_embedding_backward] = {MT_CPU(embedding_backward), NULL},
         [MT_OP_rmsnorm_forward] = {MT_CPU(rmsnorm_forward), MT_CPU(rmsnorm_forward_scratch)},
@@ -49,7 +51,8 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_dispatch_backward] = {MT_CPU(dispatch_backward), NULL},
         [MT_OP_combine_forward] = {MT_CPU(combine_forward), NULL},
         [MT_OP_combine_backward] = {MT_CPU(combine_backward), NULL},
-        [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch)},
+        [MT_OP_cross_entropy] = {MT_CPU(cross_entropy), MT_CPU(cross_entropy_scratch),
+                                 MT_CPU(cross_entropy_fits)},
         [MT_OP_adamw] = {MT_CPU(adamw), NULL},
         [MT_OP_reduce] = {MT_CPU(reduce), MT_CPU(reduce_scratch)},
         [MT_OP_column_stats_forward] = {MT_CPU(column_stats_forward), MT_CPU(column_stats_forward_scratch)},

@@ -159,7 +159,7 @@ static const struct {
 static void fill_table(struct mt_device *device)
 {
     for (const auto &entry : table) {
-        device->impl[entry.op] = entry.impl;
+        device->impl[entry.op][0] = entry.impl;
         device->own[entry.op] = true;
     }
 }
