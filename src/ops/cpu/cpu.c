@@ -120,11 +120,11 @@ enum mt_status mt_cpu_init(struct mt_device *device, int threads)
     const struct mt_op_impl *below = level->below == NULL ? NULL : level->below();
     for (int op = 0; op < MT_OP_COUNT; op++) {
         const struct mt_op_impl ref = device->impl[op][0];
-        int ways = 0;
-        if (table[op].run != NULL) device->impl[op][ways++] = table[op];
-        if (below != NULL && below[op].run != NULL) device->impl[op][ways++] = below[op];
-        device->impl[op][ways] = ref;
-        device->own[op] = ways > 0;
+        int variants = 0;
+        if (table[op].run != NULL) device->impl[op][variants++] = table[op];
+        if (below != NULL && below[op].run != NULL) device->impl[op][variants++] = below[op];
+        device->impl[op][variants] = ref;
+        device->own[op] = variants > 0;
     }
     device->threads = threads > 0 ? threads : omp_get_num_procs();
     (void)snprintf(device->description, sizeof device->description, "cpu, %s, %d thread%s",

@@ -130,7 +130,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
         for (int i = 0; i < MAPS; i++) group_pin(sum[j][i]);
     }
 #pragma unroll
-    for (int k = 0; k < 4; k++) group_hold(x[k]);
+    for (int k = 0; k < 4; k++) group_pin(x[k]);
     group_begin();
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
@@ -144,7 +144,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
     group_commit();
     group_wait<0>();
 #pragma unroll
-    for (int k = 0; k < 4; k++) group_hold(x[k]);
+    for (int k = 0; k < 4; k++) group_pin(x[k]);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
 #pragma unroll

@@ -305,14 +305,6 @@ __device__ __forceinline__ static void multiply_box(float (&sum)[4][4], const un
 #undef SUM_AT
 #undef SUMS_TO_15
 
-/* Keeps operands in registers alive until a wait. */
-template <int COUNT> __device__ __forceinline__ static void group_hold(unsigned (&held)[COUNT][4])
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i++)
-        asm volatile("" : "+r"(held[i][0]), "+r"(held[i][1]), "+r"(held[i][2]), "+r"(held[i][3])::"memory");
-}
-
 /* Four 8×8 matrices at an address in shared memory, transposed or not. */
 template <bool TRANSPOSED>
 __device__ __forceinline__ static void load_fragment(unsigned (&to)[4], unsigned address)

@@ -150,7 +150,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[MAPS][4][4], unsig
     const uint64_t weight = operand_at(stage + X_BYTES, 0);
 #pragma unroll
     for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
-    group_hold(x);
+    group_pin(x);
     group_begin();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[MAPS][4][4], unsig
     }
     group_commit();
     group_wait<0>();
-    group_hold(x);
+    group_pin(x);
 #pragma unroll
     for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
 }
