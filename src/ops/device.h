@@ -14,22 +14,29 @@ typedef enum mt_status (*mt_op_run_fn)(struct mt_device *device, const void *arg
 /* Bytes of scratch the call will need; NULL means none. */
 typedef size_t (*mt_op_scratch_fn)(const struct mt_device *device, const void *args);
 
+/* Whether it takes these arguments; NULL means all. */
+typedef bool (*mt_op_fits_fn)(const struct mt_device *device, const void *args);
+
+/* One variant of an op. */
 struct mt_op_impl {
     mt_op_run_fn run; // NULL: this device has no such op
     mt_op_scratch_fn scratch;
+    mt_op_fits_fn fits;
 };
+
+#define MT_OP_VARIANTS 3 // of an op on a device, at most
 
 struct mt_device {
     // What a device folder fills in.
-    const char *name;                    // as listed
-    char description[96];                // for people
-    struct mt_op_impl impl[MT_OP_COUNT]; // starts as a copy of ref, then overridden
-    bool own[MT_OP_COUNT];               // true where the device overrides ref
-    enum mt_memory_kind memory;          // where its tensors live
-    bool shares_addresses;               // libraries that know devices read its memory by address
-    int threads;                         // >= 1
-    enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
-    void *state;                         // the folder's own, or NULL
+    const char *name;                                    // as listed
+    char description[96];                                // for people
+    struct mt_op_impl impl[MT_OP_COUNT][MT_OP_VARIANTS]; // best first; the first that fits is taken
+    bool own[MT_OP_COUNT];                               // true where the first is not ref's
+    enum mt_memory_kind memory;                          // where its tensors live
+    bool shares_addresses;     // libraries that know devices read its memory by address
+    int threads;               // >= 1
+    enum mt_dtype activations; // what it computes fastest on: f32 unless the folder says otherwise
+    void *state;               // the folder's own, or NULL
 
     // Optional; the default serves devices that compute on host memory.
     enum mt_status (*buffer_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
@@ -60,6 +67,12 @@ struct mt_device {
     enum mt_status (*replay)(struct mt_device *device, void *recorded);
     void (*release_recorded)(struct mt_device *device, void *recorded);
 };
+
+/*
+ * The variant that computes these arguments. Scratch and run both follow from it, so that they are always of
+ * one kernel.
+ */
+const struct mt_op_impl *mt_op_choose(const struct mt_device *device, enum mt_op op, const void *args);
 
 /* Fills name, description, impl, memory, threads, and the optional hooks. One line each in registry.c. */
 typedef enum mt_status (*mt_device_init_fn)(struct mt_device *device, int threads);

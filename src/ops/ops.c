@@ -28,13 +28,21 @@ static enum mt_status grow_scratch(struct mt_device *device, enum mt_op op, size
     return MT_OK;
 }
 
+const struct mt_op_impl *mt_op_choose(const struct mt_device *device, enum mt_op op, const void *args)
+{
+    const struct mt_op_impl *impl = device->impl[op];
+    while (impl->fits != NULL && !impl->fits(device, args)) impl++;
+    return impl;
+}
+
 /* Runs it with nothing else under way, and notes how long it took. */
-static enum mt_status run_timed(struct mt_device *device, enum mt_op op, const void *args)
+static enum mt_status run_timed(struct mt_device *device, const struct mt_op_impl *impl, enum mt_op op,
+                                const void *args)
 {
     enum mt_status status = mt_device_synchronise(device);
     if (status != MT_OK) return status;
     double start = mt_clock_seconds();
-    status = device->impl[op].run(device, args);
+    status = impl->run(device, args);
     if (status == MT_OK) status = mt_device_synchronise(device);
     device->times[op].seconds += mt_clock_seconds() - start;
     device->times[op].calls++;
@@ -43,14 +51,14 @@ static enum mt_status run_timed(struct mt_device *device, enum mt_op op, const v
 
 enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *args)
 {
-    const struct mt_op_impl *impl = &device->impl[op];
-    if (impl->run == NULL) {
+    if (device->impl[op]->run == NULL) {
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "device %s has no %s", device->name, mt_op_name(op));
     }
     enum mt_status status = mt_op_check(device, op, args);
     if (status != MT_OK) return mt_fail_within(device->ctx, status, "%s", mt_op_name(op));
+    const struct mt_op_impl *impl = mt_op_choose(device, op, args);
     size_t bytes = impl->scratch != NULL ? impl->scratch(device, args) : 0;
     status = grow_scratch(device, op, bytes);
     if (status != MT_OK || device->planning) return status;
-    return device->times != NULL ? run_timed(device, op, args) : impl->run(device, args);
+    return device->times != NULL ? run_timed(device, impl, op, args) : impl->run(device, args);
 }

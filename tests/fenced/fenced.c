@@ -17,7 +17,8 @@ struct region {
 };
 
 struct fence {
-    struct mt_op_impl inner[MT_OP_COUNT]; // the cpu's
+    struct mt_op_impl inner[MT_OP_COUNT][MT_OP_VARIANTS];
+    int depth; // of ops that run ops
     struct region region[MOST_REGIONS];
     int regions;
     size_t total; // bytes the card has; 0: any number
@@ -116,10 +117,15 @@ static enum mt_status download(struct mt_device *device, void *host, const void 
 
 static enum mt_status run_inside(struct mt_device *device, enum mt_op op, const void *args)
 {
+    struct fence *fence = fence_of(device);
+    const struct mt_op_impl *impl = fence->inner[op];
+    while (impl->fits != NULL && !impl->fits(device, args)) impl++;
     enum mt_status status = set_access(device, PROT_READ | PROT_WRITE);
     if (status != MT_OK) return status;
-    status = fence_of(device)->inner[op].run(device, args);
-    enum mt_status closed = set_access(device, PROT_NONE);
+    fence->depth++;
+    status = impl->run(device, args);
+    fence->depth--;
+    enum mt_status closed = fence->depth == 0 ? set_access(device, PROT_NONE) : MT_OK;
     return status != MT_OK ? status : closed;
 }
 
@@ -153,7 +159,7 @@ enum mt_status fenced_init(struct mt_device *device, int threads)
     device->destroy_state = destroy_state;
     memcpy(fence->inner, device->impl, sizeof fence->inner);
     for (int op = 0; op < MT_OP_COUNT; op++) {
-        device->impl[op].run = table[op];
+        for (int i = 0; i < MT_OP_VARIANTS; i++) device->impl[op][i].run = table[op];
         device->own[op] = true;
     }
     device->memory = MT_MEMORY_DEVICE;

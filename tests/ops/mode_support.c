@@ -44,7 +44,7 @@ int mode_support(const struct case_list *list, const struct mode_options *option
         printf("| %s |", mt_op_name((enum mt_op)op));
         for (int d = 0; d < device_count; d++) {
             const char *text = devices[d]->own[op] ? "own" : "ref";
-            printf(" %s |", devices[d]->impl[op].run == NULL ? "no" : text);
+            printf(" %s |", devices[d]->impl[op][0].run == NULL ? "no" : text);
         }
         printf(" %d | %s |\n", cases, differentiated ? "yes" : "-");
         untested += cases == 0;

@@ -4,21 +4,16 @@
 #include "ops/check/check.h"
 
 /* Kernels walk the tensors as one array. */
-static enum mt_status check_array(const struct mt_device *device, const char *name,
-                                  const struct mt_tensor *tensor, enum mt_check_type type,
-                                  const struct mt_tensor *like)
+static void check_array(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                        enum mt_check_type type, const struct mt_tensor *like)
 {
-    enum mt_status status = mt_check_like(device, name, tensor, type, like);
-    if (status != MT_OK) return status;
-    if (tensor->rank > 2) {
-        return mt_fail(device->ctx, MT_ERR_SHAPE, "%s has %d dimensions, expected 1 or 2", name,
-                       tensor->rank);
-    }
-    if (mt_tensor_count(tensor) == 0 || mt_tensor_is_contiguous(tensor)) return MT_OK;
-    return mt_fail(device->ctx, MT_ERR_SHAPE, "%s has gaps between its rows, expected none", name);
+    mt_check_like(c, name, tensor, type, like);
+    mt_check_rank(c, name, tensor, 2);
+    if (c->status != MT_OK || mt_tensor_count(tensor) == 0 || mt_tensor_is_contiguous(tensor)) return;
+    c->status = mt_fail(c->device->ctx, MT_ERR_SHAPE, "%s has gaps between its rows, expected none", name);
 }
 
-static enum mt_status check_numbers(const struct mt_device *device, const struct mt_adamw_args *args)
+static void check_numbers(struct mt_check *c, const struct mt_adamw_args *args)
 {
     const struct {
         const char *name;
@@ -35,26 +30,19 @@ static enum mt_status check_numbers(const struct mt_device *device, const struct
          "a finite number other than 0"},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        enum mt_status status = mt_check_value(device, numbers[i].ok, numbers[i].name,
-                                               (double)numbers[i].value, numbers[i].expected);
-        if (status != MT_OK) return status;
+        mt_check_value(c, numbers[i].ok, numbers[i].name, (double)numbers[i].value, numbers[i].expected);
     }
-    return mt_check_value(device, args->step >= 1, "step", (double)args->step, "1 or more");
+    mt_check_value(c, args->step >= 1, "step", (double)args->step, "1 or more");
 }
 
-enum mt_status mt_check_adamw(const struct mt_device *device, const struct mt_adamw_args *args)
+void mt_check_adamw(struct mt_check *c, const struct mt_adamw_args *args)
 {
-    enum mt_status status = check_array(device, "param", &args->param, MT_CHECK_STAT, NULL);
-    if (status != MT_OK) return status;
-    status = check_array(device, "grad", &args->grad, MT_CHECK_STAT, &args->param);
-    if (status != MT_OK) return status;
-    status = check_array(device, "m", &args->m, MT_CHECK_STAT, &args->param);
-    if (status != MT_OK) return status;
-    status = check_array(device, "v", &args->v, MT_CHECK_STAT, &args->param);
-    if (status != MT_OK) return status;
+    check_array(c, "param", &args->param, MT_CHECK_STAT, NULL);
+    check_array(c, "grad", &args->grad, MT_CHECK_STAT, &args->param);
+    check_array(c, "m", &args->m, MT_CHECK_STAT, &args->param);
+    check_array(c, "v", &args->v, MT_CHECK_STAT, &args->param);
     if (mt_tensor_present(&args->param_copy)) {
-        status = check_array(device, "param_copy", &args->param_copy, MT_CHECK_FLOAT, &args->param);
-        if (status != MT_OK) return status;
+        check_array(c, "param_copy", &args->param_copy, MT_CHECK_FLOAT, &args->param);
     }
-    return check_numbers(device, args);
+    check_numbers(c, args);
 }

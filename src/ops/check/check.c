@@ -71,9 +71,9 @@ static enum mt_status check_memory(const struct mt_device *device, const char *n
     return MT_OK;
 }
 
-static enum mt_status check_tensor(const struct mt_device *device, const char *name,
-                                   const struct mt_tensor *tensor, enum mt_check_type type, int rank,
-                                   const int64_t *dims)
+static enum mt_status tensor_status(const struct mt_device *device, const char *name,
+                                    const struct mt_tensor *tensor, enum mt_check_type type, int rank,
+                                    const int64_t *dims)
 {
     struct mt_context *ctx = device->ctx;
     char found[96];
@@ -99,76 +99,122 @@ static enum mt_status check_tensor(const struct mt_device *device, const char *n
     return check_memory(device, name, tensor);
 }
 
-enum mt_status mt_check_1d(const struct mt_device *device, const char *name, const struct mt_tensor *tensor,
-                           enum mt_check_type type, int64_t d0)
+static void check_tensor(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                         enum mt_check_type type, int rank, const int64_t *dims)
 {
-    return check_tensor(device, name, tensor, type, 1, (const int64_t[]){d0});
+    if (c->status == MT_OK) c->status = tensor_status(c->device, name, tensor, type, rank, dims);
 }
 
-enum mt_status mt_check_2d(const struct mt_device *device, const char *name, const struct mt_tensor *tensor,
-                           enum mt_check_type type, int64_t d0, int64_t d1)
+void mt_check_1d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                 enum mt_check_type type, int64_t d0)
 {
-    return check_tensor(device, name, tensor, type, 2, (const int64_t[]){d0, d1});
+    check_tensor(c, name, tensor, type, 1, (const int64_t[]){d0});
 }
 
-enum mt_status mt_check_3d(const struct mt_device *device, const char *name, const struct mt_tensor *tensor,
-                           enum mt_check_type type, int64_t d0, int64_t d1, int64_t d2)
+void mt_check_2d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                 enum mt_check_type type, int64_t d0, int64_t d1)
 {
-    return check_tensor(device, name, tensor, type, 3, (const int64_t[]){d0, d1, d2});
+    check_tensor(c, name, tensor, type, 2, (const int64_t[]){d0, d1});
 }
 
-enum mt_status mt_check_like(const struct mt_device *device, const char *name, const struct mt_tensor *tensor,
-                             enum mt_check_type type, const struct mt_tensor *like)
+void mt_check_3d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                 enum mt_check_type type, int64_t d0, int64_t d1, int64_t d2)
+{
+    check_tensor(c, name, tensor, type, 3, (const int64_t[]){d0, d1, d2});
+}
+
+void mt_check_optional_1d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                          enum mt_check_type type, int64_t d0)
+{
+    if (mt_tensor_present(tensor)) mt_check_1d(c, name, tensor, type, d0);
+}
+
+void mt_check_optional_2d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                          enum mt_check_type type, int64_t d0, int64_t d1)
+{
+    if (mt_tensor_present(tensor)) mt_check_2d(c, name, tensor, type, d0, d1);
+}
+
+void mt_check_like(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                   enum mt_check_type type, const struct mt_tensor *like)
 {
     static const int64_t any[] = {MT_ANY, MT_ANY, MT_ANY};
-    if (like != NULL) return check_tensor(device, name, tensor, type, like->rank, like->dim);
-    if (mt_tensor_present(tensor) && tensor->rank > 3) {
-        return mt_fail(device->ctx, MT_ERR_SHAPE, "%s has %d dimensions, expected 1 to 3", name,
-                       tensor->rank);
+    if (like != NULL) {
+        check_tensor(c, name, tensor, type, like->rank, like->dim);
+        return;
     }
-    return check_tensor(device, name, tensor, type, mt_tensor_present(tensor) ? tensor->rank : 1, any);
+    mt_check_rank(c, name, tensor, 3);
+    check_tensor(c, name, tensor, type, mt_tensor_present(tensor) ? tensor->rank : 1, any);
 }
 
-enum mt_status mt_check_range(const struct mt_device *device, const char *name, const struct mt_tensor *index,
-                              int64_t low, int64_t high)
+void mt_check_rank(struct mt_check *c, const char *name, const struct mt_tensor *tensor, int most)
 {
-    if (device->memory == MT_MEMORY_DEVICE) return MT_OK;
+    if (c->status != MT_OK || tensor->rank <= most) return;
+    c->status = mt_fail(c->device->ctx, MT_ERR_SHAPE, "%s has %d dimensions, expected 1 %s %d", name,
+                        tensor->rank, most == 2 ? "or" : "to", most);
+}
+
+void mt_check_range(struct mt_check *c, const char *name, const struct mt_tensor *index, int64_t low,
+                    int64_t high)
+{
+    if (c->status != MT_OK || c->device->memory == MT_MEMORY_DEVICE) return;
     int64_t rows = index->rank > 1 ? index->dim[0] : 1;
     int64_t columns = index->dim[index->rank - 1];
     for (int64_t row = 0; row < rows; row++) {
         const int32_t *values = (const int32_t *)index->data + (index->rank > 1 ? row * index->stride[0] : 0);
         for (int64_t column = 0; column < columns; column++) {
             if (values[column] >= low && values[column] < high) continue;
-            return mt_fail(device->ctx, MT_ERR_USAGE,
-                           "%s holds %" PRId32 " at element %" PRId64 ", expected %" PRId64 " to %" PRId64,
-                           name, values[column], row * columns + column, low, high - 1);
+            c->status =
+                mt_fail(c->device->ctx, MT_ERR_USAGE,
+                        "%s holds %" PRId32 " at element %" PRId64 ", expected %" PRId64 " to %" PRId64, name,
+                        values[column], row * columns + column, low, high - 1);
+            return;
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_check_offsets(const struct mt_device *device, const char *name,
-                                const struct mt_tensor *offsets, int64_t limit)
+void mt_check_offsets(struct mt_check *c, const char *name, const struct mt_tensor *offsets, int64_t limit)
 {
-    if (device->memory == MT_MEMORY_DEVICE) return MT_OK;
+    if (c->status != MT_OK || c->device->memory == MT_MEMORY_DEVICE) return;
     const int32_t *values = offsets->data;
     int64_t previous = 0;
     for (int64_t i = 0; i < offsets->dim[0]; i++) {
         bool ok = i == 0 ? values[i] == 0 : values[i] >= previous && values[i] <= limit;
         if (!ok) {
-            return mt_fail(device->ctx, MT_ERR_USAGE,
-                           "%s holds %" PRId32 " at element %" PRId64
-                           ", expected 0 first, then rising to at most %" PRId64,
-                           name, values[i], i, limit);
+            c->status = mt_fail(c->device->ctx, MT_ERR_USAGE,
+                                "%s holds %" PRId32 " at element %" PRId64
+                                ", expected 0 first, then rising to at most %" PRId64,
+                                name, values[i], i, limit);
+            return;
         }
         previous = values[i];
     }
-    return MT_OK;
 }
 
-enum mt_status mt_check_value(const struct mt_device *device, bool ok, const char *name, double value,
-                              const char *expected)
+void mt_check_value(struct mt_check *c, bool ok, const char *name, double value, const char *expected)
 {
-    if (ok) return MT_OK;
-    return mt_fail(device->ctx, MT_ERR_USAGE, "%s is %g, expected %s", name, value, expected);
+    if (c->status != MT_OK || ok) return;
+    c->status = mt_fail(c->device->ctx, MT_ERR_USAGE, "%s is %g, expected %s", name, value, expected);
+}
+
+void mt_check_tokens(struct mt_check *c, const struct mt_tensor *mask, const struct mt_tensor *segment,
+                     int64_t tokens, int64_t segments)
+{
+    mt_check_optional_1d(c, "mask", mask, MT_CHECK_INDEX, tokens);
+    if (!mt_tensor_present(segment)) return;
+    mt_check_1d(c, "segment", segment, MT_CHECK_INDEX, tokens);
+    mt_check_range(c, "segment", segment, 0, segments);
+}
+
+enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const void *args)
+{
+    struct mt_check check = {.device = device};
+    switch (op) {
+#define MT_CHECK_CASE(name)                                                                                  \
+    case MT_OP_##name: mt_check_##name(&check, args); return check.status;
+        MT_OP_LIST(MT_CHECK_CASE)
+#undef MT_CHECK_CASE
+    case MT_OP_COUNT: break;
+    }
+    return mt_fail(device->ctx, MT_ERR_INTERNAL, "op %d does not exist", (int)op);
 }

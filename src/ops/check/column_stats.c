@@ -1,40 +1,27 @@
 /* Argument checks of column_stats: the number of segments is that of the rows of sum (dsum). */
-#include "ops/check/tokens.h"
+#include "ops/check/check.h"
 
-enum mt_status mt_check_column_stats_forward(const struct mt_device *device,
-                                             const struct mt_column_stats_forward_args *args)
+void mt_check_column_stats_forward(struct mt_check *c, const struct mt_column_stats_forward_args *args)
 {
-    enum mt_status status = mt_check_2d(device, "x", &args->x, MT_CHECK_STAT, MT_ANY, MT_ANY);
-    if (status != MT_OK) return status;
+    mt_check_2d(c, "x", &args->x, MT_CHECK_STAT, MT_ANY, MT_ANY);
     int64_t experts = args->x.dim[1];
-    status = mt_check_2d(device, "sum", &args->sum, MT_CHECK_F64, segments_expected(&args->segment), experts);
-    if (status != MT_OK) return status;
+    mt_check_2d(c, "sum", &args->sum, MT_CHECK_F64, mt_segments_expected(&args->segment), experts);
     int64_t segments = args->sum.dim[0];
-    status = check_tokens(device, &args->mask, &args->segment, args->x.dim[0], segments);
-    if (status != MT_OK) return status;
-    status = check_optional_columns(device, "squares", &args->squares, segments, experts);
-    if (status != MT_OK) return status;
-    status = check_optional_scalars(device, "row_squares", &args->row_squares, segments);
-    if (status != MT_OK) return status;
-    return check_optional_scalars(device, "rows", &args->rows, segments);
+    mt_check_tokens(c, &args->mask, &args->segment, args->x.dim[0], segments);
+    mt_check_optional_2d(c, "squares", &args->squares, MT_CHECK_F64, segments, experts);
+    mt_check_optional_1d(c, "row_squares", &args->row_squares, MT_CHECK_F64, segments);
+    mt_check_optional_1d(c, "rows", &args->rows, MT_CHECK_F64, segments);
 }
 
-enum mt_status mt_check_column_stats_backward(const struct mt_device *device,
-                                              const struct mt_column_stats_backward_args *args)
+void mt_check_column_stats_backward(struct mt_check *c, const struct mt_column_stats_backward_args *args)
 {
-    enum mt_status status = mt_check_2d(device, "x", &args->x, MT_CHECK_STAT, MT_ANY, MT_ANY);
-    if (status != MT_OK) return status;
+    mt_check_2d(c, "x", &args->x, MT_CHECK_STAT, MT_ANY, MT_ANY);
     int64_t tokens = args->x.dim[0];
     int64_t experts = args->x.dim[1];
-    status =
-        mt_check_2d(device, "dsum", &args->dsum, MT_CHECK_F64, segments_expected(&args->segment), experts);
-    if (status != MT_OK) return status;
+    mt_check_2d(c, "dsum", &args->dsum, MT_CHECK_F64, mt_segments_expected(&args->segment), experts);
     int64_t segments = args->dsum.dim[0];
-    status = check_tokens(device, &args->mask, &args->segment, tokens, segments);
-    if (status != MT_OK) return status;
-    status = check_optional_columns(device, "dsquares", &args->dsquares, segments, experts);
-    if (status != MT_OK) return status;
-    status = check_optional_scalars(device, "drow_squares", &args->drow_squares, segments);
-    if (status != MT_OK) return status;
-    return mt_check_2d(device, "dx", &args->dx, MT_CHECK_STAT, tokens, experts);
+    mt_check_tokens(c, &args->mask, &args->segment, tokens, segments);
+    mt_check_optional_2d(c, "dsquares", &args->dsquares, MT_CHECK_F64, segments, experts);
+    mt_check_optional_1d(c, "drow_squares", &args->drow_squares, MT_CHECK_F64, segments);
+    mt_check_2d(c, "dx", &args->dx, MT_CHECK_STAT, tokens, experts);
 }

@@ -23,7 +23,7 @@ struct cpu_level {
     const char *description;
     bool (*available)(void);
     const struct mt_op_impl *(*table)(void);
-    const struct mt_op_impl *(*below)(void); // what it lacks; NULL: ref's
+    const struct mt_op_impl *(*below)(void); // for what it lacks or does not take, before ref; NULL: none
 };
 
 #if defined(__x86_64__)
@@ -117,11 +117,14 @@ enum mt_status mt_cpu_init(struct mt_device *device, int threads)
     status = mt_ref_init(device, 1);
     if (status != MT_OK) return status;
     const struct mt_op_impl *table = level->table();
-    const struct mt_op_impl *below = level->below == NULL ? table : level->below();
+    const struct mt_op_impl *below = level->below == NULL ? NULL : level->below();
     for (int op = 0; op < MT_OP_COUNT; op++) {
-        const struct mt_op_impl *impl = table[op].run != NULL ? &table[op] : &below[op];
-        device->own[op] = impl->run != NULL;
-        if (device->own[op]) device->impl[op] = *impl;
+        const struct mt_op_impl ref = device->impl[op][0];
+        int variants = 0;
+        if (table[op].run != NULL) device->impl[op][variants++] = table[op];
+        if (below != NULL && below[op].run != NULL) device->impl[op][variants++] = below[op];
+        device->impl[op][variants] = ref;
+        device->own[op] = variants > 0;
     }
     device->threads = threads > 0 ? threads : omp_get_num_procs();
     (void)snprintf(device->description, sizeof device->description, "cpu, %s, %d thread%s",

@@ -10,7 +10,8 @@
  *    piece order. Then the bits are the same for any thread count.
  *  - What a row gets does not depend on the other rows of the call: rows taken together are computed as
  *    one alone would be. Of a·b + c·d, where two places must agree, fix the rounding (vector_rounded).
- *  - A case not worth a fast path (an unusual type) is handed to ref.
+ *  - A case not worth a fast path (an unusual type) is handed to ref: the table's `fits` says no, or, where
+ *    scratch does not depend on it, the kernel hands it over itself.
  */
 #ifndef MT_OPS_CPU_LEVEL_H
 #define MT_OPS_CPU_LEVEL_H
@@ -22,13 +23,15 @@
 #define MT_CPU_JOIN(level, name)  MT_CPU_JOIN_(level, name)
 #define MT_CPU(name)              MT_CPU_JOIN(MT_CPU_LEVEL, name)
 
-/* The level's table: what it overrides; zeroed entries stay with ref. */
+/* The level's table; zeroed entries stay with the level below, or ref. */
 const struct mt_op_impl *MT_CPU(table)(void);
 
-// Kernels and their scratch sizes. Only those listed in table.c exist.
+// Every op has a kernel in the file of its name. Where it needs scratch, or does not take all arguments, the
+// file says so by functions of these names; weak, so that those which are not there are NULL in the table.
 #define MT_CPU_DECLARE(name)                                                                                 \
     enum mt_status MT_CPU(name)(struct mt_device * device, const void *args);                                \
-    size_t MT_CPU(name##_scratch)(const struct mt_device *device, const void *args);
+    __attribute__((weak)) size_t MT_CPU(name##_scratch)(const struct mt_device *device, const void *args);   \
+    __attribute__((weak)) bool MT_CPU(name##_fits)(const struct mt_device *device, const void *args);
 MT_OP_LIST(MT_CPU_DECLARE)
 #undef MT_CPU_DECLARE
 
@@ -53,6 +56,12 @@ static inline bool cpu_is_f32(const struct mt_tensor *tensor)
 static inline float *cpu_row(const struct mt_tensor *tensor, int64_t t)
 {
     return (float *)tensor->data + t * tensor->stride[0];
+}
+
+/* Row (t,h) of a 3-d f32 tensor. */
+static inline float *cpu_head_row(const struct mt_tensor *tensor, int64_t t, int64_t h)
+{
+    return (float *)tensor->data + t * tensor->stride[0] + h * tensor->stride[1];
 }
 
 static inline int64_t cpu_min(int64_t a, int64_t b)

@@ -1,7 +1,7 @@
 /*
  * The CUDA device. Only mt_cuda_init and mt_cuda_bf16_init leave this folder; the rest is for its .cu files,
- * which include this header alone. Ops the table does not list are refused with a sentence: there is no
- * silent fallback, because ref cannot read device memory.
+ * which include this header alone. It has every op: nothing falls back to ref, which cannot read device
+ * memory.
  */
 #ifndef MT_OPS_CUDA_H
 #define MT_OPS_CUDA_H
@@ -17,11 +17,11 @@ enum mt_status mt_cuda_init(struct mt_device *device, int threads);
 /* The same device, whose products round f32 operands to bf16 and run on the tensor cores; sums stay f32. */
 enum mt_status mt_cuda_bf16_init(struct mt_device *device, int threads);
 
-// One function per op, each in the file of its op, listed in device.cu. A scratch function exists where
-// listed.
+// One function per op, in the file of its op. Where it needs scratch, the file has a second one; weak, so
+// that it is NULL in the device's table where it is not there.
 #define MT_CUDA_DECLARE(name)                                                                                \
     enum mt_status mt_cuda_##name(struct mt_device *device, const void *args);                               \
-    size_t mt_cuda_##name##_scratch(const struct mt_device *device, const void *args);
+    __attribute__((weak)) size_t mt_cuda_##name##_scratch(const struct mt_device *device, const void *args);
 MT_OP_LIST(MT_CUDA_DECLARE)
 #undef MT_CUDA_DECLARE
 

@@ -1,10 +1,20 @@
-/* The CUDA device: memory, copies, and the table of what it has. */
+/* The CUDA device: memory, copies, recordings, and the table of what it has. */
 #include <cstdio>
 #include <cstring>
 
 #include "ops/cuda/common/gpu.cuh"
-#include "ops/cuda/common/recording.cuh"
 #include "ops/cuda/products/gemm.cuh"
+
+static void fill_buffer(struct mt_device *device, void *data, size_t bytes, enum mt_memory_kind kind,
+                        void (*release)(struct mt_buffer *buffer), struct mt_buffer *buffer)
+{
+    buffer->data = data;
+    buffer->bytes = bytes;
+    buffer->kind = kind;
+    buffer->owned = true;
+    buffer->owner = device;
+    buffer->release = release;
+}
 
 static void release_device_memory(struct mt_buffer *buffer)
 {
@@ -19,12 +29,7 @@ static enum mt_status buffer_create(struct mt_device *device, size_t bytes, stru
     cudaError_t error = cudaMalloc(&data, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) return cuda_refuse_bytes(device, bytes);
     if (error != cudaSuccess) return cuda_status(device, error, "allocating device memory");
-    buffer->data = data;
-    buffer->bytes = bytes;
-    buffer->kind = MT_MEMORY_DEVICE;
-    buffer->owned = true;
-    buffer->owner = device;
-    buffer->release = release_device_memory;
+    fill_buffer(device, data, bytes, MT_MEMORY_DEVICE, release_device_memory, buffer);
     return MT_OK;
 }
 
@@ -44,12 +49,7 @@ static enum mt_status staging_create(struct mt_device *device, size_t bytes, str
                        bytes);
     }
     if (error != cudaSuccess) return cuda_status(device, error, "allocating pinned host memory");
-    buffer->data = data;
-    buffer->bytes = bytes;
-    buffer->kind = MT_MEMORY_PINNED;
-    buffer->owned = true;
-    buffer->owner = device;
-    buffer->release = release_pinned_memory;
+    fill_buffer(device, data, bytes, MT_MEMORY_PINNED, release_pinned_memory, buffer);
     return MT_OK;
 }
 
@@ -80,6 +80,46 @@ static enum mt_status download(struct mt_device *device, void *host, const void 
     return copy(device, host, source, bytes, cudaMemcpyDeviceToHost, "copying from the device");
 }
 
+// ------------------------------------------------------------------ recordings
+
+// They are CUDA graphs: the stream takes launches down, and a graph of them starts with one call.
+
+static enum mt_status record_begin(struct mt_device *device)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    cudaError_t error = cudaStreamBeginCapture(state->stream, cudaStreamCaptureModeThreadLocal);
+    state->recording = error == cudaSuccess;
+    return cuda_status(device, error, "beginning to record");
+}
+
+/* Ends the capture whatever came of it: the stream must work again. */
+static enum mt_status record_end(struct mt_device *device, void **recorded)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t ready = NULL;
+    state->recording = false;
+    cudaError_t error = cudaStreamEndCapture(state->stream, &graph);
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&ready, graph, 0);
+    if (graph != NULL) (void)cudaGraphDestroy(graph);
+    *recorded = ready;
+    if (error != cudaSuccess) (void)cudaGetLastError(); // it would be taken for the next launch's
+    return cuda_status(device, error, "recording");
+}
+
+static enum mt_status replay(struct mt_device *device, void *recorded)
+{
+    cudaError_t error = cudaGraphLaunch(static_cast<cudaGraphExec_t>(recorded), cuda_stream(device));
+    return cuda_status(device, error, "starting what was recorded");
+}
+
+static void release_recorded(struct mt_device *, void *recorded)
+{
+    (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(recorded));
+}
+
+// ------------------------------------------------------------------ the device
+
 static void destroy_state(struct mt_device *device)
 {
     struct cuda_state *state = static_cast<struct cuda_state *>(device->state);
@@ -91,79 +131,12 @@ static void destroy_state(struct mt_device *device)
     device->state = NULL;
 }
 
-/* What this device has, in the order of metier/ops.h. */
-static const struct {
-    enum mt_op op;
-    struct mt_op_impl impl; // {run, scratch}
-} table[] = {
-    {MT_OP_gemm, {mt_cuda_gemm, mt_cuda_gemm_scratch}},
-    {MT_OP_grouped_gemm, {mt_cuda_grouped_gemm, mt_cuda_grouped_gemm_scratch}},
-    {MT_OP_grouped_gemm_dw, {mt_cuda_grouped_gemm_dw, mt_cuda_grouped_gemm_dw_scratch}},
-    {MT_OP_grouped_sum, {mt_cuda_grouped_sum, mt_cuda_grouped_sum_scratch}},
-    {MT_OP_grouped_swiglu, {mt_cuda_grouped_swiglu, mt_cuda_grouped_swiglu_scratch}},
-    {MT_OP_grouped_swiglu_backward,
-     {mt_cuda_grouped_swiglu_backward, mt_cuda_grouped_swiglu_backward_scratch}},
-    {MT_OP_lora_low, {mt_cuda_lora_low, mt_cuda_lora_low_scratch}},
-    {MT_OP_lora_dlow, {mt_cuda_lora_dlow, mt_cuda_lora_dlow_scratch}},
-    {MT_OP_lora_da, {mt_cuda_lora_da, mt_cuda_lora_da_scratch}},
-    {MT_OP_embedding_forward, {mt_cuda_embedding_forward, NULL}},
-    {MT_OP_embedding_backward, {mt_cuda_embedding_backward, NULL}},
-    {MT_OP_rmsnorm_forward, {mt_cuda_rmsnorm_forward, NULL}},
-    {MT_OP_rmsnorm_backward, {mt_cuda_rmsnorm_backward, mt_cuda_rmsnorm_backward_scratch}},
-    {MT_OP_layernorm_forward, {mt_cuda_layernorm_forward, NULL}},
-    {MT_OP_layernorm_backward, {mt_cuda_layernorm_backward, mt_cuda_layernorm_backward_scratch}},
-    {MT_OP_rope, {mt_cuda_rope, NULL}},
-    {MT_OP_mla_key_forward, {mt_cuda_mla_key_forward, NULL}},
-    {MT_OP_mla_key_backward, {mt_cuda_mla_key_backward, NULL}},
-    {MT_OP_attention_forward, {mt_cuda_attention_forward, mt_cuda_attention_forward_scratch}},
-    {MT_OP_attention_backward, {mt_cuda_attention_backward, mt_cuda_attention_backward_scratch}},
-    {MT_OP_swiglu_forward, {mt_cuda_swiglu_forward, NULL}},
-    {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
-    {MT_OP_bias_forward, {mt_cuda_bias_forward, NULL}},
-    {MT_OP_bias_backward, {mt_cuda_bias_backward, mt_cuda_bias_backward_scratch}},
-    {MT_OP_sigmoid_gate_forward, {mt_cuda_sigmoid_gate_forward, NULL}},
-    {MT_OP_sigmoid_gate_backward, {mt_cuda_sigmoid_gate_backward, NULL}},
-    {MT_OP_axpby, {mt_cuda_axpby, NULL}},
-    {MT_OP_fill, {mt_cuda_fill, NULL}},
-    {MT_OP_copy, {mt_cuda_copy, NULL}},
-    {MT_OP_clamp_forward, {mt_cuda_clamp_forward, NULL}},
-    {MT_OP_clamp_backward, {mt_cuda_clamp_backward, NULL}},
-    {MT_OP_random_multiply, {mt_cuda_random_multiply, NULL}},
-    {MT_OP_dropout_bits, {mt_cuda_dropout_bits, NULL}},
-    {MT_OP_router_score_forward, {mt_cuda_router_score_forward, NULL}},
-    {MT_OP_router_score_backward, {mt_cuda_router_score_backward, NULL}},
-    {MT_OP_topk, {mt_cuda_topk, NULL}},
-    {MT_OP_topk_weights_forward, {mt_cuda_topk_weights_forward, NULL}},
-    {MT_OP_topk_weights_backward, {mt_cuda_topk_weights_backward, NULL}},
-    {MT_OP_sparsemixer_forward, {mt_cuda_sparsemixer_forward, NULL}},
-    {MT_OP_sparsemixer_backward, {mt_cuda_sparsemixer_backward, NULL}},
-    {MT_OP_dispatch_plan, {mt_cuda_dispatch_plan, mt_cuda_dispatch_plan_scratch}},
-    {MT_OP_dispatch_forward, {mt_cuda_dispatch_forward, NULL}},
-    {MT_OP_dispatch_backward, {mt_cuda_dispatch_backward, NULL}},
-    {MT_OP_combine_forward, {mt_cuda_combine_forward, NULL}},
-    {MT_OP_combine_backward, {mt_cuda_combine_backward, NULL}},
-    {MT_OP_cross_entropy, {mt_cuda_cross_entropy, mt_cuda_cross_entropy_scratch}},
-    {MT_OP_adamw, {mt_cuda_adamw, NULL}},
-    {MT_OP_reduce, {mt_cuda_reduce, mt_cuda_reduce_scratch}},
-    {MT_OP_column_stats_forward, {mt_cuda_column_stats_forward, mt_cuda_column_stats_forward_scratch}},
-    {MT_OP_column_stats_backward, {mt_cuda_column_stats_backward, NULL}},
-    {MT_OP_slot_stats_forward, {mt_cuda_slot_stats_forward, mt_cuda_slot_stats_forward_scratch}},
-    {MT_OP_slot_stats_backward, {mt_cuda_slot_stats_backward, NULL}},
-    {MT_OP_router_zloss_forward, {mt_cuda_router_zloss_forward, mt_cuda_router_zloss_forward_scratch}},
-    {MT_OP_router_zloss_backward, {mt_cuda_router_zloss_backward, NULL}},
-    {MT_OP_router_orth_forward, {mt_cuda_router_orth_forward, mt_cuda_router_orth_forward_scratch}},
-    {MT_OP_router_orth_backward, {mt_cuda_router_orth_backward, mt_cuda_router_orth_backward_scratch}},
-    {MT_OP_ortho_forward, {mt_cuda_ortho_forward, mt_cuda_ortho_forward_scratch}},
-    {MT_OP_ortho_backward, {mt_cuda_ortho_backward, mt_cuda_ortho_backward_scratch}},
-    {MT_OP_slot_drop, {mt_cuda_slot_drop, NULL}},
-};
-
 static void fill_table(struct mt_device *device)
 {
-    for (const auto &entry : table) {
-        device->impl[entry.op] = entry.impl;
-        device->own[entry.op] = true;
-    }
+#define MT_CUDA_ENTRY(name) device->impl[MT_OP_##name][0] = {mt_cuda_##name, mt_cuda_##name##_scratch, NULL};
+    MT_OP_LIST(MT_CUDA_ENTRY)
+#undef MT_CUDA_ENTRY
+    for (bool &own : device->own) own = true;
 }
 
 static enum mt_status init(struct mt_device *device, bool bf16)
@@ -202,7 +175,12 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->download = download;
     device->synchronise = synchronise;
     device->memory_room = cuda_memory_room;
-    if (bf16) cuda_recording_hooks(device); // the other one asks for the experts' offsets
+    if (bf16) { // the other one asks for the experts' offsets
+        device->record_begin = record_begin;
+        device->record_end = record_end;
+        device->replay = replay;
+        device->release_recorded = release_recorded;
+    }
     fill_table(device);
     (void)snprintf(device->description, sizeof device->description, "%s, %.50s, sm_%d%d, products in %s",
                    device->name, properties.name, properties.major, properties.minor, bf16 ? "bf16" : "f32");

@@ -12,7 +12,7 @@ enum mt_status mt_ref_init(struct mt_device *device, int threads)
     };
     (void)threads; // always one: the definition has no order but its own
     for (int op = 0; op < MT_OP_COUNT; op++) {
-        device->impl[op] = (struct mt_op_impl){.run = table[op]};
+        device->impl[op][0] = (struct mt_op_impl){.run = table[op]};
         device->own[op] = true;
     }
     device->threads = 1;

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "ops/cpu/attention/attention_tiles.h"
-#include "ops/cpu/attention/heads.h"
 #include "ops/cpu/products/gemm_block.h"
 #include "ops/cpu/products/gemm_vector.h"
 #include "ops/cpu/simd.h"

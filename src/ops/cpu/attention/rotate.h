@@ -2,7 +2,7 @@
 #ifndef MT_OPS_CPU_ROTATE_H
 #define MT_OPS_CPU_ROTATE_H
 
-#include "ops/cpu/attention/heads.h"
+#include "ops/cpu/level.h"
 
 /*
  * Rotates `pairs` pairs of x into y, which may be x itself: each pair is read before it is written, and

@@ -2,13 +2,36 @@
  * router_zloss on rows of floats: the exponentials in f32, their sum's logarithm and what is made of it in
  * double. Squares are added in fixed blocks of rows, in block order.
  */
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
 #include "ops/cpu/column_sums.h"
-#include "ops/cpu/row_maximum.h"
 #include "ops/cpu/simd.h"
 #include "ops/ref/tokens.h"
+
+#define LANES 16
+
+/*
+ * The largest of a row; -inf when there is none. NaN loses every comparison. Several are sought side by side:
+ * compilers keep a plain maximum in order.
+ */
+static float row_maximum(const float *z, int64_t width)
+{
+    float lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    int64_t j = 0;
+    for (; j + LANES <= width; j += LANES) {
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) lane[l] = z[j + l] > lane[l] ? z[j + l] : lane[l];
+    }
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
+    }
+    float highest = lane[0];
+    for (; j < width; j++) highest = z[j] > highest ? z[j] : highest;
+    return highest;
+}
 
 size_t MT_CPU(router_zloss_forward_scratch)(const struct mt_device *device, const void *args)
 {

@@ -130,8 +130,10 @@ static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
     return plan;
 }
 
-static bool is_fast(const struct mt_cross_entropy_args *a)
+bool MT_CPU(cross_entropy_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_cross_entropy_args *a = args;
+    (void)device;
     const struct mt_tensor *floats[] = {
         &a->hidden,  &a->hidden_low, &a->loss,  &a->lse,         &a->dloss,
         &a->dhidden, &a->dweight,    &a->dbias, &a->dhidden_low, &a->dweight_low,
@@ -144,7 +146,7 @@ static bool is_fast(const struct mt_cross_entropy_args *a)
 
 size_t MT_CPU(cross_entropy_scratch)(const struct mt_device *device, const void *args)
 {
-    return is_fast(args) ? make_plan(args, device->threads).bytes : 0;
+    return make_plan(args, device->threads).bytes;
 }
 
 // ------------------------------------------------------------------ the parts of a chunk
@@ -476,8 +478,6 @@ static void clear_row(const struct mt_cross_entropy_args *a, int64_t row)
 enum mt_status MT_CPU(cross_entropy)(struct mt_device *device, const void *args)
 {
     const struct mt_cross_entropy_args *a = args;
-    if (!is_fast(a)) return mt_ref_cross_entropy(device, args);
-
     int64_t rows = a->hidden.dim[0];
     int64_t labelled = 0;
     for (int64_t row = 0; row < rows; row++) {

@@ -1,24 +1,25 @@
 /* gemm: the output cut into tiles, each computed by one thread. */
 #include "ops/cpu/products/gemm_tiles.h"
 
-static bool is_fast(const struct mt_gemm_args *g)
+bool MT_CPU(gemm_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_gemm_args *g = args;
+    (void)device;
+#if defined(MT_CPU_TILE_UNIT)
+    if (!gemm_unit_gains(g->a.dtype, g->b.dtype)) return false;
+#endif
     return gemm_reads(g->a.dtype) && gemm_reads(g->b.dtype) && cpu_is_f32(&g->c);
 }
 
 size_t MT_CPU(gemm_scratch)(const struct mt_device *device, const void *args)
 {
-    return is_fast(args) ? gemm_scratch_bytes(device) : 0;
+    (void)args;
+    return gemm_scratch_bytes(device);
 }
 
 enum mt_status MT_CPU(gemm)(struct mt_device *device, const void *args)
 {
     const struct mt_gemm_args *g = args;
-    if (!is_fast(g)) return mt_ref_gemm(device, args);
-#if defined(MT_CPU_TILE_UNIT)
-    if (!gemm_unit_gains(g->a.dtype, g->b.dtype)) return mt_cpu_v4_gemm(device, args);
-#endif
-
     int64_t m = g->c.dim[0];
     int64_t n = g->c.dim[1];
     int64_t k = g->a.dim[g->transpose_a ? 0 : 1];

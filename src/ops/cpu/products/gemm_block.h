@@ -74,9 +74,6 @@ static inline bool gemm_unit_gains(enum mt_dtype a, enum mt_dtype b)
     return (a == MT_BF16 && (b == MT_BF16 || b == MT_F32)) || (a == MT_F32 && b == MT_BF16);
 }
 
-enum mt_status mt_cpu_v4_gemm(struct mt_device *device, const void *args);
-enum mt_status mt_cpu_v4_grouped_gemm(struct mt_device *device, const void *args);
-
 /* The level below, for products that the tile unit does not gain from. */
 size_t mt_cpu_v4_gemm_block_workspace(void);
 void mt_cpu_v4_gemm_block(int64_t m, int64_t n, int64_t k, float alpha, struct gemm_operand a,

@@ -15,17 +15,27 @@ static int64_t enough_tiles(int experts)
     return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
-static bool forward_is_fast(const struct mt_grouped_gemm_args *g)
+bool MT_CPU(grouped_gemm_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_grouped_gemm_args *g = args;
+    (void)device;
     for (int e = 0; e < g->experts; e++) {
         if (mt_tensor_present(&g->weight[e]) && !gemm_reads(g->weight[e].dtype)) return false;
     }
-    return gemm_reads(g->x.dtype) && cpu_is_f32(&g->y);
+    bool gains = true;
+#if defined(MT_CPU_TILE_UNIT)
+    gains = false;
+    for (int e = 0; e < g->experts; e++) {
+        gains |= mt_tensor_present(&g->weight[e]) && gemm_unit_gains(g->x.dtype, g->weight[e].dtype);
+    }
+#endif
+    return gains && gemm_reads(g->x.dtype) && cpu_is_f32(&g->y);
 }
 
 size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *args)
 {
-    return forward_is_fast(args) ? gemm_scratch_bytes(device) : 0;
+    (void)args;
+    return gemm_scratch_bytes(device);
 }
 
 /* The cut of expert e's rows. */
@@ -59,15 +69,6 @@ static void forward_tile(const struct mt_grouped_gemm_args *g, int64_t tile, voi
 enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_args *g = args;
-    if (!forward_is_fast(g)) return mt_ref_grouped_gemm(device, args);
-#if defined(MT_CPU_TILE_UNIT)
-    bool gains = false;
-    for (int e = 0; e < g->experts; e++) {
-        gains |= mt_tensor_present(&g->weight[e]) && gemm_unit_gains(g->x.dtype, g->weight[e].dtype);
-    }
-    if (!gains) return mt_cpu_v4_grouped_gemm(device, args);
-#endif
-
     int64_t count = 0;
     for (int e = 0; e < g->experts; e++) {
         struct gemm_tiles tiles = forward_cut(g, e);
@@ -80,8 +81,10 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
     return MT_OK;
 }
 
-static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
+bool MT_CPU(grouped_gemm_dw_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_grouped_gemm_dw_args *g = args;
+    (void)device;
     for (int e = 0; e < g->experts; e++) {
         if (mt_tensor_present(&g->dweight[e]) && !cpu_is_f32(&g->dweight[e])) return false;
     }
@@ -90,7 +93,8 @@ static bool dw_is_fast(const struct mt_grouped_gemm_dw_args *g)
 
 size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
 {
-    return dw_is_fast(args) ? gemm_scratch_bytes(device) : 0;
+    (void)args;
+    return gemm_scratch_bytes(device);
 }
 
 /* The rows of expert e. */
@@ -119,7 +123,6 @@ static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct gemm_t
 enum mt_status MT_CPU(grouped_gemm_dw)(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_gemm_dw_args *g = args;
-    if (!dw_is_fast(g)) return mt_ref_grouped_gemm_dw(device, args);
     int64_t rows = mt_tensor_present(&g->offsets) ? offsets_of(&g->offsets)[g->experts] : g->x.dim[0];
     int64_t columns = g->x.dim[1];
     struct gemm_tiles tiles =

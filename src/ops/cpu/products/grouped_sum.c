@@ -6,8 +6,10 @@
 #include "ops/cpu/products/gemm_tiles.h"
 #include "ops/cpu/row_chunks.h"
 
-static bool is_fast(const struct mt_grouped_sum_args *a)
+bool MT_CPU(grouped_sum_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_grouped_sum_args *a = args;
+    (void)device;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         if (!gemm_reads(term->x.dtype)) return false;
@@ -46,7 +48,7 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
 
 size_t MT_CPU(grouped_sum_scratch)(const struct mt_device *device, const void *args)
 {
-    return is_fast(args) ? pieces_of(device, args).bytes : 0;
+    return pieces_of(device, args).bytes;
 }
 
 // ------------------------------------------------------------------ terms
@@ -88,7 +90,7 @@ static enum mt_status add_rows(struct mt_device *device, const struct mt_grouped
         product.alpha *= term->mask_scale;
         product.beta = 0.0f;
     }
-    enum mt_status status = MT_CPU(grouped_gemm)(device, &product);
+    enum mt_status status = mt_op_choose(device, MT_OP_grouped_gemm, &product)->run(device, &product);
     if (status == MT_OK && through) add_masked(device, &product.y, &term->mask_y, row, beta, &a->y);
     return status;
 }
@@ -96,7 +98,6 @@ static enum mt_status add_rows(struct mt_device *device, const struct mt_grouped
 enum mt_status MT_CPU(grouped_sum)(struct mt_device *device, const void *args)
 {
     const struct mt_grouped_sum_args *a = args;
-    if (!is_fast(a)) return mt_ref_grouped_sum(device, args);
     struct pieces pieces = pieces_of(device, a);
     int64_t rows = chunk_all_rows(&a->offsets, a->experts, a->y.dim[0]);
     for (int t = 0; t < a->count; t++) {

@@ -6,13 +6,13 @@
 
 static enum mt_status run(struct mt_device *device, enum mt_op op, const void *args)
 {
-    return device->impl[op].run(device, args);
+    return mt_op_choose(device, op, args)->run(device, args);
 }
 
 /* What grouped_sum needs; swiglu needs nothing. */
 static size_t sum_scratch(const struct mt_device *device, const struct mt_grouped_sum_args *sum)
 {
-    mt_op_scratch_fn scratch = device->impl[MT_OP_grouped_sum].scratch;
+    mt_op_scratch_fn scratch = mt_op_choose(device, MT_OP_grouped_sum, sum)->scratch;
     return scratch != NULL ? scratch(device, sum) : 0;
 }
 

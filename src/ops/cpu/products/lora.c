@@ -59,8 +59,10 @@ static int64_t enough_tiles(int experts)
 
 // ------------------------------------------------------------------ lora_low
 
-static bool low_is_fast(const struct mt_lora_low_args *l)
+bool MT_CPU(lora_low_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_lora_low_args *l = args;
+    (void)device;
     for (int i = 0; i < l->maps; i++) {
         if (!cpu_is_f32(&l->low[i]) || !reads_all(l->a[i], l->experts)) return false;
     }
@@ -70,7 +72,7 @@ static bool low_is_fast(const struct mt_lora_low_args *l)
 size_t MT_CPU(lora_low_scratch)(const struct mt_device *device, const void *args)
 {
     const struct mt_lora_low_args *l = args;
-    return low_is_fast(l) ? scratch_bytes(device, l->experts) : 0;
+    return scratch_bytes(device, l->experts);
 }
 
 /* Tiles of the rows of an expert. */
@@ -108,7 +110,6 @@ static void low_tile(const struct mt_lora_low_args *l, int e, int64_t row, int64
 enum mt_status MT_CPU(lora_low)(struct mt_device *device, const void *args)
 {
     const struct mt_lora_low_args *l = args;
-    if (!low_is_fast(l)) return mt_ref_lora_low(device, args);
     int64_t all = l->x.dim[0];
     int64_t rank = 0;
     for (int i = 0; i < l->maps; i++) rank += l->low[i].dim[1];
@@ -131,8 +132,10 @@ enum mt_status MT_CPU(lora_low)(struct mt_device *device, const void *args)
 
 // ------------------------------------------------------------------ lora_dlow
 
-static bool dlow_is_fast(const struct mt_lora_dlow_args *l)
+bool MT_CPU(lora_dlow_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_lora_dlow_args *l = args;
+    (void)device;
     for (int i = 0; i < l->maps; i++) {
         const struct mt_lora_pair_gradient *map = &l->map[i];
         if (!gemm_reads(map->dy.dtype) || !cpu_is_f32(&map->dlow) || !reads_all(map->b, l->experts))
@@ -146,7 +149,7 @@ static bool dlow_is_fast(const struct mt_lora_dlow_args *l)
 size_t MT_CPU(lora_dlow_scratch)(const struct mt_device *device, const void *args)
 {
     const struct mt_lora_dlow_args *l = args;
-    return dlow_is_fast(l) ? scratch_bytes(device, l->experts) : 0;
+    return scratch_bytes(device, l->experts);
 }
 
 static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lora_dlow_args *l,
@@ -175,7 +178,6 @@ static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lo
 enum mt_status MT_CPU(lora_dlow)(struct mt_device *device, const void *args)
 {
     const struct mt_lora_dlow_args *l = args;
-    if (!dlow_is_fast(l)) return mt_ref_lora_dlow(device, args);
     int64_t rows = l->map[0].dlow.dim[0];
     struct mt_tensor offsets = chunk_offsets(&l->offsets, l->experts, rows, 0, rows, own_offsets(device));
     for (int i = 0; i < l->maps; i++) {
@@ -187,8 +189,10 @@ enum mt_status MT_CPU(lora_dlow)(struct mt_device *device, const void *args)
 
 // ------------------------------------------------------------------ lora_da
 
-static bool da_is_fast(const struct mt_lora_da_args *l)
+bool MT_CPU(lora_da_fits)(const struct mt_device *device, const void *args)
 {
+    const struct mt_lora_da_args *l = args;
+    (void)device;
     for (int i = 0; i < l->maps; i++) {
         if (!gemm_reads(l->dlow[i].dtype) || !writes_all(l->da[i], l->experts)) return false;
     }
@@ -197,7 +201,8 @@ static bool da_is_fast(const struct mt_lora_da_args *l)
 
 size_t MT_CPU(lora_da_scratch)(const struct mt_device *device, const void *args)
 {
-    return da_is_fast(args) ? gemm_scratch_bytes(device) : 0;
+    (void)args;
+    return gemm_scratch_bytes(device);
 }
 
 /* Columns of a tile: whole words of a mask. */
@@ -237,7 +242,6 @@ static void da_tile(const struct mt_lora_da_args *l, int e, int64_t column, int6
 enum mt_status MT_CPU(lora_da)(struct mt_device *device, const void *args)
 {
     const struct mt_lora_da_args *l = args;
-    if (!da_is_fast(l)) return mt_ref_lora_da(device, args);
     int64_t columns = l->x.dim[1];
     int64_t rank = 0;
     for (int i = 0; i < l->maps; i++) rank += l->dlow[i].dim[1];

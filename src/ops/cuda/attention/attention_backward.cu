@@ -5,7 +5,7 @@
  * sums dk and dv over the heads of its group and the queries, in order. Nothing is added from two blocks, so
  * no atomics.
  */
-#include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_bf16.cuh"
 
 // ------------------------------------------------------------------ what both kernels have in shared memory
 
@@ -190,12 +190,6 @@ static int keys_fitting(const struct mt_device *device, bool of_keys, int width,
     return keys;
 }
 
-static enum mt_status allow_shared(struct mt_device *device, const void *kernel, size_t bytes)
-{
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cuda_status(device, error, "shared memory for attention heads this wide");
-}
-
 static enum mt_status launch_dq(struct mt_device *device, const struct mt_attention_backward_args *a,
                                 const float *deltas)
 {
@@ -205,7 +199,8 @@ static enum mt_status launch_dq(struct mt_device *device, const struct mt_attent
     size_t bytes = backward_bytes(width, value, keys, sums_of(false, width, value, keys));
     int64_t tiles = tiles_at_most(a->q.dim[0], QUERIES, &a->q_offsets);
     if (a->q.dim[0] == 0 || tiles == 0) return MT_OK;
-    enum mt_status status = allow_shared(device, reinterpret_cast<const void *>(dq_kernel), bytes);
+    enum mt_status status =
+        cuda_allow_shared(device, reinterpret_cast<const void *>(dq_kernel), bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     dq_kernel<<<dim3((unsigned)tiles, (unsigned)a->q.dim[1]), CUDA_THREADS, bytes, cuda_stream(device)>>>(
         *a, deltas, keys);
@@ -221,44 +216,42 @@ static enum mt_status launch_dkv(struct mt_device *device, const struct mt_atten
     size_t bytes = backward_bytes(width, value, keys, sums_of(true, width, value, keys));
     int64_t tiles = tiles_at_most(a->k.dim[0], keys, &a->k_offsets);
     if (a->k.dim[0] == 0 || tiles == 0) return MT_OK;
-    enum mt_status status = allow_shared(device, reinterpret_cast<const void *>(dkv_kernel), bytes);
+    enum mt_status status =
+        cuda_allow_shared(device, reinterpret_cast<const void *>(dkv_kernel), bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     dkv_kernel<<<dim3((unsigned)tiles, (unsigned)a->k.dim[1]), CUDA_THREADS, bytes, cuda_stream(device)>>>(
         *a, deltas, keys);
     return cuda_launched(device, "attention's gradient of keys");
 }
 
-static bool fits_bf16(const struct mt_device *device, const struct mt_attention_backward_args *a)
-{
-    return is_float_or_bf16(&a->dout) && is_float_or_bf16(&a->dq) && is_float_or_bf16(&a->dk) &&
-           is_float_or_bf16(&a->dv) && cuda_attention_fits(device, &a->q, &a->k, &a->v, &a->q_offsets);
-}
-
-void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_backward_args *a,
-                           float *deltas)
+enum mt_status cuda_attention_deltas(struct mt_device *device, const struct mt_attention_backward_args *a,
+                                     float *deltas)
 {
     int64_t pairs = a->q.dim[0] * a->q.dim[1];
-    if (pairs == 0) return;
+    if (pairs == 0) return MT_OK;
     delta_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, cuda_stream(device)>>>(*a, deltas);
+    return cuda_launched(device, "attention's deltas");
 }
 
-size_t mt_cuda_attention_backward_scratch(const struct mt_device *, const void *args)
+size_t cuda_attention_deltas_bytes(const struct mt_device *, const struct mt_attention_backward_args *a)
 {
-    const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
-    return cuda_floats(2 * a->q.dim[0] * a->q.dim[1]); // on Hopper lse as well, in another order
+    return cuda_floats(a->q.dim[0] * a->q.dim[1]);
 }
 
-enum mt_status mt_cuda_attention_backward(struct mt_device *device, const void *args)
+static enum mt_status run_f32(struct mt_device *device, const struct mt_attention_backward_args *a,
+                              void *scratch)
 {
-    const struct mt_attention_backward_args *a = static_cast<const struct mt_attention_backward_args *>(args);
-    float *deltas = static_cast<float *>(device->scratch.data);
-    bool bf16 = fits_bf16(device, a);
-    if (bf16 && cuda_attention_backward_hopper_fits(device, a))
-        return cuda_attention_backward_hopper(device, a, deltas);
-    cuda_attention_deltas(device, a, deltas);
-    enum mt_status status = cuda_launched(device, "attention's deltas");
-    if (status != MT_OK) return status;
-    if (bf16) return cuda_attention_backward_bf16(device, a, deltas);
-    status = launch_dq(device, a, deltas);
-    return status != MT_OK ? status : launch_dkv(device, a, deltas);
+    float *deltas = static_cast<float *>(scratch);
+    enum mt_status status = cuda_attention_deltas(device, a, deltas);
+    if (status == MT_OK) status = launch_dq(device, a, deltas);
+    return status == MT_OK ? launch_dkv(device, a, deltas) : status;
 }
+
+static const struct cuda_variant<struct mt_attention_backward_args> f32 = {
+    NULL, cuda_attention_deltas_bytes, run_f32
+};
+
+static const struct cuda_variant<struct mt_attention_backward_args> *const variants[] = {
+    &cuda_attention_backward_hopper, &cuda_attention_backward_mma, &f32,
+};
+CUDA_OP(attention_backward, variants)

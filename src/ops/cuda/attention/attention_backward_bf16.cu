@@ -210,22 +210,17 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS, 2)
 
 // ------------------------------------------------------------------ launch
 
-static enum mt_status allow_shared(struct mt_device *device, const void *kernel, size_t bytes)
-{
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cuda_status(device, error, "shared memory for attention heads this wide");
-}
-
 template <int D, int DV>
 static enum mt_status launch(struct mt_device *device, const struct mt_attention_backward_args *a,
                              const float *deltas)
 {
     const size_t key_bytes = sizeof(struct key_memory<D, DV>);
     const size_t query_bytes = sizeof(struct query_memory<D, DV>);
-    enum mt_status status =
-        allow_shared(device, reinterpret_cast<const void *>(dkv_kernel<D, DV>), key_bytes);
+    enum mt_status status = cuda_allow_shared(device, reinterpret_cast<const void *>(dkv_kernel<D, DV>),
+                                              key_bytes, ATTENTION_SHARED);
     if (status == MT_OK)
-        status = allow_shared(device, reinterpret_cast<const void *>(dq_kernel<D, DV>), query_bytes);
+        status = cuda_allow_shared(device, reinterpret_cast<const void *>(dq_kernel<D, DV>), query_bytes,
+                                   ATTENTION_SHARED);
     if (status != MT_OK) return status;
     cudaStream_t stream = cuda_stream(device);
     unsigned q_tiles = (unsigned)tiles_at_most(a->q.dim[0], ATTENTION_ROWS, &a->q_offsets);
@@ -239,11 +234,17 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     return cuda_launched(device, "attention backward");
 }
 
-enum mt_status cuda_attention_backward_bf16(struct mt_device *device,
-                                            const struct mt_attention_backward_args *a, const float *deltas)
+static enum mt_status run(struct mt_device *device, const struct mt_attention_backward_args *a, void *scratch)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
+    float *deltas = static_cast<float *>(scratch);
+    enum mt_status status = cuda_attention_deltas(device, a, deltas);
+    if (status != MT_OK) return status;
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a, deltas);
     return width <= 128 ? launch<128, 128>(device, a, deltas) : launch<192, 128>(device, a, deltas);
 }
+
+const struct cuda_variant<struct mt_attention_backward_args> cuda_attention_backward_mma = {
+    cuda_attention_backward_fits, cuda_attention_deltas_bytes, run
+};

@@ -550,12 +550,6 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
 
 // ------------------------------------------------------------------ launch
 
-static enum mt_status allow_shared(struct mt_device *device, const void *kernel, size_t bytes)
-{
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cuda_status(device, error, "shared memory for attention heads this wide");
-}
-
 /* Maps with boxes of so many rows of each side. */
 static enum mt_status map_sides(struct mt_device *device, struct backward_call *call, int q_rows, int k_rows)
 {
@@ -571,10 +565,11 @@ template <int D, int DV> static enum mt_status launch(struct mt_device *device, 
     const size_t query_bytes = bytes_with_patterns<struct query_memory<D, DV>>();
     cudaStream_t stream = cuda_stream(device);
     unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
-    enum mt_status status =
-        allow_shared(device, reinterpret_cast<const void *>(dkv_kernel<D, DV>), key_bytes);
+    enum mt_status status = cuda_allow_shared(device, reinterpret_cast<const void *>(dkv_kernel<D, DV>),
+                                              key_bytes, ATTENTION_SHARED);
     if (status == MT_OK)
-        status = allow_shared(device, reinterpret_cast<const void *>(dq_kernel<D, DV>), query_bytes);
+        status = cuda_allow_shared(device, reinterpret_cast<const void *>(dq_kernel<D, DV>), query_bytes,
+                                   ATTENTION_SHARED);
     if (status == MT_OK) status = map_sides(device, call, STEP, HOPPER_ROWS);
     if (status != MT_OK) return status;
     dkv_kernel<D, DV><<<blocks, HOPPER_THREADS, key_bytes, stream>>>(*call);
@@ -584,12 +579,25 @@ template <int D, int DV> static enum mt_status launch(struct mt_device *device, 
     return cuda_launched(device, "attention backward");
 }
 
-enum mt_status cuda_attention_backward_hopper(struct mt_device *device,
-                                              const struct mt_attention_backward_args *a, float *stats)
+static bool fits(const struct mt_device *device, const struct mt_attention_backward_args *a)
+{
+    return cuda_attention_backward_fits(device, a) &&
+           operands_fit_hopper(device, &a->q, &a->k, &a->v, a->scale) && is_readable(&a->dout) &&
+           is_readable(&a->out) && a->lse.dtype == MT_F32;
+}
+
+/* Statistics: f32 [2,Hq,Tq]. */
+static size_t statistics_bytes(const struct mt_device *, const struct mt_attention_backward_args *a)
+{
+    return cuda_floats(2 * a->q.dim[0] * a->q.dim[1]);
+}
+
+static enum mt_status run(struct mt_device *device, const struct mt_attention_backward_args *a, void *scratch)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
     int64_t pairs = a->q.dim[0] * a->q.dim[1];
+    float *stats = static_cast<float *>(scratch);
     struct backward_call call = {};
     call.a = *a;
     call.stats = {stats, stats + pairs};
@@ -598,3 +606,7 @@ enum mt_status cuda_attention_backward_hopper(struct mt_device *device,
     if (width <= 64 && value <= 64) return launch<64, 64>(device, &call);
     return width <= 128 ? launch<128, 128>(device, &call) : launch<192, 128>(device, &call);
 }
+
+const struct cuda_variant<struct mt_attention_backward_args> cuda_attention_backward_hopper = {
+    fits, statistics_bytes, run
+};

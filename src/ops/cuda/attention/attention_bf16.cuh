@@ -7,27 +7,34 @@
 
 #include "ops/cuda/attention/attention_tiles.cuh"
 #include "ops/cuda/common/tiles.cuh"
+#include "ops/cuda/common/variants.cuh"
+
+#define ATTENTION_SHARED "shared memory for attention heads this wide"
+
+/* Of f32 operands 16 bits count: each number is two bf16 ones. */
+extern const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_split;
+
+/* By Hopper's own instructions: all bf16, and aligned as the copy engine wants it. */
+extern const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_hopper;
+extern const struct cuda_variant<struct mt_attention_backward_args> cuda_attention_backward_hopper;
+
+/* On the tensor cores of any GPU. */
+extern const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_mma;
+extern const struct cuda_variant<struct mt_attention_backward_args> cuda_attention_backward_mma;
+
+/* For few queries, or for heads that share one wide key whose first columns are the value. */
+extern const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_decode;
+
+/* deltas[t,h] = <dout, out> of each query and head, f32 [Tq,Hq]. */
+enum mt_status cuda_attention_deltas(struct mt_device *device, const struct mt_attention_backward_args *a,
+                                     float *deltas);
+size_t cuda_attention_deltas_bytes(const struct mt_device *device,
+                                   const struct mt_attention_backward_args *a);
 
 /* Whether the tensor cores can work on these: f32 or bf16, heads of a usual width, more than a few queries.
  */
-bool cuda_attention_fits(const struct mt_device *device, const struct mt_tensor *q, const struct mt_tensor *k,
-                         const struct mt_tensor *v, const struct mt_tensor *q_offsets);
-
-enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
-                                           const struct mt_attention_forward_args *a);
-
-/* The same for f32 operands, of which 16 bits count: each number is two bf16 ones. */
-bool cuda_attention_split_fits(const struct mt_device *device, const struct mt_attention_forward_args *a);
-enum mt_status cuda_attention_forward_split(struct mt_device *device,
-                                            const struct mt_attention_forward_args *a);
-
-/* deltas as cuda_attention_deltas made them. */
-enum mt_status cuda_attention_backward_bf16(struct mt_device *device,
-                                            const struct mt_attention_backward_args *a, const float *deltas);
-
-/* deltas[t,h] = <dout, out> of each query and head, f32 [Tq,Hq]. */
-void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_backward_args *a,
-                           float *deltas);
+bool cuda_attention_fits(const struct mt_device *device, const struct mt_attention_forward_args *a);
+bool cuda_attention_backward_fits(const struct mt_device *device, const struct mt_attention_backward_args *a);
 
 // ------------------------------------------------------------------ what the kernels share
 
@@ -40,11 +47,6 @@ void cuda_attention_deltas(struct mt_device *device, const struct mt_attention_b
 __host__ __device__ static constexpr int pitch_of(int width)
 {
     return width + TILE_SHIFT;
-}
-
-static inline bool is_float_or_bf16(const struct mt_tensor *t)
-{
-    return t->dtype == MT_F32 || t->dtype == MT_BF16;
 }
 
 /* Head `head` of [T,H,D], as rows. */
@@ -149,6 +151,51 @@ struct running {
     float highest[2]; // of the scores
     float sum[2];     // of this lane's columns, exponentials relative to the highest
 };
+
+/* Scores become weights relative to the highest so far; `factor` is what that makes of older ones. */
+template <int COUNT>
+__device__ static inline void update_softmax(float (&scores)[COUNT][4], struct running *r, float (&factor)[2])
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float highest = r->highest[half];
+#pragma unroll
+        for (int j = 0; j < COUNT; j++) {
+            highest = fmaxf(highest, fmaxf(scores[j][2 * half], scores[j][2 * half + 1]));
+        }
+        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, 1));
+        highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, 2));
+        float reference = highest == -INFINITY ? 0.0f : highest; // no key seen yet
+        factor[half] = exp2f(r->highest[half] - reference);
+        float sum = 0.0f;
+#pragma unroll
+        for (int j = 0; j < COUNT; j++) {
+#pragma unroll
+            for (int e = 2 * half; e < 2 * half + 2; e++) {
+                scores[j][e] = exp2f(scores[j][e] - reference);
+                sum += scores[j][e];
+            }
+        }
+        r->sum[half] = r->sum[half] * factor[half] + sum;
+        r->highest[half] = highest;
+    }
+}
+
+/* Scales scores to units of log 2; -inf where a query does not see the key. */
+template <int COUNT>
+__device__ static inline void mask_scores(float (&scores)[COUNT][4], const struct sequence &s, int64_t query,
+                                          int64_t start, float scale, int window)
+{
+    bool all = all_see(s, query, 16, start, 8 * COUNT, window);
+#pragma unroll
+    for (int j = 0; j < COUNT; j++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            bool seen = all || sees(s, query + fragment_row(e), start + fragment_column(j, e), window);
+            scores[j][e] = seen ? scores[j][e] * scale : -INFINITY;
+        }
+    }
+}
 
 /* Divides a warp's rows of `out`, the first of which is `row` of all, by their sums, and stores them and lse;
  * unit: of the highest scores, in natural logarithms.

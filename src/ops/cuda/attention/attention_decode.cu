@@ -299,10 +299,11 @@ static bool is_shared(const struct mt_attention_forward_args *a)
            a->k.dim[1] == 1;
 }
 
-bool cuda_attention_decodes(const struct mt_device *device, const struct mt_attention_forward_args *a)
+static bool fits(const struct mt_device *device, const struct mt_attention_forward_args *a)
 {
-    bool types = cuda_state_of(device)->bf16 && is_float_or_bf16(&a->q) && is_float_or_bf16(&a->k) &&
-                 is_float_or_bf16(&a->v) && is_float_or_bf16(&a->out);
+    bool types = cuda_state_of(device)->bf16 && cuda_is_float_or_bf16(&a->q) &&
+                 cuda_is_float_or_bf16(&a->k) && cuda_is_float_or_bf16(&a->v) &&
+                 cuda_is_float_or_bf16(&a->out);
     if (!types || a->q.dim[0] == 0 || a->q_offsets.dim[0] < 2) return false;
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
@@ -328,7 +329,7 @@ static int stretches_of(const struct mt_device *device, const struct mt_attentio
     return (int)(fitting < MOST_STRETCHES ? fitting : MOST_STRETCHES);
 }
 
-size_t cuda_attention_decode_bytes(const struct mt_device *device, const struct mt_attention_forward_args *a)
+static size_t partial_bytes(const struct mt_device *device, const struct mt_attention_forward_args *a)
 {
     return cuda_floats(a->q.dim[0] * a->q.dim[1] * stretches_of(device, a) * (a->v.dim[2] + 2));
 }
@@ -339,8 +340,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     const void *kernel = reinterpret_cast<const void *>(decode_kernel<D, DV, SAME>);
     const size_t bytes = sizeof(struct decode_memory<D, DV, SAME>);
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
+    enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int stretches = stretches_of(device, a);
     dim3 grid((unsigned)blocks_of_rows(a), (unsigned)a->k.dim[1], (unsigned)stretches);
@@ -352,8 +352,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     return cuda_launched(device, "joining attention's stretches");
 }
 
-enum mt_status cuda_attention_decode(struct mt_device *device, const struct mt_attention_forward_args *a,
-                                     void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *scratch)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
@@ -364,3 +363,7 @@ enum mt_status cuda_attention_decode(struct mt_device *device, const struct mt_a
         return launch<MOST_WIDTH, MOST_VALUE, false>(device, a, partial);
     return launch<SHARED_WIDTH, SHARED_VALUE, true>(device, a, partial);
 }
+
+const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_decode = {
+    fits, partial_bytes, run
+};

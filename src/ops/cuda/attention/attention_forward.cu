@@ -4,7 +4,6 @@
  * whole.
  */
 #include "ops/cuda/attention/attention_bf16.cuh"
-#include "ops/cuda/attention/attention_decode.cuh"
 
 /* Dynamic shared memory of a block, all floats. */
 struct forward_memory {
@@ -144,23 +143,8 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     finish(a, m, s, query, head);
 }
 
-static bool fits_bf16(const struct mt_device *device, const struct mt_attention_forward_args *a)
+static enum mt_status run_f32(struct mt_device *device, const struct mt_attention_forward_args *a, void *)
 {
-    return is_float_or_bf16(&a->out) && cuda_attention_fits(device, &a->q, &a->k, &a->v, &a->q_offsets);
-}
-
-size_t mt_cuda_attention_forward_scratch(const struct mt_device *device, const void *args)
-{
-    const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
-    if (fits_bf16(device, a) || !cuda_attention_decodes(device, a)) return 0;
-    return cuda_attention_decode_bytes(device, a);
-}
-
-enum mt_status mt_cuda_attention_forward(struct mt_device *device, const void *args)
-{
-    const struct mt_attention_forward_args *a = static_cast<const struct mt_attention_forward_args *>(args);
-    if (fits_bf16(device, a)) return cuda_attention_forward_bf16(device, a);
-    if (cuda_attention_decodes(device, a)) return cuda_attention_decode(device, a, device->scratch.data);
     int64_t tiles = tiles_at_most(a->q.dim[0], QUERIES, &a->q_offsets);
     if (a->q.dim[0] == 0 || tiles == 0) return MT_OK;
     int width = (int)a->q.dim[2];
@@ -168,11 +152,19 @@ enum mt_status mt_cuda_attention_forward(struct mt_device *device, const void *a
     int keys = MOST_KEYS;
     while (keys > 1 && forward_bytes(width, value, keys) > cuda_state_of(device)->shared_bytes) keys /= 2;
     size_t bytes = forward_bytes(width, value, keys);
-    cudaError_t error =
-        cudaFuncSetAttribute(forward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
+    enum mt_status status =
+        cuda_allow_shared(device, reinterpret_cast<const void *>(forward_kernel), bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     forward_kernel<<<dim3((unsigned)tiles, (unsigned)a->q.dim[1]), CUDA_THREADS, bytes,
                      cuda_stream(device)>>>(*a, keys);
     return cuda_launched(device, "attention forward");
 }
+
+static const struct cuda_variant<struct mt_attention_forward_args> f32 = {
+    NULL, NULL, run_f32
+};
+
+static const struct cuda_variant<struct mt_attention_forward_args> *const variants[] = {
+    &cuda_attention_split, &cuda_attention_hopper, &cuda_attention_mma, &cuda_attention_decode, &f32,
+};
+CUDA_OP(attention_forward, variants)

@@ -3,8 +3,7 @@
  * running maximum and a running sum (Milakov and Gimelshein 2018; Dao 2023), each warp for 16 queries. Scores
  * and weights stay in registers: the sums of q kᵀ are laid out as the left operand of the product with v.
  */
-#include "ops/cuda/attention/attention_hopper.cuh"
-#include "ops/cuda/attention/attention_softmax.cuh"
+#include "ops/cuda/attention/attention_bf16.cuh"
 
 #define KEYS         64
 #define MOST_WIDTH   192
@@ -79,8 +78,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV>);
     const size_t bytes = sizeof(struct forward_memory<D, DV>);
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
+    enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int64_t tiles = tiles_at_most(a->q.dim[0], ATTENTION_ROWS, &a->q_offsets);
     forward_kernel<D, DV>
@@ -88,21 +86,34 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     return cuda_launched(device, "attention forward");
 }
 
-bool cuda_attention_fits(const struct mt_device *device, const struct mt_tensor *q, const struct mt_tensor *k,
+static bool operands_fit(const struct mt_device *device, const struct mt_tensor *q, const struct mt_tensor *k,
                          const struct mt_tensor *v, const struct mt_tensor *q_offsets)
 {
-    return cuda_state_of(device)->bf16 && is_float_or_bf16(q) && is_float_or_bf16(k) && is_float_or_bf16(v) &&
-           q->dim[2] <= MOST_WIDTH && v->dim[2] <= MOST_VALUE && q->dim[0] > 0 &&
+    return cuda_state_of(device)->bf16 && cuda_is_float_or_bf16(q) && cuda_is_float_or_bf16(k) &&
+           cuda_is_float_or_bf16(v) && q->dim[2] <= MOST_WIDTH && v->dim[2] <= MOST_VALUE && q->dim[0] > 0 &&
            q->dim[0] >= LEAST_LENGTH * (q_offsets->dim[0] - 1);
 }
 
-enum mt_status cuda_attention_forward_bf16(struct mt_device *device,
-                                           const struct mt_attention_forward_args *a)
+bool cuda_attention_fits(const struct mt_device *device, const struct mt_attention_forward_args *a)
+{
+    return cuda_is_float_or_bf16(&a->out) && operands_fit(device, &a->q, &a->k, &a->v, &a->q_offsets);
+}
+
+bool cuda_attention_backward_fits(const struct mt_device *device, const struct mt_attention_backward_args *a)
+{
+    return cuda_is_float_or_bf16(&a->dout) && cuda_is_float_or_bf16(&a->dq) &&
+           cuda_is_float_or_bf16(&a->dk) && cuda_is_float_or_bf16(&a->dv) &&
+           operands_fit(device, &a->q, &a->k, &a->v, &a->q_offsets);
+}
+
+static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
-    if (cuda_attention_split_fits(device, a)) return cuda_attention_forward_split(device, a);
-    if (cuda_attention_hopper_fits(device, a)) return cuda_attention_forward_hopper(device, a);
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
     return width <= 128 ? launch<128, 128>(device, a) : launch<MOST_WIDTH, MOST_VALUE>(device, a);
 }
+
+const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_mma = {
+    cuda_attention_fits, NULL, run
+};

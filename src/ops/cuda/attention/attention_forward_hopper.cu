@@ -254,8 +254,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV>);
     const size_t bytes = bytes_with_patterns<struct forward_memory<D, DV>>();
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
+    enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
     struct forward_call call;
     call.a = *a;
     if (status == MT_OK) status = cuda_map_heads(device, &a->q, HOPPER_ROWS, &call.q);
@@ -267,11 +266,21 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     return cuda_launched(device, "attention forward");
 }
 
-enum mt_status cuda_attention_forward_hopper(struct mt_device *device,
-                                             const struct mt_attention_forward_args *a)
+static bool fits(const struct mt_device *device, const struct mt_attention_forward_args *a)
+{
+    // Rows between the stretches of a cache may hold anything, and would be multiplied by weights of 0.
+    return cuda_attention_fits(device, a) && operands_fit_hopper(device, &a->q, &a->k, &a->v, a->scale) &&
+           !mt_tensor_present(&a->k_starts);
+}
+
+static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
     return width <= 128 ? launch<128, 128>(device, a) : launch<192, 128>(device, a);
 }
+
+const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_hopper = {
+    fits, NULL, run
+};

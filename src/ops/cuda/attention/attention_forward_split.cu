@@ -4,7 +4,7 @@
  * smallest, 2^-16 of the largest, is left out. Whoever keeps activations in f32 has asked for accuracy: what
  * it reads is rounded on its way into shared memory, one tile at a time.
  */
-#include "ops/cuda/attention/attention_softmax.cuh"
+#include "ops/cuda/attention/attention_bf16.cuh"
 
 #define KEYS 32 // so that two blocks fit side by side
 
@@ -134,8 +134,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     const void *kernel = reinterpret_cast<const void *>(split_kernel<D, DV>);
     const size_t bytes = sizeof(struct split_memory<D, DV>);
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    enum mt_status status = cuda_status(device, error, "shared memory for attention heads this wide");
+    enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int64_t tiles = tiles_at_most(a->q.dim[0], ATTENTION_ROWS, &a->q_offsets);
     split_kernel<D, DV>
@@ -143,18 +142,21 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     return cuda_launched(device, "attention forward");
 }
 
-bool cuda_attention_split_fits(const struct mt_device *device, const struct mt_attention_forward_args *a)
+static bool fits(const struct mt_device *device, const struct mt_attention_forward_args *a)
 {
     bool floats = a->q.dtype == MT_F32 && a->k.dtype == MT_F32 && a->v.dtype == MT_F32;
-    return floats && cuda_attention_fits(device, &a->q, &a->k, &a->v, &a->q_offsets) &&
+    return floats && cuda_attention_fits(device, a) &&
            sizeof(struct split_memory<192, 128>) <= cuda_state_of(device)->shared_bytes;
 }
 
-enum mt_status cuda_attention_forward_split(struct mt_device *device,
-                                            const struct mt_attention_forward_args *a)
+static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
     if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
     return width <= 128 ? launch<128, 128>(device, a) : launch<192, 128>(device, a);
 }
+
+const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_split = {
+    fits, NULL, run
+};

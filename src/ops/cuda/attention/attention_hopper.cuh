@@ -13,27 +13,29 @@
 #include "ops/cuda/attention/attention_bf16.cuh"
 #include "ops/cuda/attention/wgmma_attention.cuh"
 #include "ops/cuda/products/grouped.cuh"
+#include "ops/cuda/products/tensor_map.cuh"
 
 #define HOPPER_ROWS    128 // of a tile
 #define HOPPER_GROUPS  2   // that multiply
 #define HOPPER_GROUP   128
 #define HOPPER_THREADS ((1 + HOPPER_GROUPS) * HOPPER_GROUP)
 
-/* Whether these kernels can work: on Hopper, all bf16 and aligned as the copy engine wants it. */
-bool cuda_attention_hopper_fits(const struct mt_device *device, const struct mt_attention_forward_args *a);
-bool cuda_attention_backward_hopper_fits(const struct mt_device *device,
-                                         const struct mt_attention_backward_args *a);
+#define HOPPER_ITEMS   (1 << 30) // tiles and heads: their number has 32 bits
 
-enum mt_status cuda_attention_forward_hopper(struct mt_device *device,
-                                             const struct mt_attention_forward_args *a);
+/* Whether the copy engine can read heads of this tensor. */
+static inline bool is_readable(const struct mt_tensor *t)
+{
+    return t->dtype == MT_BF16 && t->dim[0] > 0 && t->dim[1] > 0 && t->dim[2] > 0 && t->stride[0] % 8 == 0 &&
+           t->stride[1] % 8 == 0 && reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
+}
 
-/* stats: f32 [2,Hq,Tq], made here. */
-enum mt_status cuda_attention_backward_hopper(struct mt_device *device,
-                                              const struct mt_attention_backward_args *a, float *stats);
-
-/* Boxes of `rows` rows and WGMMA_LINE columns of one head of [T,H,D]; zeros beyond its ends. */
-enum mt_status cuda_map_heads(const struct mt_device *device, const struct mt_tensor *t, int rows,
-                              CUtensorMap *map);
+static inline bool operands_fit_hopper(const struct mt_device *device, const struct mt_tensor *q,
+                                       const struct mt_tensor *k, const struct mt_tensor *v, float scale)
+{
+    // The highest score is looked for before scaling.
+    return cuda_state_of(device)->hopper && is_readable(q) && is_readable(k) && is_readable(v) &&
+           scale > 0.0f && (q->dim[0] + k->dim[0]) * q->dim[1] < HOPPER_ITEMS;
+}
 
 // ------------------------------------------------------------------ where a tile is
 

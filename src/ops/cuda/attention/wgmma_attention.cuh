@@ -1,7 +1,6 @@
 /*
- * Products of a warp group as attention needs them, beside those of wgmma.cuh: scores of two tiles in shared
- * memory, and sums over a tile's rows with factors that are still in registers; and the copy engine's boxes
- * of one head.
+ * Products of a warp group as attention needs them: scores of two tiles in shared memory, and sums over a
+ * tile's rows with factors that are still in registers; and the copy engine's boxes of one head.
  *
  * A tile of ROWS rows and WIDTH columns is WIDTH / 64 panels of ROWS lines, one after the other. The same
  * tile serves by lines of steps (scores) and by lines of columns (sums over rows).
@@ -35,83 +34,6 @@ __device__ static inline void copy_head_tile(__nv_bfloat16 *target, const CUtens
     }
 }
 
-/* Keeps operands in registers alive until a wait. */
-template <int COUNT> __device__ static inline void group_pin(unsigned (&held)[COUNT][4])
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        asm volatile("" : "+r"(held[i][0]), "+r"(held[i][1]), "+r"(held[i][2]), "+r"(held[i][3])::"memory");
-    }
-}
-
-// The registers of sums, named one by one.
-#define REGISTERS_0_31                                                                                       \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                 \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define REGISTERS_32_63                                                                                      \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                       \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define REGISTERS_64_95                                                                                      \
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                       \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define FRAGMENT(i) "+f"(sum[i][0]), "+f"(sum[i][1]), "+f"(sum[i][2]), "+f"(sum[i][3])
-#define FRAGMENTS(i)                                                                                         \
-    FRAGMENT(i), FRAGMENT(i + 1), FRAGMENT(i + 2), FRAGMENT(i + 3), FRAGMENT(i + 4), FRAGMENT(i + 5),        \
-        FRAGMENT(i + 6), FRAGMENT(i + 7)
-
-/* sum = a · b, or with `add` sum += a · b: a [64,16] and b [16,64], both by lines of steps. */
-__device__ static inline void multiply_tiles(float (&sum)[8][4], uint64_t a, uint64_t b, int add)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" REGISTERS_0_31 "}, "
-                 "%32, %33, p, 1, 1, 0, 0; }"
-                 : FRAGMENTS(0)
-                 : "l"(a), "l"(b), "r"(add));
-}
-
-/* The same with b [16,128]. */
-__device__ static inline void multiply_tiles(float (&sum)[16][4], uint64_t a, uint64_t b, int add)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" REGISTERS_0_31 ", " REGISTERS_32_63
-                 "}, %64, %65, p, 1, 1, 0, 0; }"
-                 : FRAGMENTS(0), FRAGMENTS(8)
-                 : "l"(a), "l"(b), "r"(add));
-}
-
-/* sum += a · b: a [64,16] in registers, b [16,64] by lines of columns. */
-__device__ static inline void multiply_held(float (&sum)[8][4], const unsigned (&a)[4], uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" REGISTERS_0_31 "}, "
-                 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-                 : FRAGMENTS(0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-/* The same with b [16,128]. */
-__device__ static inline void multiply_held(float (&sum)[16][4], const unsigned (&a)[4], uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" REGISTERS_0_31 ", " REGISTERS_32_63
-                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                 : FRAGMENTS(0), FRAGMENTS(8)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-/* The same with b [16,192]. */
-__device__ static inline void multiply_held(float (&sum)[24][4], const unsigned (&a)[4], uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" REGISTERS_0_31 ", " REGISTERS_32_63
-                 ", " REGISTERS_64_95 "}, {%96, %97, %98, %99}, %100, 1, 1, 1, 1;"
-                 : FRAGMENTS(0), FRAGMENTS(8), FRAGMENTS(16)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-#undef FRAGMENTS
-#undef FRAGMENT
-#undef REGISTERS_64_95
-#undef REGISTERS_32_63
-#undef REGISTERS_0_31
-
 /*
  * sum[64, 8·COUNT] = a · bᵀ, begun: tiles of A_ROWS and 8·COUNT rows, WIDTH columns; a is where this group's
  * 64 rows begin.
@@ -127,7 +49,7 @@ __device__ static inline void begin_scores(float (&sum)[COUNT][4], const __nv_bf
         // Addresses within an operand count in 16 bytes, eight numbers.
         int a_at = (k / WGMMA_LINE * A_ROWS * WGMMA_LINE + k % WGMMA_LINE) / 8;
         int b_at = (k / WGMMA_LINE * COUNT * 8 * WGMMA_LINE + k % WGMMA_LINE) / 8;
-        multiply_tiles(sum, left + (unsigned)a_at, right + (unsigned)b_at, k > 0);
+        multiply_group<false>(sum, left + (unsigned)a_at, right + (unsigned)b_at, k > 0);
     }
 }
 

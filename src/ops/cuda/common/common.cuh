@@ -45,7 +45,7 @@ struct cuda_state {
     cudaEvent_t fork;           // what the lanes wait for; NULL before their first use
     unsigned *counters;         // of tiles, each for one launch, cleared all at a time; NULL if not on Hopper
     int next_counter;
-    unsigned *meetings; // words by which blocks of a launch find each other, 0 in between (lora_parts.cuh)
+    unsigned *meetings; // words by which blocks of a launch find each other, 0 in between (lora_hopper.cuh)
     struct cuda_lane_state lane[CUDA_LANES];
 };
 
@@ -72,6 +72,20 @@ static inline enum mt_status cuda_status(const struct mt_device *device, cudaErr
 static inline enum mt_status cuda_launched(const struct mt_device *device, const char *what)
 {
     return cuda_status(device, cudaGetLastError(), what);
+}
+
+/* More than 48 KB of shared memory have to be asked for, kernel by kernel; `what` is what they are for. */
+static inline enum mt_status cuda_allow_shared(const struct mt_device *device, const void *kernel,
+                                               size_t bytes, const char *what)
+{
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return cuda_status(device, error, what);
+}
+
+/* f32 or bf16: what the tensor cores' kernels read and write. */
+static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)
+{
+    return t->dtype == MT_F32 || t->dtype == MT_BF16;
 }
 
 // ------------------------------------------------------------------ elements

@@ -147,14 +147,24 @@ template <int COUNT> __device__ static inline void group_pin(float (&sum)[COUNT]
     }
 }
 
+/* The same for operands in registers, which have to stay until a wait. */
+template <int COUNT> __device__ static inline void group_pin(unsigned (&held)[COUNT][4])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        asm volatile("" : "+r"(held[i][0]), "+r"(held[i][1]), "+r"(held[i][2]), "+r"(held[i][3])::"memory");
+    }
+}
+
 // The registers of sums have to be named one by one.
 #define SUMS_TO_31                                                                                           \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                 \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define SUMS_TO_95                                                                                           \
+#define SUMS_TO_63                                                                                           \
     SUMS_TO_31 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "          \
-               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "            \
-               "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "            \
+               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SUMS_TO_95                                                                                           \
+    SUMS_TO_63 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "          \
                "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define SUMS_TO_127                                                                                          \
     SUMS_TO_95 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "    \
@@ -180,6 +190,16 @@ __device__ static inline void multiply_group(float (&sum)[8][4], uint64_t a, uin
 }
 
 template <bool N_INNER>
+__device__ static inline void multiply_group(float (&sum)[16][4], uint64_t a, uint64_t b, int add)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" SUMS_TO_63 "}, "
+                 "%64, %65, p, 1, 1, 0, %67; }"
+                 : EIGHT_SUMS(0), EIGHT_SUMS(8)
+                 : "l"(a), "l"(b), "r"(add), "n"(N_INNER ? 1 : 0));
+}
+
+template <bool N_INNER>
 __device__ static inline void multiply_group(float (&sum)[24][4], uint64_t a, uint64_t b, int add)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %98, 0; "
@@ -197,6 +217,33 @@ __device__ static inline void multiply_group(float (&sum)[32][4], uint64_t a, ui
                  "%128, %129, p, 1, 1, 0, %131; }"
                  : EIGHT_SUMS(0), EIGHT_SUMS(8), EIGHT_SUMS(16), EIGHT_SUMS(24)
                  : "l"(a), "l"(b), "r"(add), "n"(N_INNER ? 1 : 0));
+}
+
+/* sum += a · b: a [64,16] in registers, b [16,64] by lines of columns. */
+__device__ static inline void multiply_held(float (&sum)[8][4], const unsigned (&a)[4], uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_TO_31 "}, "
+                 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                 : EIGHT_SUMS(0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/* The same with b [16,128]. */
+__device__ static inline void multiply_held(float (&sum)[16][4], const unsigned (&a)[4], uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" SUMS_TO_63
+                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+                 : EIGHT_SUMS(0), EIGHT_SUMS(8)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/* The same with b [16,192]. */
+__device__ static inline void multiply_held(float (&sum)[24][4], const unsigned (&a)[4], uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" SUMS_TO_95
+                 "}, {%96, %97, %98, %99}, %100, 1, 1, 1, 1;"
+                 : EIGHT_SUMS(0), EIGHT_SUMS(8), EIGHT_SUMS(16)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 #endif

@@ -5,8 +5,7 @@
  * mask. What the mask drops becomes 0 on its way through registers, where x is transposed: sums are [columns
  * of x, ranks], kept until the segment ends.
  */
-#include "ops/cuda/lora/lora.cuh"
-#include "ops/cuda/lora/lora_parts.cuh"
+#include "ops/cuda/lora/lora_hopper.cuh"
 
 #define GROUPS      2
 #define THREADS     (GROUPS * 128 + 32)
@@ -131,7 +130,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
         for (int i = 0; i < MAPS; i++) group_pin(sum[j][i]);
     }
 #pragma unroll
-    for (int k = 0; k < 4; k++) group_hold(x[k]);
+    for (int k = 0; k < 4; k++) group_pin(x[k]);
     group_begin();
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
@@ -145,7 +144,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
     group_commit();
     group_wait<0>();
 #pragma unroll
-    for (int k = 0; k < 4; k++) group_hold(x[k]);
+    for (int k = 0; k < 4; k++) group_pin(x[k]);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
 #pragma unroll
@@ -317,14 +316,14 @@ __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_cons
 
 // ------------------------------------------------------------------ launch
 
-bool cuda_lora_da_fits(const struct mt_device *device, const struct mt_lora_da_args *l)
+static bool fits(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
     if (!cuda_lora_suits(device, l->x.dim[0], l->experts, &l->offsets)) return false;
     if (!cuda_lora_reads(&l->x) || !cuda_lora_mask_fits(&l->mask)) return false;
     for (int i = 0; i < l->maps; i++) {
-        bool fits = cuda_lora_matrices_fit(l->da[i], l->experts) && l->dlow[i].dim[1] <= LORA_RANK &&
-                    cuda_lora_reads(&l->dlow[i]);
-        if (!fits) return false;
+        bool suits = cuda_lora_matrices_fit(l->da[i], l->experts) && l->dlow[i].dim[1] <= LORA_RANK &&
+                     cuda_lora_reads(&l->dlow[i]);
+        if (!suits) return false;
     }
     return true;
 }
@@ -341,7 +340,7 @@ static int shares_of(const struct mt_device *device, const struct mt_lora_da_arg
     return shares > 1 ? shares : 1;
 }
 
-size_t cuda_lora_da_bytes(const struct mt_device *device, const struct mt_lora_da_args *l)
+static size_t scratch_bytes(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
     int64_t groups = (int64_t)shares_of(device, l) * slices_of(l) * GROUPS;
     return cuda_floats(groups * l->maps * PART_FOURS * 4);
@@ -366,7 +365,7 @@ static enum mt_status pick(struct mt_device *device, int maps, int slices, const
     return maps == 2 ? launch<2, MASKED>(device, slices, call) : launch<3, MASKED>(device, slices, call);
 }
 
-enum mt_status cuda_lora_da_hopper(struct mt_device *device, const struct mt_lora_da_args *l, void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_lora_da_args *l, void *scratch)
 {
     bool masked = mt_tensor_present(&l->mask);
     struct da_call call = {};
@@ -394,3 +393,7 @@ enum mt_status cuda_lora_da_hopper(struct mt_device *device, const struct mt_lor
     return masked ? pick<true>(device, l->maps, slices_of(l), &call)
                   : pick<false>(device, l->maps, slices_of(l), &call);
 }
+
+const struct cuda_variant<struct mt_lora_da_args> cuda_lora_da_hopper = {
+    fits, scratch_bytes, run
+};

@@ -8,8 +8,7 @@
  * each other's sums, in order, and storing them. Two groups make dB, of one box of a pair each, and keep its
  * sums until the segment ends.
  */
-#include "ops/cuda/lora/lora.cuh"
-#include "ops/cuda/lora/lora_parts.cuh"
+#include "ops/cuda/lora/lora_hopper.cuh"
 
 #define THREADS     512
 #define MOST_BOXES  16 // of a slice
@@ -576,7 +575,7 @@ static bool map_fits(const struct mt_lora_dlow_args *l, const struct mt_lora_pai
     return cuda_lora_matrices_fit(map->b, l->experts) && cuda_lora_matrices_fit(map->db, l->experts);
 }
 
-bool cuda_lora_dlow_fits(const struct mt_device *device, const struct mt_lora_dlow_args *l)
+static bool fits(const struct mt_device *device, const struct mt_lora_dlow_args *l)
 {
     if (!cuda_lora_suits(device, l->map[0].dlow.dim[0], l->experts, &l->offsets)) return false;
     for (int i = 0; i < l->maps; i++) {
@@ -660,7 +659,7 @@ static struct dlow_call sizes_of(const struct mt_device *device, const struct mt
     return call;
 }
 
-size_t cuda_lora_dlow_bytes(const struct mt_device *device, const struct mt_lora_dlow_args *l)
+static size_t scratch_bytes(const struct mt_device *device, const struct mt_lora_dlow_args *l)
 {
     size_t most = 0;
     for (int first = 0; first < l->maps; first += maps_together(l, first)) {
@@ -690,8 +689,7 @@ static enum mt_status add_map(struct mt_device *device, const struct mt_lora_dlo
     return status == MT_OK ? cuda_lora_boxes(device, &map->low, &call->low[i]) : status;
 }
 
-enum mt_status cuda_lora_dlow_hopper(struct mt_device *device, const struct mt_lora_dlow_args *l,
-                                     void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_lora_dlow_args *l, void *scratch)
 {
     enum mt_status status = MT_OK;
     for (int first = 0; first < l->maps && status == MT_OK; first += maps_together(l, first)) {
@@ -708,3 +706,7 @@ enum mt_status cuda_lora_dlow_hopper(struct mt_device *device, const struct mt_l
     }
     return status;
 }
+
+const struct cuda_variant<struct mt_lora_dlow_args> cuda_lora_dlow_hopper = {
+    fits, scratch_bytes, run
+};

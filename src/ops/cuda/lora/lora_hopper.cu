@@ -69,9 +69,8 @@ enum mt_status cuda_lora_mask_boxes(const struct mt_device *device, const struct
 
 static enum mt_status allow_shared(const struct mt_device *device, const struct lora_launch *launch)
 {
-    cudaError_t error = cudaFuncSetAttribute(launch->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             (int)launch->shared_bytes);
-    return cuda_status(device, error, "shared memory for LoRA's products");
+    return cuda_allow_shared(device, launch->kernel, launch->shared_bytes,
+                             "shared memory for LoRA's products");
 }
 
 /* `attributes` has room for two. */

@@ -27,6 +27,10 @@
 
 // ------------------------------------------------------------------ on the host
 
+extern const struct cuda_variant<struct mt_lora_low_args> cuda_lora_low_hopper;
+extern const struct cuda_variant<struct mt_lora_dlow_args> cuda_lora_dlow_hopper;
+extern const struct cuda_variant<struct mt_lora_da_args> cuda_lora_da_hopper;
+
 /* Whether bf16 rows can be read by the copy engine, and f32 matrices of the experts are of one shape. */
 bool cuda_lora_reads(const struct mt_tensor *rows);
 bool cuda_lora_matrices_fit(const struct mt_tensor *list, int experts);
@@ -50,9 +54,6 @@ enum mt_status cuda_lora_boxes(const struct mt_device *device, const struct mt_t
 /* Boxes of `words` words of a mask. */
 enum mt_status cuda_lora_mask_boxes(const struct mt_device *device, const struct mt_tensor *mask, int words,
                                     struct lora_boxes *boxes);
-
-/* Shared memory of a kernel, beyond what it would get unasked. */
-enum mt_status cuda_lora_shared(const struct mt_device *device, const void *kernel, size_t bytes);
 
 /* Whose rows are whose. */
 struct lora_rows {
@@ -304,14 +305,6 @@ __device__ __forceinline__ static void multiply_box(float (&sum)[4][4], const un
 #undef SUM_AT
 #undef SUMS_TO_15
 
-/* Keeps operands in registers alive until a wait. */
-template <int COUNT> __device__ __forceinline__ static void group_hold(unsigned (&held)[COUNT][4])
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i++)
-        asm volatile("" : "+r"(held[i][0]), "+r"(held[i][1]), "+r"(held[i][2]), "+r"(held[i][3])::"memory");
-}
-
 /* Four 8×8 matrices at an address in shared memory, transposed or not. */
 template <bool TRANSPOSED>
 __device__ __forceinline__ static void load_fragment(unsigned (&to)[4], unsigned address)
@@ -326,6 +319,105 @@ __device__ __forceinline__ static void load_fragment(unsigned (&to)[4], unsigned
                      : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                      : "r"(address)
                      : "memory");
+    }
+}
+
+// ------------------------------------------------------------------ parts of gradients
+
+// Blocks of one launch leave parts for each other in memory (lora_dlow, lora_da). A part is what a group of
+// 128 threads holds in registers, four numbers of a thread after the other; whoever adds it has the same
+// places in hand.
+
+#define PARTS_AT_ONCE 16 // on their way to a thread
+
+/*
+ * Adds to a number of a gradient to which nobody else adds in the same kernel: no order to depend on, and
+ * nobody waits for the old value.
+ */
+__device__ static inline void add_once(float *to, float value)
+{
+    asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
+}
+
+__device__ static inline void add_once(float2 *to, float2 value)
+{
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(value.x), "f"(value.y) : "memory");
+}
+
+/* Everything before it, of this thread and of those it has met, is there for whoever sees the word. */
+__device__ static inline void set_word(unsigned *word, unsigned value)
+{
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+__device__ static inline unsigned see_word(const unsigned *word)
+{
+    unsigned value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+
+__device__ static inline void add_value(float (&sum)[4], const float4 &value)
+{
+    sum[0] += value.x;
+    sum[1] += value.y;
+    sum[2] += value.z;
+    sum[3] += value.w;
+}
+
+/* One piece of a part: four numbers of this thread. `four` counts pieces. */
+__device__ static inline void leave_four(float4 *part, int four, const float (&value)[4])
+{
+    __stcg(part + four * 128 + threadIdx.x % 128, make_float4(value[0], value[1], value[2], value[3]));
+}
+
+__device__ static inline void take_four(const float4 *part, int four, float (&sum)[4])
+{
+    add_value(sum, __ldcg(part + four * 128 + threadIdx.x % 128));
+}
+
+/* The group has left its part; `name` as in group_meet. */
+__device__ static inline void part_is_left(unsigned *flag, int name)
+{
+    group_meet(name);
+    if (threadIdx.x % 128 == 0) set_word(flag, 1);
+}
+
+/* Waits for a part that this group alone takes: its flag is 0 for the next launch. */
+__device__ static inline void part_is_awaited(unsigned *flag, int name)
+{
+    if (threadIdx.x % 128 == 0) {
+        while (see_word(flag) == 0) continue;
+        *flag = 0;
+    }
+    group_meet(name);
+}
+
+/*
+ * Waits for all blocks of the launch. One thread of each calls it, which has met those whose parts the others
+ * are to see. The word's highest bit changes when everybody has come, whatever it was.
+ */
+__device__ static inline void meet_all(unsigned *word)
+{
+    unsigned blocks = gridDim.x * gridDim.y;
+    bool first = blockIdx.x == 0 && blockIdx.y == 0;
+    __threadfence();
+    unsigned before = atomicAdd(word, first ? 0x80000000u - (blocks - 1) : 1u);
+    while (((before ^ see_word(word)) & 0x80000000u) == 0) continue;
+}
+
+/* Four numbers of every share of a run, added in order: the first one's place, the next ones', `gap` apart.
+ */
+__device__ static inline void add_run(float (&sum)[4], const float4 *first, const float4 *next, int64_t gap,
+                                      int count)
+{
+    float4 value[PARTS_AT_ONCE];
+    add_value(sum, __ldcg(first));
+    for (int left = count - 1; left > 0; left -= PARTS_AT_ONCE, next += PARTS_AT_ONCE * gap) {
+#pragma unroll
+        for (int i = 0; i < PARTS_AT_ONCE; i++) value[i] = i < left ? __ldcg(next + i * gap) : float4();
+#pragma unroll
+        for (int i = 0; i < PARTS_AT_ONCE; i++) add_value(sum, value[i]);
     }
 }
 

@@ -8,7 +8,6 @@
  * An exact call has one map, whose f32 weights become three of bf16 (split_gemm.cu); they stand where three
  * maps would, and their sums are joined before they are stored.
  */
-#include "ops/cuda/lora/lora.cuh"
 #include "ops/cuda/lora/lora_hopper.cuh"
 #include "ops/cuda/products/tensor_map.cuh"
 
@@ -151,7 +150,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[MAPS][4][4], unsig
     const uint64_t weight = operand_at(stage + X_BYTES, 0);
 #pragma unroll
     for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
-    group_hold(x);
+    group_pin(x);
     group_begin();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
@@ -161,7 +160,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[MAPS][4][4], unsig
     }
     group_commit();
     group_wait<0>();
-    group_hold(x);
+    group_pin(x);
 #pragma unroll
     for (int i = 0; i < MAPS; i++) group_pin(sum[i]);
 }
@@ -382,20 +381,20 @@ static bool weights_fit(const struct mt_tensor *list, int experts)
     return cuda_lora_matrices_fit(list, experts);
 }
 
-bool cuda_lora_low_fits(const struct mt_device *device, const struct mt_lora_low_args *l)
+static bool fits(const struct mt_device *device, const struct mt_lora_low_args *l)
 {
     if (!cuda_lora_suits(device, l->x.dim[0], l->experts, &l->offsets)) return false;
     if (!cuda_lora_reads(&l->x) || !cuda_lora_mask_fits(&l->mask)) return false;
     if (l->exact && (l->maps > 1 || l->a[0][0].dtype != MT_F32)) return false;
     for (int i = 0; i < l->maps; i++) {
-        bool fits = weights_fit(l->a[i], l->experts) && l->low[i].dim[1] <= LORA_RANK &&
-                    cuda_is_float_or_bf16(&l->low[i]);
-        if (!fits) return false;
+        bool suits = weights_fit(l->a[i], l->experts) && l->low[i].dim[1] <= LORA_RANK &&
+                     cuda_is_float_or_bf16(&l->low[i]);
+        if (!suits) return false;
     }
     return true;
 }
 
-size_t cuda_lora_low_bytes(const struct mt_lora_low_args *l)
+static size_t scratch_bytes(const struct mt_device *, const struct mt_lora_low_args *l)
 {
     return all_regular(l) ? 0 : cuda_halves(l->experts * maps_of(l) * LORA_RANK * l->x.dim[1]);
 }
@@ -419,7 +418,7 @@ static enum mt_status pick(struct mt_device *device, int maps, const struct low_
     return maps == 2 ? launch<2, MASKED>(device, call) : launch<3, MASKED>(device, call);
 }
 
-enum mt_status cuda_lora_low_hopper(struct mt_device *device, const struct mt_lora_low_args *l, void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_lora_low_args *l, void *scratch)
 {
     bool masked = mt_tensor_present(&l->mask);
     struct low_call call = {};
@@ -443,3 +442,7 @@ enum mt_status cuda_lora_low_hopper(struct mt_device *device, const struct mt_lo
     if (status != MT_OK) return status;
     return masked ? pick<true>(device, maps, &call) : pick<false>(device, maps, &call);
 }
+
+const struct cuda_variant<struct mt_lora_low_args> cuda_lora_low_hopper = {
+    fits, scratch_bytes, run
+};

@@ -5,8 +5,9 @@
  * their weights on the device.
  */
 #include "ops/cuda/common/tiles.cuh"
-#include "ops/cuda/products/few_rows.cuh"
+#include "ops/cuda/products/grouped.cuh"
 
+#define MOST_ROWS   4          // of a plain product
 #define COLUMNS     4          // of a warp
 #define LINE        (32 * 8)   // steps a warp reads of each column at a time
 #define MOST_SHARED (96 << 10) // bytes of x: two blocks still fit a multiprocessor
@@ -113,11 +114,11 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
 
 // ------------------------------------------------------------------ the host's side
 
-static bool fits(const struct mt_tensor *x, const struct mt_tensor *weight, const struct mt_tensor *y)
+static bool operands_fit(const struct mt_tensor *x, const struct mt_tensor *weight, const struct mt_tensor *y)
 {
-    return (x->dtype == MT_F32 || x->dtype == MT_BF16) && weight->dtype == MT_BF16 &&
-           (y->dtype == MT_F32 || y->dtype == MT_BF16) && x->dim[1] > 0 && x->dim[1] % 8 == 0 &&
-           weight->stride[0] % 8 == 0 && reinterpret_cast<uintptr_t>(weight->data) % 16 == 0 &&
+    return cuda_is_float_or_bf16(x) && weight->dtype == MT_BF16 && cuda_is_float_or_bf16(y) &&
+           x->dim[1] > 0 && x->dim[1] % 8 == 0 && weight->stride[0] % 8 == 0 &&
+           reinterpret_cast<uintptr_t>(weight->data) % 16 == 0 &&
            x->dim[1] * (int64_t)sizeof(float) <= MOST_SHARED && y->dim[1] > 0;
 }
 
@@ -135,9 +136,8 @@ static enum mt_status launch(struct mt_device *device, const struct few_weights 
 {
     const void *kernel = reinterpret_cast<const void *>(few_kernel<ROWS>);
     size_t bytes = (size_t)(ROWS * call.x.dim[1]) * sizeof(float);
-    cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_SHARED);
-    enum mt_status status = cuda_status(device, error, "shared memory for a product of few rows");
+    enum mt_status status =
+        cuda_allow_shared(device, kernel, MOST_SHARED, "shared memory for a product of few rows");
     if (status != MT_OK) return status;
     int64_t per_block = CUDA_WARPS * COLUMNS;
     dim3 grid((unsigned)((call.y.dim[1] + per_block - 1) / per_block), (unsigned)tiles);
@@ -166,13 +166,13 @@ static struct few_call call_of(const struct mt_tensor *x, const struct mt_tensor
     return call;
 }
 
-bool cuda_few_fits(const struct mt_gemm_args *g)
+static bool fits(const struct mt_device *device, const struct mt_gemm_args *g)
 {
-    return !g->transpose_a && g->transpose_b && g->a.dim[0] >= 1 && g->a.dim[0] <= CUDA_FEW_MOST &&
-           fits(&g->a, &g->b, &g->c);
+    return cuda_state_of(device)->bf16 && !g->transpose_a && g->transpose_b && g->a.dim[0] >= 1 &&
+           g->a.dim[0] <= MOST_ROWS && operands_fit(&g->a, &g->b, &g->c);
 }
 
-enum mt_status cuda_few(struct mt_device *device, const struct mt_gemm_args *g)
+static enum mt_status run(struct mt_device *device, const struct mt_gemm_args *g, void *)
 {
     struct few_weights weights = {};
     weights.data[0] = g->b.data;
@@ -181,15 +181,20 @@ enum mt_status cuda_few(struct mt_device *device, const struct mt_gemm_args *g)
     return pick(device, weights, call, tile_rows(g->a.dim[0], g->a.dim[1]));
 }
 
-bool cuda_grouped_few_fits(const struct mt_grouped_gemm_args *g)
+const struct cuda_variant<struct mt_gemm_args> cuda_gemm_few = {
+    fits, NULL, run
+};
+
+static bool grouped_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     // With more rows than that some expert has more than a tile, and its weight is read again.
-    return weight != NULL && g->transpose_weight && g->x.dim[0] >= 1 && g->x.dim[0] <= 2 * g->experts &&
-           g->experts <= CUDA_EXPERTS_AT_ONCE && fits(&g->x, weight, &g->y);
+    return cuda_state_of(device)->bf16 && weight != NULL && g->transpose_weight && g->x.dim[0] >= 1 &&
+           g->x.dim[0] <= 2 * g->experts && g->experts <= CUDA_EXPERTS_AT_ONCE &&
+           operands_fit(&g->x, weight, &g->y);
 }
 
-enum mt_status cuda_grouped_few(struct mt_device *device, const struct mt_grouped_gemm_args *g)
+static enum mt_status run_grouped(struct mt_device *device, const struct mt_grouped_gemm_args *g, void *)
 {
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     struct few_weights weights = {};
@@ -202,3 +207,7 @@ enum mt_status cuda_grouped_few(struct mt_device *device, const struct mt_groupe
     int64_t wanted = 4 * g->x.dim[0] <= g->experts ? 1 : 4;
     return pick(device, weights, call, tile_rows(wanted, g->x.dim[1]));
 }
+
+const struct cuda_variant<struct mt_grouped_gemm_args> cuda_grouped_few = {
+    grouped_fits, NULL, run_grouped
+};

@@ -6,8 +6,7 @@
  *
  * cuBLAS thinks in columns: a row-major matrix is its transpose there, and c = a·b is computed as cᵀ = bᵀ·aᵀ.
  */
-#include "ops/cuda/products/few_rows.cuh"
-#include "ops/cuda/products/grouped.cuh"
+#include "ops/cuda/products/gemm.cuh"
 
 #include <cublas_v2.h>
 
@@ -209,86 +208,7 @@ enum mt_status cuda_scale(struct mt_device *device, const struct mt_tensor *y, f
     return cuda_launched(device, "scaling");
 }
 
-// ------------------------------------------------------------------ one product
-
-/* What of the operands must be converted, and how many columns of c are made at a time. */
-struct plan {
-    bool rounds; // a and b become bf16 where they are not, as a whole; else what is not f32 becomes f32
-    bool convert_a, convert_b, convert_c;
-    int64_t tile; // columns
-};
-
-static bool rounds(const struct mt_device *device, const struct mt_gemm_args *g)
-{
-    return cuda_state_of(device)->bf16 && !g->exact && g->a.dtype != MT_F16 && g->b.dtype != MT_F16 &&
-           (g->c.dtype == MT_F32 || g->c.dtype == MT_BF16);
-}
-
-static struct plan plan_of(const struct mt_device *device, const struct mt_gemm_args *g)
-{
-    bool narrow = g->a.dtype == g->b.dtype && (g->a.dtype == MT_BF16 || g->a.dtype == MT_F16) &&
-                  (g->c.dtype == MT_F32 || g->c.dtype == g->a.dtype);
-    struct plan plan = {};
-    plan.tile = g->c.dim[1];
-    if (narrow) return plan;
-    if (rounds(device, g)) {
-        plan.rounds = true;
-        plan.convert_a = g->a.dtype != MT_BF16;
-        plan.convert_b = g->b.dtype != MT_BF16;
-        return plan;
-    }
-    plan.convert_a = g->a.dtype != MT_F32;
-    plan.convert_b = g->b.dtype != MT_F32;
-    plan.convert_c = g->c.dtype != MT_F32;
-    if (!plan.convert_b && !plan.convert_c) return plan;
-    int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
-    int64_t fitting = TILE_ELEMENTS / (inner > 0 ? inner : 1);
-    if (fitting < LEAST_TILE) fitting = LEAST_TILE;
-    if (fitting < plan.tile) plan.tile = fitting;
-    return plan;
-}
-
-/*
- * Whether a counts to more than 8 bits: f32 rows of a product that is kept in f32. Whoever keeps activations
- * in f32 has asked for accuracy, and the product of what rounding leaves of them costs a second one.
- */
-static bool is_twofold(const struct mt_device *device, const struct mt_gemm_args *g)
-{
-    return rounds(device, g) && g->a.dtype == MT_F32 && !g->transpose_a && g->c.dtype == MT_F32;
-}
-
-/* The product of one of a's parts. */
-static struct mt_gemm_args part_of(const struct mt_gemm_args *g, const struct mt_tensor &part, float beta)
-{
-    struct mt_gemm_args one = *g;
-    one.a = part;
-    one.beta = beta;
-    return one;
-}
-
-size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args *g)
-{
-    if (cuda_split_fits(device, g)) return cuda_split_bytes(g);
-    if (is_twofold(device, g)) {
-        struct mt_gemm_args one = part_of(g, mt_tensor_2d(NULL, MT_BF16, g->a.dim[0], g->a.dim[1]), g->beta);
-        return cuda_two_bytes(&g->a) + cuda_gemm_bytes(device, &one);
-    }
-    struct plan plan = plan_of(device, g);
-    int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
-    size_t bytes = 0;
-    if (plan.rounds) {
-        if (plan.convert_a) bytes += cuda_halves(mt_tensor_count(&g->a));
-        if (plan.convert_b) bytes += cuda_halves(mt_tensor_count(&g->b));
-        return bytes;
-    }
-    if (plan.convert_a) bytes += cuda_floats(mt_tensor_count(&g->a));
-    // Not inner · tile, which may fall while inner rises.
-    int64_t most = TILE_ELEMENTS > inner * LEAST_TILE ? TILE_ELEMENTS : inner * LEAST_TILE;
-    int64_t whole = mt_tensor_count(&g->b);
-    if (plan.convert_b) bytes += cuda_floats(whole < most ? whole : most);
-    if (plan.convert_c) bytes += cuda_floats(g->c.dim[0] * plan.tile);
-    return bytes;
-}
+// ------------------------------------------------------------------ cuBLAS's products
 
 static cudaDataType_t blas_type(enum mt_dtype dtype)
 {
@@ -333,105 +253,211 @@ enum mt_status cuda_multiply_bf16(struct mt_device *device, int lane, const stru
     return blas_status(device, result, "multiplying matrices");
 }
 
-/* Columns [start, start + columns) of c; `pieces` is scratch for those of b and c. */
-static enum mt_status multiply_tile(struct mt_device *device, const struct mt_gemm_args *g,
-                                    const struct plan *plan, int64_t start, int64_t columns, char *pieces)
+// ------------------------------------------------------------------ operands as they are
+
+/* Whether what is not bf16 is rounded to it, as a whole. */
+static bool rounds(const struct mt_device *device, const struct mt_gemm_args *g)
 {
-    struct mt_gemm_args tile = *g;
-    struct mt_tensor c = mt_tensor_columns(&g->c, start, columns);
-    tile.b =
-        g->transpose_b ? mt_tensor_rows(&g->b, start, columns) : mt_tensor_columns(&g->b, start, columns);
-    tile.c = c;
-    if (plan->convert_b) {
-        struct mt_tensor converted = mt_tensor_2d(pieces, MT_F32, tile.b.dim[0], tile.b.dim[1]);
-        convert(device, &tile.b, &converted);
-        pieces += cuda_floats(mt_tensor_count(&converted));
-        tile.b = converted;
-    }
-    if (plan->convert_c) {
-        tile.c = mt_tensor_2d(pieces, MT_F32, c.dim[0], c.dim[1]);
-        if (g->beta != 0.0f) convert(device, &c, &tile.c);
-    }
-    enum mt_status status = multiply(device, &tile);
-    if (status != MT_OK) return status;
-    if (plan->convert_c) convert(device, &tile.c, &c);
-    return cuda_launched(device, "converting operands");
+    return cuda_state_of(device)->bf16 && !g->exact && g->a.dtype != MT_F16 && g->b.dtype != MT_F16 &&
+           cuda_is_float_or_bf16(&g->c);
 }
 
-/* A product of bf16 roundings, made in scratch where they are not stored. */
-static enum mt_status multiply_rounded(struct mt_device *device, const struct mt_gemm_args *g,
-                                       const struct plan *plan, char *scratch)
+static bool is_direct(const struct mt_device *device, const struct mt_gemm_args *g)
 {
-    struct mt_gemm_args ready = *g;
-    if (plan->convert_a) {
-        ready.a = mt_tensor_2d(scratch, MT_BF16, g->a.dim[0], g->a.dim[1]);
-        cuda_round(device, &g->a, scratch);
-        scratch += cuda_halves(mt_tensor_count(&g->a));
-    }
-    if (plan->convert_b) {
-        ready.b = mt_tensor_2d(scratch, MT_BF16, g->b.dim[0], g->b.dim[1]);
-        cuda_round(device, &g->b, scratch);
-    }
-    enum mt_status status = cuda_launched(device, "rounding operands");
-    return status != MT_OK ? status : multiply(device, &ready);
+    bool narrow = g->a.dtype == MT_BF16 || g->a.dtype == MT_F16;
+    bool floats = g->a.dtype == MT_F32 && !rounds(device, g);
+    return (narrow || floats) && g->a.dtype == g->b.dtype &&
+           (g->c.dtype == MT_F32 || g->c.dtype == g->a.dtype);
 }
 
-static enum mt_status multiply_twofold(struct mt_device *device, const struct mt_gemm_args *g, char *scratch)
+static enum mt_status run_direct(struct mt_device *device, const struct mt_gemm_args *g, void *)
+{
+    return multiply(device, g);
+}
+
+// ------------------------------------------------------------------ a in two parts
+
+/*
+ * Whether a counts to more than 8 bits: f32 rows of a product that is kept in f32. Whoever keeps activations
+ * in f32 has asked for accuracy, and the product of what rounding leaves of them costs a second one.
+ */
+static bool is_twofold(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    return rounds(device, g) && g->a.dtype == MT_F32 && !g->transpose_a && g->c.dtype == MT_F32;
+}
+
+/* The product of one of a's parts. */
+static struct mt_gemm_args part_of(const struct mt_gemm_args *g, const struct mt_tensor &part, float beta)
+{
+    struct mt_gemm_args one = *g;
+    one.a = part;
+    one.beta = beta;
+    return one;
+}
+
+static size_t twofold_bytes(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    struct mt_gemm_args one = part_of(g, mt_tensor_2d(NULL, MT_BF16, g->a.dim[0], g->a.dim[1]), g->beta);
+    return cuda_two_bytes(&g->a) + cuda_gemm_bytes(device, &one);
+}
+
+static enum mt_status run_twofold(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
 {
     struct cuda_two two;
     enum mt_status status = cuda_split_rows(device, &g->a, scratch, &two);
     if (status != MT_OK) return status;
     struct mt_gemm_args first = part_of(g, two.rounded, g->beta);
     struct mt_gemm_args second = part_of(g, two.rest, 1.0f);
-    char *behind = scratch + cuda_two_bytes(&g->a);
+    char *behind = static_cast<char *>(scratch) + cuda_two_bytes(&g->a);
     status = cuda_gemm(device, &first, behind);
     return status == MT_OK ? cuda_gemm(device, &second, behind) : status;
 }
 
-enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
+// ------------------------------------------------------------------ operands rounded to bf16
+
+/* Bytes of a tensor's rounding; 0 where it is bf16. */
+static size_t rounding_bytes(const struct mt_tensor *t)
 {
-    if (g->a.dtype == MT_F64 || g->b.dtype == MT_F64 || g->c.dtype == MT_F64) {
-        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "device cuda has no matrix products in f64");
+    return t->dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(t));
+}
+
+/* t in bf16: itself, or its rounding at `memory`. */
+static struct mt_tensor rounded(struct mt_device *device, const struct mt_tensor *t, void *memory)
+{
+    if (t->dtype == MT_BF16) return *t;
+    cuda_round(device, t, memory);
+    return mt_tensor_2d(memory, MT_BF16, t->dim[0], t->dim[1]);
+}
+
+static size_t rounded_bytes(const struct mt_device *, const struct mt_gemm_args *g)
+{
+    return rounding_bytes(&g->a) + rounding_bytes(&g->b);
+}
+
+static enum mt_status run_rounded(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
+{
+    struct mt_gemm_args ready = *g;
+    ready.a = rounded(device, &g->a, scratch);
+    ready.b = rounded(device, &g->b, static_cast<char *>(scratch) + rounding_bytes(&g->a));
+    enum mt_status status = cuda_launched(device, "rounding operands");
+    return status != MT_OK ? status : multiply(device, &ready);
+}
+
+// ------------------------------------------------------------------ operands converted to f32
+
+static int64_t steps_of(const struct mt_gemm_args *g)
+{
+    return g->a.dim[g->transpose_a ? 0 : 1];
+}
+
+/* Columns of c that are made at a time. */
+static int64_t tile_of(const struct mt_gemm_args *g)
+{
+    if (g->b.dtype == MT_F32 && g->c.dtype == MT_F32) return g->c.dim[1];
+    int64_t fitting = TILE_ELEMENTS / (steps_of(g) > 0 ? steps_of(g) : 1);
+    if (fitting < LEAST_TILE) fitting = LEAST_TILE;
+    return fitting < g->c.dim[1] ? fitting : g->c.dim[1];
+}
+
+static size_t converted_bytes(const struct mt_device *, const struct mt_gemm_args *g)
+{
+    size_t bytes = 0;
+    if (g->a.dtype != MT_F32) bytes += cuda_floats(mt_tensor_count(&g->a));
+    // Not steps · tile, which may fall while steps rise.
+    int64_t most = TILE_ELEMENTS > steps_of(g) * LEAST_TILE ? TILE_ELEMENTS : steps_of(g) * LEAST_TILE;
+    int64_t whole = mt_tensor_count(&g->b);
+    if (g->b.dtype != MT_F32) bytes += cuda_floats(whole < most ? whole : most);
+    if (g->c.dtype != MT_F32) bytes += cuda_floats(g->c.dim[0] * tile_of(g));
+    return bytes;
+}
+
+/* Columns [start, start + columns) of c; `pieces` is scratch for those of b and c. */
+static enum mt_status multiply_tile(struct mt_device *device, const struct mt_gemm_args *g, int64_t start,
+                                    int64_t columns, char *pieces)
+{
+    struct mt_gemm_args tile = *g;
+    struct mt_tensor c = mt_tensor_columns(&g->c, start, columns);
+    tile.b =
+        g->transpose_b ? mt_tensor_rows(&g->b, start, columns) : mt_tensor_columns(&g->b, start, columns);
+    tile.c = c;
+    if (g->b.dtype != MT_F32) {
+        struct mt_tensor converted = mt_tensor_2d(pieces, MT_F32, tile.b.dim[0], tile.b.dim[1]);
+        convert(device, &tile.b, &converted);
+        pieces += cuda_floats(mt_tensor_count(&converted));
+        tile.b = converted;
     }
-    if (mt_tensor_count(&g->c) == 0) return MT_OK;
-    if (mt_tensor_count(&g->a) == 0) return cuda_scale(device, &g->c, g->beta);
-    if (cuda_split_fits(device, g)) return cuda_split(device, g, scratch);
-    if (is_twofold(device, g)) return multiply_twofold(device, g, static_cast<char *>(scratch));
-    struct plan plan = plan_of(device, g);
+    if (g->c.dtype != MT_F32) {
+        tile.c = mt_tensor_2d(pieces, MT_F32, c.dim[0], c.dim[1]);
+        if (g->beta != 0.0f) convert(device, &c, &tile.c);
+    }
+    enum mt_status status = multiply(device, &tile);
+    if (status != MT_OK) return status;
+    if (g->c.dtype != MT_F32) convert(device, &tile.c, &c);
+    return cuda_launched(device, "converting operands");
+}
+
+static enum mt_status run_converted(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
+{
     struct mt_gemm_args ready = *g;
     char *pieces = static_cast<char *>(scratch);
-    if (plan.rounds) return multiply_rounded(device, g, &plan, pieces);
-    if (plan.convert_a) {
+    if (g->a.dtype != MT_F32) {
         ready.a = mt_tensor_2d(pieces, MT_F32, g->a.dim[0], g->a.dim[1]);
         convert(device, &g->a, &ready.a);
         pieces += cuda_floats(mt_tensor_count(&ready.a));
     }
-    for (int64_t start = 0; start < g->c.dim[1]; start += plan.tile) {
+    int64_t tile = tile_of(g);
+    for (int64_t start = 0; start < g->c.dim[1]; start += tile) {
         int64_t left = g->c.dim[1] - start;
-        int64_t columns = left < plan.tile ? left : plan.tile;
-        enum mt_status status = multiply_tile(device, &ready, &plan, start, columns, pieces);
+        enum mt_status status = multiply_tile(device, &ready, start, left < tile ? left : tile, pieces);
         if (status != MT_OK) return status;
     }
     return MT_OK;
 }
 
-// ------------------------------------------------------------------ the op
+// ------------------------------------------------------------------ which one
 
-/* The rows of a token or two, which the product of roundings would not beat. */
-static bool is_few(const struct mt_device *device, const struct mt_gemm_args *g)
+static bool is_double(const struct mt_device *, const struct mt_gemm_args *g)
 {
-    return cuda_state_of(device)->bf16 && cuda_few_fits(g);
+    return g->a.dtype == MT_F64 || g->b.dtype == MT_F64 || g->c.dtype == MT_F64;
 }
 
-size_t mt_cuda_gemm_scratch(const struct mt_device *device, const void *args)
+static enum mt_status refuse_double(struct mt_device *device, const struct mt_gemm_args *, void *)
 {
-    const struct mt_gemm_args *g = static_cast<const struct mt_gemm_args *>(args);
-    return is_few(device, g) ? 0 : cuda_gemm_bytes(device, g);
+    return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "device cuda has no matrix products in f64");
 }
 
-enum mt_status mt_cuda_gemm(struct mt_device *device, const void *args)
+static bool is_empty(const struct mt_device *, const struct mt_gemm_args *g)
 {
-    const struct mt_gemm_args *g = static_cast<const struct mt_gemm_args *>(args);
-    if (is_few(device, g)) return cuda_few(device, g);
-    return cuda_gemm(device, g, device->scratch.data);
+    return mt_tensor_count(&g->c) == 0 || mt_tensor_count(&g->a) == 0;
 }
+
+static enum mt_status run_empty(struct mt_device *device, const struct mt_gemm_args *g, void *)
+{
+    return cuda_scale(device, &g->c, g->beta);
+}
+
+typedef struct cuda_variant<struct mt_gemm_args> gemm_variant;
+static const gemm_variant doubles = {is_double, NULL, refuse_double};
+static const gemm_variant empty = {is_empty, NULL, run_empty};
+static const gemm_variant direct = {is_direct, NULL, run_direct};
+static const gemm_variant twofold = {is_twofold, twofold_bytes, run_twofold};
+static const gemm_variant rounding = {rounds, rounded_bytes, run_rounded};
+static const gemm_variant converting = {NULL, converted_bytes, run_converted};
+
+static const gemm_variant *const variants[] = {
+    &doubles, &empty, &cuda_gemm_split, &direct, &twofold, &rounding, &converting,
+};
+
+size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    return cuda_bytes(variants, device, g);
+}
+
+enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
+{
+    return cuda_run(variants, device, g, scratch);
+}
+
+static const gemm_variant other = {NULL, cuda_gemm_bytes, cuda_gemm};
+static const gemm_variant *const op_variants[] = {&cuda_gemm_few, &other};
+CUDA_OP(gemm, op_variants)

@@ -2,13 +2,19 @@
 #ifndef MT_OPS_CUDA_GEMM_CUH
 #define MT_OPS_CUDA_GEMM_CUH
 
-#include "ops/cuda/common/common.cuh"
+#include "ops/cuda/common/variants.cuh"
 
 /* Bytes of scratch cuda_gemm needs. Never falls with more rows of a, nor, where c is f32, with more of b. */
 size_t cuda_gemm_bytes(const struct mt_device *device, const struct mt_gemm_args *g);
 
 /* Runs checked gemm arguments; scratch has cuda_gemm_bytes. */
 enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g, void *scratch);
+
+/* Up to four rows with a bf16 weight stored [N,K], as in decoding. As exact as an f32 product. */
+extern const struct cuda_variant<struct mt_gemm_args> cuda_gemm_few;
+
+/* Exact products of bf16 rows with a small f32 weight, stored [N,K], on cuda-bf16. No dimension is 0. */
+extern const struct cuda_variant<struct mt_gemm_args> cuda_gemm_split;
 
 /* Frees what products made: cuBLAS, its memory, the lanes. */
 void cuda_products_end(struct cuda_state *state);
@@ -30,14 +36,6 @@ struct cuda_batch {
 };
 enum mt_status cuda_multiply_bf16(struct mt_device *device, int lane, const struct mt_gemm_args *g,
                                   const struct cuda_batch *batch);
-
-/*
- * Exact products of bf16 rows with a small f32 weight, stored [N,K], on cuda-bf16: whether it is one, the
- * bytes of scratch, and the product. No dimension is 0.
- */
-bool cuda_split_fits(const struct mt_device *device, const struct mt_gemm_args *g);
-size_t cuda_split_bytes(const struct mt_gemm_args *g);
-enum mt_status cuda_split(struct mt_device *device, const struct mt_gemm_args *g, void *scratch);
 
 /*
  * x [R,K] as the sum of two bf16 matrices, itself rounded and what that leaves: 16 bits of it. `memory` has

@@ -8,11 +8,6 @@
 
 #define CUDA_FEW_ROWS        8 // of an expert on average: reading its weight is all that takes time
 
-static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)
-{
-    return t->dtype == MT_F32 || t->dtype == MT_BF16;
-}
-
 /* Any of the present matrices, if all are f32 or all bf16, of one stride, and aligned; else NULL. */
 const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
 
@@ -22,28 +17,24 @@ const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count);
  */
 int64_t cuda_gap(const struct mt_tensor *list, int count);
 
-/* grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16. Scratch has so many bytes. */
-size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g);
+// grouped_gemm on cuda takes absent offsets, too: a single expert then has all rows. So does grouped_gemm_dw.
+
+/* A row or two of each expert, as in decoding. */
+extern const struct cuda_variant<struct mt_grouped_gemm_args> cuda_grouped_few;
+
+/*
+ * grouped_gemm of bf16 roundings; uniform weights, x and y f32 or bf16, x under a mask where one is present.
+ * Scratch has so many bytes.
+ */
+size_t cuda_grouped_tiles_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
 enum mt_status cuda_grouped_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g,
                                   const struct mt_tensor *mask, void *scratch);
 
-/* Whether it needs no offsets, and takes this mask on x: products of few columns, masked ones of weights as
- * stored. */
+/* Whether it takes this mask on x: products of few columns, masked ones of weights as stored. */
 bool cuda_grouped_tiles_fits(const struct mt_grouped_gemm_args *g, const struct mt_tensor *mask);
 
 /*
- * The same for a whole call, of cuda-bf16: x and y of types it takes, uniform weights, and enough rows to be
- * better off here than in cuBLAS, which spreads a dense product of few over the device by steps.
- */
-bool cuda_thin_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g,
-                    const struct mt_tensor *mask);
-
-/* grouped_gemm where offsets may be absent: a single expert then has all rows. In the device's scratch. */
-size_t cuda_product_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
-enum mt_status cuda_product(struct mt_device *device, const struct mt_grouped_gemm_args *g);
-
-/*
- * grouped_gemm_dw likewise, where it fits: uniform f32 gradients; without offsets thin ones only. A mask is
+ * Whether grouped_gemm_dw is made likewise: uniform f32 gradients; without offsets thin ones only. A mask is
  * on x; its scale is in alpha.
  */
 bool cuda_dw_by_tiles(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g);
@@ -51,45 +42,31 @@ size_t cuda_grouped_dw_tiles_bytes(const struct mt_device *device, const struct 
 enum mt_status cuda_grouped_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
                                      const struct mt_tensor *mask, void *scratch);
 
-/* Whether a gradient is thin: one side of it is as short as a LoRA pair's middle. */
+/* Whether a gradient is thin: one side of it is as short as a LoRA pair's rank. */
 bool cuda_thin_gradient(const struct mt_grouped_gemm_dw_args *g);
 
 /*
- * Whether cuda_hopper_sum can make this sum: sm_90; a first term with large bf16 weights, all of them there;
+ * grouped_sum by Hopper's own instructions: sm_90; a first term with large bf16 weights, all of them there;
  * others like it and with its alpha, or thin ones, which may have a mask on their product; all weights one
  * way round. Rows may be f32: their roundings are read.
  */
-bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a);
+extern const struct cuda_variant<struct mt_grouped_sum_args> cuda_hopper_sum;
 
-/* grouped_sum by Hopper's own instructions. Scratch has so many bytes. */
-size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a);
-enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch);
-
-/*
- * grouped_swiglu_backward by the same instructions: a sum that fits, of weights as stored, with one mask at
- * the most; all matrices of its size bf16, aligned and of one stride.
- */
-bool cuda_hopper_swiglu_backward_fits(const struct mt_device *device,
-                                      const struct mt_grouped_swiglu_backward_args *a);
-size_t cuda_hopper_swiglu_backward_bytes(const struct mt_grouped_swiglu_backward_args *a);
-enum mt_status cuda_hopper_swiglu_backward(struct mt_device *device,
-                                           const struct mt_grouped_swiglu_backward_args *a, void *scratch);
+/* The same for a single product. */
+extern const struct cuda_variant<struct mt_grouped_gemm_args> cuda_hopper_gemm;
 
 /*
  * gate and up of grouped_swiglu in one launch, and what comes of them: two sums that fit, of one long term
  * and at most one that is thin and unmasked, over the same bf16 rows, with one alpha; aligned bf16 outputs of
  * one stride.
  */
-bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a);
-size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a);
-enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
-                                  void *scratch);
+extern const struct cuda_variant<struct mt_grouped_swiglu_args> cuda_hopper_swiglu;
 
-/* cuda_hopper_sum for a single product. */
-bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g);
-size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g);
-enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g,
-                                   void *scratch);
+/*
+ * grouped_swiglu_backward: a sum that fits, of weights as stored, with one mask at the most; all matrices of
+ * its size bf16, aligned and of one stride.
+ */
+extern const struct cuda_variant<struct mt_grouped_swiglu_backward_args> cuda_hopper_swiglu_backward;
 
 /*
  * The expert to which tile `*tile` belongs, tiles of `per_tile` rows being counted through all experts; *tile

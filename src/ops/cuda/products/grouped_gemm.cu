@@ -4,7 +4,7 @@
  * are the others (grouped_tiles.cu). Older devices spread the large ones over the lanes, because one expert's
  * alone does not fill the device.
  */
-#include "ops/cuda/products/few_rows.cuh"
+#include "ops/cuda/products/grouped.cuh"
 
 #define AT_ONCE     CUDA_EXPERTS_AT_ONCE // experts whose offsets are on the stack at a time
 #define LEAST_LARGE 256                  // both dimensions of a weight that is worth cuBLAS
@@ -46,45 +46,6 @@ static struct mt_gemm_args product_of(const struct mt_grouped_gemm_args *g, int 
     return one;
 }
 
-enum way {
-    EACH,   // cuda_gemm per expert
-    LANES,  // bf16 products on the lanes
-    FEW,    // a row or two of each expert
-    TILES,  // bf16 tiles
-    HOPPER, // bf16 tiles of warp groups
-};
-
-static enum way way_of(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&g->y) || !cuda_is_float_or_bf16(&g->x))
-        return EACH;
-    const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
-    if (weight == NULL) return EACH;
-    if (cuda_grouped_few_fits(g)) return FEW;
-    if (g->x.dim[0] <= (int64_t)CUDA_FEW_ROWS * g->experts) return TILES;
-    if (cuda_grouped_hopper_fits(device, g)) return HOPPER;
-    bool large = weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE;
-    return large && weight->dtype == MT_BF16 ? LANES : TILES;
-}
-
-size_t mt_cuda_grouped_gemm_scratch(const struct mt_device *device, const void *args)
-{
-    const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
-    enum way way = way_of(device, g);
-    if (way == FEW) return 0;
-    if (way == TILES) return cuda_grouped_tiles_bytes(g);
-    if (way == HOPPER) return cuda_grouped_hopper_bytes(g);
-    if (way == LANES) return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
-    size_t most = 0;
-    for (int e = 0; e < g->experts; e++) {
-        if (!mt_tensor_present(&g->weight[e])) continue;
-        struct mt_gemm_args one = product_of(g, e, 0, g->x.dim[0]); // all rows: the worst load
-        size_t bytes = cuda_gemm_bytes(device, &one);
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
 /* The products of a batch of experts, in turn on the lanes. */
 static enum mt_status multiply_on_lanes(struct mt_device *device, const struct mt_grouped_gemm_args *g,
                                         int first, int count, const int32_t *offsets)
@@ -105,40 +66,90 @@ static enum mt_status multiply_on_lanes(struct mt_device *device, const struct m
     return status;
 }
 
-/* x in bf16, in scratch where it is not so stored. */
-static enum mt_status round_rows(struct mt_device *device, struct mt_grouped_gemm_args *g)
+/* Whether kernels of bf16 roundings take these. */
+static bool is_bf16(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
-    if (g->x.dtype == MT_BF16) return MT_OK;
-    cuda_round(device, &g->x, device->scratch.data);
-    g->x = mt_tensor_2d(device->scratch.data, MT_BF16, g->x.dim[0], g->x.dim[1]);
-    return cuda_launched(device, "rounding the experts' rows");
+    return cuda_state_of(device)->bf16 && cuda_is_float_or_bf16(&g->y) && cuda_is_float_or_bf16(&g->x) &&
+           cuda_uniform(g->weight, g->experts) != NULL;
 }
 
-static enum mt_status grouped_on_lanes(struct mt_device *device, const struct mt_grouped_gemm_args *g)
+/* Without offsets: one product of all rows. */
+static bool is_dense(const struct mt_device *, const struct mt_grouped_gemm_args *g)
+{
+    return !mt_tensor_present(&g->offsets);
+}
+
+static size_t dense_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    if (!mt_tensor_present(&g->weight[0])) return 0;
+    struct mt_gemm_args dense = product_of(g, 0, 0, g->x.dim[0]);
+    return cuda_gemm_bytes(device, &dense);
+}
+
+static enum mt_status run_dense(struct mt_device *device, const struct mt_grouped_gemm_args *g, void *scratch)
+{
+    if (!mt_tensor_present(&g->weight[0])) return cuda_scale(device, &g->y, g->beta);
+    struct mt_gemm_args dense = product_of(g, 0, 0, g->x.dim[0]);
+    return cuda_gemm(device, &dense, scratch);
+}
+
+static bool has_few_rows(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    return is_bf16(device, g) && g->x.dim[0] <= (int64_t)CUDA_FEW_ROWS * g->experts;
+}
+
+static enum mt_status run_tiles(struct mt_device *device, const struct mt_grouped_gemm_args *g, void *scratch)
+{
+    return cuda_grouped_tiles(device, g, &no_mask, scratch);
+}
+
+static bool is_large(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+{
+    if (!is_bf16(device, g)) return false;
+    const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
+    return weight->dim[0] >= LEAST_LARGE && weight->dim[1] >= LEAST_LARGE && weight->dtype == MT_BF16;
+}
+
+/* x in bf16 where it is not so stored. */
+static size_t lanes_bytes(const struct mt_device *, const struct mt_grouped_gemm_args *g)
+{
+    return g->x.dtype == MT_BF16 ? 0 : cuda_halves(mt_tensor_count(&g->x));
+}
+
+static enum mt_status run_on_lanes(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                   void *scratch)
 {
     int32_t offsets[AT_ONCE + 1];
+    struct mt_grouped_gemm_args ready = *g;
     enum mt_status status = MT_OK;
+    if (g->x.dtype != MT_BF16) {
+        cuda_round(device, &g->x, scratch);
+        ready.x = mt_tensor_2d(scratch, MT_BF16, g->x.dim[0], g->x.dim[1]);
+        status = cuda_launched(device, "rounding the experts' rows");
+    }
     for (int first = 0; first < g->experts && status == MT_OK; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
-        if (status == MT_OK) status = multiply_on_lanes(device, g, first, count, offsets);
+        if (status == MT_OK) status = multiply_on_lanes(device, &ready, first, count, offsets);
     }
     return status;
 }
 
-enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
+static size_t each_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
-    const struct mt_grouped_gemm_args *g = static_cast<const struct mt_grouped_gemm_args *>(args);
-    int32_t offsets[AT_ONCE + 1];
-    enum way way = way_of(device, g);
-    if (way == FEW) return cuda_grouped_few(device, g);
-    if (way == TILES) return cuda_grouped_tiles(device, g, &no_mask, device->scratch.data);
-    if (way == HOPPER) return cuda_grouped_hopper(device, g, device->scratch.data);
-    if (way == LANES) {
-        struct mt_grouped_gemm_args ready = *g;
-        enum mt_status rounded = round_rows(device, &ready);
-        return rounded == MT_OK ? grouped_on_lanes(device, &ready) : rounded;
+    size_t most = 0;
+    for (int e = 0; e < g->experts; e++) {
+        if (!mt_tensor_present(&g->weight[e])) continue;
+        struct mt_gemm_args one = product_of(g, e, 0, g->x.dim[0]); // all rows: the worst load
+        size_t bytes = cuda_gemm_bytes(device, &one);
+        if (bytes > most) most = bytes;
     }
+    return most;
+}
+
+static enum mt_status run_each(struct mt_device *device, const struct mt_grouped_gemm_args *g, void *scratch)
+{
+    int32_t offsets[AT_ONCE + 1];
     for (int first = 0; first < g->experts; first += AT_ONCE) {
         int count = batch_of(g->experts, first);
         enum mt_status status = read_offsets(device, &g->offsets, first, count, g->x.dim[0], offsets);
@@ -147,47 +158,24 @@ enum mt_status mt_cuda_grouped_gemm(struct mt_device *device, const void *args)
             if (rows == 0) continue;
             struct mt_gemm_args one = product_of(g, first + i, offsets[i], rows);
             bool absent = !mt_tensor_present(&one.b);
-            status =
-                absent ? cuda_scale(device, &one.c, g->beta) : cuda_gemm(device, &one, device->scratch.data);
+            status = absent ? cuda_scale(device, &one.c, g->beta) : cuda_gemm(device, &one, scratch);
         }
         if (status != MT_OK) return status;
     }
     return MT_OK;
 }
 
-// ------------------------------------------------------------------ offsets or none
+typedef struct cuda_variant<struct mt_grouped_gemm_args> product_variant;
+static const product_variant dense = {is_dense, dense_bytes, run_dense};
+static const product_variant few_tiles = {has_few_rows, cuda_grouped_tiles_bytes, run_tiles};
+static const product_variant lanes = {is_large, lanes_bytes, run_on_lanes};
+static const product_variant tiles = {is_bf16, cuda_grouped_tiles_bytes, run_tiles};
+static const product_variant each = {NULL, each_bytes, run_each};
 
-#define LEAST_ROWS 1024 // of a dense thin product: cuBLAS spreads fewer over the device by steps
-
-static struct mt_gemm_args dense_of(const struct mt_grouped_gemm_args *g)
-{
-    return product_of(g, 0, 0, g->x.dim[0]);
-}
-
-bool cuda_thin_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g,
-                    const struct mt_tensor *mask)
-{
-    if (!cuda_state_of(device)->bf16) return false;
-    if (!cuda_is_float_or_bf16(&g->y) || !cuda_is_float_or_bf16(&g->x)) return false;
-    bool sparse = !mt_tensor_present(mask) && !mt_tensor_present(&g->offsets) && g->y.dim[0] < LEAST_ROWS;
-    return !sparse && cuda_grouped_tiles_fits(g, mask) && cuda_uniform(g->weight, g->experts) != NULL;
-}
-
-size_t cuda_product_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    if (mt_tensor_present(&g->offsets)) return mt_cuda_grouped_gemm_scratch(device, g);
-    if (!mt_tensor_present(&g->weight[0])) return 0;
-    struct mt_gemm_args dense = dense_of(g);
-    return cuda_gemm_bytes(device, &dense);
-}
-
-enum mt_status cuda_product(struct mt_device *device, const struct mt_grouped_gemm_args *g)
-{
-    if (mt_tensor_present(&g->offsets)) return mt_cuda_grouped_gemm(device, g);
-    if (!mt_tensor_present(&g->weight[0])) return cuda_scale(device, &g->y, g->beta);
-    struct mt_gemm_args dense = dense_of(g);
-    return cuda_gemm(device, &dense, device->scratch.data);
-}
+static const product_variant *const variants[] = {
+    &dense, &cuda_grouped_few, &few_tiles, &cuda_hopper_gemm, &lanes, &tiles, &each,
+};
+CUDA_OP(grouped_gemm, variants)
 
 // ------------------------------------------------------------------ grouped_gemm_dw
 
@@ -213,10 +201,14 @@ bool cuda_dw_by_tiles(const struct mt_device *device, const struct mt_grouped_ge
     return mt_tensor_present(&g->offsets) || cuda_thin_gradient(g);
 }
 
-size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const void *args)
+static enum mt_status run_dw_tiles(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
+                                   void *scratch)
 {
-    const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
-    if (cuda_dw_by_tiles(device, g)) return cuda_grouped_dw_tiles_bytes(device, g);
+    return cuda_grouped_dw_tiles(device, g, &no_mask, scratch);
+}
+
+static size_t each_gradient_bytes(const struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
+{
     size_t most = 0;
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
@@ -228,7 +220,8 @@ size_t mt_cuda_grouped_gemm_dw_scratch(const struct mt_device *device, const voi
 }
 
 /* One product per expert. */
-static enum mt_status each_gradient(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
+static enum mt_status run_each_gradient(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g,
+                                        void *scratch)
 {
     int32_t offsets[AT_ONCE + 1] = {0, (int32_t)g->x.dim[0]};
     for (int first = 0; first < g->experts; first += AT_ONCE) {
@@ -239,16 +232,16 @@ static enum mt_status each_gradient(struct mt_device *device, const struct mt_gr
         for (int i = 0; i < count && status == MT_OK; i++) {
             if (!mt_tensor_present(&g->dweight[first + i])) continue;
             struct mt_gemm_args one = gradient_of(g, first + i, offsets[i], offsets[i + 1] - offsets[i]);
-            status = cuda_gemm(device, &one, device->scratch.data); // without rows: beta alone
+            status = cuda_gemm(device, &one, scratch); // without rows: beta alone
         }
         if (status != MT_OK) return status;
     }
     return MT_OK;
 }
 
-enum mt_status mt_cuda_grouped_gemm_dw(struct mt_device *device, const void *args)
-{
-    const struct mt_grouped_gemm_dw_args *g = static_cast<const struct mt_grouped_gemm_dw_args *>(args);
-    if (cuda_dw_by_tiles(device, g)) return cuda_grouped_dw_tiles(device, g, &no_mask, device->scratch.data);
-    return each_gradient(device, g);
-}
+typedef struct cuda_variant<struct mt_grouped_gemm_dw_args> gradient_variant;
+static const gradient_variant dw_tiles = {cuda_dw_by_tiles, cuda_grouped_dw_tiles_bytes, run_dw_tiles};
+static const gradient_variant each_dw = {NULL, each_gradient_bytes, run_each_gradient};
+
+static const gradient_variant *const dw_variants[] = {&dw_tiles, &each_dw};
+CUDA_OP(grouped_gemm_dw, dw_variants)

@@ -83,7 +83,7 @@ struct hopper_matrix cuda_hopper_matrix(const struct mt_tensor *t);
 
 /*
  * A sum that fits, with one mask at the most, by `launch`, with HOPPER_BESIDE matrices beside y, or NULL.
- * Scratch has cuda_hopper_sum_bytes.
+ * Scratch is cuda_hopper_sum's.
  */
 enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grouped_sum_args *a,
                                   const struct hopper_matrix *beside, hopper_launch launch, void *scratch);

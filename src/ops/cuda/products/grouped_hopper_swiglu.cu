@@ -196,25 +196,24 @@ static bool same_matrix(const struct mt_tensor *one, const struct mt_tensor *oth
     return one->data == other->data && one->stride[0] == other->stride[0];
 }
 
-bool cuda_hopper_swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a)
+static bool fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a)
 {
     struct mt_product_term terms[MT_MAX_TERMS];
     if (!half_fits(&a->gate, a) || !half_fits(&a->up, a) || !cuda_hopper_is_matrix(&a->y)) return false;
     const struct mt_tensor *x = &a->gate.terms[0].x;
     if (!cuda_hopper_is_matrix(x) || !same_matrix(x, &a->up.terms[0].x)) return false;
     struct mt_grouped_sum_args both = both_of(a, terms);
-    return a->gate.count == a->up.count && cuda_hopper_sum_fits(device, &both);
+    return a->gate.count == a->up.count && cuda_hopper_sum.fits(device, &both);
 }
 
-size_t cuda_hopper_swiglu_bytes(const struct mt_grouped_swiglu_args *a)
+static size_t scratch_bytes(const struct mt_device *device, const struct mt_grouped_swiglu_args *a)
 {
     struct mt_product_term terms[MT_MAX_TERMS];
     struct mt_grouped_sum_args both = both_of(a, terms);
-    return cuda_hopper_sum_bytes(&both);
+    return cuda_hopper_sum.bytes(device, &both);
 }
 
-enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a,
-                                  void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_grouped_swiglu_args *a, void *scratch)
 {
     struct mt_product_term terms[MT_MAX_TERMS];
     struct mt_grouped_sum_args both = both_of(a, terms);
@@ -224,3 +223,7 @@ enum mt_status cuda_hopper_swiglu(struct mt_device *device, const struct mt_grou
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     return cuda_hopper_sum_by(device, &both, beside, launch, scratch);
 }
+
+const struct cuda_variant<struct mt_grouped_swiglu_args> cuda_hopper_swiglu = {
+    fits, scratch_bytes, run
+};

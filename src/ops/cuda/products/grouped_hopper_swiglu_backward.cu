@@ -234,25 +234,24 @@ static enum mt_status launch(struct mt_device *device, bool n_inner, const struc
                                    : launch_tiles(device, swiglu_backward_kernel<false>, call, SUM_BYTES);
 }
 
-bool cuda_hopper_swiglu_backward_fits(const struct mt_device *device,
-                                      const struct mt_grouped_swiglu_backward_args *a)
+static bool fits(const struct mt_device *device, const struct mt_grouped_swiglu_backward_args *a)
 {
     const struct mt_grouped_sum_args *sum = &a->sum;
     const struct mt_tensor *const matrices[] = {&sum->y, &a->gate, &a->up, &a->dgate, &a->dup};
-    if (!cuda_hopper_sum_fits(device, sum) || cuda_hopper_masks(sum) > 1) return false;
+    if (!cuda_hopper_sum.fits(device, sum) || cuda_hopper_masks(sum) > 1) return false;
     for (const struct mt_tensor *matrix : matrices) {
         if (!cuda_hopper_is_matrix(matrix) || matrix->stride[0] != sum->y.stride[0]) return false;
     }
     return !sum->terms[0].transpose_weight && sum->y.dim[0] * (sum->y.stride[0] / EIGHT) <= INT32_MAX;
 }
 
-size_t cuda_hopper_swiglu_backward_bytes(const struct mt_grouped_swiglu_backward_args *a)
+static size_t scratch_bytes(const struct mt_device *device, const struct mt_grouped_swiglu_backward_args *a)
 {
-    return cuda_hopper_sum_bytes(&a->sum);
+    return cuda_hopper_sum.bytes(device, &a->sum);
 }
 
-enum mt_status cuda_hopper_swiglu_backward(struct mt_device *device,
-                                           const struct mt_grouped_swiglu_backward_args *a, void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_grouped_swiglu_backward_args *a,
+                          void *scratch)
 {
     struct hopper_matrix beside[HOPPER_BESIDE];
     if (mt_tensor_count(&a->sum.y) == 0) return MT_OK;
@@ -262,3 +261,7 @@ enum mt_status cuda_hopper_swiglu_backward(struct mt_device *device,
     beside[DUP] = cuda_hopper_matrix(&a->dup);
     return cuda_hopper_sum_by(device, &a->sum, beside, launch, scratch);
 }
+
+const struct cuda_variant<struct mt_grouped_swiglu_backward_args> cuda_hopper_swiglu_backward = {
+    fits, scratch_bytes, run
+};

@@ -18,16 +18,11 @@ static bool is_aligned(const struct mt_tensor *t)
     return t->stride[0] % 8 == 0 && reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
 }
 
-static bool is_float_or_bf16(const struct mt_tensor *t)
-{
-    return t->dtype == MT_F32 || t->dtype == MT_BF16;
-}
-
 /* The copy engine can read x, or a rounding of it. */
 static bool x_fits(const struct mt_tensor *x)
 {
     if (x->dtype == MT_BF16 && is_aligned(x)) return true;
-    return is_float_or_bf16(x) && x->dim[1] % 8 == 0;
+    return cuda_is_float_or_bf16(x) && x->dim[1] % 8 == 0;
 }
 
 static bool rounds_x(const struct mt_tensor *x)
@@ -131,11 +126,11 @@ struct hopper_matrix cuda_hopper_matrix(const struct mt_tensor *t)
     return {static_cast<__nv_bfloat16 *>(t->data), t->stride[0]};
 }
 
-bool cuda_hopper_sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+static bool sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
     const struct mt_product_term *first = &a->terms[0];
     bool dense = !mt_tensor_present(&a->offsets);
-    if (!cuda_state_of(device)->hopper || !cuda_state_of(device)->bf16 || !is_float_or_bf16(&a->y))
+    if (!cuda_state_of(device)->hopper || !cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&a->y))
         return false;
     if (a->y.dim[1] < LEAST_LARGE || a->y.dim[1] > INT32_MAX || a->y.dim[0] > INT32_MAX) return false;
     if (!cuda_hopper_is_long(first, a->experts) || first->x.dim[1] < LEAST_LARGE) return false;
@@ -167,7 +162,7 @@ static size_t prepared_bytes(const struct mt_product_term *term, int experts)
     return cuda_halves(experts * weight->dim[0] * padded(weight));
 }
 
-size_t cuda_hopper_sum_bytes(const struct mt_grouped_sum_args *a)
+static size_t sum_bytes(const struct mt_device *, const struct mt_grouped_sum_args *a)
 {
     size_t bytes = HOPPER_COUNTER;
     for (int t = 0; t < a->count; t++) {
@@ -463,7 +458,7 @@ enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grou
     return status;
 }
 
-enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
+static enum mt_status run_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *scratch)
 {
     struct mt_product_term terms[MT_MAX_TERMS];
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
@@ -474,6 +469,10 @@ enum mt_status cuda_hopper_sum(struct mt_device *device, const struct mt_grouped
     }
     return status;
 }
+
+const struct cuda_variant<struct mt_grouped_sum_args> cuda_hopper_sum = {
+    sum_fits, sum_bytes, run_sum
+};
 
 // ------------------------------------------------------------------ grouped_gemm
 
@@ -495,24 +494,28 @@ static struct mt_grouped_sum_args as_sum(const struct mt_grouped_gemm_args *g, s
     return sum;
 }
 
-bool cuda_grouped_hopper_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
+static bool product_fits(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
     struct mt_product_term term;
     struct mt_grouped_sum_args sum = as_sum(g, &term);
-    return cuda_hopper_sum_fits(device, &sum);
+    return sum_fits(device, &sum);
 }
 
-size_t cuda_grouped_hopper_bytes(const struct mt_grouped_gemm_args *g)
+static size_t product_bytes(const struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
     struct mt_product_term term;
     struct mt_grouped_sum_args sum = as_sum(g, &term);
-    return cuda_hopper_sum_bytes(&sum);
+    return sum_bytes(device, &sum);
 }
 
-enum mt_status cuda_grouped_hopper(struct mt_device *device, const struct mt_grouped_gemm_args *g,
-                                   void *scratch)
+static enum mt_status run_product(struct mt_device *device, const struct mt_grouped_gemm_args *g,
+                                  void *scratch)
 {
     struct mt_product_term term;
     struct mt_grouped_sum_args sum = as_sum(g, &term);
-    return cuda_hopper_sum(device, &sum, scratch);
+    return run_sum(device, &sum, scratch);
 }
+
+const struct cuda_variant<struct mt_grouped_gemm_args> cuda_hopper_gemm = {
+    product_fits, product_bytes, run_product
+};

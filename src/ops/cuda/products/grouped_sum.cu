@@ -39,33 +39,11 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
             pieces.y = cuda_masked_bytes(&a->y);
             product.y = mt_tensor_2d(NULL, a->y.dtype, a->y.dim[0], a->y.dim[1]);
         }
-        size_t bytes = cuda_product_bytes(device, &product);
+        size_t bytes = mt_cuda_grouped_gemm_scratch(device, &product);
         if (bytes > pieces.product) pieces.product = bytes;
     }
     pieces.product = (pieces.product + 255) / 256 * 256;
     return pieces;
-}
-
-/* Whether y cannot hold the sum as it grows. */
-static bool is_narrow(const struct mt_grouped_sum_args *a)
-{
-    return a->count > 1 && a->y.dtype != MT_F32;
-}
-
-/* The same into f32 at `memory`. */
-static struct mt_grouped_sum_args widened(const struct mt_grouped_sum_args *a, void *memory)
-{
-    struct mt_grouped_sum_args wide = *a;
-    wide.y = mt_tensor_2d(memory, MT_F32, a->y.dim[0], a->y.dim[1]);
-    return wide;
-}
-
-static size_t once_bytes(const struct mt_device *device, const struct mt_grouped_sum_args *a)
-{
-    if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum_bytes(a);
-    struct mt_grouped_sum_args wide = is_narrow(a) ? widened(a, NULL) : *a;
-    struct pieces pieces = pieces_of(device, &wide);
-    return pieces.product + pieces.y + (is_narrow(a) ? cuda_floats(mt_tensor_count(&a->y)) : 0);
 }
 
 static enum mt_status add_term(struct mt_device *device, const struct mt_grouped_sum_args *a, int t,
@@ -73,11 +51,11 @@ static enum mt_status add_term(struct mt_device *device, const struct mt_grouped
 {
     const struct mt_product_term *term = &a->terms[t];
     struct mt_grouped_gemm_args product = product_of(a, t);
-    if (!mt_tensor_present(&term->mask_y)) return cuda_product(device, &product);
+    if (!mt_tensor_present(&term->mask_y)) return mt_cuda_grouped_gemm(device, &product);
     void *memory = static_cast<char *>(device->scratch.data) + pieces->product;
     product.y = mt_tensor_2d(memory, a->y.dtype, a->y.dim[0], a->y.dim[1]);
     product.beta = 0.0f;
-    enum mt_status status = cuda_product(device, &product);
+    enum mt_status status = mt_cuda_grouped_gemm(device, &product);
     if (status != MT_OK) return status;
     const int32_t *end = NULL;
     if (mt_tensor_present(&a->offsets)) end = static_cast<const int32_t *>(a->offsets.data) + a->experts;
@@ -92,6 +70,39 @@ static enum mt_status add_terms(struct mt_device *device, const struct mt_groupe
     return status;
 }
 
+static size_t terms_bytes(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+{
+    struct pieces pieces = pieces_of(device, a);
+    return pieces.product + pieces.y;
+}
+
+static enum mt_status run_terms(struct mt_device *device, const struct mt_grouped_sum_args *a, void *)
+{
+    struct pieces pieces = pieces_of(device, a);
+    return add_terms(device, a, &pieces);
+}
+
+// ------------------------------------------------------------------ sums that y cannot hold as they grow
+
+static bool is_narrow(const struct mt_device *, const struct mt_grouped_sum_args *a)
+{
+    return a->count > 1 && a->y.dtype != MT_F32;
+}
+
+/* The same into f32 at `memory`. */
+static struct mt_grouped_sum_args widened(const struct mt_grouped_sum_args *a, void *memory)
+{
+    struct mt_grouped_sum_args wide = *a;
+    wide.y = mt_tensor_2d(memory, MT_F32, a->y.dim[0], a->y.dim[1]);
+    return wide;
+}
+
+static size_t widened_bytes(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+{
+    struct mt_grouped_sum_args wide = widened(a, NULL);
+    return terms_bytes(device, &wide) + cuda_floats(mt_tensor_count(&a->y));
+}
+
 static enum mt_status copy_sum(struct mt_device *device, const struct mt_tensor *from,
                                const struct mt_tensor *to)
 {
@@ -101,16 +112,14 @@ static enum mt_status copy_sum(struct mt_device *device, const struct mt_tensor 
     return mt_cuda_copy(device, &copy);
 }
 
-static enum mt_status run_once(struct mt_device *device, const struct mt_grouped_sum_args *a)
+static enum mt_status run_widened(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                  void *scratch)
 {
-    if (cuda_hopper_sum_fits(device, a)) return cuda_hopper_sum(device, a, device->scratch.data);
-    struct mt_grouped_sum_args wide = is_narrow(a) ? widened(a, NULL) : *a;
-    struct pieces pieces = pieces_of(device, &wide);
-    if (!is_narrow(a)) return add_terms(device, a, &pieces);
-    wide = widened(a, static_cast<char *>(device->scratch.data) + pieces.product + pieces.y);
+    struct mt_grouped_sum_args wide = widened(a, NULL);
+    wide = widened(a, static_cast<char *>(scratch) + terms_bytes(device, &wide));
     bool read = a->beta != 0.0f || mt_tensor_present(&a->offsets); // rows of no expert stay as they are
     enum mt_status status = read ? copy_sum(device, &a->y, &wide.y) : MT_OK;
-    if (status == MT_OK) status = add_terms(device, &wide, &pieces);
+    if (status == MT_OK) status = run_terms(device, &wide, scratch);
     return status == MT_OK ? copy_sum(device, &wide.y, &a->y) : status;
 }
 
@@ -154,36 +163,41 @@ static void plan_twofold(const struct mt_grouped_sum_args *a, char *memory, stru
     }
 }
 
-/* Bytes of the sums' own scratch, which lies before the parts. */
+/* Bytes of the sums' own scratch, which lies before the parts. Neither sum has f32 rows any more. */
 static size_t sums_bytes(const struct mt_device *device, const struct twofold *two)
 {
-    size_t first = once_bytes(device, &two->first);
-    size_t second = once_bytes(device, &two->second);
+    size_t first = mt_cuda_grouped_sum_scratch(device, &two->first);
+    size_t second = mt_cuda_grouped_sum_scratch(device, &two->second);
     return ((first > second ? first : second) + 255) / 256 * 256;
 }
 
-size_t mt_cuda_grouped_sum_scratch(const struct mt_device *device, const void *args)
+static size_t twofold_bytes(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
-    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
-    if (!is_twofold(device, a)) return once_bytes(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);
     return sums_bytes(device, &two) + two.parts;
 }
 
-enum mt_status mt_cuda_grouped_sum(struct mt_device *device, const void *args)
+static enum mt_status run_twofold(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                                  void *scratch)
 {
-    const struct mt_grouped_sum_args *a = static_cast<const struct mt_grouped_sum_args *>(args);
-    if (!is_twofold(device, a)) return run_once(device, a);
     struct twofold two;
     plan_twofold(a, NULL, &two);
-    plan_twofold(a, static_cast<char *>(device->scratch.data) + sums_bytes(device, &two), &two);
+    plan_twofold(a, static_cast<char *>(scratch) + sums_bytes(device, &two), &two);
     enum mt_status status = MT_OK;
     for (int t = 0; t < a->count && status == MT_OK; t++) {
         struct cuda_two parts;
         if (a->terms[t].x.dtype == MT_F32)
             status = cuda_split_rows(device, &a->terms[t].x, two.rounded[t].x.data, &parts);
     }
-    if (status == MT_OK) status = run_once(device, &two.first);
-    return status == MT_OK ? run_once(device, &two.second) : status;
+    if (status == MT_OK) status = mt_cuda_grouped_sum(device, &two.first);
+    return status == MT_OK ? mt_cuda_grouped_sum(device, &two.second) : status;
 }
+
+typedef struct cuda_variant<struct mt_grouped_sum_args> sum_variant;
+static const sum_variant in_two = {is_twofold, twofold_bytes, run_twofold};
+static const sum_variant in_f32 = {is_narrow, widened_bytes, run_widened};
+static const sum_variant by_terms = {NULL, terms_bytes, run_terms};
+
+static const sum_variant *const variants[] = {&in_two, &cuda_hopper_sum, &in_f32, &by_terms};
+CUDA_OP(grouped_sum, variants)

@@ -36,7 +36,7 @@ const struct mt_tensor *cuda_uniform(const struct mt_tensor *list, int count)
         const struct mt_tensor *t = &list[e];
         if (!mt_tensor_present(t)) continue;
         if (first == NULL) first = t;
-        bool fits = (t->dtype == MT_F32 || t->dtype == MT_BF16) && t->dtype == first->dtype &&
+        bool fits = cuda_is_float_or_bf16(t) && t->dtype == first->dtype &&
                     t->stride[0] == first->stride[0] && reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
         if (!fits) return NULL;
     }
@@ -67,7 +67,7 @@ static bool rounds_weights(const struct mt_grouped_gemm_args *g, const struct mt
            weight->stride[0] % 4 == 0;
 }
 
-size_t cuda_grouped_tiles_bytes(const struct mt_grouped_gemm_args *g)
+size_t cuda_grouped_tiles_bytes(const struct mt_device *, const struct mt_grouped_gemm_args *g)
 {
     const struct mt_tensor *weight = cuda_uniform(g->weight, g->experts);
     if (weight == NULL || !rounds_weights(g, weight)) return 0;
@@ -123,13 +123,6 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     PRODUCT::run(shared, task, tile_output_at(call.y, first));
 }
 
-/* More than 48 KB of shared memory have to be asked for. */
-static enum mt_status allow_shared(struct mt_device *device, const void *kernel, size_t bytes)
-{
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cuda_status(device, error, "shared memory for the experts' products");
-}
-
 template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, bool TRANSPOSED,
           enum tile_masked MASKED = MASK_NONE>
 static enum mt_status launch_rows(struct mt_device *device, const struct matrices &matrices,
@@ -137,7 +130,8 @@ static enum mt_status launch_rows(struct mt_device *device, const struct matrice
 {
     using product = tile_product<M, N, WARP_M, WARP_N, STEPS, STAGES, true, TRANSPOSED, MASKED>;
     const void *kernel = reinterpret_cast<const void *>(rows_kernel<product, M, N>);
-    enum mt_status status = allow_shared(device, kernel, product::BYTES);
+    enum mt_status status =
+        cuda_allow_shared(device, kernel, product::BYTES, "shared memory for the experts' products");
     if (status != MT_OK) return status;
     // Each expert may end in a tile that is not full.
     dim3 grid((unsigned)((call.columns + N - 1) / N), (unsigned)(rows / M + matrices.experts));
@@ -243,7 +237,8 @@ static enum mt_status launch_tiles(struct mt_device *device, const struct matric
 {
     using product = tile_product<M, N, WARP_M, WARP_N, 64, 3, false, false, MASKED>;
     const void *kernel = reinterpret_cast<const void *>(gradient_kernel<product, M, N>);
-    enum mt_status status = allow_shared(device, kernel, product::BYTES);
+    enum mt_status status =
+        cuda_allow_shared(device, kernel, product::BYTES, "shared memory for the experts' products");
     if (status != MT_OK) return status;
     dim3 grid((unsigned)((call.in + N - 1) / N), (unsigned)((call.out + M - 1) / M),
               (unsigned)matrices.experts);

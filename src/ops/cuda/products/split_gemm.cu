@@ -4,7 +4,6 @@
  * their products are exact term by term, and sums are f32. Converting the large operand to f32 instead takes
  * a pass over three times its bytes, and a product without tensor cores.
  */
-#include "ops/cuda/common/rows.cuh"
 #include "ops/cuda/products/gemm.cuh"
 
 #define PARTS 3
@@ -42,19 +41,19 @@ __global__ static void join_kernel(const float *sums, struct mt_tensor c, float 
     }
 }
 
-bool cuda_split_fits(const struct mt_device *device, const struct mt_gemm_args *g)
+static bool fits(const struct mt_device *device, const struct mt_gemm_args *g)
 {
     bool types = g->a.dtype == MT_BF16 && g->b.dtype == MT_F32 && g->c.dtype == MT_F32;
     bool small = PARTS * g->c.dim[1] <= g->a.dim[1]; // sums take less than a converted to f32
     return cuda_state_of(device)->bf16 && g->exact && types && !g->transpose_a && g->transpose_b && small;
 }
 
-size_t cuda_split_bytes(const struct mt_gemm_args *g)
+static size_t parts_bytes(const struct mt_device *, const struct mt_gemm_args *g)
 {
     return cuda_halves(PARTS * mt_tensor_count(&g->b)) + cuda_floats(PARTS * mt_tensor_count(&g->c));
 }
 
-enum mt_status cuda_split(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_gemm_args *g, void *scratch)
 {
     __nv_bfloat16 *parts = static_cast<__nv_bfloat16 *>(scratch);
     char *behind = static_cast<char *>(scratch) + cuda_halves(PARTS * mt_tensor_count(&g->b));
@@ -76,6 +75,10 @@ enum mt_status cuda_split(struct mt_device *device, const struct mt_gemm_args *g
         static_cast<const float *>(product.c.data), g->c, g->alpha, g->beta);
     return cuda_launched(device, "joining the parts of a product");
 }
+
+const struct cuda_variant<struct mt_gemm_args> cuda_gemm_split = {
+    fits, parts_bytes, run
+};
 
 // ------------------------------------------------------------------ rows in two parts
 

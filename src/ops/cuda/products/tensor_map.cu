@@ -36,3 +36,18 @@ enum mt_status cuda_make_map(const struct mt_device *device, const struct map_sh
     return mt_fail(device->ctx, MT_ERR_INTERNAL, "cuda: describing a matrix to the copy engine: error %d",
                    (int)result);
 }
+
+enum mt_status cuda_map_heads(const struct mt_device *device, const struct mt_tensor *t, int rows,
+                              CUtensorMap *map)
+{
+    struct map_shape shape = {};
+    shape.data = t->data;
+    shape.dimensions = 3;
+    for (int i = 0; i < 3; i++) shape.size[i] = (uint64_t)t->dim[2 - i];
+    shape.stride[0] = (uint64_t)t->stride[1] * 2;
+    shape.stride[1] = (uint64_t)t->stride[0] * 2;
+    shape.box[0] = WGMMA_LINE;
+    shape.box[1] = 1;
+    shape.box[2] = (uint32_t)rows;
+    return cuda_make_map(device, &shape, map);
+}

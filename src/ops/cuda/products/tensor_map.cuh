@@ -19,4 +19,8 @@ struct map_shape {
  */
 enum mt_status cuda_make_map(const struct mt_device *device, const struct map_shape *shape, CUtensorMap *map);
 
+/* Boxes of `rows` rows and WGMMA_LINE columns of one head of [T,H,D]; zeros beyond its ends. */
+enum mt_status cuda_map_heads(const struct mt_device *device, const struct mt_tensor *t, int rows,
+                              CUtensorMap *map);
+
 #endif

@@ -4,7 +4,6 @@
  * other, one thread each; inner products take a warp each. Few slots and wide rows: combine_wide.cu.
  */
 #include "ops/cuda/common/sums.cuh"
-#include "ops/cuda/common/wide.cuh"
 #include "ops/cuda/routing/combine.cuh"
 
 __global__ static void forward_kernel(struct mt_combine_forward_args a)
@@ -87,16 +86,11 @@ __global__ static void drows_kernel(struct mt_combine_backward_args a)
     }
 }
 
-enum mt_status mt_cuda_combine_forward(struct mt_device *device, const void *args)
+static enum mt_status run_forward(struct mt_device *device, const struct mt_combine_forward_args *a, void *)
 {
-    const struct mt_combine_forward_args *a = static_cast<const struct mt_combine_forward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     int64_t tokens = a->y.dim[0];
     if (tokens == 0) return MT_OK;
-    if (cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->base, &a->y)) {
-        cuda_combine_forward_wide(device, a);
-        return cuda_launched(device, "combine forward");
-    }
     if (mt_tensor_present(&a->gram) && mt_tensor_count(&a->gram) > 0) {
         gram_kernel<<<(unsigned)tokens, CUDA_THREADS, 0, stream>>>(*a);
     }
@@ -104,24 +98,30 @@ enum mt_status mt_cuda_combine_forward(struct mt_device *device, const void *arg
     return cuda_launched(device, "combine forward");
 }
 
-enum mt_status mt_cuda_combine_backward(struct mt_device *device, const void *args)
+static const struct cuda_variant<struct mt_combine_forward_args> plain = {
+    NULL, NULL, run_forward
+};
+static const struct cuda_variant<struct mt_combine_forward_args> *const variants[] = {
+    &cuda_combine_wide, &plain
+};
+CUDA_OP(combine_forward, variants)
+
+static enum mt_status run_backward(struct mt_device *device, const struct mt_combine_backward_args *a, void *)
 {
-    const struct mt_combine_backward_args *a = static_cast<const struct mt_combine_backward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     int64_t pairs = mt_tensor_count(&a->row_of_slot);
     if (pairs == 0) return MT_OK;
-    if (cuda_combine_backward_fits_mma(a)) {
-        cuda_combine_backward_mma(device, a);
-        return cuda_launched(device, "combine backward");
-    }
-    bool rounds = a->drows.dtype == MT_BF16 && a->rows.dtype != MT_BF16; // nobody asks for that
-    if (!rounds && cuda_combine_is_wide(&a->row_of_slot, &a->rows, &a->dy, &a->drows)) {
-        cuda_combine_backward_wide(device, a);
-        return cuda_launched(device, "combine backward");
-    }
     dweight_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, stream>>>(*a); // before rows are overwritten
     if (a->dy.dim[1] > 0) {
         drows_kernel<<<cuda_grid(a->dy.dim[0], a->dy.dim[1]), CUDA_THREADS, 0, stream>>>(*a);
     }
     return cuda_launched(device, "combine backward");
 }
+
+static const struct cuda_variant<struct mt_combine_backward_args> plain_backward = {
+    NULL, NULL, run_backward
+};
+static const struct cuda_variant<struct mt_combine_backward_args> *const backward_variants[] = {
+    &cuda_combine_backward_mma, &cuda_combine_backward_wide, &plain_backward,
+};
+CUDA_OP(combine_backward, backward_variants)

@@ -120,15 +120,21 @@ __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_c
     if (2 * column + 1 < slots) cuda_put2(a.dweight, token, 2 * column + 1, (double)products[1]);
 }
 
-bool cuda_combine_backward_fits_mma(const struct mt_combine_backward_args *a)
+static bool fits(const struct mt_device *, const struct mt_combine_backward_args *a)
 {
-    return a->row_of_slot.dim[1] <= MOST_SLOTS && a->dy.dtype == MT_BF16 && a->rows.dtype == MT_BF16 &&
-           a->drows.dtype == MT_BF16 && cuda_is_wide(&a->dy) && cuda_is_wide(&a->rows) &&
-           cuda_is_wide(&a->drows) && a->dy.dim[1] <= INT32_MAX;
+    return mt_tensor_count(&a->row_of_slot) > 0 && a->row_of_slot.dim[1] <= MOST_SLOTS &&
+           a->dy.dtype == MT_BF16 && a->rows.dtype == MT_BF16 && a->drows.dtype == MT_BF16 &&
+           cuda_is_wide(&a->dy) && cuda_is_wide(&a->rows) && cuda_is_wide(&a->drows) &&
+           a->dy.dim[1] <= INT32_MAX;
 }
 
-void cuda_combine_backward_mma(struct mt_device *device, const struct mt_combine_backward_args *a)
+static enum mt_status run(struct mt_device *device, const struct mt_combine_backward_args *a, void *)
 {
     unsigned blocks = (unsigned)((a->dy.dim[0] + BLOCK_WARPS - 1) / BLOCK_WARPS);
     kernel<<<blocks, 32 * BLOCK_WARPS, 0, cuda_stream(device)>>>(*a);
+    return cuda_launched(device, "combine backward");
 }
+
+const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_mma = {
+    fits, NULL, run
+};

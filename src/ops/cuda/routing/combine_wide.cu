@@ -282,11 +282,12 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, backward_blocks(SLOTS, H
 
 // ------------------------------------------------------------------ launchers
 
-bool cuda_combine_is_wide(const struct mt_tensor *row_of_slot, const struct mt_tensor *rows,
-                          const struct mt_tensor *first, const struct mt_tensor *second)
+/* Whether the rows and two more operands of their width can be taken in eights, and the slots are few. */
+static bool is_wide(const struct mt_tensor *row_of_slot, const struct mt_tensor *rows,
+                    const struct mt_tensor *first, const struct mt_tensor *second)
 {
-    return row_of_slot->dim[1] >= 1 && row_of_slot->dim[1] <= MOST_SLOTS && rows->dim[1] > 0 &&
-           cuda_is_wide(rows) && cuda_is_wide(first) && cuda_is_wide(second);
+    return row_of_slot->dim[0] >= 1 && row_of_slot->dim[1] >= 1 && row_of_slot->dim[1] <= MOST_SLOTS &&
+           rows->dim[1] > 0 && cuda_is_wide(rows) && cuda_is_wide(first) && cuda_is_wide(second);
 }
 
 static unsigned blocks_of(int64_t tokens)
@@ -314,7 +315,12 @@ template <int SLOTS> static void forward_rows(cudaStream_t stream, const struct 
     }
 }
 
-void cuda_combine_forward_wide(struct mt_device *device, const struct mt_combine_forward_args *a)
+static bool forward_fits(const struct mt_device *, const struct mt_combine_forward_args *a)
+{
+    return is_wide(&a->row_of_slot, &a->rows, &a->base, &a->y);
+}
+
+static enum mt_status run_forward(struct mt_device *device, const struct mt_combine_forward_args *a, void *)
 {
     cudaStream_t stream = cuda_stream(device);
     switch ((a->row_of_slot.dim[1] + 1) / 2) {
@@ -323,7 +329,12 @@ void cuda_combine_forward_wide(struct mt_device *device, const struct mt_combine
     case 3: forward_rows<6>(stream, *a); break;
     default: forward_rows<8>(stream, *a); break;
     }
+    return cuda_launched(device, "combine forward");
 }
+
+const struct cuda_variant<struct mt_combine_forward_args> cuda_combine_wide = {
+    forward_fits, NULL, run_forward
+};
 
 template <int SLOTS, bool HALF, bool HALF_OUT>
 static void launch_backward(cudaStream_t stream, const struct mt_combine_backward_args &a)
@@ -347,7 +358,13 @@ template <int SLOTS> static void backward_rows(cudaStream_t stream, const struct
     }
 }
 
-void cuda_combine_backward_wide(struct mt_device *device, const struct mt_combine_backward_args *a)
+static bool backward_fits(const struct mt_device *, const struct mt_combine_backward_args *a)
+{
+    bool rounds = a->drows.dtype == MT_BF16 && a->rows.dtype != MT_BF16; // nobody asks for that
+    return !rounds && is_wide(&a->row_of_slot, &a->rows, &a->dy, &a->drows);
+}
+
+static enum mt_status run_backward(struct mt_device *device, const struct mt_combine_backward_args *a, void *)
 {
     cudaStream_t stream = cuda_stream(device);
     switch ((a->row_of_slot.dim[1] + 1) / 2) {
@@ -356,4 +373,9 @@ void cuda_combine_backward_wide(struct mt_device *device, const struct mt_combin
     case 3: backward_rows<6>(stream, *a); break;
     default: backward_rows<8>(stream, *a); break;
     }
+    return cuda_launched(device, "combine backward");
 }
+
+const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_wide = {
+    backward_fits, NULL, run_backward
+};
