@@ -1,6 +1,20 @@
-/* What methods and filters do with text: finding, stripping, replacing, lines, cases. */
+/* What methods and filters do with text: finding, stripping, replacing, lines, cases, escaping. */
 #include "formats/text/utf8.h"
 #include "text/jinja/run.h"
+
+size_t jinja_characters(struct mt_marked text)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < text.bytes; i++) count += ((unsigned char)text.text[i] & 0xC0) != 0x80;
+    return count;
+}
+
+size_t jinja_character_at(struct mt_marked text, size_t index)
+{
+    size_t at = 0;
+    for (; at < text.bytes && index > 0; index--) at += mt_utf8_length((uint8_t)text.text[at]);
+    return at;
+}
 
 size_t jinja_find_text(struct mt_marked text, struct mt_marked needle, size_t from)
 {
@@ -45,71 +59,63 @@ struct mt_marked jinja_strip(struct mt_marked text, const struct mt_marked *char
 }
 
 /* With an empty `old`, `with` goes before every character and to the end. */
-static enum mt_status replace_nothing(struct jinja_run *run, struct mt_marked text, struct mt_marked with,
-                                      int64_t most, struct mt_marked *result)
+static struct mt_marked replace_nothing(struct jinja_run *run, struct mt_marked text, struct mt_marked with,
+                                        int64_t most)
 {
-    struct jinja_builder builder = {0};
-    enum mt_status status = MT_OK;
+    struct jinja_builder out = {.run = run};
     size_t at = 0;
-    while (status == MT_OK && (most < 0 || most > 0)) {
+    while (most != 0 && !jinja_failed(run)) {
         size_t next = at < text.bytes ? at + mt_utf8_length((uint8_t)text.text[at]) : at;
-        status = jinja_put(run, &builder, with);
-        if (status == MT_OK) status = jinja_put(run, &builder, marked_part(text, at, next));
-        if (status == MT_OK) status = jinja_spend(run, 1);
-        bool end = at == text.bytes;
+        jinja_put(&out, with);
+        jinja_put(&out, marked_part(text, at, next));
+        jinja_spend(run, 1);
+        if (at == text.bytes) break;
         at = next;
-        if (end) break;
         most -= most > 0;
     }
-    if (status == MT_OK) status = jinja_put(run, &builder, marked_part(text, at, text.bytes));
-    *result = jinja_built(&builder);
-    return status;
+    jinja_put(&out, marked_part(text, at, text.bytes));
+    return jinja_built(&out);
 }
 
-enum mt_status jinja_replace(struct jinja_run *run, struct mt_marked text, struct mt_marked old,
-                             struct mt_marked with, int64_t most, struct mt_marked *result)
+struct mt_marked jinja_replace(struct jinja_run *run, struct mt_marked text, struct mt_marked old,
+                               struct mt_marked with, int64_t most)
 {
-    struct jinja_builder builder = {0};
+    struct jinja_builder out = {.run = run};
     size_t at = 0;
-    enum mt_status status = jinja_spend(run, text.bytes / 64);
-    if (status == MT_OK && old.bytes == 0) return replace_nothing(run, text, with, most, result);
-    while (status == MT_OK && most != 0) {
+    jinja_spend(run, text.bytes / 64);
+    if (old.bytes == 0) return replace_nothing(run, text, with, most);
+    while (most != 0 && !jinja_failed(run)) {
         size_t found = jinja_find_text(text, old, at);
         if (found == SIZE_MAX) break;
-        status = jinja_put(run, &builder, marked_part(text, at, found));
-        if (status == MT_OK) status = jinja_put(run, &builder, with);
-        if (status == MT_OK) status = jinja_spend(run, 1);
+        jinja_put(&out, marked_part(text, at, found));
+        jinja_put(&out, with);
+        jinja_spend(run, 1);
         at = found + old.bytes;
         most -= most > 0;
     }
-    if (at == 0) { // nothing was found
-        *result = text;
-        return status;
-    }
-    if (status == MT_OK) status = jinja_put(run, &builder, marked_part(text, at, text.bytes));
-    *result = jinja_built(&builder);
-    return status;
+    if (at == 0) return text; // nothing was found
+    jinja_put(&out, marked_part(text, at, text.bytes));
+    return jinja_built(&out);
 }
 
-enum mt_status jinja_split_lines(struct jinja_run *run, struct mt_marked text, bool keep,
-                                 struct jinja_list *list)
+struct jinja_list *jinja_split_lines(struct jinja_run *run, struct mt_marked text, bool keep)
 {
-    enum mt_status status = jinja_spend(run, text.bytes / 32);
+    struct jinja_list *list = jinja_list_new(run, 0);
     size_t start = 0;
-    for (size_t at = 0; status == MT_OK && at < text.bytes;) {
+    jinja_spend(run, text.bytes / 32);
+    for (size_t at = 0; at < text.bytes && !jinja_failed(run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
         size_t next = at + length;
         if (jinja_is_line_end(c)) {
             if (c == '\r' && next < text.bytes && text.text[next] == '\n') next++;
-            status = jinja_list_add(run, list, marked_value(marked_part(text, start, keep ? next : at)));
+            jinja_list_add(run, list, marked_value(marked_part(text, start, keep ? next : at)));
             start = next;
         }
         at = next;
     }
-    if (status == MT_OK && start < text.bytes)
-        status = jinja_list_add(run, list, marked_value(marked_part(text, start, text.bytes)));
-    return status;
+    if (start < text.bytes) jinja_list_add(run, list, marked_value(marked_part(text, start, text.bytes)));
+    return list;
 }
 
 // ------------------------------------------------------------------ cases
@@ -135,48 +141,91 @@ static bool is_final_sigma(struct mt_marked text, size_t at)
     return true;
 }
 
-static enum mt_status put_cased(struct jinja_run *run, struct jinja_builder *builder, struct mt_marked text,
-                                size_t at, enum jinja_case to, size_t *length)
+/* Puts the character at `at` in another case; returns its length. */
+static size_t put_cased(struct jinja_builder *out, struct mt_marked text, size_t at, enum jinja_case to)
 {
     uint32_t mapped[3];
-    uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, length);
+    size_t length = 0;
+    uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
     size_t count = jinja_map_case(c, to, mapped);
-    enum mt_status status = MT_OK;
     if (to == JINJA_LOWER && c == 0x3A3) { // looking around may take as long as the text
-        status = jinja_spend(run, 1 + text.bytes / 32);
-        if (is_final_sigma(text, at)) mapped[0] = 0x3C2;
+        jinja_spend(out->run, 1 + text.bytes / 32);
+        if (!jinja_failed(out->run) && is_final_sigma(text, at)) mapped[0] = 0x3C2;
     }
-    for (size_t i = 0; status == MT_OK && i < count; i++)
-        status = jinja_put_character(run, builder, mapped[i], jinja_mark_at(text, at));
-    return status;
+    for (size_t i = 0; i < count; i++) jinja_put_character(out, mapped[i], jinja_mark_at(text, at));
+    return length;
 }
 
-enum mt_status jinja_change_case(struct jinja_run *run, struct mt_marked text, enum jinja_case first,
-                                 enum jinja_case rest, struct mt_marked *result)
+struct mt_marked jinja_change_case(struct jinja_run *run, struct mt_marked text, enum jinja_case first,
+                                   enum jinja_case rest)
 {
-    struct jinja_builder builder = {0};
-    enum mt_status status = jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; status == MT_OK && at < text.bytes;) {
-        size_t length = 0;
-        status = put_cased(run, &builder, text, at, at == 0 ? first : rest, &length);
-        at += length;
-    }
-    *result = jinja_built(&builder);
-    return status;
+    struct jinja_builder out = {.run = run};
+    jinja_spend(run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !jinja_failed(run);)
+        at += put_cased(&out, text, at, at == 0 ? first : rest);
+    return jinja_built(&out);
 }
 
-enum mt_status jinja_title_case(struct jinja_run *run, struct mt_marked text, struct mt_marked *result)
+struct mt_marked jinja_title_case(struct jinja_run *run, struct mt_marked text)
 {
-    struct jinja_builder builder = {0};
+    struct jinja_builder out = {.run = run};
     bool inside = false; // a word
-    enum mt_status status = jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; status == MT_OK && at < text.bytes;) {
+    jinja_spend(run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !jinja_failed(run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-        status = put_cased(run, &builder, text, at, inside ? JINJA_LOWER : JINJA_TITLE, &length);
+        at += put_cased(&out, text, at, inside ? JINJA_LOWER : JINJA_TITLE);
         inside = jinja_is_cased(c);
+    }
+    return jinja_built(&out);
+}
+
+bool jinja_has_case(struct jinja_run *run, struct mt_marked text, enum jinja_case wanted)
+{
+    bool any = false;
+    bool other = false;
+    jinja_spend(run, text.bytes / 4);
+    for (size_t at = 0; !other && at < text.bytes;) {
+        size_t length = 0;
+        uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
+        bool fits = wanted == JINJA_UPPER ? jinja_is_upper(c) : jinja_is_lower(c);
+        any = any || fits;
+        other = !fits && jinja_is_cased(c);
         at += length;
     }
-    *result = jinja_built(&builder);
-    return status;
+    return any && !other;
+}
+
+// ------------------------------------------------------------------ safe text, jinja2's Markup
+
+struct mt_value jinja_safe(struct mt_marked text)
+{
+    struct mt_value value = marked_value(text);
+    value.safe = true;
+    return value;
+}
+
+struct mt_value jinja_safe_like(struct mt_value like, struct mt_marked text)
+{
+    return like.kind == JINJA_STRING && like.safe ? jinja_safe(text) : marked_value(text);
+}
+
+struct mt_value jinja_escape(struct jinja_run *run, struct mt_value value)
+{
+    static const char special[] = "&<>\"'";
+    static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+    struct jinja_builder out = {.run = run};
+    size_t start = 0;
+    if (value.kind == JINJA_STRING && value.safe) return value;
+    struct mt_marked text = jinja_to_text(run, value);
+    jinja_spend(run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !jinja_failed(run); at++) {
+        const char *found = text.text[at] != '\0' ? strchr(special, text.text[at]) : NULL;
+        if (found == NULL) continue;
+        jinja_put(&out, marked_part(text, start, at));
+        jinja_put_ascii(&out, entities[found - special], jinja_mark_at(text, at));
+        start = at + 1;
+    }
+    jinja_put(&out, marked_part(text, start, text.bytes));
+    return jinja_safe(jinja_built(&out));
 }

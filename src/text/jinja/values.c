@@ -4,7 +4,6 @@
 #include "formats/text/lists.h"
 #include "formats/text/utf8.h"
 #include "text/jinja/run.h"
-#include "text/jinja/values.h"
 
 enum mt_status mt_jinja_values_create(struct mt_context *ctx, struct mt_jinja_values **values)
 {
