@@ -298,8 +298,6 @@ static void values_and_questions(void **state)
     const char *text = "{{ d }}{{ n }}{{ tools is none }}{% generation %}{% endgeneration %}{{ broken }}";
     assert_int_equal(mt_jinja_parse(&ctx, "t", text, strlen(text), &template), MT_OK);
     assert_true(mt_jinja_has_generation(template));
-    assert_true(mt_jinja_mentions(template, "tools"));
-    assert_false(mt_jinja_mentions(template, "tool"));
     assert_int_equal(mt_jinja_values_create(&ctx, &values), MT_OK);
     assert_int_equal(mt_jinja_dict(values, &dict), MT_OK);
     assert_int_equal(mt_jinja_dict_set_named(values, dict, "a", mt_jinja_bool(true)), MT_OK);

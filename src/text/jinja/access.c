@@ -2,7 +2,7 @@
 #include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
-size_t jinja_range_count(const struct jinja_range *range)
+size_t mt_jinja_range_count(const struct jinja_range *range)
 {
     // The bounds fit 2^53 (functions.c), so the difference fits.
     int64_t span = range->step > 0 ? range->stop - range->start : range->start - range->stop;
@@ -10,20 +10,20 @@ size_t jinja_range_count(const struct jinja_range *range)
     return span <= 0 ? 0 : (size_t)((span - 1) / step + 1);
 }
 
-bool jinja_length(struct jinja_run *run, struct mt_value value, int64_t *length)
+bool mt_jinja_length(struct jinja_run *run, struct mt_value value, int64_t *length)
 {
     *length = 0;
     switch (value.kind) {
     case JINJA_UNDEFINED: return true;
     case JINJA_STRING:
-        jinja_spend(run, value.string.bytes / 64);
-        *length = (int64_t)jinja_characters(value.string);
+        mt_jinja_spend(run, value.string.bytes / 64);
+        *length = (int64_t)mt_jinja_characters(value.string);
         return true;
     case JINJA_LIST:
     case JINJA_TUPLE: *length = (int64_t)((const struct jinja_list *)value.object)->count; return true;
     case JINJA_DICT: *length = (int64_t)((const struct jinja_dict *)value.object)->count; return true;
     case JINJA_VIEW: *length = (int64_t)((const struct jinja_view *)value.object)->list.count; return true;
-    case JINJA_RANGE: *length = (int64_t)jinja_range_count(value.object); return true;
+    case JINJA_RANGE: *length = (int64_t)mt_jinja_range_count(value.object); return true;
     case JINJA_LOOP: *length = (int64_t)((const struct jinja_loop *)value.object)->items.count; return true;
     default: return false;
     }
@@ -31,56 +31,56 @@ bool jinja_length(struct jinja_run *run, struct mt_value value, int64_t *length)
 
 // ------------------------------------------------------------------ walking
 
-bool jinja_can_walk(struct mt_value value)
+bool mt_jinja_can_walk(struct mt_value value)
 {
     return (1u << value.kind &
             (1u << JINJA_UNDEFINED | 1u << JINJA_STRING | 1u << JINJA_LIST | 1u << JINJA_TUPLE |
              1u << JINJA_DICT | 1u << JINJA_VIEW | 1u << JINJA_RANGE | 1u << JINJA_ITERATOR)) != 0;
 }
 
-struct mt_value jinja_iterator_failure(struct jinja_run *run, const struct jinja_iterator *iterator)
+struct mt_value mt_jinja_iterator_failure(struct jinja_run *run, const struct jinja_iterator *iterator)
 {
-    if (!jinja_failed(run) && iterator->failure != MT_OK)
+    if (!mt_jinja_failed(run) && iterator->failure != MT_OK)
         run->status = mt_fail(run->ctx, iterator->failure, "%s", iterator->message);
     return mt_jinja_none();
 }
 
 static void walk_string(struct jinja_run *run, struct mt_marked text, struct jinja_list *list)
 {
-    for (size_t at = 0, next = 0; at < text.bytes && !jinja_failed(run); at = next) {
+    for (size_t at = 0, next = 0; at < text.bytes && !mt_jinja_failed(run); at = next) {
         next = at + mt_utf8_length((uint8_t)text.text[at]);
-        jinja_list_add(run, list, marked_value(marked_part(text, at, next)));
+        mt_jinja_list_add(run, list, marked_value(marked_part(text, at, next)));
     }
 }
 
 static void walk_iterator(struct jinja_run *run, struct jinja_iterator *iterator, struct jinja_list *list)
 {
-    for (; iterator->next < iterator->list.count && !jinja_failed(run); iterator->next++)
-        jinja_list_add(run, list, iterator->list.items[iterator->next]);
-    (void)jinja_iterator_failure(run, iterator);
+    for (; iterator->next < iterator->list.count && !mt_jinja_failed(run); iterator->next++)
+        mt_jinja_list_add(run, list, iterator->list.items[iterator->next]);
+    (void)mt_jinja_iterator_failure(run, iterator);
 }
 
 static void walk_range(struct jinja_run *run, const struct jinja_range *range, struct jinja_list *list)
 {
-    size_t count = jinja_range_count(range);
-    for (size_t i = 0; i < count && !jinja_failed(run); i++)
-        jinja_list_add(run, list, mt_jinja_integer(range->start + (int64_t)i * range->step));
+    size_t count = mt_jinja_range_count(range);
+    for (size_t i = 0; i < count && !mt_jinja_failed(run); i++)
+        mt_jinja_list_add(run, list, mt_jinja_integer(range->start + (int64_t)i * range->step));
 }
 
-struct jinja_list *jinja_walk(struct jinja_run *run, struct mt_value value)
+struct jinja_list *mt_jinja_walk(struct jinja_run *run, struct mt_value value)
 {
-    if (jinja_failed(run)) return &run->no_list;
+    if (mt_jinja_failed(run)) return &run->no_list;
     if (value.kind == JINJA_LIST || value.kind == JINJA_TUPLE) return value.object;
     if (value.kind == JINJA_VIEW) return &((struct jinja_view *)value.object)->list;
-    if (!jinja_can_walk(value))
-        (void)jinja_fail(run, MT_ERR_FORMAT, "'%s' object is not iterable", jinja_type_name(value));
-    struct jinja_list *list = jinja_list_new(run, 0);
-    if (jinja_failed(run)) return list;
+    if (!mt_jinja_can_walk(value))
+        (void)mt_jinja_fail(run, MT_ERR_FORMAT, "'%s' object is not iterable", mt_jinja_type_name(value));
+    struct jinja_list *list = mt_jinja_list_new(run, 0);
+    if (mt_jinja_failed(run)) return list;
     if (value.kind == JINJA_STRING) walk_string(run, value.string, list);
     if (value.kind == JINJA_ITERATOR) walk_iterator(run, value.object, list);
     if (value.kind == JINJA_RANGE) walk_range(run, value.object, list);
     const struct jinja_dict *dict = value.kind == JINJA_DICT ? value.object : &run->no_dict;
-    for (size_t i = 0; i < dict->count; i++) jinja_list_add(run, list, dict->pairs[i].key);
+    for (size_t i = 0; i < dict->count; i++) mt_jinja_list_add(run, list, dict->pairs[i].key);
     return list;
 }
 
@@ -103,11 +103,11 @@ static bool subscript(struct jinja_run *run, struct mt_value value, struct mt_va
     size_t place = 0;
     if (value.kind == JINJA_DICT) {
         if (index.kind == JINJA_LIST || index.kind == JINJA_DICT) return false;
-        const struct mt_value *item = jinja_dict_find(run, value.object, index);
+        const struct mt_value *item = mt_jinja_dict_find(run, value.object, index);
         if (item != NULL) *result = *item;
         return item != NULL;
     }
-    if (!jinja_as_integer(index, &number)) return false;
+    if (!mt_jinja_as_integer(index, &number)) return false;
     if (value.kind == JINJA_LIST || value.kind == JINJA_TUPLE) {
         const struct jinja_list *list = value.object;
         if (!place_of(number, list->count, &place)) return false;
@@ -116,15 +116,16 @@ static bool subscript(struct jinja_run *run, struct mt_value value, struct mt_va
     }
     if (value.kind == JINJA_RANGE) {
         const struct jinja_range *range = value.object;
-        if (!place_of(number, jinja_range_count(range), &place)) return false;
+        if (!place_of(number, mt_jinja_range_count(range), &place)) return false;
         *result = mt_jinja_integer(range->start + (int64_t)place * range->step);
         return true;
     }
-    if (value.kind != JINJA_STRING || !place_of(number, jinja_characters(value.string), &place)) return false;
-    jinja_spend(run, value.string.bytes / 64);
-    size_t start = jinja_character_at(value.string, place);
+    if (value.kind != JINJA_STRING || !place_of(number, mt_jinja_characters(value.string), &place))
+        return false;
+    mt_jinja_spend(run, value.string.bytes / 64);
+    size_t start = mt_jinja_character_at(value.string, place);
     size_t end = start + mt_utf8_length((uint8_t)value.string.text[start]);
-    *result = jinja_safe_like(value, marked_part(value.string, start, end));
+    *result = mt_jinja_safe_like(value, marked_part(value.string, start, end));
     return true;
 }
 
@@ -135,18 +136,18 @@ static struct jinja_range slice_bounds(struct jinja_run *run, const struct mt_va
     int64_t given[3] = {0, 0, 1};
     int64_t length = (int64_t)count;
     for (int i = 0; i < 3; i++) {
-        if (jinja_given(bounds[i]) && !jinja_as_integer(bounds[i], &given[i]))
-            (void)jinja_fail(run, MT_ERR_FORMAT, "slice indices must be integers or None");
+        if (mt_jinja_given(bounds[i]) && !mt_jinja_as_integer(bounds[i], &given[i]))
+            (void)mt_jinja_fail(run, MT_ERR_FORMAT, "slice indices must be integers or None");
     }
     int64_t step = given[2];
-    if (step == 0) (void)jinja_fail(run, MT_ERR_FORMAT, "slice step cannot be zero");
-    if (jinja_failed(run)) return nothing;
+    if (step == 0) (void)mt_jinja_fail(run, MT_ERR_FORMAT, "slice step cannot be zero");
+    if (mt_jinja_failed(run)) return nothing;
     if (step > length) step = length + 1; // further is as far, and cannot overflow
     if (step < -length) step = -length - 1;
     int64_t low = step < 0 ? -1 : 0;
     int64_t high = step < 0 ? length - 1 : length;
     for (int i = 0; i < 2; i++) {
-        if (!jinja_given(bounds[i]))
+        if (!mt_jinja_given(bounds[i]))
             given[i] = (step < 0) == (i == 0) ? high : low;
         else if (given[i] < 0)
             given[i] = given[i] < -length ? low : given[i] + length;
@@ -161,41 +162,41 @@ static struct mt_value slice_string(struct jinja_run *run, struct mt_value value
 {
     struct jinja_builder out = {.run = run};
     struct mt_marked text = value.string;
-    struct jinja_range range = slice_bounds(run, bounds, jinja_characters(text));
-    jinja_spend(run, text.bytes / 32);
-    size_t count = jinja_range_count(&range);
+    struct jinja_range range = slice_bounds(run, bounds, mt_jinja_characters(text));
+    mt_jinja_spend(run, text.bytes / 32);
+    size_t count = mt_jinja_range_count(&range);
     if (range.step == 1) {
-        size_t start = jinja_character_at(text, (size_t)range.start);
+        size_t start = mt_jinja_character_at(text, (size_t)range.start);
         struct mt_marked rest = marked_part(text, start, text.bytes);
-        return jinja_safe_like(value, marked_part(rest, 0, jinja_character_at(rest, count)));
+        return mt_jinja_safe_like(value, marked_part(rest, 0, mt_jinja_character_at(rest, count)));
     }
-    const struct jinja_list *characters = jinja_walk(run, marked_value(text));
-    for (size_t i = 0; i < count && !jinja_failed(run); i++)
-        jinja_put(&out, characters->items[range.start + (int64_t)i * range.step].string);
-    return jinja_safe_like(value, jinja_built(&out));
+    const struct jinja_list *characters = mt_jinja_walk(run, marked_value(text));
+    for (size_t i = 0; i < count && !mt_jinja_failed(run); i++)
+        mt_jinja_put(&out, characters->items[range.start + (int64_t)i * range.step].string);
+    return mt_jinja_safe_like(value, mt_jinja_built(&out));
 }
 
-struct mt_value jinja_slice(struct jinja_run *run, struct mt_value value, const struct mt_value bounds[3])
+struct mt_value mt_jinja_slice(struct jinja_run *run, struct mt_value value, const struct mt_value bounds[3])
 {
-    if (value.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, value);
+    if (value.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, value);
     if (value.kind == JINJA_STRING) return slice_string(run, value, bounds);
     if (value.kind == JINJA_LIST || value.kind == JINJA_TUPLE) {
         const struct jinja_list *list = value.object;
         struct jinja_range part = slice_bounds(run, bounds, list->count);
-        size_t count = jinja_range_count(&part);
-        struct jinja_list *made = jinja_list_new(run, count);
-        for (size_t i = 0; i < count && !jinja_failed(run); i++)
-            jinja_list_add(run, made, list->items[part.start + (int64_t)i * part.step]);
-        return jinja_object(value.kind, made);
+        size_t count = mt_jinja_range_count(&part);
+        struct jinja_list *made = mt_jinja_list_new(run, count);
+        for (size_t i = 0; i < count && !mt_jinja_failed(run); i++)
+            mt_jinja_list_add(run, made, list->items[part.start + (int64_t)i * part.step]);
+        return mt_jinja_object(value.kind, made);
     }
     if (value.kind == JINJA_RANGE) {
         const struct jinja_range *range = value.object;
-        struct jinja_range part = slice_bounds(run, bounds, jinja_range_count(range));
+        struct jinja_range part = slice_bounds(run, bounds, mt_jinja_range_count(range));
         struct jinja_range made = {range->start + part.start * range->step,
                                    range->start + part.stop * range->step, range->step * part.step};
-        return jinja_kept(run, JINJA_RANGE, &made, sizeof made);
+        return mt_jinja_kept(run, JINJA_RANGE, &made, sizeof made);
     }
-    return jinja_fail(run, MT_ERR_FORMAT, "'%s' object cannot be sliced", jinja_type_name(value));
+    return mt_jinja_fail(run, MT_ERR_FORMAT, "'%s' object cannot be sliced", mt_jinja_type_name(value));
 }
 
 // ------------------------------------------------------------------ attributes
@@ -204,7 +205,7 @@ struct mt_value jinja_slice(struct jinja_run *run, struct mt_value value, const 
 static struct mt_value loop_item(const struct jinja_loop *loop, int64_t place, const char *name)
 {
     bool there = place >= 0 && place < (int64_t)loop->items.count;
-    return there ? loop->items.items[place] : jinja_undefined(marked_of(name));
+    return there ? loop->items.items[place] : mt_jinja_undefined(marked_of(name));
 }
 
 static bool loop_attribute(const struct jinja_loop *loop, struct mt_marked name, struct mt_value *result)
@@ -241,10 +242,10 @@ static bool macro_attribute(struct jinja_run *run, const struct jinja_node *macr
     if (marked_is(name, "name")) {
         *result = macro->kind == JINJA_MACRO_DEF ? marked_value(macro->text) : mt_jinja_none();
     } else if (marked_is(name, "arguments")) {
-        struct jinja_list *names = jinja_list_new(run, macro->count);
+        struct jinja_list *names = mt_jinja_list_new(run, macro->count);
         for (size_t i = 0; i < macro->count; i++)
-            jinja_list_add(run, names, marked_value(macro->items[i]->text));
-        *result = jinja_object(JINJA_TUPLE, names);
+            mt_jinja_list_add(run, names, marked_value(macro->items[i]->text));
+        *result = mt_jinja_object(JINJA_TUPLE, names);
     } else if (marked_is(name, "catch_kwargs")) {
         *result = mt_jinja_bool(macro->wants_kwargs);
     } else if (marked_is(name, "catch_varargs")) {
@@ -274,11 +275,11 @@ static bool own_attribute(struct jinja_run *run, struct mt_value value, struct m
                           struct mt_value *result)
 {
     bool private = name.bytes > 0 && name.text[0] == '_' && value.kind != JINJA_DICT;
-    *result = jinja_undefined(name);
+    *result = mt_jinja_undefined(name);
     if (private) return value.kind != JINJA_NAMESPACE; // undefined, whatever it is
     if (is_forbidden(value, name)) return true;
     if (value.kind == JINJA_NAMESPACE) {
-        const struct mt_value *member = jinja_dict_find(run, value.object, marked_value(name));
+        const struct mt_value *member = mt_jinja_dict_find(run, value.object, marked_value(name));
         if (member != NULL) *result = *member;
         return member != NULL;
     }
@@ -290,29 +291,29 @@ static bool own_attribute(struct jinja_run *run, struct mt_value value, struct m
         *result = cycler->items.items[cycler->position];
         return true;
     }
-    const struct jinja_method method = {value, jinja_find_method(value.kind, name)};
+    const struct jinja_method method = {value, mt_jinja_find_method(value.kind, name)};
     if (method.function == NULL) return false;
-    *result = jinja_kept(run, JINJA_METHOD, &method, sizeof method);
+    *result = mt_jinja_kept(run, JINJA_METHOD, &method, sizeof method);
     return true;
 }
 
-struct mt_value jinja_attribute(struct jinja_run *run, struct mt_value value, struct mt_marked name)
+struct mt_value mt_jinja_attribute(struct jinja_run *run, struct mt_value value, struct mt_marked name)
 {
     struct mt_value result = mt_jinja_none();
-    if (value.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, value);
+    if (value.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, value);
     if (own_attribute(run, value, name, &result)) return result;
     if (subscript(run, value, marked_value(name), &result)) return result;
-    return jinja_undefined(name);
+    return mt_jinja_undefined(name);
 }
 
-struct mt_value jinja_item(struct jinja_run *run, struct mt_value value, struct mt_value index)
+struct mt_value mt_jinja_item(struct jinja_run *run, struct mt_value value, struct mt_value index)
 {
     struct mt_value result = mt_jinja_none();
-    if (value.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, value);
+    if (value.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, value);
     if (subscript(run, value, index, &result)) return result;
     if (index.kind == JINJA_STRING && own_attribute(run, value, index.string, &result)) return result;
-    bool named = index.kind == JINJA_STRING || jinja_is_number(index);
-    return jinja_undefined(named ? jinja_to_text(run, index) : marked_of("item"));
+    bool named = index.kind == JINJA_STRING || mt_jinja_is_number(index);
+    return mt_jinja_undefined(named ? mt_jinja_to_text(run, index) : marked_of("item"));
 }
 
 /* One step of a path: a number where it is one. */
@@ -321,22 +322,22 @@ static struct mt_value path_step(struct jinja_run *run, struct mt_value value, s
     bool number = step.bytes > 0;
     int64_t index = 0;
     for (size_t i = 0; i < step.bytes; i++) number = number && step.text[i] >= '0' && step.text[i] <= '9';
-    if (number) (void)jinja_read_integer(run, step, 10, &index);
-    return jinja_item(run, value, number ? mt_jinja_integer(index) : marked_value(step));
+    if (number) (void)mt_jinja_read_integer(run, step, 10, &index);
+    return mt_jinja_item(run, value, number ? mt_jinja_integer(index) : marked_value(step));
 }
 
-struct mt_value jinja_path(struct jinja_run *run, struct mt_value value, struct mt_value path,
-                           struct mt_value fallback)
+struct mt_value mt_jinja_path(struct jinja_run *run, struct mt_value value, struct mt_value path,
+                              struct mt_value fallback)
 {
     bool text = path.kind == JINJA_STRING;
     size_t bytes = text ? path.string.bytes : 0;
-    if (!jinja_given(path)) return value;
-    for (size_t start = 0, end = 0; start <= bytes && !jinja_failed(run); start = end + 1) {
-        end = text ? jinja_find_text(path.string, marked_of("."), start) : bytes;
+    if (!mt_jinja_given(path)) return value;
+    for (size_t start = 0, end = 0; start <= bytes && !mt_jinja_failed(run); start = end + 1) {
+        end = text ? mt_jinja_find_text(path.string, marked_of("."), start) : bytes;
         if (end == SIZE_MAX) end = bytes;
-        value =
-            text ? path_step(run, value, marked_part(path.string, start, end)) : jinja_item(run, value, path);
-        if (value.kind == JINJA_UNDEFINED && jinja_given(fallback)) value = fallback;
+        value = text ? path_step(run, value, marked_part(path.string, start, end))
+                     : mt_jinja_item(run, value, path);
+        if (value.kind == JINJA_UNDEFINED && mt_jinja_given(fallback)) value = fallback;
     }
     return value;
 }

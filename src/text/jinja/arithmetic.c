@@ -7,7 +7,7 @@
 
 static struct mt_value division_by_zero(struct jinja_run *run)
 {
-    return jinja_fail(run, MT_ERR_FORMAT, "division by zero");
+    return mt_jinja_fail(run, MT_ERR_FORMAT, "division by zero");
 }
 
 static struct mt_value integer_power(struct jinja_run *run, int64_t base, int64_t exponent)
@@ -18,10 +18,10 @@ static struct mt_value integer_power(struct jinja_run *run, int64_t base, int64_
     // By squaring: the base itself may overflow only once it is no longer needed.
     for (bool needed = true; needed;) {
         if ((exponent & 1) != 0 && __builtin_mul_overflow(power, base, &power))
-            return jinja_fail_integer(run);
+            return mt_jinja_fail_integer(run);
         exponent >>= 1;
         needed = exponent > 0;
-        if (needed && __builtin_mul_overflow(base, base, &base)) return jinja_fail_integer(run);
+        if (needed && __builtin_mul_overflow(base, base, &base)) return mt_jinja_fail_integer(run);
     }
     return mt_jinja_integer(power);
 }
@@ -52,7 +52,7 @@ static struct mt_value integers(struct jinja_run *run, int64_t a, struct mt_mark
         }
         value = marked_is(symbol, "//") ? quotient : rest;
     }
-    return overflow ? jinja_fail_integer(run) : mt_jinja_integer(value);
+    return overflow ? mt_jinja_fail_integer(run) : mt_jinja_integer(value);
 }
 
 /* Floor division and remainder of reals, the remainder having the sign of the divisor. */
@@ -81,11 +81,11 @@ static struct mt_value reals(struct jinja_run *run, double a, struct mt_marked s
     if (marked_is(symbol, "*")) return mt_jinja_real(a * b);
     if (marked_is(symbol, "**")) {
         if (a < 0 && isfinite(a) && isfinite(b) && floor(b) != b)
-            return jinja_fail(run, MT_ERR_UNSUPPORTED, "complex numbers are not known here");
+            return mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "complex numbers are not known here");
         if (a == 0 && b < 0) return division_by_zero(run);
         double power = pow(a, b);
         if (isinf(power) && isfinite(a) && isfinite(b))
-            return jinja_fail(run, MT_ERR_FORMAT, "numerical result out of range");
+            return mt_jinja_fail(run, MT_ERR_FORMAT, "numerical result out of range");
         return mt_jinja_real(power);
     }
     if (b == 0) return division_by_zero(run);
@@ -98,18 +98,18 @@ static struct mt_value repeat(struct jinja_run *run, struct mt_value value, int6
     size_t count = times > 0 ? (size_t)times : 0;
     if (value.kind == JINJA_STRING) {
         struct jinja_builder out = {.run = run};
-        jinja_spend(run, value.string.bytes != 0 ? count / 16 : 0);
-        jinja_put_repeated(&out, value.string, count);
-        return jinja_safe_like(value, jinja_built(&out));
+        mt_jinja_spend(run, value.string.bytes != 0 ? count / 16 : 0);
+        mt_jinja_put_repeated(&out, value.string, count);
+        return mt_jinja_safe_like(value, mt_jinja_built(&out));
     }
     const struct jinja_list *list = value.object;
     if (list->count == 0) count = 0;
     if (count > 0 && count > run->memory_left / sizeof(struct mt_value) / list->count)
-        return jinja_fail_memory(run);
-    struct jinja_list *made = jinja_list_new(run, count * list->count);
-    for (size_t i = 0; i < count && !jinja_failed(run); i++)
-        jinja_list_add_all(run, made, list->items, list->count);
-    return jinja_object(value.kind, made);
+        return mt_jinja_fail_memory(run);
+    struct jinja_list *made = mt_jinja_list_new(run, count * list->count);
+    for (size_t i = 0; i < count && !mt_jinja_failed(run); i++)
+        mt_jinja_list_add_all(run, made, list->items, list->count);
+    return mt_jinja_object(value.kind, made);
 }
 
 static struct mt_value join(struct jinja_run *run, struct mt_value a, struct mt_value b)
@@ -117,16 +117,16 @@ static struct mt_value join(struct jinja_run *run, struct mt_value a, struct mt_
     if (a.kind == JINJA_STRING) {
         struct jinja_builder out = {.run = run};
         bool safe = a.safe || b.safe;
-        jinja_put(&out, safe ? jinja_escape(run, a).string : a.string);
-        jinja_put(&out, safe ? jinja_escape(run, b).string : b.string);
-        return safe ? jinja_safe(jinja_built(&out)) : jinja_built_value(&out);
+        mt_jinja_put(&out, safe ? mt_jinja_escape(run, a).string : a.string);
+        mt_jinja_put(&out, safe ? mt_jinja_escape(run, b).string : b.string);
+        return safe ? mt_jinja_safe(mt_jinja_built(&out)) : mt_jinja_built_value(&out);
     }
     const struct jinja_list *first = a.object;
     const struct jinja_list *second = b.object;
-    struct jinja_list *made = jinja_list_new(run, first->count + second->count);
-    jinja_list_add_all(run, made, first->items, first->count);
-    jinja_list_add_all(run, made, second->items, second->count);
-    return jinja_object(a.kind, made);
+    struct jinja_list *made = mt_jinja_list_new(run, first->count + second->count);
+    mt_jinja_list_add_all(run, made, first->items, first->count);
+    mt_jinja_list_add_all(run, made, second->items, second->count);
+    return mt_jinja_object(a.kind, made);
 }
 
 static bool is_sequence(struct mt_value value)
@@ -134,44 +134,44 @@ static bool is_sequence(struct mt_value value)
     return value.kind == JINJA_STRING || value.kind == JINJA_LIST || value.kind == JINJA_TUPLE;
 }
 
-struct mt_value jinja_binary(struct jinja_run *run, struct mt_value a, struct mt_marked symbol,
-                             struct mt_value b)
+struct mt_value mt_jinja_binary(struct jinja_run *run, struct mt_value a, struct mt_marked symbol,
+                                struct mt_value b)
 {
     int64_t left = 0;
     int64_t right = 0;
-    bool whole_left = jinja_as_integer(a, &left);
-    bool whole_right = jinja_as_integer(b, &right);
+    bool whole_left = mt_jinja_as_integer(a, &left);
+    bool whole_right = mt_jinja_as_integer(b, &right);
     bool plus = marked_is(symbol, "+");
     bool times = marked_is(symbol, "*");
     if (marked_is(symbol, "%") && a.kind == JINJA_STRING) {
-        if (a.safe) return jinja_fail(run, MT_ERR_UNSUPPORTED, "%% of safe text is not known here");
-        return jinja_format_percent(run, a.string, b);
+        if (a.safe) return mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "%% of safe text is not known here");
+        return mt_jinja_format_percent(run, a.string, b);
     }
-    if (a.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, a);
-    if (b.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, b);
+    if (a.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, a);
+    if (b.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, b);
     if (whole_left && whole_right) return integers(run, left, symbol, right);
-    if (jinja_is_number(a) && jinja_is_number(b))
-        return reals(run, jinja_as_real(a), symbol, jinja_as_real(b));
+    if (mt_jinja_is_number(a) && mt_jinja_is_number(b))
+        return reals(run, mt_jinja_as_real(a), symbol, mt_jinja_as_real(b));
     if (plus && a.kind == b.kind && is_sequence(a)) return join(run, a, b);
     if (times && is_sequence(a) && whole_right) return repeat(run, a, right);
     if (times && is_sequence(b) && whole_left) return repeat(run, b, left);
     if (plus && a.kind == JINJA_STRING)
-        return jinja_fail(run, MT_ERR_FORMAT, "can only concatenate str (not \"%s\") to str",
-                          jinja_type_name(b));
-    return jinja_fail(run, MT_ERR_FORMAT, "unsupported operand types for %.*s: '%s' and '%s'",
-                      (int)symbol.bytes, symbol.text, jinja_type_name(a), jinja_type_name(b));
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "can only concatenate str (not \"%s\") to str",
+                             mt_jinja_type_name(b));
+    return mt_jinja_fail(run, MT_ERR_FORMAT, "unsupported operand types for %.*s: '%s' and '%s'",
+                         (int)symbol.bytes, symbol.text, mt_jinja_type_name(a), mt_jinja_type_name(b));
 }
 
-struct mt_value jinja_unary(struct jinja_run *run, struct mt_marked symbol, struct mt_value a)
+struct mt_value mt_jinja_unary(struct jinja_run *run, struct mt_marked symbol, struct mt_value a)
 {
     int64_t integer = 0;
     bool minus = marked_is(symbol, "-");
-    if (a.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, a);
+    if (a.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, a);
     if (a.kind == JINJA_REAL) return mt_jinja_real(minus ? -a.real : a.real);
-    if (!jinja_as_integer(a, &integer))
-        return jinja_fail(run, MT_ERR_FORMAT, "bad operand type for unary %.*s: '%s'", (int)symbol.bytes,
-                          symbol.text, jinja_type_name(a));
-    if (minus && integer == INT64_MIN) return jinja_fail_integer(run);
+    if (!mt_jinja_as_integer(a, &integer))
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "bad operand type for unary %.*s: '%s'", (int)symbol.bytes,
+                             symbol.text, mt_jinja_type_name(a));
+    if (minus && integer == INT64_MIN) return mt_jinja_fail_integer(run);
     return mt_jinja_integer(minus ? -integer : integer);
 }
 
@@ -199,9 +199,9 @@ static size_t skip_prefix(struct mt_marked text, size_t at, int *base)
     return at;
 }
 
-bool jinja_read_integer(struct jinja_run *run, struct mt_marked text, int base, int64_t *integer)
+bool mt_jinja_read_integer(struct jinja_run *run, struct mt_marked text, int base, int64_t *integer)
 {
-    text = jinja_strip(text, NULL, true, true);
+    text = mt_jinja_strip(text, NULL, true, true);
     bool negative = text.bytes > 0 && text.text[0] == '-';
     size_t at = negative || (text.bytes > 0 && text.text[0] == '+') ? 1 : 0;
     size_t start = skip_prefix(text, at, &base);
@@ -219,7 +219,7 @@ bool jinja_read_integer(struct jinja_run *run, struct mt_marked text, int base, 
         valid = digit < base;
         if (valid && (__builtin_mul_overflow(value, base, &value) ||
                       __builtin_add_overflow(value, negative ? -digit : digit, &value))) {
-            (void)jinja_fail_integer(run);
+            (void)mt_jinja_fail_integer(run);
             return false;
         }
     }
@@ -254,11 +254,11 @@ static bool is_word(const char *text, const char *word)
     return text[length] == '\0';
 }
 
-bool jinja_read_real(struct mt_marked text, double *real)
+bool mt_jinja_read_real(struct mt_marked text, double *real)
 {
     char copy[512];
     size_t bytes = 0;
-    text = jinja_strip(text, NULL, true, true);
+    text = mt_jinja_strip(text, NULL, true, true);
     for (size_t i = 0; i < text.bytes; i++) {
         bool between = i > 0 && i + 1 < text.bytes && digit_value(text.text[i - 1]) < 10 &&
                        digit_value(text.text[i + 1]) < 10;

@@ -47,9 +47,6 @@ void mt_jinja_free(struct mt_jinja *template); // NULL is allowed
 /* True when the template has {% generation %} blocks: it says itself what is an assistant's. */
 bool mt_jinja_has_generation(const struct mt_jinja *template);
 
-/* True when the template mentions the variable anywhere ("tools", "enable_thinking"). */
-bool mt_jinja_mentions(const struct mt_jinja *template, const char *variable);
-
 // ------------------------------------------------------------------ values
 
 /* Text whose bytes carry marks. */

@@ -2,21 +2,21 @@
 #include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
-size_t jinja_characters(struct mt_marked text)
+size_t mt_jinja_characters(struct mt_marked text)
 {
     size_t count = 0;
     for (size_t i = 0; i < text.bytes; i++) count += ((unsigned char)text.text[i] & 0xC0) != 0x80;
     return count;
 }
 
-size_t jinja_character_at(struct mt_marked text, size_t index)
+size_t mt_jinja_character_at(struct mt_marked text, size_t index)
 {
     size_t at = 0;
     for (; at < text.bytes && index > 0; index--) at += mt_utf8_length((uint8_t)text.text[at]);
     return at;
 }
 
-size_t jinja_find_text(struct mt_marked text, struct mt_marked needle, size_t from)
+size_t mt_jinja_find_text(struct mt_marked text, struct mt_marked needle, size_t from)
 {
     if (from > text.bytes || needle.bytes > text.bytes - from) return SIZE_MAX;
     if (needle.bytes == 0) return from;
@@ -35,7 +35,7 @@ static bool is_stripped(struct mt_marked text, size_t at, const struct mt_marked
 {
     size_t length = 0;
     uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-    if (characters == NULL) return jinja_is_space(c);
+    if (characters == NULL) return mt_jinja_is_space(c);
     for (size_t i = 0; i < characters->bytes;) {
         size_t bytes = 0;
         if (mt_utf8_decode((const uint8_t *)characters->text + i, &bytes) == c) return true;
@@ -44,7 +44,8 @@ static bool is_stripped(struct mt_marked text, size_t at, const struct mt_marked
     return false;
 }
 
-struct mt_marked jinja_strip(struct mt_marked text, const struct mt_marked *characters, bool left, bool right)
+struct mt_marked mt_jinja_strip(struct mt_marked text, const struct mt_marked *characters, bool left,
+                                bool right)
 {
     size_t start = 0;
     size_t end = text.bytes;
@@ -64,57 +65,57 @@ static struct mt_marked replace_nothing(struct jinja_run *run, struct mt_marked 
 {
     struct jinja_builder out = {.run = run};
     size_t at = 0;
-    while (most != 0 && !jinja_failed(run)) {
+    while (most != 0 && !mt_jinja_failed(run)) {
         size_t next = at < text.bytes ? at + mt_utf8_length((uint8_t)text.text[at]) : at;
-        jinja_put(&out, with);
-        jinja_put(&out, marked_part(text, at, next));
-        jinja_spend(run, 1);
+        mt_jinja_put(&out, with);
+        mt_jinja_put(&out, marked_part(text, at, next));
+        mt_jinja_spend(run, 1);
         if (at == text.bytes) break;
         at = next;
         most -= most > 0;
     }
-    jinja_put(&out, marked_part(text, at, text.bytes));
-    return jinja_built(&out);
+    mt_jinja_put(&out, marked_part(text, at, text.bytes));
+    return mt_jinja_built(&out);
 }
 
-struct mt_marked jinja_replace(struct jinja_run *run, struct mt_marked text, struct mt_marked old,
-                               struct mt_marked with, int64_t most)
+struct mt_marked mt_jinja_replace(struct jinja_run *run, struct mt_marked text, struct mt_marked old,
+                                  struct mt_marked with, int64_t most)
 {
     struct jinja_builder out = {.run = run};
     size_t at = 0;
-    jinja_spend(run, text.bytes / 64);
+    mt_jinja_spend(run, text.bytes / 64);
     if (old.bytes == 0) return replace_nothing(run, text, with, most);
-    while (most != 0 && !jinja_failed(run)) {
-        size_t found = jinja_find_text(text, old, at);
+    while (most != 0 && !mt_jinja_failed(run)) {
+        size_t found = mt_jinja_find_text(text, old, at);
         if (found == SIZE_MAX) break;
-        jinja_put(&out, marked_part(text, at, found));
-        jinja_put(&out, with);
-        jinja_spend(run, 1);
+        mt_jinja_put(&out, marked_part(text, at, found));
+        mt_jinja_put(&out, with);
+        mt_jinja_spend(run, 1);
         at = found + old.bytes;
         most -= most > 0;
     }
     if (at == 0) return text; // nothing was found
-    jinja_put(&out, marked_part(text, at, text.bytes));
-    return jinja_built(&out);
+    mt_jinja_put(&out, marked_part(text, at, text.bytes));
+    return mt_jinja_built(&out);
 }
 
-struct jinja_list *jinja_split_lines(struct jinja_run *run, struct mt_marked text, bool keep)
+struct jinja_list *mt_jinja_split_lines(struct jinja_run *run, struct mt_marked text, bool keep)
 {
-    struct jinja_list *list = jinja_list_new(run, 0);
+    struct jinja_list *list = mt_jinja_list_new(run, 0);
     size_t start = 0;
-    jinja_spend(run, text.bytes / 32);
-    for (size_t at = 0; at < text.bytes && !jinja_failed(run);) {
+    mt_jinja_spend(run, text.bytes / 32);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
         size_t next = at + length;
-        if (jinja_is_line_end(c)) {
+        if (mt_jinja_is_line_end(c)) {
             if (c == '\r' && next < text.bytes && text.text[next] == '\n') next++;
-            jinja_list_add(run, list, marked_value(marked_part(text, start, keep ? next : at)));
+            mt_jinja_list_add(run, list, marked_value(marked_part(text, start, keep ? next : at)));
             start = next;
         }
         at = next;
     }
-    if (start < text.bytes) jinja_list_add(run, list, marked_value(marked_part(text, start, text.bytes)));
+    if (start < text.bytes) mt_jinja_list_add(run, list, marked_value(marked_part(text, start, text.bytes)));
     return list;
 }
 
@@ -129,14 +130,14 @@ static bool is_final_sigma(struct mt_marked text, size_t at)
     for (size_t i = at; i > 0;) {
         i = mt_utf8_previous(bytes, i);
         uint32_t c = mt_utf8_decode(bytes + i, &length);
-        if (jinja_is_case_ignorable(c)) continue;
-        before = jinja_is_cased(c);
+        if (mt_jinja_is_case_ignorable(c)) continue;
+        before = mt_jinja_is_cased(c);
         break;
     }
     if (!before) return false;
     for (size_t i = at + 2; i < text.bytes; i += length) {
         uint32_t c = mt_utf8_decode(bytes + i, &length);
-        if (!jinja_is_case_ignorable(c)) return !jinja_is_cased(c);
+        if (!mt_jinja_is_case_ignorable(c)) return !mt_jinja_is_cased(c);
     }
     return true;
 }
@@ -147,50 +148,50 @@ static size_t put_cased(struct jinja_builder *out, struct mt_marked text, size_t
     uint32_t mapped[3];
     size_t length = 0;
     uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-    size_t count = jinja_map_case(c, to, mapped);
+    size_t count = mt_jinja_map_case(c, to, mapped);
     if (to == JINJA_LOWER && c == 0x3A3) { // looking around may take as long as the text
-        jinja_spend(out->run, 1 + text.bytes / 32);
-        if (!jinja_failed(out->run) && is_final_sigma(text, at)) mapped[0] = 0x3C2;
+        mt_jinja_spend(out->run, 1 + text.bytes / 32);
+        if (!mt_jinja_failed(out->run) && is_final_sigma(text, at)) mapped[0] = 0x3C2;
     }
-    for (size_t i = 0; i < count; i++) jinja_put_character(out, mapped[i], jinja_mark_at(text, at));
+    for (size_t i = 0; i < count; i++) mt_jinja_put_character(out, mapped[i], mt_jinja_mark_at(text, at));
     return length;
 }
 
-struct mt_marked jinja_change_case(struct jinja_run *run, struct mt_marked text, enum jinja_case first,
-                                   enum jinja_case rest)
+struct mt_marked mt_jinja_change_case(struct jinja_run *run, struct mt_marked text, enum jinja_case first,
+                                      enum jinja_case rest)
 {
     struct jinja_builder out = {.run = run};
-    jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; at < text.bytes && !jinja_failed(run);)
+    mt_jinja_spend(run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(run);)
         at += put_cased(&out, text, at, at == 0 ? first : rest);
-    return jinja_built(&out);
+    return mt_jinja_built(&out);
 }
 
-struct mt_marked jinja_title_case(struct jinja_run *run, struct mt_marked text)
+struct mt_marked mt_jinja_title_case(struct jinja_run *run, struct mt_marked text)
 {
     struct jinja_builder out = {.run = run};
     bool inside = false; // a word
-    jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; at < text.bytes && !jinja_failed(run);) {
+    mt_jinja_spend(run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
         at += put_cased(&out, text, at, inside ? JINJA_LOWER : JINJA_TITLE);
-        inside = jinja_is_cased(c);
+        inside = mt_jinja_is_cased(c);
     }
-    return jinja_built(&out);
+    return mt_jinja_built(&out);
 }
 
-bool jinja_has_case(struct jinja_run *run, struct mt_marked text, enum jinja_case wanted)
+bool mt_jinja_has_case(struct jinja_run *run, struct mt_marked text, enum jinja_case wanted)
 {
     bool any = false;
     bool other = false;
-    jinja_spend(run, text.bytes / 4);
+    mt_jinja_spend(run, text.bytes / 4);
     for (size_t at = 0; !other && at < text.bytes;) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-        bool fits = wanted == JINJA_UPPER ? jinja_is_upper(c) : jinja_is_lower(c);
+        bool fits = wanted == JINJA_UPPER ? mt_jinja_is_upper(c) : mt_jinja_is_lower(c);
         any = any || fits;
-        other = !fits && jinja_is_cased(c);
+        other = !fits && mt_jinja_is_cased(c);
         at += length;
     }
     return any && !other;
@@ -198,34 +199,34 @@ bool jinja_has_case(struct jinja_run *run, struct mt_marked text, enum jinja_cas
 
 // ------------------------------------------------------------------ safe text, jinja2's Markup
 
-struct mt_value jinja_safe(struct mt_marked text)
+struct mt_value mt_jinja_safe(struct mt_marked text)
 {
     struct mt_value value = marked_value(text);
     value.safe = true;
     return value;
 }
 
-struct mt_value jinja_safe_like(struct mt_value like, struct mt_marked text)
+struct mt_value mt_jinja_safe_like(struct mt_value like, struct mt_marked text)
 {
-    return like.kind == JINJA_STRING && like.safe ? jinja_safe(text) : marked_value(text);
+    return like.kind == JINJA_STRING && like.safe ? mt_jinja_safe(text) : marked_value(text);
 }
 
-struct mt_value jinja_escape(struct jinja_run *run, struct mt_value value)
+struct mt_value mt_jinja_escape(struct jinja_run *run, struct mt_value value)
 {
     static const char special[] = "&<>\"'";
     static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
     struct jinja_builder out = {.run = run};
     size_t start = 0;
     if (value.kind == JINJA_STRING && value.safe) return value;
-    struct mt_marked text = jinja_to_text(run, value);
-    jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; at < text.bytes && !jinja_failed(run); at++) {
+    struct mt_marked text = mt_jinja_to_text(run, value);
+    mt_jinja_spend(run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(run); at++) {
         const char *found = text.text[at] != '\0' ? strchr(special, text.text[at]) : NULL;
         if (found == NULL) continue;
-        jinja_put(&out, marked_part(text, start, at));
-        jinja_put_ascii(&out, entities[found - special], jinja_mark_at(text, at));
+        mt_jinja_put(&out, marked_part(text, start, at));
+        mt_jinja_put_ascii(&out, entities[found - special], mt_jinja_mark_at(text, at));
         start = at + 1;
     }
-    jinja_put(&out, marked_part(text, start, text.bytes));
-    return jinja_safe(jinja_built(&out));
+    mt_jinja_put(&out, marked_part(text, start, text.bytes));
+    return mt_jinja_safe(mt_jinja_built(&out));
 }

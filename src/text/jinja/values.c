@@ -97,7 +97,7 @@ enum mt_status mt_jinja_list(struct mt_jinja_values *values, struct mt_value *li
 {
     void *memory = NULL;
     enum mt_status status = mt_arena_allocate(&values->arena, sizeof(struct jinja_list), &memory);
-    *list = jinja_object(JINJA_LIST, memory);
+    *list = mt_jinja_object(JINJA_LIST, memory);
     return status;
 }
 
@@ -108,7 +108,7 @@ enum mt_status mt_jinja_list_append(struct mt_jinja_values *values, struct mt_va
     struct jinja_list *target = list.object;
     void *items = target->items;
     enum mt_status status =
-        jinja_arena_grow(&values->arena, &items, &target->capacity, sizeof item, target->count + 1);
+        mt_jinja_arena_grow(&values->arena, &items, &target->capacity, sizeof item, target->count + 1);
     if (status != MT_OK) return status;
     target->items = items;
     target->items[target->count++] = item;
@@ -119,7 +119,7 @@ enum mt_status mt_jinja_dict(struct mt_jinja_values *values, struct mt_value *di
 {
     void *memory = NULL;
     enum mt_status status = mt_arena_allocate(&values->arena, sizeof(struct jinja_dict), &memory);
-    *dict = jinja_object(JINJA_DICT, memory);
+    *dict = mt_jinja_object(JINJA_DICT, memory);
     return status;
 }
 
@@ -128,7 +128,7 @@ static enum mt_status add_pair(struct mt_jinja_values *values, struct jinja_dict
 {
     void *pairs = dict->pairs;
     enum mt_status status =
-        jinja_arena_grow(&values->arena, &pairs, &dict->capacity, sizeof *dict->pairs, dict->count + 1);
+        mt_jinja_arena_grow(&values->arena, &pairs, &dict->capacity, sizeof *dict->pairs, dict->count + 1);
     if (status != MT_OK) return status;
     dict->pairs = pairs;
     dict->pairs[dict->count++] = (struct jinja_pair){key, value};

@@ -9,7 +9,7 @@
 
 static void write_at(struct jinja_builder *out, struct mt_value value, int depth);
 
-const char *jinja_type_name(struct mt_value value)
+const char *mt_jinja_type_name(struct mt_value value)
 {
     static const char *const names[] = {
         [JINJA_ABSENT] = "nothing",     [JINJA_UNDEFINED] = "Undefined", [JINJA_NONE] = "NoneType",
@@ -23,23 +23,23 @@ const char *jinja_type_name(struct mt_value value)
     return names[value.kind];
 }
 
-void jinja_write_integer(struct jinja_builder *builder, int64_t integer)
+void mt_jinja_write_integer(struct jinja_builder *builder, int64_t integer)
 {
     char text[32];
     (void)snprintf(text, sizeof text, "%" PRId64, integer);
-    jinja_put_text(builder, text);
+    mt_jinja_put_text(builder, text);
 }
 
 /*
  * The shortest decimal that reads back as the same number, written as Python does: 1e+16 and 1e-05 with an
  * exponent, everything between without.
  */
-void jinja_write_real(struct jinja_builder *builder, double real)
+void mt_jinja_write_real(struct jinja_builder *builder, double real)
 {
     char shortest[40];
     char text[64];
     if (isnan(real) || isinf(real)) {
-        jinja_put_text(builder, isnan(real) ? "nan" : real < 0 ? "-inf" : "inf");
+        mt_jinja_put_text(builder, isnan(real) ? "nan" : real < 0 ? "-inf" : "inf");
         return;
     }
     for (int precision = 0; precision < 17; precision++) {
@@ -56,7 +56,7 @@ void jinja_write_real(struct jinja_builder *builder, double real)
         int decimals = digits - exponent;
         (void)snprintf(text, sizeof text, "%.*f", decimals > 1 ? decimals : 1, real);
     }
-    jinja_put_text(builder, text);
+    mt_jinja_put_text(builder, text);
 }
 
 /* Which quote repr takes: the single one, unless the text has it and no double one. */
@@ -74,11 +74,11 @@ static void put_escaped(struct jinja_builder *out, uint32_t c, char quote, uint1
     char escaped[12];
     const char *simple = c != 0 && c < 0x80 ? strchr(letters, (int)c) : NULL;
     if (simple != NULL) {
-        jinja_put_ascii(out, escapes[simple - letters], mark);
+        mt_jinja_put_ascii(out, escapes[simple - letters], mark);
         return;
     }
-    if (c != (unsigned char)quote && jinja_is_printable(c)) {
-        jinja_put_character(out, c, mark);
+    if (c != (unsigned char)quote && mt_jinja_is_printable(c)) {
+        mt_jinja_put_character(out, c, mark);
         return;
     }
     if (c == (unsigned char)quote)
@@ -89,44 +89,44 @@ static void put_escaped(struct jinja_builder *out, uint32_t c, char quote, uint1
                        : c < 0x10000 ? "\\u%04x"
                                      : "\\U%08x",
                        c);
-    jinja_put_ascii(out, escaped, mark);
+    mt_jinja_put_ascii(out, escaped, mark);
 }
 
 static void write_quoted(struct jinja_builder *out, struct mt_marked text)
 {
     char quote[2] = {text.bytes != 0 ? quote_of(text) : '\'', '\0'};
-    jinja_put_text(out, quote);
-    jinja_spend(out->run, text.bytes / 16);
-    for (size_t at = 0; at < text.bytes && !jinja_failed(out->run);) {
+    mt_jinja_put_text(out, quote);
+    mt_jinja_spend(out->run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(out->run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-        put_escaped(out, c, quote[0], jinja_mark_at(text, at));
+        put_escaped(out, c, quote[0], mt_jinja_mark_at(text, at));
         at += length;
     }
-    jinja_put_text(out, quote);
+    mt_jinja_put_text(out, quote);
 }
 
 static void write_between(struct jinja_builder *out, const char *before, const struct jinja_list *list,
                           const char *after, int depth)
 {
-    jinja_put_text(out, before);
-    for (size_t i = 0; i < list->count && !jinja_failed(out->run); i++) {
-        if (i > 0) jinja_put_text(out, ", ");
+    mt_jinja_put_text(out, before);
+    for (size_t i = 0; i < list->count && !mt_jinja_failed(out->run); i++) {
+        if (i > 0) mt_jinja_put_text(out, ", ");
         write_at(out, list->items[i], depth + 1);
     }
-    jinja_put_text(out, after);
+    mt_jinja_put_text(out, after);
 }
 
 static void write_dict(struct jinja_builder *out, const struct jinja_dict *dict, int depth)
 {
-    jinja_put_text(out, "{");
-    for (size_t i = 0; i < dict->count && !jinja_failed(out->run); i++) {
-        if (i > 0) jinja_put_text(out, ", ");
+    mt_jinja_put_text(out, "{");
+    for (size_t i = 0; i < dict->count && !mt_jinja_failed(out->run); i++) {
+        if (i > 0) mt_jinja_put_text(out, ", ");
         write_at(out, dict->pairs[i].key, depth + 1);
-        jinja_put_text(out, ": ");
+        mt_jinja_put_text(out, ": ");
         write_at(out, dict->pairs[i].value, depth + 1);
     }
-    jinja_put_text(out, "}");
+    mt_jinja_put_text(out, "}");
 }
 
 static void write_range(struct jinja_builder *out, const struct jinja_range *range)
@@ -134,8 +134,8 @@ static void write_range(struct jinja_builder *out, const struct jinja_range *ran
     char text[96];
     int used = snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64, range->start, range->stop);
     if (range->step != 1) (void)snprintf(text + used, sizeof text - (size_t)used, ", %" PRId64, range->step);
-    jinja_put_text(out, text);
-    jinja_put_text(out, ")");
+    mt_jinja_put_text(out, text);
+    mt_jinja_put_text(out, ")");
 }
 
 /* Objects whose repr Python makes of their parts; of others it writes an address, which nobody wants. */
@@ -151,60 +151,60 @@ static void write_object(struct jinja_builder *out, struct mt_value value, int d
     case JINJA_DICT: write_dict(out, value.object, depth); return;
     case JINJA_RANGE: write_range(out, value.object); return;
     case JINJA_VIEW:
-        jinja_put_text(out, view->name);
+        mt_jinja_put_text(out, view->name);
         write_between(out, "([", &view->list, "])", depth);
         return;
     case JINJA_NAMESPACE:
-        jinja_put_text(out, "<Namespace ");
+        mt_jinja_put_text(out, "<Namespace ");
         write_dict(out, value.object, depth);
-        jinja_put_text(out, ">");
+        mt_jinja_put_text(out, ">");
         return;
     case JINJA_LOOP:
         (void)snprintf(text, sizeof text, "<LoopContext %zu/%zu>", loop->index + 1, loop->items.count);
-        jinja_put_text(out, text);
+        mt_jinja_put_text(out, text);
         return;
     default:
-        (void)jinja_fail(out->run, MT_ERR_UNSUPPORTED, "a %s has no text; metier does not write one",
-                         jinja_type_name(value));
+        (void)mt_jinja_fail(out->run, MT_ERR_UNSUPPORTED, "a %s has no text; metier does not write one",
+                            mt_jinja_type_name(value));
     }
 }
 
 /* repr(), `depth` containers deep. */
 static void write_at(struct jinja_builder *out, struct mt_value value, int depth)
 {
-    if (!jinja_check_depth(out->run, depth)) return;
+    if (!mt_jinja_check_depth(out->run, depth)) return;
     switch (value.kind) {
-    case JINJA_UNDEFINED: jinja_put_text(out, "Undefined"); return;
-    case JINJA_NONE: jinja_put_text(out, "None"); return;
-    case JINJA_BOOL: jinja_put_text(out, value.truth ? "True" : "False"); return;
-    case JINJA_INTEGER: jinja_write_integer(out, value.integer); return;
-    case JINJA_REAL: jinja_write_real(out, value.real); return;
+    case JINJA_UNDEFINED: mt_jinja_put_text(out, "Undefined"); return;
+    case JINJA_NONE: mt_jinja_put_text(out, "None"); return;
+    case JINJA_BOOL: mt_jinja_put_text(out, value.truth ? "True" : "False"); return;
+    case JINJA_INTEGER: mt_jinja_write_integer(out, value.integer); return;
+    case JINJA_REAL: mt_jinja_write_real(out, value.real); return;
     case JINJA_STRING:
-        if (value.safe) jinja_put_text(out, "Markup(");
+        if (value.safe) mt_jinja_put_text(out, "Markup(");
         write_quoted(out, value.string);
-        if (value.safe) jinja_put_text(out, ")");
+        if (value.safe) mt_jinja_put_text(out, ")");
         return;
     default: write_object(out, value, depth);
     }
 }
 
-void jinja_write_repr(struct jinja_builder *builder, struct mt_value value)
+void mt_jinja_write_repr(struct jinja_builder *builder, struct mt_value value)
 {
     write_at(builder, value, 0);
 }
 
-void jinja_write(struct jinja_builder *builder, struct mt_value value)
+void mt_jinja_write(struct jinja_builder *builder, struct mt_value value)
 {
     if (value.kind == JINJA_STRING)
-        jinja_put(builder, value.string);
+        mt_jinja_put(builder, value.string);
     else if (value.kind != JINJA_UNDEFINED)
         write_at(builder, value, 0);
 }
 
-struct mt_marked jinja_to_text(struct jinja_run *run, struct mt_value value)
+struct mt_marked mt_jinja_to_text(struct jinja_run *run, struct mt_value value)
 {
     struct jinja_builder out = {.run = run};
     if (value.kind == JINJA_STRING) return value.string;
-    jinja_write(&out, value);
-    return jinja_built(&out);
+    mt_jinja_write(&out, value);
+    return mt_jinja_built(&out);
 }

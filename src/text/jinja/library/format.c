@@ -24,7 +24,8 @@ static struct mt_value next_value(struct percent *p)
     bool tuple = p->values.kind == JINJA_TUPLE;
     const struct jinja_list *list = tuple ? p->values.object : NULL;
     size_t count = tuple ? list->count : 1;
-    if (p->used >= count) return jinja_fail(p->run, MT_ERR_FORMAT, "not enough arguments for format string");
+    if (p->used >= count)
+        return mt_jinja_fail(p->run, MT_ERR_FORMAT, "not enough arguments for format string");
     size_t place = p->used++;
     return tuple ? list->items[place] : p->values;
 }
@@ -35,13 +36,14 @@ static int64_t read_size(struct percent *p)
     int64_t size = 0;
     if (current(p) == '*') {
         p->at++;
-        if (!jinja_as_integer(next_value(p), &size)) (void)jinja_fail(p->run, MT_ERR_FORMAT, "* wants int");
+        if (!mt_jinja_as_integer(next_value(p), &size))
+            (void)mt_jinja_fail(p->run, MT_ERR_FORMAT, "* wants int");
     }
     for (; current(p) >= '0' && current(p) <= '9' && size <= JINJA_FIELD_MOST; p->at++)
         size = size * 10 + (current(p) - '0');
     if (size > JINJA_FIELD_MOST || size < -JINJA_FIELD_MOST)
-        (void)jinja_fail(p->run, MT_ERR_UNSUPPORTED, "a field is wider than %d", JINJA_FIELD_MOST);
-    return jinja_failed(p->run) ? 0 : size;
+        (void)mt_jinja_fail(p->run, MT_ERR_UNSUPPORTED, "a field is wider than %d", JINJA_FIELD_MOST);
+    return mt_jinja_failed(p->run) ? 0 : size;
 }
 
 static void read_percent_field(struct percent *p, struct jinja_field *field)
@@ -68,10 +70,10 @@ static void read_percent_field(struct percent *p, struct jinja_field *field)
 static void number_needed(struct percent *p, char type, struct mt_value value)
 {
     if (value.kind == JINJA_UNDEFINED)
-        (void)jinja_fail_undefined(p->run, value);
+        (void)mt_jinja_fail_undefined(p->run, value);
     else
-        (void)jinja_fail(p->run, MT_ERR_FORMAT, "%%%c format: a number is required, not %s", type,
-                         jinja_type_name(value));
+        (void)mt_jinja_fail(p->run, MT_ERR_FORMAT, "%%%c format: a number is required, not %s", type,
+                            mt_jinja_type_name(value));
 }
 
 static void put_percent_integer(struct percent *p, struct jinja_field *field, struct mt_value value)
@@ -79,33 +81,33 @@ static void put_percent_integer(struct percent *p, struct jinja_field *field, st
     int64_t integer = 0;
     char type = field->type;
     bool decimal = type == 'd' || type == 'i' || type == 'u';
-    if (!jinja_as_integer(value, &integer)) {
+    if (!mt_jinja_as_integer(value, &integer)) {
         if (value.kind != JINJA_REAL || !decimal)
             number_needed(p, type, value);
         else if (!(value.real < JINJA_TWO_63 && value.real >= -JINJA_TWO_63))
-            (void)jinja_fail_integer(p->run);
-        if (jinja_failed(p->run)) return;
+            (void)mt_jinja_fail_integer(p->run);
+        if (mt_jinja_failed(p->run)) return;
         integer = (int64_t)value.real;
     }
     if (decimal) field->type = 'd';
-    jinja_put_integer_field(&p->out, field, integer);
+    mt_jinja_put_integer_field(&p->out, field, integer);
 }
 
 static void put_percent_character(struct percent *p, const struct jinja_field *field, struct mt_value value)
 {
     struct jinja_builder character = {.run = p->run};
     int64_t code = 0;
-    if (value.kind == JINJA_STRING && jinja_characters(value.string) == 1) {
-        jinja_put(&character, value.string);
+    if (value.kind == JINJA_STRING && mt_jinja_characters(value.string) == 1) {
+        mt_jinja_put(&character, value.string);
     } else {
-        bool valid = jinja_as_integer(value, &code) && code >= 0 && code < 0x110000 &&
+        bool valid = mt_jinja_as_integer(value, &code) && code >= 0 && code < 0x110000 &&
                      (code < 0xD800 || code > 0xDFFF);
         if (valid)
-            jinja_put_character(&character, (uint32_t)code, 0);
+            mt_jinja_put_character(&character, (uint32_t)code, 0);
         else
-            (void)jinja_fail(p->run, MT_ERR_FORMAT, "%%c requires int or char");
+            (void)mt_jinja_fail(p->run, MT_ERR_FORMAT, "%%c requires int or char");
     }
-    jinja_put_text_field(&p->out, field, jinja_built(&character));
+    mt_jinja_put_text_field(&p->out, field, mt_jinja_built(&character));
 }
 
 static void put_percent_value(struct percent *p, struct jinja_field *field, struct mt_value value)
@@ -116,8 +118,8 @@ static void put_percent_value(struct percent *p, struct jinja_field *field, stru
         return;
     }
     if (strchr("eEfFgG", field->type) != NULL) {
-        if (jinja_is_number(value))
-            jinja_put_real_field(&p->out, field, jinja_as_real(value));
+        if (mt_jinja_is_number(value))
+            mt_jinja_put_real_field(&p->out, field, mt_jinja_as_real(value));
         else
             number_needed(p, field->type, value);
         return;
@@ -129,14 +131,14 @@ static void put_percent_value(struct percent *p, struct jinja_field *field, stru
         return;
     }
     if (field->type == 's')
-        jinja_write(&text, value);
+        mt_jinja_write(&text, value);
     else if (field->type == 'r')
-        jinja_write_repr(&text, value);
+        mt_jinja_write_repr(&text, value);
     else if (field->type == 'a')
-        (void)jinja_fail(p->run, MT_ERR_UNSUPPORTED, "%%a is not known here");
+        (void)mt_jinja_fail(p->run, MT_ERR_UNSUPPORTED, "%%a is not known here");
     else
-        (void)jinja_fail(p->run, MT_ERR_FORMAT, "unsupported format character at index %zu", p->at);
-    jinja_put_text_field(&p->out, field, jinja_built(&text));
+        (void)mt_jinja_fail(p->run, MT_ERR_FORMAT, "unsupported format character at index %zu", p->at);
+    mt_jinja_put_text_field(&p->out, field, mt_jinja_built(&text));
 }
 
 /* "(key)": the value of a mapping. */
@@ -148,14 +150,15 @@ static struct mt_value read_key(struct percent *p)
         open += (current(p) == '(') - (current(p) == ')');
         if (open == 0) break;
     }
-    if (open != 0) return jinja_fail(p->run, MT_ERR_FORMAT, "incomplete format key");
-    if (p->values.kind != JINJA_DICT) return jinja_fail(p->run, MT_ERR_FORMAT, "format requires a mapping");
+    if (open != 0) return mt_jinja_fail(p->run, MT_ERR_FORMAT, "incomplete format key");
+    if (p->values.kind != JINJA_DICT)
+        return mt_jinja_fail(p->run, MT_ERR_FORMAT, "format requires a mapping");
     struct mt_value key = marked_value(marked_part(p->format, start, p->at));
     p->at++;
-    const struct mt_value *found = jinja_dict_find(p->run, p->values.object, key);
+    const struct mt_value *found = mt_jinja_dict_find(p->run, p->values.object, key);
     if (found != NULL) return *found;
-    return jinja_fail(p->run, MT_ERR_FORMAT, "the format asks for the key '%.*s'", marked_width(key.string),
-                      key.string.text);
+    return mt_jinja_fail(p->run, MT_ERR_FORMAT, "the format asks for the key '%.*s'",
+                         marked_width(key.string), key.string.text);
 }
 
 static void put_percent_field(struct percent *p)
@@ -165,26 +168,26 @@ static void put_percent_field(struct percent *p)
     p->at++;
     if (current(p) == '(') value = read_key(p);
     read_percent_field(p, &field);
-    if (p->at >= p->format.bytes) (void)jinja_fail(p->run, MT_ERR_FORMAT, "incomplete format");
-    if (jinja_failed(p->run)) return;
+    if (p->at >= p->format.bytes) (void)mt_jinja_fail(p->run, MT_ERR_FORMAT, "incomplete format");
+    if (mt_jinja_failed(p->run)) return;
     field.type = current(p);
     if (field.type == '%') {
         p->at++;
-        jinja_put_text(&p->out, "%");
+        mt_jinja_put_text(&p->out, "%");
         return;
     }
     if (value.kind == JINJA_ABSENT) value = next_value(p);
-    if (!jinja_failed(p->run)) put_percent_value(p, &field, value);
+    if (!mt_jinja_failed(p->run)) put_percent_value(p, &field, value);
     p->at += mt_utf8_length((uint8_t)field.type);
 }
 
-struct mt_value jinja_format_percent(struct jinja_run *run, struct mt_marked format, struct mt_value value)
+struct mt_value mt_jinja_format_percent(struct jinja_run *run, struct mt_marked format, struct mt_value value)
 {
     struct percent p = {.run = run, .format = format, .values = value, .out = {.run = run}};
-    while (p.at < format.bytes && !jinja_failed(run)) {
-        size_t end = jinja_find_text(format, marked_of("%"), p.at);
+    while (p.at < format.bytes && !mt_jinja_failed(run)) {
+        size_t end = mt_jinja_find_text(format, marked_of("%"), p.at);
         if (end == SIZE_MAX) end = format.bytes;
-        jinja_put(&p.out, marked_part(format, p.at, end));
+        mt_jinja_put(&p.out, marked_part(format, p.at, end));
         p.at = end;
         if (end < format.bytes) put_percent_field(&p);
     }
@@ -193,8 +196,8 @@ struct mt_value jinja_format_percent(struct jinja_run *run, struct mt_marked for
     bool mapping = value.kind == JINJA_DICT || value.kind == JINJA_LIST || value.kind == JINJA_UNDEFINED ||
                    value.kind == JINJA_RANGE;
     if (list != NULL ? p.used < list->count : p.used == 0 && !mapping)
-        return jinja_fail(run, MT_ERR_FORMAT, "not all arguments converted during string formatting");
-    return jinja_built_value(&p.out);
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "not all arguments converted during string formatting");
+    return mt_jinja_built_value(&p.out);
 }
 
 // ------------------------------------------------------------------ str.format
@@ -212,20 +215,20 @@ static struct mt_value named_argument(struct braces *b, struct mt_marked name)
     bool automatic = name.bytes == 0;
     bool number = !automatic && name.text[0] >= '0' && name.text[0] <= '9';
     int64_t place = 0;
-    if (number) number = jinja_read_integer(b->run, name, 10, &place);
+    if (number) number = mt_jinja_read_integer(b->run, name, 10, &place);
     if (automatic ? b->numbered : number && b->used != 0)
-        return jinja_fail(b->run, MT_ERR_FORMAT, "format: fields with and without numbers");
+        return mt_jinja_fail(b->run, MT_ERR_FORMAT, "format: fields with and without numbers");
     if (automatic) place = (int64_t)b->used++;
     b->numbered = b->numbered || number;
     if (automatic || number) {
         if ((uint64_t)place < b->arguments->count) return b->arguments->items[place];
-        return jinja_fail(b->run, MT_ERR_FORMAT, "format: there is no argument %lld", (long long)place);
+        return mt_jinja_fail(b->run, MT_ERR_FORMAT, "format: there is no argument %lld", (long long)place);
     }
     for (size_t i = 0; i < b->arguments->keyword_count; i++) {
         if (marked_equal(b->arguments->keywords[i].name, name)) return b->arguments->keywords[i].value;
     }
-    return jinja_fail(b->run, MT_ERR_FORMAT, "format: there is no argument '%.*s'", marked_width(name),
-                      name.text);
+    return mt_jinja_fail(b->run, MT_ERR_FORMAT, "format: there is no argument '%.*s'", marked_width(name),
+                         name.text);
 }
 
 /* Steps over one of `characters`, which it returns; 0: none of them is there. */
@@ -267,8 +270,8 @@ static void read_spec(struct jinja_run *run, struct mt_marked spec, struct jinja
     bool wide = field->width > JINJA_FIELD_MOST || field->precision > JINJA_FIELD_MOST;
     if (wide || at < spec.bytes || (field->grouped && field->zero) || field->type == 'n' ||
         field->type == '_')
-        (void)jinja_fail(run, MT_ERR_UNSUPPORTED, "the format '%.*s' is not known here", marked_width(spec),
-                         spec.text);
+        (void)mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "the format '%.*s' is not known here",
+                            marked_width(spec), spec.text);
 }
 
 static void put_with_spec(struct braces *b, struct mt_value value, struct mt_marked spec)
@@ -276,27 +279,27 @@ static void put_with_spec(struct braces *b, struct mt_value value, struct mt_mar
     struct jinja_field field = {.precision = -1};
     int64_t integer = 0;
     if (spec.bytes == 0) {
-        jinja_write(&b->out, value);
+        mt_jinja_write(&b->out, value);
         return;
     }
     read_spec(b->run, spec, &field);
-    if (jinja_failed(b->run)) return;
+    if (mt_jinja_failed(b->run)) return;
     if (value.kind == JINJA_STRING) {
         if ((field.type != 0 && field.type != 's') || field.align == '=' || field.sign != 0 ||
             field.alternate || field.grouped)
-            (void)jinja_fail(b->run, MT_ERR_FORMAT, "the format '%.*s' is none of text", marked_width(spec),
-                             spec.text);
-        jinja_put_text_field(&b->out, &field, value.string);
+            (void)mt_jinja_fail(b->run, MT_ERR_FORMAT, "the format '%.*s' is none of text",
+                                marked_width(spec), spec.text);
+        mt_jinja_put_text_field(&b->out, &field, value.string);
     } else if (value.kind == JINJA_REAL) {
-        jinja_put_real_field(&b->out, &field, value.real);
-    } else if (jinja_as_integer(value, &integer)) {
+        mt_jinja_put_real_field(&b->out, &field, value.real);
+    } else if (mt_jinja_as_integer(value, &integer)) {
         bool plain = field.type == 0 || strchr("dbxXo", field.type) != NULL;
         if (plain && field.precision >= 0)
-            (void)jinja_fail(b->run, MT_ERR_FORMAT, "Precision not allowed in integer format specifier");
-        jinja_put_integer_field(&b->out, &field, integer);
+            (void)mt_jinja_fail(b->run, MT_ERR_FORMAT, "Precision not allowed in integer format specifier");
+        mt_jinja_put_integer_field(&b->out, &field, integer);
     } else {
-        (void)jinja_fail(b->run, MT_ERR_FORMAT, "unsupported format string passed to %s.__format__",
-                         jinja_type_name(value));
+        (void)mt_jinja_fail(b->run, MT_ERR_FORMAT, "unsupported format string passed to %s.__format__",
+                            mt_jinja_type_name(value));
     }
 }
 
@@ -304,22 +307,22 @@ static void put_with_spec(struct braces *b, struct mt_value value, struct mt_mar
 static struct mt_value follow(struct braces *b, struct mt_marked path, struct mt_value value)
 {
     size_t at = 0;
-    while (at < path.bytes && !jinja_failed(b->run)) {
+    while (at < path.bytes && !mt_jinja_failed(b->run)) {
         bool index = path.text[at] == '[';
         size_t start = ++at;
         while (at < path.bytes &&
                (index ? path.text[at] != ']' : path.text[at] != '.' && path.text[at] != '['))
             at++;
         if (at == start || (index && at == path.bytes))
-            return jinja_fail(b->run, MT_ERR_FORMAT, "format: an empty attribute or an open bracket");
+            return mt_jinja_fail(b->run, MT_ERR_FORMAT, "format: an empty attribute or an open bracket");
         struct mt_marked step = marked_part(path, start, at);
         int64_t place = 0;
         bool number = index && step.text[0] >= '0' && step.text[0] <= '9' &&
-                      jinja_read_integer(b->run, step, 10, &place);
+                      mt_jinja_read_integer(b->run, step, 10, &place);
         if (index)
-            value = jinja_item(b->run, value, number ? mt_jinja_integer(place) : marked_value(step));
+            value = mt_jinja_item(b->run, value, number ? mt_jinja_integer(place) : marked_value(step));
         else
-            value = jinja_attribute(b->run, value, step);
+            value = mt_jinja_attribute(b->run, value, step);
         at += index;
     }
     return value;
@@ -329,47 +332,48 @@ static struct mt_value follow(struct braces *b, struct mt_marked path, struct mt
 static void put_brace_field(struct braces *b, struct mt_marked text)
 {
     struct jinja_builder converted = {.run = b->run};
-    size_t colon = jinja_find_text(text, marked_of(":"), 0);
+    size_t colon = mt_jinja_find_text(text, marked_of(":"), 0);
     struct mt_marked spec = marked_of("");
     if (colon != SIZE_MAX) {
         spec = marked_part(text, colon + 1, text.bytes);
         text = marked_part(text, 0, colon);
     }
-    size_t mark = jinja_find_text(text, marked_of("!"), 0);
+    size_t mark = mt_jinja_find_text(text, marked_of("!"), 0);
     char conversion = mark != SIZE_MAX && mark + 2 == text.bytes ? text.text[mark + 1] : '\0';
     if (mark != SIZE_MAX && conversion != 's' && conversion != 'r')
-        (void)jinja_fail(b->run, MT_ERR_UNSUPPORTED, "format: only the conversions !s and !r are known here");
+        (void)mt_jinja_fail(b->run, MT_ERR_UNSUPPORTED,
+                            "format: only the conversions !s and !r are known here");
     if (mark != SIZE_MAX) text = marked_part(text, 0, mark);
     size_t end = 0;
     while (end < text.bytes && text.text[end] != '.' && text.text[end] != '[') end++;
     struct mt_value value = named_argument(b, marked_part(text, 0, end));
     value = follow(b, marked_part(text, end, text.bytes), value);
-    if (conversion == 'r') jinja_write_repr(&converted, value);
-    if (conversion == 's') jinja_write(&converted, value);
-    if (conversion != '\0') value = jinja_built_value(&converted);
+    if (conversion == 'r') mt_jinja_write_repr(&converted, value);
+    if (conversion == 's') mt_jinja_write(&converted, value);
+    if (conversion != '\0') value = mt_jinja_built_value(&converted);
     put_with_spec(b, value, spec);
 }
 
-struct mt_value jinja_format_braces(struct jinja_run *run, struct mt_marked format,
-                                    const struct jinja_arguments *arguments)
+struct mt_value mt_jinja_format_braces(struct jinja_run *run, struct mt_marked format,
+                                       const struct jinja_arguments *arguments)
 {
     struct braces b = {.run = run, .arguments = arguments, .out = {.run = run}};
-    for (size_t at = 0; at < format.bytes && !jinja_failed(run);) {
+    for (size_t at = 0; at < format.bytes && !mt_jinja_failed(run);) {
         char c = format.text[at];
         bool twice = at + 1 < format.bytes && format.text[at + 1] == c;
         if ((c != '{' && c != '}') || twice) {
-            jinja_put(&b.out, marked_part(format, at, at + 1));
+            mt_jinja_put(&b.out, marked_part(format, at, at + 1));
             at += (c == '{' || c == '}') ? 2 : 1;
             continue;
         }
-        if (c == '}') return jinja_fail(run, MT_ERR_FORMAT, "Single '}' encountered in format string");
-        size_t end = jinja_find_text(format, marked_of("}"), at);
-        if (end == SIZE_MAX) return jinja_fail(run, MT_ERR_FORMAT, "expected '}' before end of string");
+        if (c == '}') return mt_jinja_fail(run, MT_ERR_FORMAT, "Single '}' encountered in format string");
+        size_t end = mt_jinja_find_text(format, marked_of("}"), at);
+        if (end == SIZE_MAX) return mt_jinja_fail(run, MT_ERR_FORMAT, "expected '}' before end of string");
         struct mt_marked field = marked_part(format, at + 1, end);
         if (memchr(field.text, '{', field.bytes) != NULL)
-            return jinja_fail(run, MT_ERR_UNSUPPORTED, "format: fields inside fields are not known here");
+            return mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "format: fields inside fields are not known here");
         put_brace_field(&b, field);
         at = end + 1;
     }
-    return jinja_built_value(&b.out);
+    return mt_jinja_built_value(&b.out);
 }

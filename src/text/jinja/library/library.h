@@ -4,18 +4,18 @@
 
 #include "text/jinja/run.h"
 
-extern const struct jinja_function jinja_globals[];
-extern const struct jinja_function jinja_text_filters[];
-extern const struct jinja_function jinja_list_filters[];
-extern const struct jinja_function jinja_number_filters[];
-extern const struct jinja_function jinja_string_methods[];
-extern const struct jinja_function jinja_list_methods[];
-extern const struct jinja_function jinja_dict_methods[];
-extern const struct jinja_function jinja_loop_methods[];
-extern const struct jinja_function jinja_cycler_methods[];
-extern const struct jinja_function jinja_number_methods[];
+extern const struct jinja_function mt_jinja_globals[];
+extern const struct jinja_function mt_jinja_text_filters[];
+extern const struct jinja_function mt_jinja_list_filters[];
+extern const struct jinja_function mt_jinja_number_filters[];
+extern const struct jinja_function mt_jinja_string_methods[];
+extern const struct jinja_function mt_jinja_list_methods[];
+extern const struct jinja_function mt_jinja_dict_methods[];
+extern const struct jinja_function mt_jinja_loop_methods[];
+extern const struct jinja_function mt_jinja_cycler_methods[];
+extern const struct jinja_function mt_jinja_number_methods[];
 
 /* The filter tojson. */
-struct mt_value jinja_tojson(const struct jinja_call *call);
+struct mt_value mt_jinja_tojson(const struct jinja_call *call);
 
 #endif

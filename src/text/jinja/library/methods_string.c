@@ -14,32 +14,32 @@ static bool on_side(const struct jinja_call *call, int side)
 
 static struct mt_value strip(const struct jinja_call *call)
 {
-    bool given = jinja_given(call->bound[0]);
-    struct mt_marked characters = given ? jinja_text_argument(call, 0) : marked_of("");
-    jinja_spend(call->run, call->subject.string.bytes / 64 * (1 + characters.bytes));
-    if (jinja_failed(call->run)) return mt_jinja_none();
-    return marked_value(jinja_strip(call->subject.string, given ? &characters : NULL, on_side(call, LEFT),
-                                    on_side(call, RIGHT)));
+    bool given = mt_jinja_given(call->bound[0]);
+    struct mt_marked characters = given ? mt_jinja_text_argument(call, 0) : marked_of("");
+    mt_jinja_spend(call->run, call->subject.string.bytes / 64 * (1 + characters.bytes));
+    if (mt_jinja_failed(call->run)) return mt_jinja_none();
+    return marked_value(mt_jinja_strip(call->subject.string, given ? &characters : NULL, on_side(call, LEFT),
+                                       on_side(call, RIGHT)));
 }
 
 static struct mt_value replace(const struct jinja_call *call)
 {
-    struct mt_marked old = jinja_text_argument(call, 0);
-    struct mt_marked with = jinja_text_argument(call, 1);
-    int64_t most = jinja_integer_argument(call, 2, -1);
-    return marked_value(jinja_replace(call->run, call->subject.string, old, with, most));
+    struct mt_marked old = mt_jinja_text_argument(call, 0);
+    struct mt_marked with = mt_jinja_text_argument(call, 1);
+    int64_t most = mt_jinja_integer_argument(call, 2, -1);
+    return marked_value(mt_jinja_replace(call->run, call->subject.string, old, with, most));
 }
 
 static struct mt_value change_case(const struct jinja_call *call)
 {
     enum jinja_case first = (enum jinja_case)call->function->variant;
     enum jinja_case rest = first == JINJA_TITLE ? JINJA_LOWER : first;
-    return marked_value(jinja_change_case(call->run, call->subject.string, first, rest));
+    return marked_value(mt_jinja_change_case(call->run, call->subject.string, first, rest));
 }
 
 static struct mt_value title(const struct jinja_call *call)
 {
-    return marked_value(jinja_title_case(call->run, call->subject.string));
+    return marked_value(mt_jinja_title_case(call->run, call->subject.string));
 }
 
 static bool has_affix(struct mt_marked text, struct mt_marked affix, bool left)
@@ -50,7 +50,7 @@ static bool has_affix(struct mt_marked text, struct mt_marked affix, bool left)
 static struct mt_value remove_affix(const struct jinja_call *call)
 {
     struct mt_marked text = call->subject.string;
-    struct mt_marked affix = jinja_text_argument(call, 0);
+    struct mt_marked affix = mt_jinja_text_argument(call, 0);
     bool left = on_side(call, LEFT);
     if (!has_affix(text, affix, left)) return marked_value(text);
     return marked_value(left ? marked_part(text, affix.bytes, text.bytes)
@@ -65,10 +65,10 @@ static size_t word_edge(struct mt_marked text, bool right)
     const uint8_t *bytes = (const uint8_t *)text.text;
     size_t length = 0;
     size_t at = right ? text.bytes : 0;
-    while (!right && at < text.bytes && !jinja_is_space(mt_utf8_decode(bytes + at, &length))) at += length;
+    while (!right && at < text.bytes && !mt_jinja_is_space(mt_utf8_decode(bytes + at, &length))) at += length;
     while (right && at > 0) {
         size_t previous = mt_utf8_previous(bytes, at);
-        if (jinja_is_space(mt_utf8_decode(bytes + previous, &length))) break;
+        if (mt_jinja_is_space(mt_utf8_decode(bytes + previous, &length))) break;
         at = previous;
     }
     return at;
@@ -78,25 +78,25 @@ static size_t word_edge(struct mt_marked text, bool right)
 static void split_spaces(struct jinja_run *run, struct mt_marked text, int64_t most, bool right,
                          struct jinja_list *list)
 {
-    text = jinja_strip(text, NULL, !right || most < 0, right || most < 0);
-    while (!jinja_failed(run)) {
-        text = jinja_strip(text, NULL, !right, right);
+    text = mt_jinja_strip(text, NULL, !right || most < 0, right || most < 0);
+    while (!mt_jinja_failed(run)) {
+        text = mt_jinja_strip(text, NULL, !right, right);
         if (text.bytes == 0) return;
         if (most == 0) break;
         size_t at = word_edge(text, right);
         struct mt_marked before = marked_part(text, 0, at);
         struct mt_marked behind = marked_part(text, at, text.bytes);
-        jinja_list_add(run, list, marked_value(right ? behind : before));
+        mt_jinja_list_add(run, list, marked_value(right ? behind : before));
         text = right ? before : behind;
         most -= most > 0;
     }
-    jinja_list_add(run, list, marked_value(text)); // what is left keeps the white space on its far side
+    mt_jinja_list_add(run, list, marked_value(text)); // what is left keeps the white space on its far side
 }
 
 /* The first place of `needle`, or from the right the last one; SIZE_MAX: there is none. */
 static size_t find_from(struct mt_marked text, struct mt_marked needle, bool right)
 {
-    if (!right) return jinja_find_text(text, needle, 0);
+    if (!right) return mt_jinja_find_text(text, needle, 0);
     if (needle.bytes > text.bytes) return SIZE_MAX;
     for (size_t at = text.bytes - needle.bytes + 1; at > 0; at--) {
         if (needle.bytes == 0 || memcmp(text.text + at - 1, needle.text, needle.bytes) == 0) return at - 1;
@@ -107,30 +107,30 @@ static size_t find_from(struct mt_marked text, struct mt_marked needle, bool rig
 static void split_text(struct jinja_run *run, struct mt_marked text, struct mt_marked separator, int64_t most,
                        bool right, struct jinja_list *list)
 {
-    jinja_spend(run, text.bytes / 16);
-    while (most != 0 && !jinja_failed(run)) {
+    mt_jinja_spend(run, text.bytes / 16);
+    while (most != 0 && !mt_jinja_failed(run)) {
         size_t found = find_from(text, separator, right);
         if (found == SIZE_MAX) break;
         struct mt_marked before = marked_part(text, 0, found);
         struct mt_marked behind = marked_part(text, found + separator.bytes, text.bytes);
-        jinja_list_add(run, list, marked_value(right ? behind : before));
+        mt_jinja_list_add(run, list, marked_value(right ? behind : before));
         text = right ? before : behind;
         most -= most > 0;
     }
-    jinja_list_add(run, list, marked_value(text));
+    mt_jinja_list_add(run, list, marked_value(text));
 }
 
 static struct mt_value split(const struct jinja_call *call)
 {
     struct jinja_run *run = call->run;
     bool right = on_side(call, RIGHT);
-    int64_t most = jinja_integer_argument(call, 1, -1);
-    struct jinja_list *list = jinja_list_new(run, 0);
-    if (!jinja_given(call->bound[0])) {
+    int64_t most = mt_jinja_integer_argument(call, 1, -1);
+    struct jinja_list *list = mt_jinja_list_new(run, 0);
+    if (!mt_jinja_given(call->bound[0])) {
         split_spaces(run, call->subject.string, most, right, list);
     } else {
-        struct mt_marked separator = jinja_text_argument(call, 0);
-        if (separator.bytes == 0) return jinja_fail(run, MT_ERR_FORMAT, "empty separator");
+        struct mt_marked separator = mt_jinja_text_argument(call, 0);
+        if (separator.bytes == 0) return mt_jinja_fail(run, MT_ERR_FORMAT, "empty separator");
         split_text(run, call->subject.string, separator, most, right, list);
     }
     for (size_t i = 0; right && i < list->count / 2; i++) { // found from the end
@@ -138,22 +138,22 @@ static struct mt_value split(const struct jinja_call *call)
         list->items[i] = list->items[list->count - 1 - i];
         list->items[list->count - 1 - i] = swapped;
     }
-    return jinja_object(JINJA_LIST, list);
+    return mt_jinja_object(JINJA_LIST, list);
 }
 
 static struct mt_value splitlines(const struct jinja_call *call)
 {
-    bool keep = jinja_truth_argument(call, 0);
-    return jinja_object(JINJA_LIST, jinja_split_lines(call->run, call->subject.string, keep));
+    bool keep = mt_jinja_truth_argument(call, 0);
+    return mt_jinja_object(JINJA_LIST, mt_jinja_split_lines(call->run, call->subject.string, keep));
 }
 
 static struct mt_value partition(const struct jinja_call *call)
 {
     bool right = on_side(call, RIGHT);
     struct mt_marked text = call->subject.string;
-    struct mt_marked separator = jinja_text_argument(call, 0);
-    if (separator.bytes == 0) return jinja_fail(call->run, MT_ERR_FORMAT, "empty separator");
-    jinja_spend(call->run, text.bytes / 64);
+    struct mt_marked separator = mt_jinja_text_argument(call, 0);
+    if (separator.bytes == 0) return mt_jinja_fail(call->run, MT_ERR_FORMAT, "empty separator");
+    mt_jinja_spend(call->run, text.bytes / 64);
     size_t found = find_from(text, separator, right);
     const struct mt_value empty = marked_value(marked_of(""));
     struct mt_value parts[3] = {right ? empty : marked_value(text), empty,
@@ -163,21 +163,22 @@ static struct mt_value partition(const struct jinja_call *call)
         parts[1] = marked_value(separator);
         parts[2] = marked_value(marked_part(text, found + separator.bytes, text.bytes));
     }
-    return jinja_tuple(call->run, parts, 3);
+    return mt_jinja_tuple(call->run, parts, 3);
 }
 
 static struct mt_value join(const struct jinja_call *call)
 {
     struct jinja_builder out = {.run = call->run};
-    const struct jinja_list *list = jinja_walk(call->run, call->bound[0]);
-    for (size_t i = 0; i < list->count && !jinja_failed(call->run); i++) {
+    const struct jinja_list *list = mt_jinja_walk(call->run, call->bound[0]);
+    for (size_t i = 0; i < list->count && !mt_jinja_failed(call->run); i++) {
         if (list->items[i].kind != JINJA_STRING)
-            return jinja_fail(call->run, MT_ERR_FORMAT, "sequence item %zu: expected str instance, %s found",
-                              i, jinja_type_name(list->items[i]));
-        if (i > 0) jinja_put(&out, call->subject.string);
-        jinja_put(&out, list->items[i].string);
+            return mt_jinja_fail(call->run, MT_ERR_FORMAT,
+                                 "sequence item %zu: expected str instance, %s found", i,
+                                 mt_jinja_type_name(list->items[i]));
+        if (i > 0) mt_jinja_put(&out, call->subject.string);
+        mt_jinja_put(&out, list->items[i].string);
     }
-    return jinja_built_value(&out);
+    return mt_jinja_built_value(&out);
 }
 
 // ------------------------------------------------------------------ find
@@ -192,43 +193,44 @@ struct stretch {
 static struct stretch choose(const struct jinja_call *call)
 {
     struct mt_marked text = call->subject.string;
-    int64_t count = (int64_t)jinja_characters(text);
+    int64_t count = (int64_t)mt_jinja_characters(text);
     int64_t place[2] = {0, count};
     for (int i = 0; i < 2; i++) {
-        place[i] = jinja_integer_argument(call, i + 1, place[i]);
+        place[i] = mt_jinja_integer_argument(call, i + 1, place[i]);
         if (place[i] < 0) place[i] = place[i] < -count ? 0 : place[i] + count;
     }
     if (place[1] > count) place[1] = count;
     struct stretch stretch = {.start = place[0]};
-    stretch.possible = place[0] <= place[1] && !jinja_failed(call->run);
+    stretch.possible = place[0] <= place[1] && !mt_jinja_failed(call->run);
     if (!stretch.possible) return stretch;
-    jinja_spend(call->run, text.bytes / 16);
-    size_t from = jinja_character_at(text, (size_t)place[0]);
+    mt_jinja_spend(call->run, text.bytes / 16);
+    size_t from = mt_jinja_character_at(text, (size_t)place[0]);
     struct mt_marked rest = marked_part(text, from, text.bytes);
-    stretch.text = marked_part(rest, 0, jinja_character_at(rest, (size_t)(place[1] - place[0])));
+    stretch.text = marked_part(rest, 0, mt_jinja_character_at(rest, (size_t)(place[1] - place[0])));
     return stretch;
 }
 
 static struct mt_value find(const struct jinja_call *call)
 {
-    struct mt_marked needle = jinja_text_argument(call, 0);
+    struct mt_marked needle = mt_jinja_text_argument(call, 0);
     struct stretch stretch = choose(call);
     size_t found = stretch.possible ? find_from(stretch.text, needle, on_side(call, RIGHT)) : SIZE_MAX;
     if (found == SIZE_MAX && on_side(call, MUST_FIND))
-        return jinja_fail(call->run, MT_ERR_FORMAT, "substring not found");
+        return mt_jinja_fail(call->run, MT_ERR_FORMAT, "substring not found");
     if (found == SIZE_MAX) return mt_jinja_integer(-1);
-    return mt_jinja_integer(stretch.start + (int64_t)jinja_characters(marked_part(stretch.text, 0, found)));
+    return mt_jinja_integer(stretch.start +
+                            (int64_t)mt_jinja_characters(marked_part(stretch.text, 0, found)));
 }
 
 static struct mt_value count(const struct jinja_call *call)
 {
-    struct mt_marked needle = jinja_text_argument(call, 0);
+    struct mt_marked needle = mt_jinja_text_argument(call, 0);
     struct stretch stretch = choose(call);
     int64_t found = 0;
     if (!stretch.possible) return mt_jinja_integer(0);
-    if (needle.bytes == 0) return mt_jinja_integer((int64_t)jinja_characters(stretch.text) + 1);
-    for (size_t at = jinja_find_text(stretch.text, needle, 0); at != SIZE_MAX; found++)
-        at = jinja_find_text(stretch.text, needle, at + needle.bytes);
+    if (needle.bytes == 0) return mt_jinja_integer((int64_t)mt_jinja_characters(stretch.text) + 1);
+    for (size_t at = mt_jinja_find_text(stretch.text, needle, 0); at != SIZE_MAX; found++)
+        at = mt_jinja_find_text(stretch.text, needle, at + needle.bytes);
     return mt_jinja_integer(found);
 }
 
@@ -239,8 +241,8 @@ static struct mt_value starts_or_ends(const struct jinja_call *call)
     const struct jinja_list *list = several ? call->bound[0].object : NULL;
     const struct mt_value *affixes = several ? list->items : call->bound;
     bool holds = false;
-    for (size_t i = 0; !holds && i < (several ? list->count : 1) && !jinja_failed(call->run); i++) {
-        struct mt_marked affix = jinja_need_text(call->run, call->function->name, affixes[i]);
+    for (size_t i = 0; !holds && i < (several ? list->count : 1) && !mt_jinja_failed(call->run); i++) {
+        struct mt_marked affix = mt_jinja_need_text(call->run, call->function->name, affixes[i]);
         holds = stretch.possible && has_affix(stretch.text, affix, on_side(call, LEFT));
     }
     return mt_jinja_bool(holds);
@@ -252,19 +254,19 @@ enum { ALPHA, DIGIT, DECIMAL, NUMERIC, ALNUM, SPACE };
 
 static bool is_alnum(uint32_t character)
 {
-    return jinja_is_letter(character) || jinja_is_numeric(character);
+    return mt_jinja_is_letter(character) || mt_jinja_is_numeric(character);
 }
 
 /* Whether there are characters and all are of a kind. */
 static struct mt_value all_are(const struct jinja_call *call)
 {
     static bool (*const kinds[])(uint32_t character) = {
-        [ALPHA] = jinja_is_letter,    [DIGIT] = jinja_is_digit, [DECIMAL] = jinja_is_decimal,
-        [NUMERIC] = jinja_is_numeric, [ALNUM] = is_alnum,       [SPACE] = jinja_is_space,
+        [ALPHA] = mt_jinja_is_letter,    [DIGIT] = mt_jinja_is_digit, [DECIMAL] = mt_jinja_is_decimal,
+        [NUMERIC] = mt_jinja_is_numeric, [ALNUM] = is_alnum,          [SPACE] = mt_jinja_is_space,
     };
     struct mt_marked text = call->subject.string;
     bool holds = text.bytes > 0;
-    jinja_spend(call->run, text.bytes / 4);
+    mt_jinja_spend(call->run, text.bytes / 4);
     for (size_t at = 0; holds && at < text.bytes;) {
         size_t length = 0;
         holds = kinds[call->function->variant](mt_utf8_decode((const uint8_t *)text.text + at, &length));
@@ -276,15 +278,15 @@ static struct mt_value all_are(const struct jinja_call *call)
 static struct mt_value is_cased_as(const struct jinja_call *call)
 {
     enum jinja_case wanted = (enum jinja_case)call->function->variant;
-    return mt_jinja_bool(jinja_has_case(call->run, call->subject.string, wanted));
+    return mt_jinja_bool(mt_jinja_has_case(call->run, call->subject.string, wanted));
 }
 
 static struct mt_value format(const struct jinja_call *call)
 {
-    return jinja_format_braces(call->run, call->subject.string, call->arguments);
+    return mt_jinja_format_braces(call->run, call->subject.string, call->arguments);
 }
 
-const struct jinja_function jinja_string_methods[] = {
+const struct jinja_function mt_jinja_string_methods[] = {
     {"strip", strip, .parameters = {"chars"}, .variant = LEFT | RIGHT},
     {"lstrip", strip, .parameters = {"chars"}, .variant = LEFT},
     {"rstrip", strip, .parameters = {"chars"}, .variant = RIGHT},

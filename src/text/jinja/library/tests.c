@@ -40,8 +40,8 @@ static bool is_escaped(struct jinja_run *run, struct mt_value subject, struct mt
 /* Whether dividing leaves this rest. */
 static bool leaves(struct jinja_run *run, struct mt_value subject, struct mt_value divisor, int64_t rest)
 {
-    struct mt_value left = jinja_binary(run, subject, marked_of("%"), divisor);
-    return jinja_equal(run, left, mt_jinja_integer(rest));
+    struct mt_value left = mt_jinja_binary(run, subject, marked_of("%"), divisor);
+    return mt_jinja_equal(run, left, mt_jinja_integer(rest));
 }
 
 static bool is_divisible(struct jinja_run *run, struct mt_value subject, struct mt_value argument)
@@ -64,32 +64,33 @@ static bool is_even(struct jinja_run *run, struct mt_value subject, struct mt_va
 static bool is_same(struct jinja_run *run, struct mt_value subject, struct mt_value argument)
 {
     (void)run;
-    return jinja_same(subject, argument);
+    return mt_jinja_same(subject, argument);
 }
 
 static bool is_lower(struct jinja_run *run, struct mt_value subject, struct mt_value argument)
 {
     (void)argument;
-    return jinja_has_case(run, jinja_to_text(run, subject), JINJA_LOWER);
+    return mt_jinja_has_case(run, mt_jinja_to_text(run, subject), JINJA_LOWER);
 }
 
 static bool is_upper(struct jinja_run *run, struct mt_value subject, struct mt_value argument)
 {
     (void)argument;
-    return jinja_has_case(run, jinja_to_text(run, subject), JINJA_UPPER);
+    return mt_jinja_has_case(run, mt_jinja_to_text(run, subject), JINJA_UPPER);
 }
 
 static bool is_filter(struct jinja_run *run, struct mt_value subject, struct mt_value argument)
 {
     (void)argument;
-    return jinja_check_key(run, subject) && subject.kind == JINJA_STRING &&
-           jinja_find_filter(subject.string) != NULL;
+    return mt_jinja_check_key(run, subject) && subject.kind == JINJA_STRING &&
+           mt_jinja_find_filter(subject.string) != NULL;
 }
 
 static bool is_test(struct jinja_run *run, struct mt_value subject, struct mt_value argument)
 {
     (void)argument;
-    return jinja_check_key(run, subject) && subject.kind == JINJA_STRING && jinja_has_test(subject.string);
+    return mt_jinja_check_key(run, subject) && subject.kind == JINJA_STRING &&
+           mt_jinja_has_test(subject.string);
 }
 
 static const struct test tests[] = {
@@ -142,24 +143,24 @@ static const struct test *find(struct mt_marked name)
     return NULL;
 }
 
-bool jinja_has_test(struct mt_marked name)
+bool mt_jinja_has_test(struct mt_marked name)
 {
     return find(name) != NULL;
 }
 
-bool jinja_call_test(struct jinja_run *run, struct mt_marked name, struct mt_value subject,
-                     const struct jinja_arguments *arguments)
+bool mt_jinja_call_test(struct jinja_run *run, struct mt_marked name, struct mt_value subject,
+                        const struct jinja_arguments *arguments)
 {
     const struct test *test = find(name);
     if (test == NULL)
-        (void)jinja_fail(run, MT_ERR_UNSUPPORTED,
-                         "the template uses the test '%.*s', which metier does not know", marked_width(name),
-                         name.text);
+        (void)mt_jinja_fail(run, MT_ERR_UNSUPPORTED,
+                            "the template uses the test '%.*s', which metier does not know",
+                            marked_width(name), name.text);
     else if (arguments->count != (test->argument ? 1 : 0) || arguments->keyword_count != 0)
-        (void)jinja_fail(run, MT_ERR_FORMAT, "this test takes %s argument", test->argument ? "one" : "no");
-    if (jinja_failed(run)) return false;
+        (void)mt_jinja_fail(run, MT_ERR_FORMAT, "this test takes %s argument", test->argument ? "one" : "no");
+    if (mt_jinja_failed(run)) return false;
     struct mt_value argument = test->argument ? arguments->items[0] : mt_jinja_none();
-    if (test->symbol != NULL) return jinja_compare(run, subject, marked_of(test->symbol), argument);
+    if (test->symbol != NULL) return mt_jinja_compare(run, subject, marked_of(test->symbol), argument);
     if (test->holds != NULL) return test->holds(run, subject, argument);
     return (1u << subject.kind & test->kinds) != 0;
 }
