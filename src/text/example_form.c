@@ -1,6 +1,6 @@
 /* What the fields of a row mean: the table of forms, the mapping of names, and the turns that come of them.
  */
-#include "text/example_form.h"
+#include "text/example_maker.h"
 
 #include <stdio.h>
 #include <string.h>

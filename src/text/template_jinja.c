@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/template_parts.h"
+#include "text/template_private.h"
 
 #define NAME_BYTES 64
 
