@@ -5,7 +5,7 @@
 
 #include "base/files/file.h"
 #include "formats/hf/model_folder.h"
-#include "formats/tokenizer/parts.h"
+#include "formats/tokenizer/private.h"
 
 #define MAX_FILE_BYTES ((size_t)256 * 1024 * 1024)
 
