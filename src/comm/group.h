@@ -1,5 +1,5 @@
-/* The inside of a group of ranks, for its two files: comm.c, and background.c with what goes on beside other
- * work. */
+/* The inside of a group of ranks, for its files: comm.c, background.c with what goes on beside other work,
+ * and launch.c, which finds the transport. */
 #ifndef MT_COMM_GROUP_H
 #define MT_COMM_GROUP_H
 
@@ -45,5 +45,14 @@ int mt_comm_take_tag(struct mt_comm *comm);
 /* Counts what an exchange sends, starts it. */
 void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
                    void *request);
+
+/*
+ * Which transport the environment asks for; NULL without a launcher: one rank. A launcher with more than one
+ * rank and no module to talk to it is refused.
+ */
+enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport);
+
+/* Seconds after which a rank that is not heard of ends the job, as METIER_RANK_TIMEOUT says; 0: never. */
+enum mt_status mt_transport_timeout(struct mt_context *ctx, int *seconds);
 
 #endif

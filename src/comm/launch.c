@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
-#include "comm/transport.h"
+#include "comm/group.h"
 
 #define PATH_BYTES   4096
 #define MODULE_NAME  "metier_mpi.so"

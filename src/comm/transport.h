@@ -8,8 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "metier/context.h"
-
 #define MT_TRANSPORT_MOST_BYTES 2147483648u // of one rank for another in one exchange
 
 /* What goes where: rank r's part begins at_[r] bytes into the memory. A rank's part for itself is skipped. */
@@ -46,15 +44,6 @@ struct mt_transport {
     void (*gather)(void *group, const void *mine, size_t bytes, void *all);
     void (*abort)(void *group, int exit_status); // does not return
 };
-
-/*
- * Which transport the environment asks for; NULL without a launcher: one rank. A launcher with more than one
- * rank and no module to talk to it is refused.
- */
-enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport);
-
-/* Seconds after which a rank that is not heard of ends the job, as METIER_RANK_TIMEOUT says; 0: never. */
-enum mt_status mt_transport_timeout(struct mt_context *ctx, int *seconds);
 
 /* The name under which the module metier_mpi.so has its table. */
 #define MT_TRANSPORT_MPI_SYMBOL "mt_transport_mpi"

@@ -97,12 +97,14 @@ enum mt_status mt_jinja_render(const struct mt_jinja *template, const struct mt_
 {
     struct jinja_builder builder = {0};
     struct jinja_scope caller = values->scope;
-    struct jinja_run run = {.ctx = values->ctx, .template = template, .options = options, .out = &builder};
+    struct jinja_run run = {
+        .ctx = values->run.ctx, .template = template, .options = options, .out = &builder};
     builder.run = &run;
     run.steps_left = limit_or(options->limits.steps, USUAL_STEPS);
     run.memory_left = limit_or(options->limits.memory_bytes, USUAL_MEMORY);
-    *output = (struct mt_jinja_output){.ctx = values->ctx};
-    mt_arena_init(&run.arena, values->ctx, (size_t)64 << 10);
+    *output = (struct mt_jinja_output){.ctx = values->run.ctx};
+    run.status = values->run.status;
+    mt_arena_init(&run.arena, values->run.ctx, (size_t)64 << 10);
     run.scope = &caller;
     mt_jinja_scope_push(&run, &caller);
     mt_jinja_execute(&run, template->body);

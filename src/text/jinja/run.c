@@ -152,19 +152,24 @@ struct jinja_dict *mt_jinja_dict_new(struct jinja_run *run)
     return dict != NULL ? dict : &run->no_dict;
 }
 
+void mt_jinja_dict_add(struct jinja_run *run, struct jinja_dict *dict, struct mt_value key,
+                       struct mt_value value)
+{
+    void *pairs = reserve(run, dict->pairs, &dict->capacity, sizeof *dict->pairs, dict->count + 1);
+    if (pairs == NULL) return;
+    dict->pairs = pairs;
+    dict->pairs[dict->count++] = (struct jinja_pair){key, value};
+}
+
 void mt_jinja_dict_put(struct jinja_run *run, struct jinja_dict *dict, struct mt_value key,
                        struct mt_value value)
 {
     if (!mt_jinja_check_key(run, key)) return;
     struct mt_value *place = mt_jinja_dict_find(run, dict, key);
-    if (place != NULL) {
+    if (place != NULL)
         *place = value;
-        return;
-    }
-    void *pairs = reserve(run, dict->pairs, &dict->capacity, sizeof *dict->pairs, dict->count + 1);
-    if (pairs == NULL) return;
-    dict->pairs = pairs;
-    dict->pairs[dict->count++] = (struct jinja_pair){key, value};
+    else
+        mt_jinja_dict_add(run, dict, key, value);
 }
 
 void mt_jinja_dict_put_keywords(struct jinja_run *run, struct jinja_dict *dict,

@@ -163,8 +163,7 @@ struct jinja_run {
 
 /* The caller's variables. */
 struct mt_jinja_values {
-    struct mt_context *ctx; // borrowed
-    struct mt_arena arena;
+    struct jinja_run run; // without limits: makes the values, keeps the first failure
     struct jinja_scope scope;
 };
 
@@ -198,6 +197,9 @@ void mt_jinja_list_add_all(struct jinja_run *run, struct jinja_list *list, const
 struct mt_value mt_jinja_tuple(struct jinja_run *run, const struct mt_value *items, size_t count);
 struct jinja_dict *mt_jinja_dict_new(struct jinja_run *run);
 void mt_jinja_dict_put(struct jinja_run *run, struct jinja_dict *dict, struct mt_value key,
+                       struct mt_value value);
+/* The same of a key that is not there. */
+void mt_jinja_dict_add(struct jinja_run *run, struct jinja_dict *dict, struct mt_value key,
                        struct mt_value value);
 void mt_jinja_dict_put_keywords(struct jinja_run *run, struct jinja_dict *dict,
                                 const struct jinja_arguments *arguments);

@@ -1,4 +1,5 @@
 /* What methods and filters do with text: finding, stripping, replacing, lines, cases, escaping. */
+#define _GNU_SOURCE // memmem
 #include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
@@ -18,17 +19,10 @@ size_t mt_jinja_character_at(struct mt_marked text, size_t index)
 
 size_t mt_jinja_find_text(struct mt_marked text, struct mt_marked needle, size_t from)
 {
-    if (from > text.bytes || needle.bytes > text.bytes - from) return SIZE_MAX;
+    if (from > text.bytes) return SIZE_MAX;
     if (needle.bytes == 0) return from;
-    size_t last = text.bytes - needle.bytes;
-    while (from <= last) {
-        const char *found = memchr(text.text + from, needle.text[0], last - from + 1);
-        if (found == NULL) return SIZE_MAX;
-        from = (size_t)(found - text.text);
-        if (memcmp(found, needle.text, needle.bytes) == 0) return from;
-        from++;
-    }
-    return SIZE_MAX;
+    const char *found = memmem(text.text + from, text.bytes - from, needle.text, needle.bytes);
+    return found != NULL ? (size_t)(found - text.text) : SIZE_MAX;
 }
 
 static bool is_stripped(struct mt_marked text, size_t at, const struct mt_marked *characters)
