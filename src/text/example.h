@@ -33,7 +33,6 @@ enum mt_example_form {
 
 /* "auto", "messages", ...; MT_FORMS for an unknown name. */
 enum mt_example_form mt_example_form_named(const char *name);
-const char *mt_example_form_name(enum mt_example_form form);
 
 /* Ids of the model's own tokens; -1: it has none. */
 struct mt_special_ids {

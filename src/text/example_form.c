@@ -65,11 +65,6 @@ enum mt_example_form mt_example_form_named(const char *name)
     return (enum mt_example_form)form;
 }
 
-const char *mt_example_form_name(enum mt_example_form form)
-{
-    return forms[form].name;
-}
-
 // ------------------------------------------------------------------ mapping
 
 /* One "part=column" of a mapping. */

@@ -55,7 +55,8 @@ void mt_bpe_add_merge(struct mt_bpe *bpe, int32_t left, int32_t right, uint32_t 
     bpe->merges[slot] = (struct mt_bpe_merge){.pair = pair, .rank = rank, .id = id};
 }
 
-const struct mt_bpe_merge *mt_bpe_find_merge(const struct mt_bpe *bpe, int32_t left, int32_t right)
+/* The merge of a pair, or NULL. */
+static const struct mt_bpe_merge *find_merge(const struct mt_bpe *bpe, int32_t left, int32_t right)
 {
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     size_t slot = merge_slot(bpe, pair);
@@ -329,7 +330,7 @@ static size_t merge_short(const struct mt_bpe *bpe, struct mt_bpe_symbol *symbol
 {
     const struct mt_bpe_merge *merges[SHORT_WORD]; // of symbol i and its neighbour
     for (size_t i = 0; i + 1 < count; i++) {
-        merges[i] = mt_bpe_find_merge(bpe, symbols[i].id, symbols[i + 1].id);
+        merges[i] = find_merge(bpe, symbols[i].id, symbols[i + 1].id);
     }
     while (count > 1) {
         size_t best = count;
@@ -347,8 +348,8 @@ static size_t merge_short(const struct mt_bpe *bpe, struct mt_bpe_symbol *symbol
             symbols[i].id = symbols[i + 1].id;
             merges[i - 1] = merges[i];
         }
-        if (best > 0) merges[best - 1] = mt_bpe_find_merge(bpe, symbols[best - 1].id, symbols[best].id);
-        if (best + 1 < count) merges[best] = mt_bpe_find_merge(bpe, symbols[best].id, symbols[best + 1].id);
+        if (best > 0) merges[best - 1] = find_merge(bpe, symbols[best - 1].id, symbols[best].id);
+        if (best + 1 < count) merges[best] = find_merge(bpe, symbols[best].id, symbols[best + 1].id);
     }
     return count;
 }
@@ -387,7 +388,7 @@ static enum mt_status push(const struct mt_bpe *bpe, struct mt_bpe_scratch *scra
                            int32_t position)
 {
     const struct mt_bpe_symbol *left = &scratch->symbols[position];
-    const struct mt_bpe_merge *merge = mt_bpe_find_merge(bpe, left->id, scratch->symbols[left->next].id);
+    const struct mt_bpe_merge *merge = find_merge(bpe, left->id, scratch->symbols[left->next].id);
     if (merge == NULL) return MT_OK;
     void *memory = scratch->heap;
     enum mt_status status = mt_list_reserve(scratch->ctx, &memory, &scratch->heap_capacity,
@@ -420,7 +421,7 @@ static enum mt_status merge_candidate(const struct mt_bpe *bpe, struct mt_bpe_sc
     struct mt_bpe_symbol *left = &symbols[position];
     if (left->removed || left->next < 0) return MT_OK;
     struct mt_bpe_symbol *right = &symbols[left->next];
-    const struct mt_bpe_merge *merge = mt_bpe_find_merge(bpe, left->id, right->id);
+    const struct mt_bpe_merge *merge = find_merge(bpe, left->id, right->id);
     if (merge == NULL || merge->id != candidate.id) return MT_OK;
     left->id = candidate.id;
     left->next = right->next;

@@ -28,7 +28,4 @@ enum mt_status mt_tokenizer_create(struct mt_context *ctx, struct mt_tokenizer *
 /* Fills what follows from the parts, once these are read. */
 enum mt_status mt_tokenizer_finish(struct mt_tokenizer *tokenizer);
 
-/* The added token of an id, or NULL. */
-const struct mt_added_token *mt_tokenizer_added(const struct mt_tokenizer *tokenizer, int32_t id);
-
 #endif

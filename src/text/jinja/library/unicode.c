@@ -64,11 +64,6 @@ bool mt_jinja_is_numeric(uint32_t c)
     return mt_jinja_is_digit(c) || in_ranges(mt_jinja_numeric_added, mt_jinja_numeric_added_count, c);
 }
 
-bool mt_jinja_is_title(uint32_t c)
-{
-    return category(c) == UTF8PROC_CATEGORY_LT;
-}
-
 /* Upper and lower by the property that stands behind the letters, circled ones included. */
 bool mt_jinja_is_upper(uint32_t c)
 {
@@ -83,7 +78,7 @@ bool mt_jinja_is_lower(uint32_t c)
 
 bool mt_jinja_is_cased(uint32_t c)
 {
-    return mt_jinja_is_upper(c) || mt_jinja_is_lower(c) || mt_jinja_is_title(c);
+    return mt_jinja_is_upper(c) || mt_jinja_is_lower(c) || category(c) == UTF8PROC_CATEGORY_LT;
 }
 
 bool mt_jinja_is_case_ignorable(uint32_t c)

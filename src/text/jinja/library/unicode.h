@@ -21,7 +21,6 @@ bool mt_jinja_is_digit(uint32_t character);   // str.isdigit
 bool mt_jinja_is_numeric(uint32_t character); // str.isnumeric
 bool mt_jinja_is_upper(uint32_t character);
 bool mt_jinja_is_lower(uint32_t character);
-bool mt_jinja_is_title(uint32_t character);
 bool mt_jinja_is_cased(uint32_t character);
 bool mt_jinja_is_case_ignorable(uint32_t character);
 
