@@ -52,38 +52,15 @@ static void write_line(const struct mt_log *log, const char *prefix, const char 
     (void)fflush(log->stream);
 }
 
-void mt_log_error(const struct mt_log *log, const char *format, ...)
+void mt_log_line(const struct mt_log *log, enum mt_log_level level, const char *format, ...)
 {
-    if (!mt_log_enabled(log, MT_LOG_ERROR)) return;
+    static const char *const prefixes[] = {[MT_LOG_ERROR] = "error: ",
+                                           [MT_LOG_WARNING] = "warning: ",
+                                           [MT_LOG_INFO] = "",
+                                           [MT_LOG_DEBUG] = "debug: "};
+    if (!mt_log_enabled(log, level)) return;
     va_list args;
     va_start(args, format);
-    write_line(log, "error: ", format, args);
-    va_end(args);
-}
-
-void mt_log_warning(const struct mt_log *log, const char *format, ...)
-{
-    if (!mt_log_enabled(log, MT_LOG_WARNING)) return;
-    va_list args;
-    va_start(args, format);
-    write_line(log, "warning: ", format, args);
-    va_end(args);
-}
-
-void mt_log_info(const struct mt_log *log, const char *format, ...)
-{
-    if (!mt_log_enabled(log, MT_LOG_INFO)) return;
-    va_list args;
-    va_start(args, format);
-    write_line(log, "", format, args);
-    va_end(args);
-}
-
-void mt_log_debug(const struct mt_log *log, const char *format, ...)
-{
-    if (!mt_log_enabled(log, MT_LOG_DEBUG)) return;
-    va_list args;
-    va_start(args, format);
-    write_line(log, "debug: ", format, args);
+    write_line(log, prefixes[level], format, args);
     va_end(args);
 }

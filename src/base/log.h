@@ -29,9 +29,11 @@ bool mt_log_enabled(const struct mt_log *log, enum mt_log_level level);
 
 /* Writes one line. Control characters become '?', a newline at the end is dropped, a log of NULL is silent.
  */
-void mt_log_error(const struct mt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void mt_log_warning(const struct mt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void mt_log_info(const struct mt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void mt_log_debug(const struct mt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mt_log_line(const struct mt_log *log, enum mt_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+#define mt_log_error(log, ...)   mt_log_line((log), MT_LOG_ERROR, __VA_ARGS__)
+#define mt_log_warning(log, ...) mt_log_line((log), MT_LOG_WARNING, __VA_ARGS__)
+#define mt_log_info(log, ...)    mt_log_line((log), MT_LOG_INFO, __VA_ARGS__)
+#define mt_log_debug(log, ...)   mt_log_line((log), MT_LOG_DEBUG, __VA_ARGS__)
 
 #endif

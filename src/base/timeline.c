@@ -76,7 +76,7 @@ static int compare_spans(const void *left, const void *right)
     return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
-/* Rows under way, two parcels at a time perhaps; an exchange with a number is the wait for one of them. */
+/* Rows under way, two transfers at a time perhaps; an exchange with a number is the wait for one of them. */
 static void add_rows(const struct mt_span *spans, size_t count, struct mt_overlap *overlap)
 {
     double covered = 0.0;

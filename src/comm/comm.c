@@ -4,18 +4,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/group.h"
 
 #define MOST_TAG 32767 // what MPI promises
 
-enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
-                                struct mt_comm **comm)
+size_t mt_comm_request_bytes(const struct mt_transport *transport, int ranks)
 {
-    size_t group = mt_comm_rounded(transport->group_bytes);
-    size_t request = mt_comm_rounded(transport->request_bytes(ranks));
+    return transport != NULL ? mt_comm_rounded(transport->request_bytes(ranks)) : 0;
+}
+
+/* A group with the transport's state zeroed, not opened yet; sizes are those of `ranks` ranks. */
+static enum mt_status allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
+                               struct mt_comm **comm)
+{
+    size_t group = transport != NULL ? mt_comm_rounded(transport->group_bytes) : 0;
+    size_t request = mt_comm_request_bytes(transport, ranks);
     size_t places = mt_comm_rounded(4 * (size_t)ranks * sizeof(size_t));
-    size_t room = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
-    size_t bytes = mt_comm_rounded(sizeof **comm) + group + request + places + room;
+    size_t gathered = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
+    size_t bytes = mt_comm_rounded(sizeof **comm) + group + request + places + gathered;
     void *memory = NULL;
     *comm = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, bytes, &memory);
@@ -23,12 +29,12 @@ enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transpor
     struct mt_comm *made = memory;
     unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
     *made = (struct mt_comm){
-        .ctx = ctx, .transport = transport, .failed_rank = -1, .next_tag = 1, .bytes = bytes};
+        .ctx = ctx, .transport = transport, .size = 1, .failed_rank = -1, .next_tag = 1, .bytes = bytes};
     made->group = next;
     made->request = next + group;
     made->places = (size_t *)(void *)(next + group + request);
     made->bytes_of = made->places + 2 * (size_t)ranks;
-    made->room = next + group + request + places;
+    made->gathered = next + group + request + places;
     made->job = made;
     *comm = made;
     return MT_OK;
@@ -41,13 +47,13 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
     struct mt_comm *made = NULL;
     struct mt_comm *sized = NULL;
     *comm = NULL;
-    enum mt_status status = mt_comm_allocate(ctx, transport, 1, &made);
+    enum mt_status status = allocate(ctx, transport, 1, &made);
     if (status != MT_OK) return status;
     if (transport->open(made->group) != 0) {
         mt_release(ctx, made, made->bytes);
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s cannot be started", transport->name);
     }
-    status = mt_comm_allocate(ctx, transport, transport->size(made->group), &sized);
+    status = allocate(ctx, transport, transport->size(made->group), &sized);
     if (status != MT_OK) {
         transport->close(made->group, true);
         mt_release(ctx, made, made->bytes);
@@ -70,14 +76,15 @@ enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm)
     const struct mt_transport *transport = NULL;
     *comm = NULL;
     int timeout = 0;
-    enum mt_status status = mt_comm_find_transport(ctx, &transport);
-    if (status == MT_OK) status = mt_comm_rank_timeout(ctx, &timeout);
-    return status == MT_OK ? open_with(ctx, transport, timeout, comm) : status;
+    enum mt_status status = mt_transport_find(ctx, &transport);
+    if (status == MT_OK) status = mt_transport_timeout(ctx, &timeout);
+    if (status != MT_OK) return status;
+    return transport != NULL ? open_with(ctx, transport, timeout, comm) : mt_comm_open_alone(ctx, comm);
 }
 
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)
 {
-    return open_with(ctx, &mt_transport_alone, 0, comm);
+    return allocate(ctx, NULL, 1, comm);
 }
 
 enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **part)
@@ -85,16 +92,18 @@ enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **
     struct mt_comm *made = NULL;
     *part = NULL;
     // A rank that had no memory must say so before the others split without it.
-    enum mt_status status = mt_comm_allocate(comm->ctx, comm->transport, comm->size, &made);
+    enum mt_status status = allocate(comm->ctx, comm->transport, comm->size, &made);
     status = mt_comm_agree(comm, comm->ctx, status);
     if (status != MT_OK) {
         if (made != NULL) mt_release(comm->ctx, made, made->bytes);
         return status;
     }
-    comm->transport->split(comm->group, colour, made->group);
     made->job = comm->job;
-    made->rank = comm->transport->rank(made->group);
-    made->size = comm->transport->size(made->group);
+    if (comm->transport != NULL) {
+        comm->transport->split(comm->group, colour, made->group);
+        made->rank = comm->transport->rank(made->group);
+        made->size = comm->transport->size(made->group);
+    }
     *part = made;
     return MT_OK;
 }
@@ -102,7 +111,7 @@ enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **
 void mt_comm_close(struct mt_comm *comm)
 {
     if (comm == NULL) return;
-    comm->transport->close(comm->group, comm->job == comm);
+    if (comm->transport != NULL) comm->transport->close(comm->group, comm->job == comm);
     mt_release(comm->ctx, comm, comm->bytes);
 }
 
@@ -118,7 +127,7 @@ int mt_comm_size(const struct mt_comm *comm)
 
 int mt_comm_host_ranks(const struct mt_comm *comm)
 {
-    return comm->transport->host_ranks(comm->group);
+    return comm->transport != NULL ? comm->transport->host_ranks(comm->group) : 1;
 }
 
 int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked)
@@ -131,7 +140,7 @@ int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked)
 
 bool mt_comm_reads_devices(const struct mt_comm *comm)
 {
-    return comm->transport->reads_devices();
+    return comm->transport == NULL || comm->transport->reads_devices(); // alone nothing is ever sent
 }
 
 uint64_t mt_comm_sent_of(const struct mt_comm *comm, enum mt_comm_kind kind)
@@ -155,20 +164,23 @@ void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline)
 
 void mt_comm_barrier(struct mt_comm *comm)
 {
-    comm->transport->barrier(comm->group);
+    if (comm->transport != NULL) comm->transport->barrier(comm->group);
 }
 
 void mt_comm_broadcast(struct mt_comm *comm, void *data, size_t bytes, int root)
 {
     if (comm->rank == root) comm->job->sent_bytes[MT_COMM_BROADCAST] += bytes * (size_t)(comm->size - 1);
-    comm->transport->broadcast(comm->group, data, bytes, root);
+    if (comm->transport != NULL) comm->transport->broadcast(comm->group, data, bytes, root);
 }
 
 void mt_comm_gather(struct mt_comm *comm, const void *mine, size_t bytes, void *all)
 {
     double began = mt_timeline_now(comm->job->timeline);
     comm->job->sent_bytes[MT_COMM_GATHER] += bytes * (size_t)(comm->size - 1);
-    comm->transport->gather(comm->group, mine, bytes, all);
+    if (comm->transport != NULL)
+        comm->transport->gather(comm->group, mine, bytes, all);
+    else if (bytes > 0)
+        memmove(all, mine, bytes);
     mt_timeline_add(comm->job->timeline, MT_SPAN_GATHER, -1, began);
 }
 
@@ -193,7 +205,7 @@ void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enu
 {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank) comm->job->sent_bytes[kind] += exchange->send_bytes[r];
-    comm->transport->start(comm->group, exchange, request);
+    if (comm->transport != NULL) comm->transport->start(comm->group, exchange, request);
 }
 
 static void exchange_as(struct mt_comm *comm, enum mt_comm_kind kind, const void *send,
@@ -214,7 +226,7 @@ static void exchange_as(struct mt_comm *comm, enum mt_comm_kind kind, const void
     size_t own = send_bytes[comm->rank];
     if (own > 0)
         memcpy((char *)receive + receive_at[comm->rank], (const char *)send + send_at[comm->rank], own);
-    comm->transport->wait(comm->request);
+    if (comm->transport != NULL) comm->transport->wait(comm->request);
     mt_timeline_add(comm->job->timeline, MT_SPAN_EXCHANGE, -1, began);
 }
 
@@ -244,10 +256,10 @@ void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *r
 void mt_comm_sum_f64(struct mt_comm *comm, double *values, size_t count)
 {
     const size_t most = MT_COMM_PIECE / sizeof *values;
-    const double *all = (const double *)(const void *)comm->room;
+    const double *all = (const double *)(const void *)comm->gathered;
     for (size_t first = 0; comm->size > 1 && first < count; first += most) {
         size_t piece = count - first < most ? count - first : most;
-        mt_comm_gather(comm, values + first, piece * sizeof *values, comm->room);
+        mt_comm_gather(comm, values + first, piece * sizeof *values, comm->gathered);
         memcpy(values + first, all, piece * sizeof *values);
         for (int r = 1; r < comm->size; r++)
             for (size_t i = 0; i < piece; i++) values[first + i] += all[(size_t)r * piece + i];
@@ -258,10 +270,10 @@ void mt_comm_sum_f64(struct mt_comm *comm, double *values, size_t count)
 static void reduce_i64(struct mt_comm *comm, int64_t *values, size_t count, bool largest)
 {
     const size_t most = MT_COMM_PIECE / sizeof *values;
-    const int64_t *all = (const int64_t *)(const void *)comm->room;
+    const int64_t *all = (const int64_t *)(const void *)comm->gathered;
     for (size_t first = 0; comm->size > 1 && first < count; first += most) {
         size_t piece = count - first < most ? count - first : most;
-        mt_comm_gather(comm, values + first, piece * sizeof *values, comm->room);
+        mt_comm_gather(comm, values + first, piece * sizeof *values, comm->gathered);
         memcpy(values + first, all, piece * sizeof *values);
         for (int r = 1; r < comm->size; r++) {
             for (size_t i = 0; i < piece; i++) {
@@ -290,7 +302,7 @@ enum mt_status mt_comm_agree(struct mt_comm *comm, struct mt_context *ctx, enum 
 {
     if (comm->size == 1) return status;
     int mine = (int)status;
-    int *all = (int *)(void *)comm->room;
+    int *all = (int *)(void *)comm->gathered;
     mt_comm_gather(comm, &mine, sizeof mine, all);
     int failed = -1;
     bool everybody = true;

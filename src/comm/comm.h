@@ -52,7 +52,7 @@ int mt_comm_host_ranks(const struct mt_comm *comm); // how many of them run on t
  */
 int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked);
 
-/* True when parcels may be given memory of a GPU. */
+/* True when transfers may be given memory of a GPU. */
 bool mt_comm_reads_devices(const struct mt_comm *comm);
 
 /* What bytes were sent for, by the call that sent them. */
@@ -104,10 +104,10 @@ void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *r
 // ------------------------------------------------------------------ exchanges, beside other work
 
 /*
- * An exchange that goes on while the caller computes; several may be under way, each in a parcel of its own.
+ * An exchange that goes on while the caller computes; several may be under way, each a transfer of its own.
  * What a rank has for itself is not copied: only its place is left out on both sides.
  */
-struct mt_comm_parcel; // opaque
+struct mt_comm_transfer; // opaque
 
 /* What goes into one: as mt_comm_exchange. The memory is not to be touched until the wait is over, counts are
  * read at once. */
@@ -118,17 +118,17 @@ struct mt_comm_load {
     const size_t *receive_bytes; // [ranks]
 };
 
-/* All ranks make their parcels in the same order. The caller frees; the group outlives it. */
-enum mt_status mt_comm_parcel_create(struct mt_comm *comm, struct mt_comm_parcel **parcel);
-void mt_comm_parcel_free(struct mt_comm_parcel *parcel); // NULL is allowed
+/* All ranks make their transfers in the same order. The caller frees; the group outlives it. */
+enum mt_status mt_comm_transfer_create(struct mt_comm *comm, struct mt_comm_transfer **transfer);
+void mt_comm_transfer_free(struct mt_comm_transfer *transfer); // NULL is allowed
 
-void mt_comm_parcel_start(struct mt_comm_parcel *parcel, const struct mt_comm_load *load);
+void mt_comm_transfer_start(struct mt_comm_transfer *transfer, const struct mt_comm_load *load);
 
 /* Does what can be done without waiting. True: it is not under way. */
-bool mt_comm_parcel_progress(struct mt_comm_parcel *parcel);
+bool mt_comm_transfer_progress(struct mt_comm_transfer *transfer);
 
 /* Ends it; nothing when none was begun. */
-void mt_comm_parcel_wait(struct mt_comm_parcel *parcel);
+void mt_comm_transfer_wait(struct mt_comm_transfer *transfer);
 
 // ------------------------------------------------------------------ large sums, beside other work
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/group.h"
 
 #define PATH_BYTES   4096
 #define MODULE_NAME  "metier_mpi.so"
@@ -60,12 +60,12 @@ static bool module_path(char path[PATH_BYTES])
     return true;
 }
 
-enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_transport **transport)
+enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport)
 {
     const char *launcher = NULL;
     char path[PATH_BYTES];
     long ranks = ranks_of_job(&launcher);
-    *transport = &mt_transport_alone;
+    *transport = NULL;
     if (ranks == 1) return MT_OK;
     if (!module_path(path)) return mt_fail(ctx, MT_ERR_IO, "cannot tell where this program lies");
     // Open MPI loads plugins of its own, which look for its symbols. The module stays until the process ends.
@@ -83,7 +83,7 @@ enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_tr
     return MT_OK;
 }
 
-enum mt_status mt_comm_rank_timeout(struct mt_context *ctx, int *seconds)
+enum mt_status mt_transport_timeout(struct mt_context *ctx, int *seconds)
 {
     const char *text = getenv("METIER_RANK_TIMEOUT");
     char *end = NULL;

@@ -45,9 +45,6 @@ struct mt_transport {
     void (*abort)(void *group, int exit_status); // does not return
 };
 
-/* One rank. */
-extern const struct mt_transport mt_transport_alone;
-
 /* The name under which the module metier_mpi.so has its table. */
 #define MT_TRANSPORT_MPI_SYMBOL "mt_transport_mpi"
 

@@ -98,9 +98,9 @@ static enum mt_status sum_weights(struct mt_context *ctx, const char *path, stru
     return MT_OK;
 }
 
-static enum mt_status add(struct mt_fingerprint *print, const char *path, bool free,
-                          enum mt_status (*sum)(struct mt_context *ctx, const char *path,
-                                                struct mt_digest *digest))
+typedef enum mt_status (*sum_fn)(struct mt_context *ctx, const char *path, struct mt_digest *digest);
+
+static enum mt_status add(struct mt_fingerprint *print, const char *path, bool free, sum_fn sum)
 {
     struct mt_context *ctx = print->arena.ctx;
     struct mt_digest *digest = NULL;
@@ -123,22 +123,24 @@ enum mt_status mt_fingerprint_add_free(struct mt_fingerprint *print, const char 
     return add(print, path, true, mt_file_digest);
 }
 
-enum mt_status mt_fingerprint_add_named(struct mt_fingerprint *print, const char *folder, const char *name)
+static enum mt_status add_in_folder(struct mt_fingerprint *print, const char *folder, const char *name,
+                                    sum_fn sum)
 {
     char *path = NULL;
     enum mt_status status = mt_path_join(print->arena.ctx, folder, name, &path);
-    if (status == MT_OK) status = add(print, path, false, mt_file_digest);
+    if (status == MT_OK) status = add(print, path, false, sum);
     mt_path_release(print->arena.ctx, path);
     return status;
 }
 
+enum mt_status mt_fingerprint_add_named(struct mt_fingerprint *print, const char *folder, const char *name)
+{
+    return add_in_folder(print, folder, name, mt_file_digest);
+}
+
 enum mt_status mt_fingerprint_add_weights(struct mt_fingerprint *print, const char *folder, const char *name)
 {
-    char *path = NULL;
-    enum mt_status status = mt_path_join(print->arena.ctx, folder, name, &path);
-    if (status == MT_OK) status = add(print, path, false, sum_weights);
-    mt_path_release(print->arena.ctx, path);
-    return status;
+    return add_in_folder(print, folder, name, sum_weights);
 }
 
 enum mt_status mt_fingerprint_add_checkpoint(struct mt_fingerprint *print, const char *folder)

@@ -4,7 +4,7 @@
  *
  * Answers are greedy where one is asked for, and drawn where there are several (pass@k). Prompts that leave
  * no room for the answer lose their beginning, as lm-evaluation-harness cuts them; texts whose likelihood is
- * asked for are encoded as it does (text/continuation.h). With a chat template a prompt is what a user says;
+ * asked for are encoded as it does (text/plain_text.h). With a chat template a prompt is what a user says;
  * a continuation then begins the answer, without the space that would part it from the prompt.
  */
 #ifndef MT_INFER_ANSWERER_H

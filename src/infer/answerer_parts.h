@@ -3,7 +3,7 @@
 #define MT_INFER_ANSWERER_PARTS_H
 
 #include "infer/answerer.h"
-#include "text/continuation.h"
+#include "text/plain_text.h"
 
 struct mt_session_answerer {
     struct mt_context *ctx;     // borrowed

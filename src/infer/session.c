@@ -8,7 +8,7 @@
 
 #include "model/adapters/adapter.h"
 #include "model/files/carried_files.h"
-#include "text/special_ids.h"
+#include "text/plain_text.h"
 
 #define CONTEXT_TOKENS 4096
 

@@ -8,7 +8,7 @@
 #include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
-#include "text/beginning.h"
+#include "text/plain_text.h"
 #include "text/example.h"
 
 struct mt_session_options {

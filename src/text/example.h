@@ -9,9 +9,8 @@
  * begins when it is used: a token never holds the end of one and the start of the other. Within each, the
  * words of the template and of the conversation are encoded as one text. What a template in Jinja writes is
  * encoded as a whole, as transformers does (example_whole.c). Where the conversation itself spells a special
- * token
- * ("</s>"), that message is encoded apart and its special tokens as ordinary text. So data cannot end its own
- * turn.
+ * token ("</s>"), that message is encoded apart and its special tokens as ordinary text. So data cannot end
+ * its own turn.
  */
 #ifndef MT_TEXT_EXAMPLE_H
 #define MT_TEXT_EXAMPLE_H
@@ -34,7 +33,6 @@ enum mt_example_form {
 
 /* "auto", "messages", ...; MT_FORMS for an unknown name. */
 enum mt_example_form mt_example_form_named(const char *name);
-const char *mt_example_form_name(enum mt_example_form form);
 
 /* Ids of the model's own tokens; -1: it has none. */
 struct mt_special_ids {

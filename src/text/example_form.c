@@ -1,6 +1,6 @@
 /* What the fields of a row mean: the table of forms, the mapping of names, and the turns that come of them.
  */
-#include "text/example_form.h"
+#include "text/example_maker.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,11 +63,6 @@ enum mt_example_form mt_example_form_named(const char *name)
     int form = 0;
     while (form < MT_FORMS && strcmp(forms[form].name, name) != 0) form++;
     return (enum mt_example_form)form;
-}
-
-const char *mt_example_form_name(enum mt_example_form form)
-{
-    return forms[form].name;
 }
 
 // ------------------------------------------------------------------ mapping

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/template_parts.h"
+#include "text/template_private.h"
 
 #define NAME_BYTES 64
 
@@ -42,12 +42,11 @@ static json_t *with_texts(const json_t *message)
     return copy;
 }
 
-static enum mt_status set_string(struct mt_chat_rendering *r, struct mt_value dict, const char *key,
-                                 const char *text, size_t bytes, unsigned mark)
+static void set_string(struct mt_chat_rendering *r, struct mt_value dict, const char *key, const char *text,
+                       size_t bytes, unsigned mark)
 {
-    struct mt_value value = {0};
-    enum mt_status status = mt_jinja_string(r->values, text, bytes, mark, &value);
-    return status == MT_OK ? mt_jinja_dict_set_named(r->values, dict, key, value) : status;
+    struct mt_value value = mt_jinja_string(r->values, text, bytes, mark);
+    mt_jinja_dict_set(r->values, dict, key, value);
 }
 
 /* What an instruction says, and what it is about, as one text. */
@@ -55,11 +54,10 @@ static enum mt_status set_content(struct mt_chat_rendering *r, struct mt_value d
                                   const struct mt_turn *turn, unsigned mark)
 {
     struct mt_byte_list text = {.ctx = r->conversation->ctx};
-    if (turn->input == NULL) return set_string(r, dict, "content", turn->text, turn->bytes, mark);
     enum mt_status status = mt_byte_list_append(&text, turn->text, turn->bytes);
-    if (status == MT_OK) status = mt_byte_list_append_text(&text, "\n\n");
+    if (status == MT_OK && turn->input != NULL) status = mt_byte_list_append_text(&text, "\n\n");
     if (status == MT_OK) status = mt_byte_list_append(&text, turn->input, turn->input_bytes);
-    if (status == MT_OK) status = set_string(r, dict, "content", (const char *)text.data, text.count, mark);
+    if (status == MT_OK) set_string(r, dict, "content", (const char *)text.data, text.count, mark);
     mt_byte_list_free(&text);
     return status;
 }
@@ -67,96 +65,78 @@ static enum mt_status set_content(struct mt_chat_rendering *r, struct mt_value d
 static enum mt_status make_message(struct mt_chat_rendering *r, size_t number)
 {
     const struct mt_turn *turn = &r->conversation->turns[number];
-    struct mt_value *dict = &r->messages[number];
     unsigned mark = mt_turn_mark(number);
     const char *role = mt_role_name(turn->role);
-    enum mt_status status = MT_OK;
+    struct mt_value dict = {0};
     if (turn->message != NULL) {
         json_t *changed = r->texts && turn->calls ? with_texts(turn->message) : NULL;
         const struct mt_json_node node = {.ctx = r->conversation->ctx,
                                           .file = "message",
                                           .value = changed != NULL ? changed : turn->message};
-        status = mt_jinja_from_json(r->values, &node, mark, dict);
+        dict = mt_jinja_from_json(r->values, &node, mark);
         json_decref(changed);
     } else {
-        status = mt_jinja_dict(r->values, dict);
+        dict = mt_jinja_dict(r->values);
     }
-    if (status == MT_OK) status = set_string(r, *dict, "role", role, strlen(role), MT_JINJA_TRUSTED);
-    if (status == MT_OK && (turn->message == NULL || turn->input != NULL))
-        status = set_content(r, *dict, turn, mark);
-    return status;
+    r->messages[number] = dict;
+    set_string(r, dict, "role", role, strlen(role), MT_JINJA_TRUSTED);
+    bool own = turn->message == NULL || turn->input != NULL;
+    return own ? set_content(r, dict, turn, mark) : MT_OK;
 }
 
 // ------------------------------------------------------------------ other variables
 
-static enum mt_status set_token(struct mt_chat_rendering *r, const char *name, const char *token)
+static void set_token(struct mt_chat_rendering *r, const char *name, const char *token)
 {
-    struct mt_value value = {0};
-    if (token == NULL) return MT_OK;
-    enum mt_status status = mt_jinja_string(r->values, token, strlen(token), MT_JINJA_TRUSTED, &value);
-    return status == MT_OK ? mt_jinja_values_set(r->values, name, value) : status;
+    if (token == NULL) return;
+    struct mt_value value = mt_jinja_string(r->values, token, strlen(token), MT_JINJA_TRUSTED);
+    mt_jinja_values_set(r->values, name, value);
 }
 
 /* What an option says: true, false, none, a number, or a text. */
-static enum mt_status option_value(struct mt_chat_rendering *r, const char *text, size_t bytes,
-                                   struct mt_value *value)
+static struct mt_value option_value(struct mt_chat_rendering *r, const char *text, size_t bytes)
 {
     char word[NAME_BYTES] = "";
     char *end = NULL;
     if (bytes < sizeof word) memcpy(word, text, bytes);
-    if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) {
-        *value = mt_jinja_bool(word[0] == 't');
-        return MT_OK;
-    }
-    if (strcmp(word, "none") == 0 || strcmp(word, "null") == 0) {
-        *value = mt_jinja_none();
-        return MT_OK;
-    }
+    if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) return mt_jinja_bool(word[0] == 't');
+    if (strcmp(word, "none") == 0 || strcmp(word, "null") == 0) return mt_jinja_none();
     long long integer = strtoll(word, &end, 10);
-    if (word[0] != '\0' && *end == '\0') {
-        *value = mt_jinja_integer(integer);
-        return MT_OK;
-    }
+    if (word[0] != '\0' && *end == '\0') return mt_jinja_integer(integer);
     double real = strtod(word, &end);
-    if (word[0] != '\0' && *end == '\0') {
-        *value = mt_jinja_real(real);
-        return MT_OK;
-    }
-    return mt_jinja_string(r->values, text, bytes, MT_JINJA_TRUSTED, value);
+    if (word[0] != '\0' && *end == '\0') return mt_jinja_real(real);
+    return mt_jinja_string(r->values, text, bytes, MT_JINJA_TRUSTED);
 }
 
-static enum mt_status set_options(struct mt_chat_rendering *r)
+static void set_options(struct mt_chat_rendering *r)
 {
-    enum mt_status status = MT_OK;
-    for (const char *at = r->template->options; at != NULL && *at != '\0' && status == MT_OK;) {
+    for (const char *at = r->template->options; at != NULL && *at != '\0';) {
         char name[NAME_BYTES] = "";
-        struct mt_value value = {0};
         const char *equals = strchr(at, '=');
         size_t bytes = strcspn(equals + 1, ",");
         memcpy(name, at, (size_t)(equals - at)); // shorter than a name may be: checked on opening
-        status = option_value(r, equals + 1, bytes, &value);
-        if (status == MT_OK) status = mt_jinja_values_set(r->values, name, value);
+        struct mt_value value = option_value(r, equals + 1, bytes);
+        mt_jinja_values_set(r->values, name, value);
         at = equals[1 + bytes] == ',' ? equals + bytes + 2 : NULL;
     }
-    return status;
 }
 
-static enum mt_status set_variables(struct mt_chat_rendering *r)
+static void set_variables(struct mt_chat_rendering *r)
 {
     const struct mt_own_templates *own = &r->template->own;
     struct mt_value tools = mt_jinja_none();
-    enum mt_status status = set_token(r, "bos_token", own->bos_token);
-    if (status == MT_OK) status = set_token(r, "eos_token", own->eos_token);
-    if (status == MT_OK) status = set_token(r, "pad_token", own->pad_token);
-    if (status == MT_OK) status = set_token(r, "unk_token", own->unk_token);
-    if (status == MT_OK && r->conversation->tools != NULL) {
+    set_token(r, "bos_token", own->bos_token);
+    set_token(r, "eos_token", own->eos_token);
+    set_token(r, "pad_token", own->pad_token);
+    set_token(r, "unk_token", own->unk_token);
+    if (r->conversation->tools != NULL) {
         const struct mt_json_node node = {
             .ctx = r->conversation->ctx, .file = "tools", .value = r->conversation->tools};
-        status = mt_jinja_from_json(r->values, &node, MT_TOOLS_MARK, &tools);
+        tools = mt_jinja_from_json(r->values, &node, MT_TOOLS_MARK);
     }
-    if (status == MT_OK) status = mt_jinja_values_set(r->values, "tools", tools);
-    if (status == MT_OK) status = mt_jinja_values_set(r->values, "documents", mt_jinja_none());
-    return status == MT_OK ? set_options(r) : status;
+    mt_jinja_values_set(r->values, "tools", tools);
+    mt_jinja_values_set(r->values, "documents", mt_jinja_none());
+    set_options(r);
 }
 
 // ------------------------------------------------------------------ rendering
@@ -167,7 +147,9 @@ static enum mt_status make_values(struct mt_chat_rendering *r)
     r->values = NULL;
     enum mt_status status = mt_jinja_values_create(r->conversation->ctx, &r->values);
     for (size_t i = 0; i < r->conversation->count && status == MT_OK; i++) status = make_message(r, i);
-    return status == MT_OK ? set_variables(r) : status;
+    if (status != MT_OK) return status;
+    set_variables(r);
+    return mt_jinja_values_status(r->values);
 }
 
 enum mt_status mt_chat_rendering_begin(const struct mt_chat_template *template,
@@ -197,14 +179,11 @@ static enum mt_status render(struct mt_chat_rendering *r, size_t turns, bool gen
                              struct mt_jinja_output *output)
 {
     const struct mt_jinja_options options = {.now = &r->template->now};
-    struct mt_value list = {0};
-    enum mt_status status = mt_jinja_list(r->values, &list);
-    for (size_t i = 0; i < turns && status == MT_OK; i++)
-        status = mt_jinja_list_append(r->values, list, r->messages[i]);
-    if (status == MT_OK) status = mt_jinja_values_set(r->values, "messages", list);
-    if (status == MT_OK)
-        status = mt_jinja_values_set(r->values, "add_generation_prompt", mt_jinja_bool(generate));
-    return status == MT_OK ? mt_jinja_render(template_of(r), r->values, &options, output) : status;
+    struct mt_value list = mt_jinja_list(r->values);
+    for (size_t i = 0; i < turns; i++) mt_jinja_list_append(r->values, list, r->messages[i]);
+    mt_jinja_values_set(r->values, "messages", list);
+    mt_jinja_values_set(r->values, "add_generation_prompt", mt_jinja_bool(generate));
+    return mt_jinja_render(template_of(r), r->values, &options, output);
 }
 
 enum mt_status mt_chat_rendering_run(struct mt_chat_rendering *r, size_t turns, bool generate,

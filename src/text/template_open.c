@@ -1,16 +1,170 @@
-/* Opening the template somebody wants: the model's own, one that comes along, or a file. */
+/*
+ * Opening the template somebody wants: the model's own, one that comes along, or a file.
+ *
+ * The chat templates a model's folder brings along are looked for as transformers 5 does, the first place
+ * that has any counts:
+ *
+ *     chat_template.jinja, additional_chat_templates/NAME.jinja     one file each
+ *     tokenizer_config.json, "chat_template"                        a text, or a list of {"name", "template"}
+ *     chat_template.json, "chat_template"                           as processors once saved it
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files/file.h"
+#include "formats/hf/hf_tokenizer_config.h"
 #include "formats/text/printable.h"
-#include "text/template_parts.h"
+#include "text/template_private.h"
 
-#define MOST_NAMES     64
-#define NAME_BYTES     48
-#define TEMPLATE_BYTES (4u << 20)
+#define MOST_NAMES        64
+#define NAME_BYTES        48
+#define WORD_BYTES        64 // of a name that stands for a file that comes along
+#define PATH_BYTES        4096
+#define ARENA_BLOCK_BYTES 16384
+#define TEMPLATE_BYTES    (4u << 20)
+
+// ------------------------------------------------------------------ what a model brings along
+
+/* A file of the folder as a path; false when there is none. */
+static bool find(const char *folder, const char *name, char *path)
+{
+    struct stat about;
+    int length = snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    return length > 0 && length < PATH_BYTES && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+static enum mt_status keep(struct mt_own_templates *own, const char *text, size_t bytes, const char **kept)
+{
+    char *copy = NULL;
+    *kept = NULL;
+    enum mt_status status = mt_arena_copy_text(&own->arena, text, bytes, &copy);
+    *kept = copy;
+    return status;
+}
+
+static enum mt_status keep_text(struct mt_own_templates *own, const char *text, const char **kept)
+{
+    *kept = NULL;
+    return text != NULL ? keep(own, text, strlen(text), kept) : MT_OK;
+}
+
+static enum mt_status read_file(struct mt_own_templates *own, const char *path, const char **text)
+{
+    struct mt_context *ctx = own->arena.ctx;
+    void *data = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_file_read_all(ctx, path, TEMPLATE_BYTES, &data, &bytes);
+    if (status != MT_OK) return status;
+    status = keep(own, data, bytes, text);
+    mt_release(ctx, data, bytes);
+    return status == MT_OK ? keep_text(own, path, &own->file) : status;
+}
+
+/* The templates of a JSON file with a "chat_template". */
+static enum mt_status take_config(struct mt_own_templates *own, const char *path,
+                                  const struct mt_hf_tokenizer_config *config)
+{
+    char names[256] = "";
+    size_t used = 0;
+    if (own->standard != NULL || own->with_tools != NULL || config->template_count == 0) return MT_OK;
+    for (size_t i = 0; i < config->template_count && used < sizeof names; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.40s", i > 0 ? ", " : "",
+                                 config->templates[i].name);
+    }
+    enum mt_status status = keep_text(own, names, &own->names);
+    const char *standard = mt_hf_tokenizer_config_template(config, "default");
+    const char *with_tools = mt_hf_tokenizer_config_template(config, "tool_use");
+    if (status == MT_OK) status = keep_text(own, standard, &own->standard);
+    if (status == MT_OK) status = keep_text(own, with_tools, &own->with_tools);
+    return status == MT_OK ? keep_text(own, path, &own->file) : status;
+}
+
+static enum mt_status read_tokens(struct mt_own_templates *own, const struct mt_hf_tokenizer_config *config)
+{
+    enum mt_status status = keep_text(own, config->bos_token, &own->bos_token);
+    if (status == MT_OK) status = keep_text(own, config->eos_token, &own->eos_token);
+    if (status == MT_OK) status = keep_text(own, config->pad_token, &own->pad_token);
+    if (status == MT_OK) status = keep_text(own, config->unk_token, &own->unk_token);
+    return status;
+}
+
+static enum mt_status read_config(struct mt_own_templates *own, const char *path, bool tokens)
+{
+    struct mt_hf_tokenizer_config config = {0};
+    enum mt_status status = mt_hf_tokenizer_config_read(own->arena.ctx, path, &config);
+    if (status == MT_OK && tokens) status = read_tokens(own, &config);
+    if (status == MT_OK) status = take_config(own, path, &config);
+    mt_hf_tokenizer_config_free(&config);
+    return status;
+}
+
+static enum mt_status read_folder(struct mt_own_templates *own, const char *folder)
+{
+    char path[PATH_BYTES];
+    enum mt_status status = MT_OK;
+    if (find(folder, "chat_template.jinja", path)) status = read_file(own, path, &own->standard);
+    if (status == MT_OK && find(folder, "additional_chat_templates/tool_use.jinja", path))
+        status = read_file(own, path, &own->with_tools);
+    if (status == MT_OK && find(folder, "tokenizer_config.json", path)) status = read_config(own, path, true);
+    if (status == MT_OK && find(folder, "chat_template.json", path)) status = read_config(own, path, false);
+    return status;
+}
+
+static enum mt_status read_own(struct mt_context *ctx, const char *tokenizer, struct mt_own_templates *own)
+{
+    char folder[PATH_BYTES];
+    struct stat about;
+    *own = (struct mt_own_templates){0};
+    mt_arena_init(&own->arena, ctx, ARENA_BLOCK_BYTES);
+    int length = snprintf(folder, sizeof folder, "%s", tokenizer);
+    if (length < 0 || (size_t)length >= sizeof folder)
+        return mt_fail(ctx, MT_ERR_USAGE, "%.100s...: the path is too long", tokenizer);
+    if (stat(folder, &about) == 0 && !S_ISDIR(about.st_mode)) {
+        char *slash = strrchr(folder, '/');
+        if (slash != NULL) *slash = '\0';
+        if (slash == NULL) (void)snprintf(folder, sizeof folder, ".");
+    }
+    return read_folder(own, folder);
+}
+
+static void free_own(struct mt_own_templates *own)
+{
+    if (own->arena.ctx != NULL) mt_arena_free(&own->arena);
+    *own = (struct mt_own_templates){0};
+}
+
+// ------------------------------------------------------------------ a template
+
+enum mt_status mt_chat_template_create(struct mt_context *ctx, const char *name,
+                                       struct mt_chat_template **template)
+{
+    void *memory = NULL;
+    *template = NULL;
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **template, &memory);
+    if (status != MT_OK) return status;
+    *template = memory;
+    (*template)->ctx = ctx;
+    (*template)->bytes.ctx = ctx;
+    (*template)->pieces.ctx = ctx;
+    return mt_path_join(ctx, "", name, &(*template)->name);
+}
+
+void mt_chat_template_free(struct mt_chat_template *template)
+{
+    if (template == NULL) return;
+    struct mt_context *ctx = template->ctx;
+    mt_path_release(ctx, template->name);
+    mt_jinja_free(template->jinja);
+    mt_jinja_free(template->with_tools);
+    free_own(&template->own);
+    mt_byte_list_free(&template->bytes);
+    mt_piece_list_free(&template->pieces);
+    mt_release(ctx, template, sizeof *template);
+}
 
 bool mt_chat_template_stands_in(const struct mt_chat_template *template)
 {
@@ -51,7 +205,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-enum mt_status mt_chat_template_unknown(struct mt_context *ctx, const char *folder, const char *name)
+static enum mt_status unknown(struct mt_context *ctx, const char *folder, const char *name)
 {
     char names[MOST_NAMES][NAME_BYTES];
     char list[768] = "";
@@ -72,6 +226,43 @@ enum mt_status mt_chat_template_unknown(struct mt_context *ctx, const char *fold
         "there is no chat template '%s'; there are model (the model's own)%s; or a file, NAME.jinja or "
         "NAME.tmpl",
         mt_printable(name).text, list);
+}
+
+/* A bare word is the name of a template that comes along. */
+static enum mt_status find_keys(struct mt_context *ctx, const char *folder, const char *path, char **found)
+{
+    char name[WORD_BYTES + 8];
+    size_t length = strlen(path);
+    bool bare = folder != NULL && length < WORD_BYTES && strchr(path, '/') == NULL;
+    if (!bare || ends_in(path, ".tmpl")) return mt_path_join(ctx, "", path, found);
+    (void)snprintf(name, sizeof name, "%s.tmpl", path);
+    enum mt_status status = mt_path_join(ctx, folder, name, found);
+    if (status == MT_OK && access(*found, F_OK) != 0) status = unknown(ctx, folder, path);
+    return status;
+}
+
+enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
+                                     char **path)
+{
+    *path = NULL;
+    if (strcmp(name, "model") == 0) return MT_OK;
+    if (ends_in(name, ".jinja")) return mt_path_join(ctx, "", name, path);
+    return find_keys(ctx, folder, name, path);
+}
+
+enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
+                                     struct mt_chat_template **template)
+{
+    char *found = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    *template = NULL;
+    enum mt_status status = find_keys(ctx, folder, path, &found);
+    if (status == MT_OK) status = mt_file_read_all(ctx, found, MT_TEMPLATE_KEYS_BYTES, &text, &bytes);
+    if (status == MT_OK) status = mt_chat_template_parse(ctx, found, text, bytes, template);
+    mt_release(ctx, text, bytes);
+    mt_path_release(ctx, found);
+    return status;
 }
 
 // ------------------------------------------------------------------ Jinja
@@ -123,19 +314,6 @@ static enum mt_status check_options(struct mt_context *ctx, const char *options)
     return MT_OK;
 }
 
-static enum mt_status create(struct mt_context *ctx, const char *name, struct mt_chat_template **template)
-{
-    void *memory = NULL;
-    *template = NULL;
-    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **template, &memory);
-    if (status != MT_OK) return status;
-    *template = memory;
-    (*template)->ctx = ctx;
-    (*template)->bytes.ctx = ctx;
-    (*template)->pieces.ctx = ctx;
-    return mt_path_join(ctx, "", name, &(*template)->name);
-}
-
 /* What a template in Jinja is told besides the conversation. */
 static enum mt_status set_choice(struct mt_chat_template *template, const struct mt_template_choice *choice)
 {
@@ -160,8 +338,7 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_template
     void *text = NULL;
     char *copy = NULL;
     size_t bytes = 0;
-    enum mt_status status =
-        mt_own_templates_read(ctx, choice->model != NULL ? choice->model : ".", &template->own);
+    enum mt_status status = read_own(ctx, choice->model != NULL ? choice->model : ".", &template->own);
     if (status == MT_OK) status = mt_file_read_all(ctx, choice->name, TEMPLATE_BYTES, &text, &bytes);
     if (status == MT_OK) status = mt_jinja_parse(ctx, choice->name, text, bytes, &template->jinja);
     if (status == MT_OK) status = mt_arena_copy_text(&template->own.arena, text, bytes, &copy);
@@ -188,10 +365,10 @@ static enum mt_status open_model(struct mt_context *ctx, const struct mt_templat
                                  struct mt_chat_template **template, bool *found)
 {
     struct mt_own_templates own = {0};
-    enum mt_status status = mt_own_templates_read(ctx, choice->model, &own);
+    enum mt_status status = read_own(ctx, choice->model, &own);
     *found = status == MT_OK && own.file != NULL;
     if (*found) {
-        status = create(ctx, own.file, template);
+        status = mt_chat_template_create(ctx, own.file, template);
         if (*template != NULL) {
             (*template)->models_own = true;
             (*template)->own = own;
@@ -200,7 +377,7 @@ static enum mt_status open_model(struct mt_context *ctx, const struct mt_templat
         if (status == MT_OK) status = open_own(*template, &(*template)->own);
         if (status == MT_OK) status = set_choice(*template, choice);
     }
-    mt_own_templates_free(&own);
+    free_own(&own);
     return status;
 }
 
@@ -213,7 +390,7 @@ static enum mt_status open_choice(struct mt_context *ctx, const struct mt_templa
     bool found = false;
     enum mt_status status = MT_OK;
     if (ends_in(choice->name, ".jinja")) {
-        status = create(ctx, choice->name, template);
+        status = mt_chat_template_create(ctx, choice->name, template);
         if (status == MT_OK) status = open_file(ctx, choice, *template);
         return status == MT_OK ? set_choice(*template, choice) : status;
     }

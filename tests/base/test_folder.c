@@ -10,7 +10,6 @@
 
 #include "base/files/digest.h"
 #include "base/files/file.h"
-#include "base/files/folder_exchange.h"
 #include "base/files/folder_lock.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"

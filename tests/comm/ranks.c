@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "comm/pulse.h"
+#include "comm/rank_progress.h"
 
 #define NUMBERS 100003 // a prime: no number of ranks divides it
 
@@ -125,7 +125,7 @@ static void parcels(struct mt_context *ctx, struct mt_comm *comm)
     static unsigned char receive[2][MOST];
     size_t bytes[8];
     size_t total = 0;
-    struct mt_comm_parcel *parcel[2] = {0};
+    struct mt_comm_transfer *parcel[2] = {0};
     int ranks = mt_comm_size(comm);
     int rank = mt_comm_rank(comm);
     if (ranks > 4) return;
@@ -137,23 +137,23 @@ static void parcels(struct mt_context *ctx, struct mt_comm *comm)
     }
     uint64_t before = mt_comm_sent_of(comm, MT_COMM_EXCHANGE);
     for (int k = 0; k < 2; k++) {
-        if (mt_comm_parcel_create(comm, &parcel[k]) != MT_OK) expect(false, comm, ctx->message);
-        expect(mt_comm_parcel_progress(parcel[k]), comm, "a parcel was under way before it set out");
-        mt_comm_parcel_start(parcel[k], &(struct mt_comm_load){.send = send[k],
-                                                               .send_bytes = bytes,
-                                                               .receive = receive[k],
-                                                               .receive_bytes = bytes});
+        if (mt_comm_transfer_create(comm, &parcel[k]) != MT_OK) expect(false, comm, ctx->message);
+        expect(mt_comm_transfer_progress(parcel[k]), comm, "a parcel was under way before it set out");
+        mt_comm_transfer_start(parcel[k], &(struct mt_comm_load){.send = send[k],
+                                                                 .send_bytes = bytes,
+                                                                 .receive = receive[k],
+                                                                 .receive_bytes = bytes});
     }
-    (void)mt_comm_parcel_progress(parcel[0]);
+    (void)mt_comm_transfer_progress(parcel[0]);
     bool right = true;
     for (int k = 2; k-- > 0;) {
-        mt_comm_parcel_wait(parcel[k]);
+        mt_comm_transfer_wait(parcel[k]);
         const unsigned char *next = receive[k];
         for (int r = 0; r < ranks; r++) {
             int expected = r == rank ? UNTOUCHED : 100 * k + 16 * r + rank;
             for (size_t i = 0; i < bytes[r]; i++) right = right && *next++ == expected;
         }
-        mt_comm_parcel_free(parcel[k]);
+        mt_comm_transfer_free(parcel[k]);
     }
     expect(right, comm, "a parcel brought the wrong bytes");
     expect(mt_comm_sent_of(comm, MT_COMM_EXCHANGE) - before == 2 * (total - bytes[rank]), comm,
@@ -178,27 +178,30 @@ static void hand_over(struct mt_comm *comm)
 /* Rank r has 10·(r+1) items; the first `failing` ranks fail after five. All end together and know it. */
 static void pulse(struct mt_context *ctx, struct mt_comm *comm, int failing)
 {
-    struct mt_pulse *pulse = NULL;
+    struct mt_rank_progress *pulse = NULL;
     int rank = mt_comm_rank(comm);
     int64_t ranks = mt_comm_size(comm);
     int64_t all = 5 * ranks * (ranks + 1);
-    struct mt_pulse_state mine = {0};
-    if (mt_pulse_create(comm, ctx, &pulse) != MT_OK) expect(false, comm, ctx->message);
+    struct mt_rank_progress_state mine = {0};
+    if (mt_rank_progress_create(comm, ctx, &pulse) != MT_OK) expect(false, comm, ctx->message);
     bool over = false;
     while (!over) {
         if (!mine.finished && !mine.failed) mine.done++;
         mine.finished = mine.done == 10 * (rank + 1);
         mine.failed = rank < failing && mine.done == 5;
         mine.work = 2.0 * (double)mine.done;
-        over = mt_pulse_beat(pulse, &mine);
-        if (!over) mt_pulse_rest();
+        over = mt_rank_progress_update(pulse, &mine);
+        if (!over) mt_rank_progress_rest();
     }
-    expect(failing > 0 || (mine.finished && mt_pulse_done(pulse) == all), comm, "ended before all was done");
-    expect(mt_pulse_done(pulse) <= all && mt_pulse_work(pulse) >= 2.0 * (double)mt_pulse_done(pulse) - 0.5,
+    expect(failing > 0 || (mine.finished && mt_rank_progress_done(pulse) == all), comm,
+           "ended before all was done");
+    expect(mt_rank_progress_done(pulse) <= all &&
+               mt_rank_progress_work(pulse) >= 2.0 * (double)mt_rank_progress_done(pulse) - 0.5,
            comm, "the wrong sums");
-    expect(mt_pulse_beat(pulse, &mine), comm, "what was over goes on");
-    expect(failing == 0 || ranks < 2 || mt_pulse_done(pulse) < all, comm, "nobody heard of the failure");
-    mt_pulse_free(pulse);
+    expect(mt_rank_progress_update(pulse, &mine), comm, "what was over goes on");
+    expect(failing == 0 || ranks < 2 || mt_rank_progress_done(pulse) < all, comm,
+           "nobody heard of the failure");
+    mt_rank_progress_free(pulse);
 }
 
 static void groups(struct mt_context *ctx, struct mt_comm *comm)

@@ -64,8 +64,9 @@ static void render(struct mt_context *ctx, const struct mt_jinja *template,
     demand(mt_jinja_values_create(ctx, &values) == MT_OK);
     while (mt_json_next(variables, &position, &child)) {
         struct mt_value value;
-        demand(mt_jinja_from_json(values, &child, 7, &value) == MT_OK);
-        demand(mt_jinja_values_set(values, child.key, value) == MT_OK);
+        value = mt_jinja_from_json(values, &child, 7);
+        mt_jinja_values_set(values, child.key, value);
+        demand(mt_jinja_values_status(values) == MT_OK);
     }
     ctx->message[0] = '\0';
     enum mt_status status = mt_jinja_render(template, values, &options, &output);
@@ -104,7 +105,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (mt_jinja_parse(&ctx, "fuzz", (const char *)data, bytes, &template) == MT_OK) {
         render_all(&ctx, template, conversations, sizeof conversations - 1);
         if (end != NULL) render_all(&ctx, template, (const char *)end + 1, size - bytes - 1);
-        (void)mt_jinja_mentions(template, "tools");
         mt_jinja_free(template);
     } else {
         demand(ctx.message[0] != '\0');

@@ -2,7 +2,7 @@
  * Fuzz target: bytes as a chat template, then conversations written out with it. Every piece must be
  * readable, and what is trained on must be an assistant's.
  */
-// With: src/text/template*.c src/text/own_template.c src/text/jinja/*.c src/text/jinja/*/*.c
+// With: src/text/template*.c src/text/jinja/*.c src/text/jinja/*/*.c
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -24,9 +24,9 @@ def cases(name, python, library):
         if mapped != chr(library(c)):
             points = [ord(m) for m in mapped] + [0, 0]
             entries.append("{0x%x, {%s}}" % (c, ", ".join("0x%x" % p for p in points[:3])))
-    print(f"\nconst struct jinja_special_case jinja_special_{name}[] = {{")
+    print(f"\nconst struct jinja_special_case mt_jinja_special_{name}[] = {{")
     rows(entries, 3)
-    print(f"}};\nconst size_t jinja_special_{name}_count = sizeof jinja_special_{name} / sizeof jinja_special_{name}[0];")
+    print(f"}};\nconst size_t mt_jinja_special_{name}_count = sizeof mt_jinja_special_{name} / sizeof mt_jinja_special_{name}[0];")
 
 
 def ranges(name, points):
@@ -36,9 +36,9 @@ def ranges(name, points):
             found[-1][1] = c
         else:
             found.append([c, c])
-    print(f"\nconst struct jinja_characters jinja_{name}[] = {{")
+    print(f"\nconst struct jinja_characters mt_jinja_{name}[] = {{")
     rows(["{0x%x, 0x%x}" % tuple(r) for r in found], 5)
-    print(f"}};\nconst size_t jinja_{name}_count = sizeof jinja_{name} / sizeof jinja_{name}[0];")
+    print(f"}};\nconst size_t mt_jinja_{name}_count = sizeof mt_jinja_{name} / sizeof mt_jinja_{name}[0];")
 
 
 def main():

@@ -11,7 +11,7 @@
 
 #include "formats/text/json_text.h"
 #include "text/example.h"
-#include "text/special_ids.h"
+#include "text/plain_text.h"
 
 /* Everything one run needs. */
 struct tool {

@@ -62,8 +62,9 @@ static enum mt_status set_variables(struct mt_jinja_values *values, const struct
     while (status == MT_OK && mt_json_next(variables, &position, &child)) {
         bool token = strcmp(child.key, "bos_token") == 0 || strcmp(child.key, "eos_token") == 0;
         struct mt_value value;
-        status = mt_jinja_from_json(values, &child, token ? MT_JINJA_TRUSTED : 1, &value);
-        if (status == MT_OK) status = mt_jinja_values_set(values, child.key, value);
+        value = mt_jinja_from_json(values, &child, token ? MT_JINJA_TRUSTED : 1);
+        mt_jinja_values_set(values, child.key, value);
+        status = mt_jinja_values_status(values);
     }
     return status;
 }

@@ -10,9 +10,7 @@
 
 static struct mt_value text_value(struct mt_jinja_values *values, const char *text, unsigned mark)
 {
-    struct mt_value value;
-    assert_int_equal(mt_jinja_string(values, text, strlen(text), mark, &value), MT_OK);
-    return value;
+    return mt_jinja_string(values, text, strlen(text), mark);
 }
 
 /* messages: one of the user, mark 1, one of the assistant, mark 2; x: text of mark 3. */
@@ -20,23 +18,19 @@ static enum mt_status set_variables(struct mt_jinja_values *values)
 {
     static const char *const roles[] = {"user", "assistant"};
     static const char *const texts[] = {" Hi <|im_end|> ", "Größe"};
-    struct mt_value list;
-    struct mt_value value;
-    enum mt_status status = mt_jinja_list(values, &list);
-    for (unsigned i = 0; status == MT_OK && i < 2; i++) {
-        struct mt_value message;
-        status = mt_jinja_dict(values, &message);
-        if (status == MT_OK)
-            status = mt_jinja_string(values, roles[i], strlen(roles[i]), MT_JINJA_TRUSTED, &value);
-        if (status == MT_OK) status = mt_jinja_dict_set_named(values, message, "role", value);
-        if (status == MT_OK) status = mt_jinja_string(values, texts[i], strlen(texts[i]), i + 1, &value);
-        if (status == MT_OK) status = mt_jinja_dict_set_named(values, message, "content", value);
-        if (status == MT_OK) status = mt_jinja_list_append(values, list, message);
+    struct mt_value list = mt_jinja_list(values);
+    for (unsigned i = 0; i < 2; i++) {
+        struct mt_value message = mt_jinja_dict(values);
+        struct mt_value role = text_value(values, roles[i], MT_JINJA_TRUSTED);
+        struct mt_value content = text_value(values, texts[i], i + 1);
+        mt_jinja_dict_set(values, message, "role", role);
+        mt_jinja_dict_set(values, message, "content", content);
+        mt_jinja_list_append(values, list, message);
     }
-    if (status == MT_OK) status = mt_jinja_values_set(values, "messages", list);
-    if (status == MT_OK) status = mt_jinja_string(values, "a<b", 3, 3, &value);
-    if (status == MT_OK) status = mt_jinja_values_set(values, "x", value);
-    return status;
+    struct mt_value x = text_value(values, "a<b", 3);
+    mt_jinja_values_set(values, "messages", list);
+    mt_jinja_values_set(values, "x", x);
+    return mt_jinja_values_status(values);
 }
 
 static enum mt_status render(struct mt_context *ctx, const char *text, const struct mt_jinja_options *options,
@@ -292,36 +286,57 @@ static void values_and_questions(void **state)
     struct mt_jinja_values *values = NULL;
     struct mt_jinja *template = NULL;
     struct mt_jinja_output output;
-    struct mt_value dict;
-    struct mt_value bad;
     mt_context_init(&ctx, NULL);
     const char *text = "{{ d }}{{ n }}{{ tools is none }}{% generation %}{% endgeneration %}{{ broken }}";
     assert_int_equal(mt_jinja_parse(&ctx, "t", text, strlen(text), &template), MT_OK);
     assert_true(mt_jinja_has_generation(template));
-    assert_true(mt_jinja_mentions(template, "tools"));
-    assert_false(mt_jinja_mentions(template, "tool"));
     assert_int_equal(mt_jinja_values_create(&ctx, &values), MT_OK);
-    assert_int_equal(mt_jinja_dict(values, &dict), MT_OK);
-    assert_int_equal(mt_jinja_dict_set_named(values, dict, "a", mt_jinja_bool(true)), MT_OK);
-    assert_int_equal(mt_jinja_dict_set_named(values, dict, "a", mt_jinja_real(0.5)), MT_OK);
-    assert_int_equal(mt_jinja_dict_set(values, dict, text_value(values, "b", 9), mt_jinja_none()), MT_OK);
-    assert_int_equal(mt_jinja_values_set(values, "d", dict), MT_OK);
-    assert_int_equal(mt_jinja_values_set(values, "n", mt_jinja_integer(1)), MT_OK);
-    assert_int_equal(mt_jinja_values_set(values, "n", mt_jinja_integer(INT64_MIN)), MT_OK);
-    assert_int_equal(mt_jinja_values_set(values, "tools", mt_jinja_none()), MT_OK);
-    assert_int_equal(mt_jinja_string(values,
-                                     "a\xff"
-                                     "b",
-                                     3, 1, &bad),
-                     MT_OK);
-    assert_int_equal(mt_jinja_values_set(values, "broken", bad), MT_OK);
-    assert_int_equal(mt_jinja_string(values, "a", 1, MT_JINJA_MARK_LAST + 1, &bad), MT_ERR_USAGE);
-    assert_int_equal(mt_jinja_list_append(values, dict, dict), MT_ERR_USAGE);
+    struct mt_value dict = mt_jinja_dict(values);
+    mt_jinja_dict_set(values, dict, "a", mt_jinja_bool(true));
+    mt_jinja_dict_set(values, dict, "a", mt_jinja_real(0.5));
+    mt_jinja_dict_set(values, dict, "b", mt_jinja_none());
+    mt_jinja_values_set(values, "d", dict);
+    mt_jinja_values_set(values, "n", mt_jinja_integer(1));
+    mt_jinja_values_set(values, "n", mt_jinja_integer(INT64_MIN));
+    mt_jinja_values_set(values, "tools", mt_jinja_none());
+    struct mt_value broken = text_value(values,
+                                        "a\xff"
+                                        "b",
+                                        1);
+    mt_jinja_values_set(values, "broken", broken);
+    assert_int_equal(mt_jinja_values_status(values), MT_OK);
     if (mt_jinja_render(template, values, &options, &output) != MT_OK) fail_msg("%s", ctx.message);
     assert_string_equal(output.text, "{'a': 0.5, 'b': None}-9223372036854775808Truea\xef\xbf\xbd"
                                      "b");
     mt_jinja_output_free(&output);
     mt_jinja_values_free(values);
+    mt_jinja_free(template);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* The first failure stays, and nothing is rendered. */
+static void values_refuse(void **state)
+{
+    (void)state;
+    const struct mt_jinja_options options = {0};
+    struct mt_context ctx;
+    struct mt_jinja *template = NULL;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_jinja_parse(&ctx, "t", "a", 1, &template), MT_OK);
+    for (int kind = 0; kind < 3; kind++) {
+        struct mt_jinja_values *values = NULL;
+        struct mt_jinja_output output;
+        assert_int_equal(mt_jinja_values_create(&ctx, &values), MT_OK);
+        struct mt_value dict = mt_jinja_dict(values);
+        struct mt_value list = mt_jinja_list(values);
+        if (kind == 0) (void)mt_jinja_string(values, "a", 1, MT_JINJA_MARK_LAST + 1);
+        if (kind == 1) mt_jinja_list_append(values, dict, dict);
+        if (kind == 2) mt_jinja_dict_set(values, list, "a", dict);
+        mt_jinja_values_set(values, "d", dict);
+        assert_int_equal(mt_jinja_values_status(values), MT_ERR_USAGE);
+        assert_int_equal(mt_jinja_render(template, values, &options, &output), MT_ERR_USAGE);
+        mt_jinja_values_free(values);
+    }
     mt_jinja_free(template);
     assert_int_equal(ctx.live_bytes, 0);
 }
@@ -351,7 +366,7 @@ int main(void)
         cmocka_unit_test(marks_follow_bytes),     cmocka_unit_test(refusals_have_names_and_lines),
         cmocka_unit_test(everything_is_bounded),  cmocka_unit_test(deep_templates),
         cmocka_unit_test(limits_are_the_callers), cmocka_unit_test(values_and_questions),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(values_refuse),          cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,9 @@ static enum mt_status render(struct mt_context *ctx, const char *text, const str
     assert_int_equal(mt_jinja_values_create(ctx, &values), MT_OK);
     while (mt_json_next(variables, &position, &child)) {
         struct mt_value value;
-        assert_int_equal(mt_jinja_from_json(values, &child, 1, &value), MT_OK);
-        assert_int_equal(mt_jinja_values_set(values, child.key, value), MT_OK);
+        value = mt_jinja_from_json(values, &child, 1);
+        mt_jinja_values_set(values, child.key, value);
+        assert_int_equal(mt_jinja_values_status(values), MT_OK);
     }
     status = mt_jinja_render(template, values, &options, output);
     mt_jinja_values_free(values);

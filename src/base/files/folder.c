@@ -1,4 +1,5 @@
 /* Folders written beside their target and renamed. */
+#define _GNU_SOURCE // renameat2, which only Linux has and only GNU's headers show
 #include "base/files/folder.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
-#include "base/files/folder_exchange.h"
 
 #define ATTEMPTS     10000
 #define PATH_BYTES   4096
@@ -110,6 +110,29 @@ static void remove_entry(int above, const char *name)
         (void)closedir(directory);
     }
     (void)unlinkat(above, name, AT_REMOVEDIR);
+}
+
+int mt_folder_exchange_by_turns(const char *one, const char *other)
+{
+    char aside[PATH_BYTES];
+    int length = snprintf(aside, sizeof aside, "%s.aside", one);
+    if (length < 0 || (size_t)length >= sizeof aside) return ENAMETOOLONG;
+    if (rename(other, aside) != 0) return errno;
+    if (rename(one, other) != 0) {
+        int error = errno;
+        (void)rename(aside, other);
+        return error;
+    }
+    return rename(aside, one) == 0 ? 0 : errno;
+}
+
+int mt_folder_exchange(const char *one, const char *other)
+{
+    int error = ENOSYS;
+#ifdef RENAME_EXCHANGE
+    error = renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#endif
+    return error == EINVAL || error == ENOSYS ? mt_folder_exchange_by_turns(one, other) : error;
 }
 
 /* Afterwards the temporary name is gone, or holds the folder that made way. */

@@ -55,4 +55,14 @@ enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path);
  */
 enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target);
 
+/* Two folders change names: in one step where the system can do that, else by turns. 0, or the error number;
+ * then nothing changed. */
+int mt_folder_exchange(const char *one, const char *other);
+
+/*
+ * Three renames: for a moment `other` is not there. A process killed then leaves what `other` was at
+ * "ONE.aside".
+ */
+int mt_folder_exchange_by_turns(const char *one, const char *other);
+
 #endif

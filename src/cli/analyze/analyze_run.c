@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/analyze/analyze.h"
-#include "comm/pulse.h"
+#include "comm/rank_progress.h"
 #include "model/adapters/adapter.h"
 #include "model/layers/linear.h"
 #include "model/model.h"
@@ -149,7 +149,7 @@ struct passage {
     struct mt_model *model;
     struct mt_batches *batches;
     struct mt_collector *collector;
-    struct mt_pulse *pulse;
+    struct mt_rank_progress *pulse;
     int64_t seen; // tokens of all ranks' batches so far
     int64_t done; // of them, computed by this rank
     int64_t turn; // batches so far: ranks take turns
@@ -168,9 +168,10 @@ static void expect_tokens(const struct passage *passage, bool ended)
 static bool beat(struct passage *passage, bool finished, bool failed)
 {
     struct analyze *run = passage->run;
-    const struct mt_pulse_state mine = {.done = passage->done, .finished = finished, .failed = failed};
-    bool over = mt_pulse_beat(passage->pulse, &mine);
-    mt_progress_update(&run->progress, run->tokens_done + mt_pulse_done(passage->pulse));
+    const struct mt_rank_progress_state mine = {
+        .done = passage->done, .finished = finished, .failed = failed};
+    bool over = mt_rank_progress_update(passage->pulse, &mine);
+    mt_progress_update(&run->progress, run->tokens_done + mt_rank_progress_done(passage->pulse));
     return !over;
 }
 
@@ -223,16 +224,16 @@ static enum mt_status pass(struct passage *passage)
     struct mt_layer_observer observer = {.self = passage->collector, .look = look};
     run->passes_left--;
     enum mt_status status =
-        mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &passage->pulse));
+        mt_comm_agree(run->comm, run->ctx, mt_rank_progress_create(run->comm, run->ctx, &passage->pulse));
     if (status == MT_OK) {
         mt_model_observe(passage->model, &observer);
         status = run_batches(passage);
         mt_model_observe(passage->model, NULL);
         bool failed = status != MT_OK;
-        while (beat(passage, !failed, failed)) mt_pulse_rest();
+        while (beat(passage, !failed, failed)) mt_rank_progress_rest();
         status = mt_comm_agree(run->comm, run->ctx, status);
     }
-    mt_pulse_free(passage->pulse);
+    mt_rank_progress_free(passage->pulse);
     run->tokens_done += passage->seen;
     return status == MT_OK ? mt_collector_gather(passage->collector, run->comm) : status;
 }
@@ -370,8 +371,9 @@ static enum mt_status finish_side(struct analyze *run, bool vectors, struct anal
 /* The figures, on the first rank; the others rest meanwhile, so that it has the processors. */
 static enum mt_status finish_sides(struct analyze *run)
 {
-    struct mt_pulse *pulse = NULL;
-    enum mt_status status = mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &pulse));
+    struct mt_rank_progress *pulse = NULL;
+    enum mt_status status =
+        mt_comm_agree(run->comm, run->ctx, mt_rank_progress_create(run->comm, run->ctx, &pulse));
     if (status != MT_OK) return status;
     if (mt_comm_rank(run->comm) == 0) {
         int64_t streams = ((int64_t)run->domains + 1) * (run->with_base ? 2 : 1);
@@ -381,9 +383,9 @@ static enum mt_status finish_sides(struct analyze *run)
         if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
         mt_progress_finish(&run->progress);
     }
-    const struct mt_pulse_state mine = {.finished = true};
-    while (!mt_pulse_beat(pulse, &mine)) mt_pulse_rest();
-    mt_pulse_free(pulse);
+    const struct mt_rank_progress_state mine = {.finished = true};
+    while (!mt_rank_progress_update(pulse, &mine)) mt_rank_progress_rest();
+    mt_rank_progress_free(pulse);
     return mt_comm_agree(run->comm, run->ctx, status);
 }
 

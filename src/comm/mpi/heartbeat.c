@@ -1,4 +1,4 @@
-/* A thread that beats and listens. */
+/* The thread that sends heartbeats and listens for them. */
 #include "comm/mpi/heartbeat.h"
 
 #include <signal.h>
@@ -74,7 +74,7 @@ static void end_job(const struct mt_heartbeat *heartbeat)
     MPI_Abort(heartbeat->comm, 1);
 }
 
-static void *beat(void *self)
+static void *run(void *self)
 {
     struct mt_heartbeat *heartbeat = self;
     struct talk talk = {.said = MPI_REQUEST_NULL, .heard = MPI_REQUEST_NULL};
@@ -109,7 +109,7 @@ static int start_thread(struct mt_heartbeat *heartbeat)
     (void)pthread_condattr_destroy(&clock);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&heartbeat->thread, NULL, beat, heartbeat);
+    int failed = pthread_create(&heartbeat->thread, NULL, run, heartbeat);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }

@@ -32,7 +32,7 @@ struct mt_heartbeat {
  */
 int mt_heartbeat_begin(struct mt_heartbeat *heartbeat, MPI_Comm comm, int level, int timeout);
 
-/* Waits until all ranks are here, while hearts beat; then ends. One that has not begun is allowed. */
+/* Waits until all ranks are here, while heartbeats go on; then ends. One that has not begun is allowed. */
 void mt_heartbeat_end(struct mt_heartbeat *heartbeat);
 
 #endif

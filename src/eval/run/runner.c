@@ -56,7 +56,7 @@ static enum mt_status open_run(struct eval_run *run)
     enum mt_status status = eval_check_folder(run->ctx, options);
     if (status == MT_OK) status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
     if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, options->judge, &run->grader);
-    if (status == MT_OK) status = mt_pulse_create(run->comm, run->ctx, &run->pulse);
+    if (status == MT_OK) status = mt_rank_progress_create(run->comm, run->ctx, &run->pulse);
     if (status != MT_OK) return status;
     run->count = mt_task_data_count(run->data);
     if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
@@ -76,7 +76,7 @@ static enum mt_status close_run(struct eval_run *run)
     mt_release(run->ctx, run->outcomes, run->count * sizeof *run->outcomes);
     mt_release(run->ctx, run->done, run->count * sizeof *run->done);
     mt_release(run->ctx, run->owner, run->count * sizeof *run->owner);
-    mt_pulse_free(run->pulse);
+    mt_rank_progress_free(run->pulse);
     mt_grader_free(&run->grader);
     mt_task_data_close(run->data);
     return status;

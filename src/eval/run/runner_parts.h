@@ -3,7 +3,7 @@
 #define MT_EVAL_RUNNER_PARTS_H
 
 #include "base/progress.h"
-#include "comm/pulse.h"
+#include "comm/rank_progress.h"
 #include "eval/answers/grade.h"
 #include "eval/run/results.h"
 #include "eval/run/runner.h"
@@ -41,7 +41,7 @@ struct eval_run {
     const struct mt_task *task;
     struct mt_comm *comm; // borrowed
     int rank;
-    struct mt_pulse *pulse;
+    struct mt_rank_progress *pulse;
     struct mt_task_data *data;
     struct mt_grader grader;
     struct mt_results *file;     // rank 0: the task's; else a part of it

@@ -98,8 +98,8 @@ static void show(struct eval_run *run)
 {
     char rate[64];
     double seconds = mt_clock_seconds() - run->start;
-    double tokens = mt_pulse_work(run->pulse);
-    int64_t done = is_alone(run) ? (int64_t)(run->done_count - run->kept) : mt_pulse_done(run->pulse);
+    double tokens = mt_rank_progress_work(run->pulse);
+    int64_t done = is_alone(run) ? (int64_t)(run->done_count - run->kept) : mt_rank_progress_done(run->pulse);
     mt_amount_rate(rate, sizeof rate, seconds > 0.0 ? tokens / seconds : 0.0, "tok");
     mt_progress_note(&run->progress, "%s", rate);
     mt_progress_update(&run->progress, (int64_t)run->kept + done);
@@ -108,12 +108,13 @@ static void show(struct eval_run *run)
 bool eval_beat(struct eval_run *run, bool finished, bool failed)
 {
     const struct mt_eval_options *options = run->options;
-    const struct mt_pulse_state mine = {.done = (int64_t)(run->done_count - run->kept),
-                                        .work = (double)(run->tokens + run->latest),
-                                        .finished = finished,
-                                        .failed = failed,
-                                        .stop = options->stop != NULL && options->stop(options->stop_self)};
-    bool over = mt_pulse_beat(run->pulse, &mine);
+    const struct mt_rank_progress_state mine = {.done = (int64_t)(run->done_count - run->kept),
+                                                .work = (double)(run->tokens + run->latest),
+                                                .finished = finished,
+                                                .failed = failed,
+                                                .stop = options->stop != NULL &&
+                                                        options->stop(options->stop_self)};
+    bool over = mt_rank_progress_update(run->pulse, &mine);
     show(run);
     return !over;
 }
@@ -121,7 +122,7 @@ bool eval_beat(struct eval_run *run, bool finished, bool failed)
 enum mt_status eval_wait_for_ranks(struct eval_run *run, enum mt_status status)
 {
     bool failed = status != MT_OK;
-    while (eval_beat(run, !failed && !run->stopped, failed)) mt_pulse_rest();
+    while (eval_beat(run, !failed && !run->stopped, failed)) mt_rank_progress_rest();
     return mt_comm_agree(run->comm, run->ctx, status);
 }
 

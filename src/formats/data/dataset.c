@@ -6,23 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/data/dataset_parts.h"
+#include "formats/data/dataset_private.h"
 
-static const struct mt_dataset_reader readers[MT_DATASET_FORMATS] = {
-    [MT_DATASET_BY_NAME] = {.name = "by-name"},
-    [MT_DATASET_JSONL] = {"jsonl", {".jsonl", ".ndjson"}, NULL, mt_jsonl_next, NULL, mt_json_row_parse},
-    [MT_DATASET_JSON] =
-        {"json", {".json"}, mt_json_rows_start, mt_json_rows_next, mt_json_rows_finish, mt_json_row_parse},
-    [MT_DATASET_CSV] = {"csv", {".csv"}, mt_table_start, mt_table_next, NULL, mt_table_parse},
-    [MT_DATASET_TSV] = {"tsv", {".tsv"}, mt_table_start, mt_table_next, NULL, mt_table_parse},
-    [MT_DATASET_TEXT] = {"text", {".txt", ".text", ".md"}, NULL, mt_text_next, NULL, mt_text_parse},
+static bool text_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span);
+static enum mt_status text_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
+                                 struct mt_row *row);
+
+static const struct mt_dataset_reader by_name = {.name = "by-name"};
+static const struct mt_dataset_reader plain_text = {
+    .name = "text", .endings = {".txt", ".text", ".md"}, .next = text_next, .parse = text_parse};
+
+static const struct mt_dataset_reader *const readers[MT_DATASET_FORMATS] = {
+    [MT_DATASET_BY_NAME] = &by_name,      [MT_DATASET_JSONL] = &mt_dataset_jsonl,
+    [MT_DATASET_JSON] = &mt_dataset_json, [MT_DATASET_CSV] = &mt_dataset_csv,
+    [MT_DATASET_TSV] = &mt_dataset_tsv,   [MT_DATASET_TEXT] = &plain_text,
 };
 
 // ------------------------------------------------------------------ names
 
 const char *mt_dataset_format_name(enum mt_dataset_format format)
 {
-    return readers[format].name;
+    return readers[format]->name;
 }
 
 static bool ends_in(const char *text, size_t length, const char *ending)
@@ -36,8 +40,8 @@ enum mt_dataset_format mt_dataset_format_of(const char *path)
     size_t length = strlen(path);
     if (ends_in(path, length, ".gz")) length -= strlen(".gz");
     for (int format = 0; format < MT_DATASET_FORMATS; format++) {
-        for (size_t i = 0; i < 3 && readers[format].endings[i] != NULL; i++) {
-            if (ends_in(path, length, readers[format].endings[i])) return (enum mt_dataset_format)format;
+        for (size_t i = 0; i < 3 && readers[format]->endings[i] != NULL; i++) {
+            if (ends_in(path, length, readers[format]->endings[i])) return (enum mt_dataset_format)format;
         }
     }
     return MT_DATASET_BY_NAME;
@@ -102,7 +106,7 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
                                .at = (size_t)place->offset,
                                .line = place->line};
     struct mt_row_span span = {0};
-    const struct mt_dataset_reader *reader = &readers[dataset->options.format];
+    const struct mt_dataset_reader *reader = readers[dataset->options.format];
     bool found = reader->next(dataset, &walk, &span);
     if (!found) return mt_row_fail(row, "the row is gone: the file was changed while in use");
     if (span.problem != NULL) return mt_row_fail(row, "%s", span.problem);
@@ -132,7 +136,7 @@ static enum mt_status add_place(struct mt_dataset *dataset, const struct mt_row_
 static enum mt_status make_index(struct mt_dataset *dataset)
 {
     static const char byte_order_mark[3] = {'\xEF', '\xBB', '\xBF'};
-    const struct mt_dataset_reader *reader = &readers[dataset->options.format];
+    const struct mt_dataset_reader *reader = readers[dataset->options.format];
     struct mt_row_walk walk = {.text = dataset->mapping.data, .bytes = dataset->mapping.bytes, .line = 1};
     if (walk.bytes >= 3 && memcmp(walk.text, byte_order_mark, 3) == 0) walk.at = 3;
     if (!dataset->borrowed) mt_file_advise(&dataset->mapping, MT_FILE_SEQUENTIAL);
@@ -265,20 +269,13 @@ static bool is_blank(const struct mt_row_span *span)
     return true;
 }
 
-/* The next line that is not blank; false at the end. */
-static bool next_full_line(struct mt_row_walk *walk, struct mt_row_span *span)
+bool mt_walk_full_line(struct mt_row_walk *walk, struct mt_row_span *span)
 {
     while (walk->at < walk->bytes) {
         *span = mt_walk_line(walk);
         if (!is_blank(span)) return true;
     }
     return false;
-}
-
-bool mt_jsonl_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
-{
-    (void)dataset;
-    return next_full_line(walk, span);
 }
 
 /* Grows the span line by line: to the next blank line, or to about `piece_bytes`. */
@@ -307,16 +304,16 @@ static void cut_piece(const struct mt_dataset *dataset, struct mt_row_walk *walk
     walk->line = span->line;
 }
 
-bool mt_text_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
+static bool text_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
 {
-    if (!next_full_line(walk, span)) return false;
+    if (!mt_walk_full_line(walk, span)) return false;
     if (dataset->options.text_rows != MT_TEXT_LINES) grow(dataset, walk, span);
     if (dataset->options.text_rows == MT_TEXT_PIECES) cut_piece(dataset, walk, span);
     return true;
 }
 
-enum mt_status mt_text_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
-                             struct mt_row *row)
+static enum mt_status text_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
+                                 struct mt_row *row)
 {
     (void)dataset;
     struct mt_row_field *field = NULL;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "formats/data/dataset_parts.h"
+#include "formats/data/dataset_private.h"
 
 #define CHUNK_BYTES 65536
 #define GZIP_WINDOW (15 + 16) // zlib's number for "the largest window, in a gzip file"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/exact.h"
-#include "formats/data/dataset_parts.h"
+#include "formats/data/dataset_private.h"
 
 // ------------------------------------------------------------------ walking through a document
 
@@ -102,7 +102,7 @@ static enum mt_status find_array(const struct mt_dataset *dataset, struct mt_row
     return MT_OK;
 }
 
-enum mt_status mt_json_rows_start(struct mt_dataset *dataset, struct mt_row_walk *walk)
+static enum mt_status rows_start(struct mt_dataset *dataset, struct mt_row_walk *walk)
 {
     char first = peek(walk);
     if (first != '[' && first != '{') {
@@ -119,7 +119,7 @@ enum mt_status mt_json_rows_start(struct mt_dataset *dataset, struct mt_row_walk
  * The next element, or the value of the next member. Called for the index it moves behind the comma; from a
  * row's place it finds the same value again, because a place is where the value begins.
  */
-bool mt_json_rows_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
+static bool rows_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
 {
     (void)dataset;
     char first = peek(walk);
@@ -137,7 +137,7 @@ bool mt_json_rows_next(const struct mt_dataset *dataset, struct mt_row_walk *wal
     return true;
 }
 
-enum mt_status mt_json_rows_finish(struct mt_dataset *dataset, struct mt_row_walk *walk)
+static enum mt_status rows_finish(struct mt_dataset *dataset, struct mt_row_walk *walk)
 {
     char closing = peek(walk);
     if (closing != ']' && closing != '}') {
@@ -191,8 +191,8 @@ static enum mt_status read_field(struct mt_row *row, const struct mt_json_node *
     }
 }
 
-enum mt_status mt_json_row_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
-                                 struct mt_row *row)
+static enum mt_status row_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
+                                struct mt_row *row)
 {
     const struct mt_json_limits limits = {
         .max_bytes = dataset->options.max_row_bytes, .max_values = 1000000, .max_depth = 64};
@@ -210,6 +210,21 @@ enum mt_status mt_json_row_parse(const struct mt_dataset *dataset, const struct 
     while (status == MT_OK && mt_json_next(&root, &position, &member)) status = read_field(row, &member);
     return status;
 }
+
+static bool line_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
+{
+    (void)dataset;
+    return mt_walk_full_line(walk, span);
+}
+
+const struct mt_dataset_reader mt_dataset_jsonl = {
+    .name = "jsonl", .endings = {".jsonl", ".ndjson"}, .next = line_next, .parse = row_parse};
+const struct mt_dataset_reader mt_dataset_json = {.name = "json",
+                                                  .endings = {".json"},
+                                                  .start = rows_start,
+                                                  .next = rows_next,
+                                                  .finish = rows_finish,
+                                                  .parse = row_parse};
 
 // ------------------------------------------------------------------ lists in a row
 

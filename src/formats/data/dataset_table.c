@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "formats/data/dataset_parts.h"
+#include "formats/data/dataset_private.h"
 #include "formats/text/printable.h"
 
 #define MOST_COLUMNS 4096
@@ -54,7 +54,7 @@ static struct mt_row_span walk_csv(const struct mt_dataset *dataset, struct mt_r
     return span;
 }
 
-bool mt_table_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
+static bool table_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span)
 {
     while (walk->at < walk->bytes) {
         *span = is_csv(dataset) ? walk_csv(dataset, walk) : mt_walk_line(walk);
@@ -147,7 +147,7 @@ static enum mt_status check_columns(const struct mt_dataset *dataset, uint64_t l
 }
 
 /* The names of the columns: those given, or the first row. */
-enum mt_status mt_table_start(struct mt_dataset *dataset, struct mt_row_walk *walk)
+static enum mt_status table_start(struct mt_dataset *dataset, struct mt_row_walk *walk)
 {
     const char *given = dataset->options.columns;
     bool csv = given != NULL || is_csv(dataset);
@@ -155,7 +155,7 @@ enum mt_status mt_table_start(struct mt_dataset *dataset, struct mt_row_walk *wa
     if (given != NULL) {
         header.text = given;
         header.bytes = strlen(given);
-    } else if (!mt_table_next(dataset, walk, &header)) {
+    } else if (!table_next(dataset, walk, &header)) {
         return MT_OK; // an empty file: no columns, no rows
     }
     if (header.problem != NULL || header.bytes > dataset->options.max_row_bytes) {
@@ -181,8 +181,8 @@ enum mt_status mt_table_start(struct mt_dataset *dataset, struct mt_row_walk *wa
     return status == MT_OK ? check_columns(dataset, header.line) : status;
 }
 
-enum mt_status mt_table_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
-                              struct mt_row *row)
+static enum mt_status table_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
+                                  struct mt_row *row)
 {
     // All cells fit where the row fits, so that the storage does not move while fields point into it.
     enum mt_status status = mt_byte_list_reserve(&row->storage, span->bytes);
@@ -213,3 +213,8 @@ enum mt_status mt_table_parse(const struct mt_dataset *dataset, const struct mt_
     }
     return status;
 }
+
+const struct mt_dataset_reader mt_dataset_csv = {
+    .name = "csv", .endings = {".csv"}, .start = table_start, .next = table_next, .parse = table_parse};
+const struct mt_dataset_reader mt_dataset_tsv = {
+    .name = "tsv", .endings = {".tsv"}, .start = table_start, .next = table_next, .parse = table_parse};

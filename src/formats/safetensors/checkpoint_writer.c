@@ -161,20 +161,15 @@ enum mt_status mt_checkpoint_writer_write(struct mt_checkpoint_writer *writer, c
 
 // ------------------------------------------------------------------ the index
 
-struct index_row {
-    const char *name;
-    size_t shard;
-};
-
 static int compare_rows(const void *left, const void *right)
 {
-    const struct index_row *a = left;
-    const struct index_row *b = right;
+    const struct mt_checkpoint_name *a = left;
+    const struct mt_checkpoint_name *b = right;
     return strcmp(a->name, b->name);
 }
 
-static enum mt_status make_index(const struct mt_checkpoint_writer *writer, const struct index_row *rows,
-                                 struct mt_json_text *text)
+static enum mt_status make_index(const struct mt_checkpoint_writer *writer,
+                                 const struct mt_checkpoint_name *rows, struct mt_json_text *text)
 {
     enum mt_status status = mt_json_text_format(
         text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n", writer->total_bytes);
@@ -196,13 +191,13 @@ static enum mt_status write_index(struct mt_checkpoint_writer *writer)
 {
     void *memory = NULL;
     enum mt_status status =
-        mt_allocate_array(writer->ctx, writer->spec_count, sizeof(struct index_row), &memory);
+        mt_allocate_array(writer->ctx, writer->spec_count, sizeof(struct mt_checkpoint_name), &memory);
     if (status != MT_OK) return status;
-    struct index_row *rows = memory;
+    struct mt_checkpoint_name *rows = memory;
     for (size_t s = 0; s < writer->shard_count; s++) {
         const struct mt_checkpoint_shard *shard = &writer->shards[s];
         for (size_t i = shard->first; i < shard->first + shard->count; i++) {
-            rows[i] = (struct index_row){.name = writer->specs[i].name, .shard = s};
+            rows[i] = (struct mt_checkpoint_name){.name = writer->specs[i].name, .shard = s};
         }
     }
     qsort(rows, writer->spec_count, sizeof *rows, compare_rows);

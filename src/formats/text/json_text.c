@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/text/lists.h"
 #include "formats/text/printable.h"
 
-#define FORMAT_BYTES   256
-#define FIRST_CAPACITY 4096
+#define FORMAT_BYTES 256
 
 void mt_json_text_init(struct mt_json_text *text, struct mt_context *ctx)
 {
@@ -19,18 +19,11 @@ void mt_json_text_init(struct mt_json_text *text, struct mt_context *ctx)
 
 static enum mt_status append(struct mt_json_text *text, const char *bytes, size_t count)
 {
-    if (count > text->capacity - text->length) {
-        size_t capacity = text->capacity == 0 ? FIRST_CAPACITY : text->capacity;
-        while (capacity - text->length < count) {
-            if (capacity > SIZE_MAX / 2) return mt_fail(text->ctx, MT_ERR_MEMORY, "JSON text too long");
-            capacity *= 2;
-        }
-        void *block = text->bytes;
-        enum mt_status status = mt_reallocate(text->ctx, text->capacity, capacity, &block);
-        if (status != MT_OK) return status;
-        text->bytes = block;
-        text->capacity = capacity;
-    }
+    void *block = text->bytes;
+    if (count > SIZE_MAX - text->length) return mt_fail(text->ctx, MT_ERR_MEMORY, "JSON text too long");
+    enum mt_status status = mt_list_reserve(text->ctx, &block, &text->capacity, 1, text->length + count);
+    if (status != MT_OK) return status;
+    text->bytes = block;
     memcpy(text->bytes + text->length, bytes, count);
     text->length += count;
     return MT_OK;

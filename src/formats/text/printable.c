@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "formats/text/utf8.h"
+
 #define CHUNK_BYTES 1024 // shown at a time
 
 static const char ellipsis[] = "...";
@@ -15,33 +17,15 @@ static bool is_continuation(char byte)
     return ((unsigned char)byte & 0xC0u) == 0x80u;
 }
 
-/* Bytes a character of UTF-8 has by its first; 0: no first byte. */
-static size_t bytes_after(unsigned char first)
-{
-    if (first < 0x80) return 1;
-    if (first >= 0xC2 && first < 0xE0) return 2;
-    if (first >= 0xE0 && first < 0xF0) return 3;
-    return first >= 0xF0 && first < 0xF5 ? 4 : 0;
-}
-
 /* The character at `text`, of which `bytes` are there; *length is 1 and the result 0 where it is none. */
 static uint32_t character_at(const char *text, size_t bytes, size_t *length)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char first = (unsigned char)text[0];
-    size_t wanted = bytes_after(first);
+    const uint8_t *at = (const uint8_t *)text;
+    bool cut = false;
+    bool whole = mt_utf8_check(at, bytes, length, &cut) != 0;
+    if (whole) return mt_utf8_decode(at, length);
     *length = 1;
-    if (wanted == 1) return first;
-    if (wanted == 0 || wanted > bytes) return 0;
-    uint32_t character = first & (0x7Fu >> wanted);
-    for (size_t i = 1; i < wanted; i++) {
-        if (!is_continuation(text[i])) return 0;
-        character = character << 6 | ((unsigned char)text[i] & 0x3Fu);
-    }
-    bool surrogate = character >= 0xD800 && character < 0xE000;
-    if (character < least[wanted] || surrogate || character > 0x10FFFF) return 0;
-    *length = wanted;
-    return character;
+    return 0;
 }
 
 /* Drives a terminal, or makes text look like another: controls, separators of lines, marks of direction. */
@@ -66,10 +50,14 @@ void mt_make_printable(char *text, size_t bytes, bool lines)
 /* How many of the bytes are whole characters: a text that comes in pieces may end within one. */
 static size_t whole_characters(const char *text, size_t bytes)
 {
-    size_t back = 1;
-    while (back < 4 && back < bytes && is_continuation(text[bytes - back])) back++;
-    if (bytes < back) return bytes;
-    return bytes_after((unsigned char)text[bytes - back]) > back ? bytes - back : bytes;
+    size_t start = bytes;
+    size_t bad = 0;
+    bool cut = false;
+    while (start > 0 && bytes - start < 3 && is_continuation(text[start - 1])) start--;
+    if (start == 0) return bytes;
+    start--;
+    (void)mt_utf8_check((const uint8_t *)text + start, bytes - start, &bad, &cut);
+    return cut ? start : bytes;
 }
 
 size_t mt_show_text(FILE *stream, const char *text, size_t bytes)

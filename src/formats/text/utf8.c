@@ -1,30 +1,13 @@
 /* UTF-8 checking and repair. */
 #include "formats/text/utf8.h"
 
+#include <utf8proc.h>
+
 static const uint8_t replacement[3] = {0xEF, 0xBF, 0xBD}; // U+FFFD
 
 size_t mt_utf8_encode(uint32_t character, uint8_t out[4])
 {
-    if (character < 0x80) {
-        out[0] = (uint8_t)character;
-        return 1;
-    }
-    if (character < 0x800) {
-        out[0] = (uint8_t)(0xC0u | character >> 6);
-        out[1] = (uint8_t)(0x80u | (character & 0x3Fu));
-        return 2;
-    }
-    if (character < 0x10000) {
-        out[0] = (uint8_t)(0xE0u | character >> 12);
-        out[1] = (uint8_t)(0x80u | (character >> 6 & 0x3Fu));
-        out[2] = (uint8_t)(0x80u | (character & 0x3Fu));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xF0u | character >> 18);
-    out[1] = (uint8_t)(0x80u | (character >> 12 & 0x3Fu));
-    out[2] = (uint8_t)(0x80u | (character >> 6 & 0x3Fu));
-    out[3] = (uint8_t)(0x80u | (character & 0x3Fu));
-    return 4;
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)character, out);
 }
 
 size_t mt_utf8_check(const uint8_t *text, size_t bytes, size_t *bad, bool *cut)

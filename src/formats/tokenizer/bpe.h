@@ -63,9 +63,6 @@ enum mt_status mt_bpe_reserve_merges(struct mt_bpe *bpe, size_t count);
 /* Adds a merge; a pair given twice keeps what is said last. */
 void mt_bpe_add_merge(struct mt_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
-/* The merge of a pair, or NULL. */
-const struct mt_bpe_merge *mt_bpe_find_merge(const struct mt_bpe *bpe, int32_t left, int32_t right);
-
 /* Fills the tables that follow from vocabulary, merges and options, once these are set. */
 enum mt_status mt_bpe_finish(struct mt_bpe *bpe);
 

@@ -1,11 +1,92 @@
 /*
- * Decoders: the stages. Between stages travel parts of tokens: some text, and whether the token ends with it.
- * A stage that needs a whole token holds its parts until the end.
+ * Decoders: reading them, and their stages. Between stages travel parts of tokens: some text, and whether the
+ * token ends with it. A stage that needs a whole token holds its parts until the end.
  */
 #include "formats/tokenizer/decode.h"
 
+#include "formats/text/printable.h"
 #include "formats/text/utf8.h"
 #include "formats/tokenizer/bpe.h"
+
+// ------------------------------------------------------------------ reading
+
+static enum mt_status read_replace(const struct mt_json_node *node, struct mt_decoder_step *step)
+{
+    enum mt_status status = mt_pattern_read(node, &step->regex);
+    return status == MT_OK ? mt_text_read(node, "content", &step->content) : status;
+}
+
+static enum mt_status read_strip(const struct mt_json_node *node, struct mt_decoder_step *step)
+{
+    const char *content = NULL;
+    int64_t start = 0;
+    int64_t stop = 0;
+    enum mt_status status = mt_json_get_string(node, "content", &content);
+    if (status == MT_OK) status = mt_json_get_integer(node, "start", 0, INT32_MAX, &start);
+    if (status == MT_OK) status = mt_json_get_integer(node, "stop", 0, INT32_MAX, &stop);
+    if (status != MT_OK) return status;
+    size_t length = strlen(content);
+    if (length == 0 || length != mt_utf8_length((uint8_t)content[0])) {
+        return mt_json_fail(node, "has the content '%s', expected one character", mt_printable(content).text);
+    }
+    memcpy(step->metaspace.replacement, content, length);
+    step->metaspace.replacement_bytes = length;
+    step->strip_start = (size_t)start;
+    step->strip_stop = (size_t)stop;
+    return MT_OK;
+}
+
+static enum mt_status read_metaspace(const struct mt_json_node *node, struct mt_decoder_step *step)
+{
+    return mt_metaspace_read(node, &step->metaspace);
+}
+
+static enum mt_status read_step(const struct mt_json_node *node, const char *type, void *self)
+{
+    static const struct {
+        const char *name;
+        enum mt_decoder_kind kind;
+        enum mt_status (*read)(const struct mt_json_node *node, struct mt_decoder_step *step); // or NULL
+    } kinds[] = {
+        {"ByteLevel", MT_DECODER_BYTE_LEVEL, NULL},       {"Replace", MT_DECODER_REPLACE, read_replace},
+        {"ByteFallback", MT_DECODER_BYTE_FALLBACK, NULL}, {"Fuse", MT_DECODER_FUSE, NULL},
+        {"Strip", MT_DECODER_STRIP, read_strip},          {"Metaspace", MT_DECODER_METASPACE, read_metaspace},
+    };
+    struct mt_decoder *decoder = self;
+    size_t kind = 0;
+    enum mt_status status = mt_component_find(node, "decoder", type, kinds, sizeof kinds[0],
+                                              sizeof kinds / sizeof kinds[0], decoder->count, &kind);
+    if (status != MT_OK) return status;
+    struct mt_decoder_step *step = mt_decoder_add(decoder, kinds[kind].kind);
+    return kinds[kind].read != NULL ? kinds[kind].read(node, step) : MT_OK;
+}
+
+enum mt_status mt_decoder_read(const struct mt_json_node *node, struct mt_decoder *decoder)
+{
+    *decoder = (struct mt_decoder){.ctx = node->ctx};
+    enum mt_status status = mt_component_walk(node, "decoders", read_step, decoder);
+    bool absent = node->value == NULL || mt_json_kind(node) == MT_JSON_NULL;
+    if (absent) (void)mt_decoder_add(decoder, MT_DECODER_JOIN_SPACES);
+    return status;
+}
+
+struct mt_decoder_step *mt_decoder_add(struct mt_decoder *decoder, enum mt_decoder_kind kind)
+{
+    struct mt_decoder_step *step = &decoder->steps[decoder->count++];
+    *step = (struct mt_decoder_step){.kind = kind, .content.ctx = decoder->ctx};
+    return step;
+}
+
+void mt_decoder_free(struct mt_decoder *decoder)
+{
+    for (size_t i = 0; i < decoder->count; i++) {
+        mt_regex_free(decoder->steps[i].regex);
+        mt_byte_list_free(&decoder->steps[i].content);
+    }
+    decoder->count = 0;
+}
+
+// ------------------------------------------------------------------ the stages
 
 static const uint8_t replacement_character[3] = {0xEF, 0xBF, 0xBD}; // U+FFFD
 static const uint8_t nothing[1] = {0};                              // where an empty text points

@@ -34,8 +34,11 @@ struct mt_decoder {
     size_t count;
 };
 
-/* Reads the "decoder" of a tokenizer.json, which may be null. Free it also after a failure. */
+/* Reads the "decoder" of a tokenizer.json, which may be null or absent. Free it also after a failure. */
 enum mt_status mt_decoder_read(const struct mt_json_node *node, struct mt_decoder *decoder);
+
+/* Adds a step of a kind that needs no more, or that the caller completes. */
+struct mt_decoder_step *mt_decoder_add(struct mt_decoder *decoder, enum mt_decoder_kind kind);
 
 void mt_decoder_free(struct mt_decoder *decoder);
 

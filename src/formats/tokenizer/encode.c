@@ -9,7 +9,7 @@
  * remembered.)
  */
 #include "formats/text/utf8.h"
-#include "formats/tokenizer/parts.h"
+#include "formats/tokenizer/private.h"
 
 #define CACHE_KEY_BYTES 24
 #define CACHE_IDS       8
@@ -33,7 +33,7 @@ struct mt_token_scratch {
     struct mt_bpe_scratch bpe;
     struct mt_byte_list repaired; // the text, when it was not valid UTF-8
     struct mt_byte_list work;     // the text of pieces; a stack
-    struct mt_span_list spans;    // a stack
+    struct mt_split_spans spans;  // a stack
     struct cache_entry *cache;
 };
 
@@ -91,7 +91,7 @@ void mt_token_scratch_free(struct mt_token_scratch *scratch)
     mt_bpe_scratch_free(&scratch->bpe);
     mt_byte_list_free(&scratch->repaired);
     mt_byte_list_free(&scratch->work);
-    mt_span_list_free(&scratch->spans);
+    mt_split_spans_free(&scratch->spans);
     if (scratch->cache != NULL)
         mt_release(scratch->ctx, scratch->cache, CACHE_ENTRIES * sizeof *scratch->cache);
     mt_release(scratch->ctx, scratch, sizeof *scratch);
@@ -259,7 +259,7 @@ static enum mt_status apply_step(const struct encoder *e, size_t index, struct p
     }
     size_t span_end = scratch->spans.count;
     for (size_t i = span_count; status == MT_OK && i < span_end; i++) {
-        struct mt_span span = scratch->spans.data[i];
+        struct mt_split_span span = scratch->spans.data[i];
         if (span.start == span.end) continue;
         struct piece part = {.start = whole.start + span.start, .bytes = span.end - span.start};
         part.at_origin = piece.at_origin && span.start == 0;

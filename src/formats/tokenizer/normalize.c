@@ -26,15 +26,51 @@ enum mt_status mt_pattern_read(const struct mt_json_node *object, struct mt_rege
     return MT_OK;
 }
 
-static enum mt_status read_text(const struct mt_json_node *object, const char *key, struct mt_byte_list *text)
+enum mt_status mt_text_read(const struct mt_json_node *object, const char *key, struct mt_byte_list *text)
 {
     const char *value = NULL;
     enum mt_status status = mt_json_get_string(object, key, &value);
     return status == MT_OK ? mt_byte_list_append_text(text, value) : status;
 }
 
-static enum mt_status read_step(const struct mt_json_node *node, const char *type,
-                                struct mt_normalizer *normalizer)
+static enum mt_status walk(const struct mt_json_node *node, const char *list, int depth, mt_component_fn take,
+                           void *self)
+{
+    const char *type = NULL;
+    struct mt_json_node parts;
+    enum mt_status status = mt_json_expect_object(node);
+    if (status == MT_OK) status = mt_json_get_string(node, "type", &type);
+    if (status != MT_OK) return status;
+    if (strcmp(type, "Sequence") != 0) return take(node, type, self);
+    if (depth == MAX_NESTING) return mt_json_fail(node, "nests too deeply");
+    status = mt_json_get_array(node, list, &parts);
+    for (size_t i = 0; status == MT_OK && i < mt_json_count(&parts); i++) {
+        struct mt_json_node element = mt_json_element(&parts, i);
+        status = walk(&element, list, depth + 1, take, self);
+    }
+    return status;
+}
+
+enum mt_status mt_component_walk(const struct mt_json_node *node, const char *list, mt_component_fn take,
+                                 void *self)
+{
+    bool absent = node->value == NULL || mt_json_kind(node) == MT_JSON_NULL;
+    return absent ? MT_OK : walk(node, list, 0, take, self);
+}
+
+enum mt_status mt_component_find(const struct mt_json_node *node, const char *part, const char *type,
+                                 const void *rows, size_t row_bytes, size_t count, size_t steps,
+                                 size_t *found)
+{
+    if (steps == MT_MAX_STEPS) return mt_json_fail(node, "has more than %d steps", MT_MAX_STEPS);
+    for (*found = 0; *found < count; (*found)++) {
+        if (strcmp(type, *(const char *const *)((const char *)rows + *found * row_bytes)) == 0) return MT_OK;
+    }
+    return mt_fail(node->ctx, MT_ERR_UNSUPPORTED, "%s: the %s type '%s' is not supported", node->file, part,
+                   mt_printable(type).text);
+}
+
+static enum mt_status read_step(const struct mt_json_node *node, const char *type, void *self)
 {
     static const struct {
         const char *name;
@@ -50,48 +86,27 @@ static enum mt_status read_step(const struct mt_json_node *node, const char *typ
         {"Lowercase", MT_NORMALIZER_LOWERCASE},
         {"StripAccents", MT_NORMALIZER_STRIP_ACCENTS},
     };
-    if (normalizer->count == MT_MAX_STEPS) return mt_json_fail(node, "has more than %d steps", MT_MAX_STEPS);
-    struct mt_normalizer_step *step = &normalizer->steps[normalizer->count];
+    struct mt_normalizer *normalizer = self;
     size_t kind = 0;
-    while (kind < sizeof kinds / sizeof kinds[0] && strcmp(type, kinds[kind].name) != 0) kind++;
-    if (kind == sizeof kinds / sizeof kinds[0]) {
-        return mt_fail(node->ctx, MT_ERR_UNSUPPORTED, "%s: the normalizer type '%s' is not supported",
-                       node->file, mt_printable(type).text);
-    }
+    enum mt_status status = mt_component_find(node, "normalizer", type, kinds, sizeof kinds[0],
+                                              sizeof kinds / sizeof kinds[0], normalizer->count, &kind);
+    if (status != MT_OK) return status;
+    struct mt_normalizer_step *step = &normalizer->steps[normalizer->count++];
     *step = (struct mt_normalizer_step){.kind = kinds[kind].kind, .text.ctx = node->ctx};
-    normalizer->count++;
-    if (step->kind == MT_NORMALIZER_PREPEND) return read_text(node, "prepend", &step->text);
+    if (step->kind == MT_NORMALIZER_PREPEND) return mt_text_read(node, "prepend", &step->text);
     if (step->kind == MT_NORMALIZER_STRIP) {
-        enum mt_status status = mt_json_get_bool(node, "strip_left", &step->left);
+        status = mt_json_get_bool(node, "strip_left", &step->left);
         return status == MT_OK ? mt_json_get_bool(node, "strip_right", &step->right) : status;
     }
     if (step->kind != MT_NORMALIZER_REPLACE) return MT_OK;
-    enum mt_status status = mt_pattern_read(node, &step->regex);
-    return status == MT_OK ? read_text(node, "content", &step->text) : status;
-}
-
-static enum mt_status read_node(const struct mt_json_node *node, int depth, struct mt_normalizer *normalizer)
-{
-    const char *type = NULL;
-    if (mt_json_kind(node) == MT_JSON_NULL) return MT_OK;
-    enum mt_status status = mt_json_expect_object(node);
-    if (status == MT_OK) status = mt_json_get_string(node, "type", &type);
-    if (status != MT_OK) return status;
-    if (strcmp(type, "Sequence") != 0) return read_step(node, type, normalizer);
-    if (depth == MAX_NESTING) return mt_json_fail(node, "nests too deeply");
-    struct mt_json_node list;
-    status = mt_json_get_array(node, "normalizers", &list);
-    for (size_t i = 0; status == MT_OK && i < mt_json_count(&list); i++) {
-        struct mt_json_node element = mt_json_element(&list, i);
-        status = read_node(&element, depth + 1, normalizer);
-    }
-    return status;
+    status = mt_pattern_read(node, &step->regex);
+    return status == MT_OK ? mt_text_read(node, "content", &step->text) : status;
 }
 
 enum mt_status mt_normalizer_read(const struct mt_json_node *node, struct mt_normalizer *normalizer)
 {
     *normalizer = (struct mt_normalizer){.ctx = node->ctx};
-    return read_node(node, 0, normalizer);
+    return mt_component_walk(node, "normalizers", read_step, normalizer);
 }
 
 void mt_normalizer_free(struct mt_normalizer *normalizer)

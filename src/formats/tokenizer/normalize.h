@@ -37,7 +37,7 @@ struct mt_normalizer {
     size_t count;
 };
 
-/* Reads the "normalizer" of a tokenizer.json, which may be null. Free it also after a failure. */
+/* Reads the "normalizer" of a tokenizer.json, which may be null or absent. Free it also after a failure. */
 enum mt_status mt_normalizer_read(const struct mt_json_node *node, struct mt_normalizer *normalizer);
 
 void mt_normalizer_free(struct mt_normalizer *normalizer);
@@ -59,9 +59,28 @@ void mt_normalizer_scratch_free(struct mt_normalizer_scratch *scratch);
 enum mt_status mt_normalize(const struct mt_normalizer *normalizer, struct mt_normalizer_scratch *scratch,
                             const uint8_t *text, size_t bytes, bool *at_origin);
 
+// ------------------------------------------------------------------ parts of a tokenizer.json
+
+/* Takes one component; `type` is its name. */
+typedef enum mt_status (*mt_component_fn)(const struct mt_json_node *node, const char *type, void *self);
+
 /*
- * Reads a "pattern": {"String": ...} or {"Regex": ...}. The caller frees.
+ * Hands over the components of a part of a tokenizer.json: one, or those of a "Sequence", which has them
+ * under `list` and may hold others like it; none where the part is null or absent.
  */
+enum mt_status mt_component_walk(const struct mt_json_node *node, const char *list, mt_component_fn take,
+                                 void *self);
+
+/* The place of a type among `count` rows that begin with their name. Refuses one that is not there, and a
+ * component when there are `steps` already; `part` is what messages call it. */
+enum mt_status mt_component_find(const struct mt_json_node *node, const char *part, const char *type,
+                                 const void *rows, size_t row_bytes, size_t count, size_t steps,
+                                 size_t *found);
+
+/* Reads a "pattern": {"String": ...} or {"Regex": ...}. The caller frees. */
 enum mt_status mt_pattern_read(const struct mt_json_node *object, struct mt_regex **regex);
+
+/* Appends a member that is a text. */
+enum mt_status mt_text_read(const struct mt_json_node *object, const char *key, struct mt_byte_list *text);
 
 #endif

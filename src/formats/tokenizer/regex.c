@@ -1,4 +1,5 @@
 /* PCRE2 behind the interface of tokenizer/regex.h. */
+#define _GNU_SOURCE // memmem
 #include "formats/tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -205,20 +206,12 @@ void mt_regex_matcher_begin(struct mt_regex_matcher *matcher, size_t bytes)
 static bool find_literal(const struct mt_regex *regex, const uint8_t *text, size_t bytes,
                          struct mt_regex_walk *walk)
 {
-    size_t length = regex->literal.count;
-    size_t at = walk->from;
-    while (bytes - at >= length) {
-        const uint8_t *hit = memchr(text + at, regex->literal.data[0], bytes - at - length + 1);
-        if (hit == NULL) return false;
-        at = (size_t)(hit - text);
-        if (memcmp(hit, regex->literal.data, length) == 0) {
-            walk->start = at;
-            walk->end = at + length;
-            return true;
-        }
-        at++;
-    }
-    return false;
+    const struct mt_byte_list *literal = &regex->literal;
+    const uint8_t *hit = memmem(text + walk->from, bytes - walk->from, literal->data, literal->count);
+    if (hit == NULL) return false;
+    walk->start = (size_t)(hit - text);
+    walk->end = walk->start + literal->count;
+    return true;
 }
 
 /* True when no byte of a short text can start a match: saves the call. */

@@ -44,35 +44,36 @@ struct mt_splitter {
     size_t count;
 };
 
-/* Reads the "pre_tokenizer" of a tokenizer.json, which may be null. Free it also after a failure. */
+/* Reads the "pre_tokenizer" of a tokenizer.json, which may be null or absent. Free it also after a failure.
+ */
 enum mt_status mt_splitter_read(const struct mt_json_node *node, struct mt_splitter *splitter);
 
 /* Adds a step that keeps only what a pattern matches (tiktoken). */
 enum mt_status mt_splitter_add_matches(struct mt_splitter *splitter, const char *pattern);
 
 /* Adds a ByteLevel step that does not cut. */
-enum mt_status mt_splitter_add_byte_level(struct mt_splitter *splitter);
+void mt_splitter_add_byte_level(struct mt_splitter *splitter);
 
 void mt_splitter_free(struct mt_splitter *splitter);
 
 /* Reads the options Metaspace has as a pre-tokenizer and as a decoder. */
 enum mt_status mt_metaspace_read(const struct mt_json_node *node, struct mt_split_step *step);
 
-struct mt_span {
+struct mt_split_span {
     size_t start;
     size_t end;
     bool match;
 };
 
 /* A stack of spans; zeroed, with a context, to begin. */
-struct mt_span_list {
+struct mt_split_spans {
     struct mt_context *ctx; // borrowed
-    struct mt_span *data;
+    struct mt_split_span *data;
     size_t count;
     size_t capacity;
 };
 
-void mt_span_list_free(struct mt_span_list *list);
+void mt_split_spans_free(struct mt_split_spans *list);
 
 /*
  * Cuts text[0, bytes), which is not empty, by one step's pattern and behaviour. The pieces, some of which may
@@ -80,6 +81,6 @@ void mt_span_list_free(struct mt_span_list *list);
  * and ByteLevel make is the caller's business.
  */
 enum mt_status mt_split(const struct mt_split_step *step, struct mt_regex_matcher *matcher,
-                        const uint8_t *text, size_t bytes, struct mt_span_list *spans);
+                        const uint8_t *text, size_t bytes, struct mt_split_spans *spans);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "formats/text/printable.h"
-#include "formats/tokenizer/parts.h"
+#include "formats/tokenizer/private.h"
 
 #define RESERVED_TOKENS 256
 #define MAX_TOKEN_BYTES 1024
@@ -269,10 +269,9 @@ static enum mt_status read_model(struct mt_tokenizer *t, const char *name, const
     if (status == MT_OK) status = make_model(t, name);
     if (status == MT_OK) status = add_specials(t, config, config_bytes);
     if (status == MT_OK) status = mt_splitter_add_matches(&t->splitter, kimi_pattern);
-    if (status == MT_OK) status = mt_splitter_add_byte_level(&t->splitter);
+    if (status == MT_OK) mt_splitter_add_byte_level(&t->splitter);
     if (status == MT_OK) status = mt_id_list_append(&t->template_ids, MT_TEMPLATE_TEXT);
-    t->decoder.steps[0] = (struct mt_decoder_step){.kind = MT_DECODER_RAW_BYTES, .content.ctx = t->ctx};
-    t->decoder.count = 1;
+    (void)mt_decoder_add(&t->decoder, MT_DECODER_RAW_BYTES);
     return status;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/files/file.h"
 #include "formats/hf/model_folder.h"
-#include "formats/tokenizer/parts.h"
+#include "formats/tokenizer/private.h"
 
 #define MAX_FILE_BYTES ((size_t)256 * 1024 * 1024)
 
@@ -164,7 +164,8 @@ struct mt_token_stream {
     unsigned flags;
 };
 
-const struct mt_added_token *mt_tokenizer_added(const struct mt_tokenizer *tokenizer, int32_t id)
+/* The added token of an id, or NULL. */
+static const struct mt_added_token *added_token(const struct mt_tokenizer *tokenizer, int32_t id)
 {
     if (id < 0 || (size_t)id >= tokenizer->vocabulary_size) return NULL;
     int32_t index = tokenizer->added_by_id[id];
@@ -203,7 +204,7 @@ void mt_token_stream_free(struct mt_token_stream *stream)
 enum mt_status mt_token_stream_push(struct mt_token_stream *stream, int32_t id, struct mt_byte_list *text)
 {
     const struct mt_tokenizer *t = stream->tokenizer;
-    const struct mt_added_token *added = mt_tokenizer_added(t, id);
+    const struct mt_added_token *added = added_token(t, id);
     stream->run.out = text;
     mt_regex_matcher_begin(stream->matcher, 0);
     if (added != NULL) {
@@ -246,7 +247,7 @@ size_t mt_tokenizer_vocabulary_size(const struct mt_tokenizer *tokenizer)
 
 const uint8_t *mt_tokenizer_token(const struct mt_tokenizer *tokenizer, int32_t id, size_t *bytes)
 {
-    const struct mt_added_token *added = mt_tokenizer_added(tokenizer, id);
+    const struct mt_added_token *added = added_token(tokenizer, id);
     if (added == NULL) return mt_vocabulary_text(&tokenizer->bpe.vocabulary, id, bytes);
     *bytes = added->content.count;
     return added->content.data;
@@ -264,6 +265,6 @@ int32_t mt_tokenizer_id(const struct mt_tokenizer *tokenizer, const void *token,
 
 bool mt_tokenizer_is_special(const struct mt_tokenizer *tokenizer, int32_t id)
 {
-    const struct mt_added_token *added = mt_tokenizer_added(tokenizer, id);
+    const struct mt_added_token *added = added_token(tokenizer, id);
     return added != NULL && added->special;
 }

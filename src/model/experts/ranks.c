@@ -49,7 +49,7 @@ static enum mt_status make_lanes(struct mt_expert_ranks *ranks, const struct mt_
     enum mt_status status = MT_OK;
     for (int i = 0; status == MT_OK && i < MT_EXPERT_LANES; i++) {
         struct mt_expert_lane *lane = &ranks->lane[i];
-        status = mt_comm_parcel_create(ranks->comm, &lane->parcel);
+        status = mt_comm_transfer_create(ranks->comm, &lane->parcel);
         if (status != MT_OK || !ranks->staged) continue;
         status = mt_device_staging_create(ranks->device, (size_t)shape->rows * ranks->row_bytes, &lane->own);
         if (status != MT_OK) return status;
@@ -96,7 +96,7 @@ enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *
 void mt_expert_ranks_free(struct mt_expert_ranks *ranks)
 {
     for (int i = 0; i < MT_EXPERT_LANES; i++) {
-        mt_comm_parcel_free(ranks->lane[i].parcel);
+        mt_comm_transfer_free(ranks->lane[i].parcel);
         mt_buffer_release(&ranks->lane[i].own);
         mt_buffer_release(&ranks->lane[i].arrived);
     }
@@ -280,7 +280,7 @@ enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int lay
     enum mt_status status = ranks->staged ? stage(ranks, &own, transfer->own.data, lane->own.data, false)
                                           : mt_device_synchronise(ranks->device);
     if (status != MT_OK) return status;
-    mt_comm_parcel_start(
+    mt_comm_transfer_start(
         lane->parcel,
         &(struct mt_comm_load){.send = ranks->staged ? lane->own.data : transfer->own.data,
                                .send_bytes = ranks->send_bytes,
@@ -295,7 +295,7 @@ enum mt_status mt_expert_ranks_send_finish(struct mt_expert_ranks *ranks, int la
     if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
     enum mt_status status = MT_OK;
-    mt_comm_parcel_wait(lane->parcel);
+    mt_comm_transfer_wait(lane->parcel);
     if (ranks->rows[layer] == 0) return MT_OK; // nobody chose our experts
     if (ranks->staged) {
         count_bytes(ranks, layer, transfer);
@@ -325,11 +325,12 @@ enum mt_status mt_expert_ranks_return_start(struct mt_expert_ranks *ranks, int l
     status = ranks->staged ? stage(ranks, &arrived, transfer->space.data, lane->arrived.data, false)
                            : mt_device_synchronise(ranks->device);
     if (status != MT_OK) return status;
-    mt_comm_parcel_start(lane->parcel, &(struct mt_comm_load){
-                                           .send = ranks->staged ? lane->arrived.data : transfer->space.data,
-                                           .send_bytes = ranks->receive_bytes, // what came goes back
-                                           .receive = ranks->staged ? lane->own.data : transfer->own.data,
-                                           .receive_bytes = ranks->send_bytes});
+    mt_comm_transfer_start(
+        lane->parcel,
+        &(struct mt_comm_load){.send = ranks->staged ? lane->arrived.data : transfer->space.data,
+                               .send_bytes = ranks->receive_bytes, // what came goes back
+                               .receive = ranks->staged ? lane->own.data : transfer->own.data,
+                               .receive_bytes = ranks->send_bytes});
     return keep(ranks, &transfer->space, &arrived, &transfer->own, &own);
 }
 
@@ -338,7 +339,7 @@ enum mt_status mt_expert_ranks_return_finish(struct mt_expert_ranks *ranks, int 
 {
     if (ranks->planning) return MT_OK;
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
-    mt_comm_parcel_wait(lane->parcel);
+    mt_comm_transfer_wait(lane->parcel);
     if (!ranks->staged) return MT_OK;
     count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);
@@ -349,5 +350,5 @@ void mt_expert_ranks_progress(struct mt_expert_ranks *ranks)
 {
     // A library without a thread of its own moves a little with every call.
     for (int call = 0; !ranks->planning && call < PROGRESS_CALLS; call++)
-        for (int i = 0; i < MT_EXPERT_LANES; i++) (void)mt_comm_parcel_progress(ranks->lane[i].parcel);
+        for (int i = 0; i < MT_EXPERT_LANES; i++) (void)mt_comm_transfer_progress(ranks->lane[i].parcel);
 }

@@ -38,7 +38,7 @@ struct mt_expert_ranks {
     size_t bytes;
     // Owned: what is on its way, and where it is staged.
     struct mt_expert_lane {
-        struct mt_comm_parcel *parcel;
+        struct mt_comm_transfer *parcel;
         struct mt_buffer own, arrived; // rows on the host: ours, and of all ranks for our experts
     } lane[MT_EXPERT_LANES];
 };

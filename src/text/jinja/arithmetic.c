@@ -5,58 +5,45 @@
 
 #include "text/jinja/run.h"
 
-static enum mt_status too_large(struct jinja_run *run)
+static struct mt_value division_by_zero(struct jinja_run *run)
 {
-    return jinja_fail(run, MT_ERR_UNSUPPORTED, "an integer does not fit 64 bits");
+    return mt_jinja_fail(run, MT_ERR_FORMAT, "division by zero");
 }
 
-static enum mt_status division_by_zero(struct jinja_run *run)
-{
-    return jinja_fail(run, MT_ERR_FORMAT, "division by zero");
-}
-
-static enum mt_status integer_power(struct jinja_run *run, int64_t base, int64_t exponent,
-                                    struct mt_value *result)
+static struct mt_value integer_power(struct jinja_run *run, int64_t base, int64_t exponent)
 {
     int64_t power = 1;
-    if (exponent < 0) {
-        if (base == 0) return division_by_zero(run);
-        *result = mt_jinja_real(pow((double)base, (double)exponent));
-        return MT_OK;
-    }
+    if (exponent < 0)
+        return base == 0 ? division_by_zero(run) : mt_jinja_real(pow((double)base, (double)exponent));
     // By squaring: the base itself may overflow only once it is no longer needed.
     for (bool needed = true; needed;) {
-        if ((exponent & 1) != 0 && __builtin_mul_overflow(power, base, &power)) return too_large(run);
+        if ((exponent & 1) != 0 && __builtin_mul_overflow(power, base, &power))
+            return mt_jinja_fail_integer(run);
         exponent >>= 1;
         needed = exponent > 0;
-        if (needed && __builtin_mul_overflow(base, base, &base)) return too_large(run);
+        if (needed && __builtin_mul_overflow(base, base, &base)) return mt_jinja_fail_integer(run);
     }
-    *result = mt_jinja_integer(power);
-    return MT_OK;
+    return mt_jinja_integer(power);
 }
 
-static enum mt_status integers(struct jinja_run *run, int64_t a, struct mt_marked symbol, int64_t b,
-                               struct mt_value *result)
+static struct mt_value integers(struct jinja_run *run, int64_t a, struct mt_marked symbol, int64_t b)
 {
     int64_t value = 0;
     bool overflow = false;
+    if (marked_is(symbol, "**")) return integer_power(run, a, b);
     if (marked_is(symbol, "+"))
         overflow = __builtin_add_overflow(a, b, &value);
     else if (marked_is(symbol, "-"))
         overflow = __builtin_sub_overflow(a, b, &value);
     else if (marked_is(symbol, "*"))
         overflow = __builtin_mul_overflow(a, b, &value);
-    else if (marked_is(symbol, "**"))
-        return integer_power(run, a, b, result);
     else if (b == 0)
         return division_by_zero(run);
-    else if (marked_is(symbol, "/")) {
-        *result = mt_jinja_real((double)a / (double)b);
-        return MT_OK;
-    } else if (b == -1) { // INT64_MIN has no opposite
-        bool rest = marked_is(symbol, "%");
-        overflow = !rest && __builtin_sub_overflow((int64_t)0, a, &value);
-    } else {
+    else if (marked_is(symbol, "/"))
+        return mt_jinja_real((double)a / (double)b);
+    else if (b == -1) // INT64_MIN has no opposite
+        overflow = !marked_is(symbol, "%") && __builtin_sub_overflow((int64_t)0, a, &value);
+    else {
         int64_t quotient = a / b;
         int64_t rest = a % b;
         if (rest != 0 && (rest < 0) != (b < 0)) { // towards minus infinity
@@ -65,13 +52,11 @@ static enum mt_status integers(struct jinja_run *run, int64_t a, struct mt_marke
         }
         value = marked_is(symbol, "//") ? quotient : rest;
     }
-    if (overflow) return too_large(run);
-    *result = mt_jinja_integer(value);
-    return MT_OK;
+    return overflow ? mt_jinja_fail_integer(run) : mt_jinja_integer(value);
 }
 
 /* Floor division and remainder of reals, the remainder having the sign of the divisor. */
-static struct mt_value real_division(double a, double b, bool quotient)
+static double real_division(double a, double b, bool quotient)
 {
     double rest = fmod(a, b);
     double division = (a - rest) / b;
@@ -83,92 +68,65 @@ static struct mt_value real_division(double a, double b, bool quotient)
     } else {
         rest = copysign(0, b);
     }
-    if (!quotient) return mt_jinja_real(rest);
-    if (division == 0) return mt_jinja_real(copysign(0, a / b));
+    if (!quotient) return rest;
+    if (division == 0) return copysign(0, a / b);
     double floored = floor(division);
-    return mt_jinja_real(division - floored > 0.5 ? floored + 1 : floored);
+    return division - floored > 0.5 ? floored + 1 : floored;
 }
 
-static enum mt_status reals(struct jinja_run *run, double a, struct mt_marked symbol, double b,
-                            struct mt_value *result)
+static struct mt_value reals(struct jinja_run *run, double a, struct mt_marked symbol, double b)
 {
-    if (marked_is(symbol, "+"))
-        *result = mt_jinja_real(a + b);
-    else if (marked_is(symbol, "-"))
-        *result = mt_jinja_real(a - b);
-    else if (marked_is(symbol, "*"))
-        *result = mt_jinja_real(a * b);
-    else if (marked_is(symbol, "**")) {
+    if (marked_is(symbol, "+")) return mt_jinja_real(a + b);
+    if (marked_is(symbol, "-")) return mt_jinja_real(a - b);
+    if (marked_is(symbol, "*")) return mt_jinja_real(a * b);
+    if (marked_is(symbol, "**")) {
         if (a < 0 && isfinite(a) && isfinite(b) && floor(b) != b)
-            return jinja_fail(run, MT_ERR_UNSUPPORTED, "complex numbers are not known here");
+            return mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "complex numbers are not known here");
         if (a == 0 && b < 0) return division_by_zero(run);
         double power = pow(a, b);
         if (isinf(power) && isfinite(a) && isfinite(b))
-            return jinja_fail(run, MT_ERR_FORMAT, "numerical result out of range");
-        *result = mt_jinja_real(power);
-    } else if (b == 0)
-        return division_by_zero(run);
-    else if (marked_is(symbol, "/"))
-        *result = mt_jinja_real(a / b);
-    else
-        *result = real_division(a, b, marked_is(symbol, "//"));
-    return MT_OK;
+            return mt_jinja_fail(run, MT_ERR_FORMAT, "numerical result out of range");
+        return mt_jinja_real(power);
+    }
+    if (b == 0) return division_by_zero(run);
+    if (marked_is(symbol, "/")) return mt_jinja_real(a / b);
+    return mt_jinja_real(real_division(a, b, marked_is(symbol, "//")));
 }
 
-static enum mt_status repeat(struct jinja_run *run, struct mt_value value, int64_t times,
-                             struct mt_value *result)
+static struct mt_value repeat(struct jinja_run *run, struct mt_value value, int64_t times)
 {
-    struct jinja_builder builder = {0};
-    struct jinja_list *made = NULL;
-    enum mt_status status = MT_OK;
     size_t count = times > 0 ? (size_t)times : 0;
     if (value.kind == JINJA_STRING) {
-        if (value.string.bytes == 0)
-            count = 0;
-        else if (count > run->memory_left / value.string.bytes)
-            return jinja_fail(run, MT_ERR_UNSUPPORTED, "the template takes too much memory");
-        status = jinja_spend(run, count / 16);
-        for (size_t i = 0; status == MT_OK && i < count; i++) status = jinja_put(run, &builder, value.string);
-        *result = value.safe ? jinja_safe(jinja_built(&builder)) : marked_value(jinja_built(&builder));
-        return status;
+        struct jinja_builder out = {.run = run};
+        mt_jinja_spend(run, value.string.bytes != 0 ? count / 16 : 0);
+        mt_jinja_put_repeated(&out, value.string, count);
+        return mt_jinja_safe_like(value, mt_jinja_built(&out));
     }
     const struct jinja_list *list = value.object;
-    if (list->count == 0)
-        count = 0;
-    else if (count > run->memory_left / sizeof(struct mt_value) / list->count)
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "the template takes too much memory");
-    status = jinja_list_new(run, count * list->count, &made);
-    for (size_t i = 0; status == MT_OK && i < count; i++) {
-        for (size_t j = 0; status == MT_OK && j < list->count; j++)
-            status = jinja_list_add(run, made, list->items[j]);
-    }
-    *result = jinja_object(value.kind, made);
-    return status;
+    if (list->count == 0) count = 0;
+    if (count > 0 && count > run->memory_left / sizeof(struct mt_value) / list->count)
+        return mt_jinja_fail_memory(run);
+    struct jinja_list *made = mt_jinja_list_new(run, count * list->count);
+    for (size_t i = 0; i < count && !mt_jinja_failed(run); i++)
+        mt_jinja_list_add_all(run, made, list->items, list->count);
+    return mt_jinja_object(value.kind, made);
 }
 
-static enum mt_status join(struct jinja_run *run, struct mt_value a, struct mt_value b,
-                           struct mt_value *result)
+static struct mt_value join(struct jinja_run *run, struct mt_value a, struct mt_value b)
 {
-    struct jinja_builder builder = {0};
-    struct jinja_list *made = NULL;
-    enum mt_status status = MT_OK;
     if (a.kind == JINJA_STRING) {
+        struct jinja_builder out = {.run = run};
         bool safe = a.safe || b.safe;
-        if (safe) status = jinja_escape(run, a, &a);
-        if (status == MT_OK && safe) status = jinja_escape(run, b, &b);
-        if (status == MT_OK) status = jinja_put(run, &builder, a.string);
-        if (status == MT_OK) status = jinja_put(run, &builder, b.string);
-        *result = safe ? jinja_safe(jinja_built(&builder)) : marked_value(jinja_built(&builder));
-        return status;
+        mt_jinja_put(&out, safe ? mt_jinja_escape(run, a).string : a.string);
+        mt_jinja_put(&out, safe ? mt_jinja_escape(run, b).string : b.string);
+        return safe ? mt_jinja_safe(mt_jinja_built(&out)) : mt_jinja_built_value(&out);
     }
-    const struct jinja_list *parts[] = {a.object, b.object};
-    status = jinja_list_new(run, parts[0]->count + parts[1]->count, &made);
-    for (int part = 0; part < 2; part++) {
-        for (size_t i = 0; status == MT_OK && i < parts[part]->count; i++)
-            status = jinja_list_add(run, made, parts[part]->items[i]);
-    }
-    *result = jinja_object(a.kind, made);
-    return status;
+    const struct jinja_list *first = a.object;
+    const struct jinja_list *second = b.object;
+    struct jinja_list *made = mt_jinja_list_new(run, first->count + second->count);
+    mt_jinja_list_add_all(run, made, first->items, first->count);
+    mt_jinja_list_add_all(run, made, second->items, second->count);
+    return mt_jinja_object(a.kind, made);
 }
 
 static bool is_sequence(struct mt_value value)
@@ -176,49 +134,45 @@ static bool is_sequence(struct mt_value value)
     return value.kind == JINJA_STRING || value.kind == JINJA_LIST || value.kind == JINJA_TUPLE;
 }
 
-enum mt_status jinja_binary(struct jinja_run *run, struct mt_value a, struct mt_marked symbol,
-                            struct mt_value b, struct mt_value *result)
+struct mt_value mt_jinja_binary(struct jinja_run *run, struct mt_value a, struct mt_marked symbol,
+                                struct mt_value b)
 {
     int64_t left = 0;
     int64_t right = 0;
-    bool whole_left = jinja_as_integer(a, &left);
-    bool whole_right = jinja_as_integer(b, &right);
-    if (marked_is(symbol, "%") && a.kind == JINJA_STRING && a.safe)
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "%% of safe text is not known here");
-    if (marked_is(symbol, "%") && a.kind == JINJA_STRING)
-        return jinja_format_percent(run, a.string, b, result);
-    if (a.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, a);
-    if (b.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, b);
-    if (whole_left && whole_right) return integers(run, left, symbol, right, result);
-    if (jinja_is_number(a) && jinja_is_number(b))
-        return reals(run, jinja_as_real(a), symbol, jinja_as_real(b), result);
-    if (marked_is(symbol, "+") && a.kind == b.kind && is_sequence(a)) return join(run, a, b, result);
-    if (marked_is(symbol, "*") && is_sequence(a) && whole_right) return repeat(run, a, right, result);
-    if (marked_is(symbol, "*") && is_sequence(b) && whole_left) return repeat(run, b, left, result);
-    if (marked_is(symbol, "+") && a.kind == JINJA_STRING)
-        return jinja_fail(run, MT_ERR_FORMAT, "can only concatenate str (not \"%s\") to str",
-                          jinja_type_name(b));
-    return jinja_fail(run, MT_ERR_FORMAT, "unsupported operand types for %.*s: '%s' and '%s'",
-                      (int)symbol.bytes, symbol.text, jinja_type_name(a), jinja_type_name(b));
+    bool whole_left = mt_jinja_as_integer(a, &left);
+    bool whole_right = mt_jinja_as_integer(b, &right);
+    bool plus = marked_is(symbol, "+");
+    bool times = marked_is(symbol, "*");
+    if (marked_is(symbol, "%") && a.kind == JINJA_STRING) {
+        if (a.safe) return mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "%% of safe text is not known here");
+        return mt_jinja_format_percent(run, a.string, b);
+    }
+    if (a.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, a);
+    if (b.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, b);
+    if (whole_left && whole_right) return integers(run, left, symbol, right);
+    if (mt_jinja_is_number(a) && mt_jinja_is_number(b))
+        return reals(run, mt_jinja_as_real(a), symbol, mt_jinja_as_real(b));
+    if (plus && a.kind == b.kind && is_sequence(a)) return join(run, a, b);
+    if (times && is_sequence(a) && whole_right) return repeat(run, a, right);
+    if (times && is_sequence(b) && whole_left) return repeat(run, b, left);
+    if (plus && a.kind == JINJA_STRING)
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "can only concatenate str (not \"%s\") to str",
+                             mt_jinja_type_name(b));
+    return mt_jinja_fail(run, MT_ERR_FORMAT, "unsupported operand types for %.*s: '%s' and '%s'",
+                         (int)symbol.bytes, symbol.text, mt_jinja_type_name(a), mt_jinja_type_name(b));
 }
 
-enum mt_status jinja_unary(struct jinja_run *run, struct mt_marked symbol, struct mt_value a,
-                           struct mt_value *result)
+struct mt_value mt_jinja_unary(struct jinja_run *run, struct mt_marked symbol, struct mt_value a)
 {
     int64_t integer = 0;
     bool minus = marked_is(symbol, "-");
-    if (a.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, a);
-    if (jinja_as_integer(a, &integer)) {
-        if (minus && integer == INT64_MIN) return too_large(run);
-        *result = mt_jinja_integer(minus ? -integer : integer);
-        return MT_OK;
-    }
-    if (a.kind == JINJA_REAL) {
-        *result = mt_jinja_real(minus ? -a.real : a.real);
-        return MT_OK;
-    }
-    return jinja_fail(run, MT_ERR_FORMAT, "bad operand type for unary %.*s: '%s'", (int)symbol.bytes,
-                      symbol.text, jinja_type_name(a));
+    if (a.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, a);
+    if (a.kind == JINJA_REAL) return mt_jinja_real(minus ? -a.real : a.real);
+    if (!mt_jinja_as_integer(a, &integer))
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "bad operand type for unary %.*s: '%s'", (int)symbol.bytes,
+                             symbol.text, mt_jinja_type_name(a));
+    if (minus && integer == INT64_MIN) return mt_jinja_fail_integer(run);
+    return mt_jinja_integer(minus ? -integer : integer);
 }
 
 // ------------------------------------------------------------------ numbers in text
@@ -245,31 +199,32 @@ static size_t skip_prefix(struct mt_marked text, size_t at, int *base)
     return at;
 }
 
-enum mt_status jinja_read_integer(struct jinja_run *run, struct mt_marked text, int base, bool *valid,
-                                  int64_t *integer)
+bool mt_jinja_read_integer(struct jinja_run *run, struct mt_marked text, int base, int64_t *integer)
 {
-    text = jinja_strip(text, NULL, true, true);
+    text = mt_jinja_strip(text, NULL, true, true);
     bool negative = text.bytes > 0 && text.text[0] == '-';
     size_t at = negative || (text.bytes > 0 && text.text[0] == '+') ? 1 : 0;
     size_t start = skip_prefix(text, at, &base);
     bool separated = start == at; // "_" may stand behind a prefix, not before the first digit
+    bool valid = start < text.bytes;
     int64_t value = 0;
-    *valid = start < text.bytes;
-    for (at = start; *valid && at < text.bytes; at++) {
+    for (at = start; valid && at < text.bytes; at++) {
         int digit = digit_value(text.text[at]);
         if (text.text[at] == '_') {
-            *valid = !separated && at + 1 < text.bytes;
+            valid = !separated && at + 1 < text.bytes;
             separated = true;
             continue;
         }
         separated = false;
-        *valid = digit < base;
-        if (!*valid) break;
-        if (__builtin_mul_overflow(value, base, &value)) return too_large(run);
-        if (__builtin_add_overflow(value, negative ? -digit : digit, &value)) return too_large(run);
+        valid = digit < base;
+        if (valid && (__builtin_mul_overflow(value, base, &value) ||
+                      __builtin_add_overflow(value, negative ? -digit : digit, &value))) {
+            (void)mt_jinja_fail_integer(run);
+            return false;
+        }
     }
     *integer = value;
-    return MT_OK;
+    return valid;
 }
 
 /* Whether the text is a decimal number as Python's float() takes it, but for "_". */
@@ -299,11 +254,11 @@ static bool is_word(const char *text, const char *word)
     return text[length] == '\0';
 }
 
-bool jinja_read_real(struct mt_marked text, double *real)
+bool mt_jinja_read_real(struct mt_marked text, double *real)
 {
     char copy[512];
     size_t bytes = 0;
-    text = jinja_strip(text, NULL, true, true);
+    text = mt_jinja_strip(text, NULL, true, true);
     for (size_t i = 0; i < text.bytes; i++) {
         bool between = i > 0 && i + 1 < text.bytes && digit_value(text.text[i - 1]) < 10 &&
                        digit_value(text.text[i + 1]) < 10;

@@ -1,59 +1,86 @@
-/* Calls: arguments by name, macros, methods, filters, tests. */
+/* Calls: arguments by name, macros, methods, filters. */
 #include "text/jinja/run.h"
 
-bool jinja_given(struct mt_value value)
+bool mt_jinja_given(struct mt_value value)
 {
     return value.kind != JINJA_ABSENT && value.kind != JINJA_NONE;
 }
 
-enum mt_status jinja_bind(struct jinja_run *run, const char *what, const struct jinja_arguments *arguments,
-                          const char *const *names, size_t count, size_t required, struct mt_value *bound)
+// ------------------------------------------------------------------ the library
+
+/* Arguments by the names of the function's parameters. */
+static void bind(struct jinja_call *call)
 {
-    for (size_t i = 0; i < count; i++) bound[i] = (struct mt_value){.kind = JINJA_ABSENT};
-    if (arguments->count > count)
-        return jinja_fail(run, MT_ERR_FORMAT, "%s takes at most %zu arguments, got %zu", what, count,
-                          arguments->count);
-    for (size_t i = 0; i < arguments->count; i++) bound[i] = arguments->items[i];
+    const struct jinja_function *function = call->function;
+    const struct jinja_arguments *arguments = call->arguments;
+    size_t count = 0;
+    while (count < JINJA_PARAMETERS && function->parameters[count] != NULL) count++;
+    if (arguments->count > count) {
+        (void)mt_jinja_fail(call->run, MT_ERR_FORMAT, "%s takes at most %zu arguments, got %zu",
+                            function->name, count, arguments->count);
+        return;
+    }
+    for (size_t i = 0; i < arguments->count; i++) call->bound[i] = arguments->items[i];
     for (size_t i = 0; i < arguments->keyword_count; i++) {
         const struct jinja_keyword *keyword = &arguments->keywords[i];
         size_t place = 0;
-        while (place < count && !marked_is(keyword->name, names[place])) place++;
-        if (place == count || bound[place].kind != JINJA_ABSENT) {
-            return jinja_fail(run, MT_ERR_FORMAT, "%s got %s argument '%.*s'", what,
-                              place == count ? "an unexpected" : "twice the", marked_width(keyword->name),
-                              keyword->name.text);
+        while (place < count && !marked_is(keyword->name, function->parameters[place])) place++;
+        if (place == count || call->bound[place].kind != JINJA_ABSENT) {
+            (void)mt_jinja_fail(call->run, MT_ERR_FORMAT, "%s got %s argument '%.*s'", function->name,
+                                place == count ? "an unexpected" : "twice the", marked_width(keyword->name),
+                                keyword->name.text);
+            return;
         }
-        bound[place] = keyword->value;
+        call->bound[place] = keyword->value;
     }
-    for (size_t i = 0; i < required; i++) {
-        if (bound[i].kind == JINJA_ABSENT)
-            return jinja_fail(run, MT_ERR_FORMAT, "%s needs the argument '%s'", what, names[i]);
+    for (int i = 0; i < function->required; i++) {
+        if (call->bound[i].kind == JINJA_ABSENT)
+            (void)mt_jinja_fail(call->run, MT_ERR_FORMAT, "%s needs the argument '%s'", function->name,
+                                function->parameters[i]);
     }
-    return MT_OK;
 }
 
-enum mt_status jinja_bound_integer(struct jinja_run *run, const char *what, struct mt_value value,
-                                   int64_t fallback, int64_t *integer)
+struct mt_value mt_jinja_call_function(struct jinja_run *run, const char *kind,
+                                       const struct jinja_function *function, struct mt_value subject,
+                                       const struct jinja_arguments *arguments)
 {
-    *integer = fallback;
-    if (!jinja_given(value) || jinja_as_integer(value, integer)) return MT_OK;
-    return jinja_fail(run, MT_ERR_FORMAT, "%s: '%s' object cannot be interpreted as an integer", what,
-                      jinja_type_name(value));
+    struct jinja_call call = {.run = run, .function = function, .subject = subject, .arguments = arguments};
+    struct mt_value result = mt_jinja_none();
+    if (function->call == NULL)
+        return mt_jinja_fail(run, MT_ERR_UNSUPPORTED,
+                             "the template uses the %s '%s', which metier does not know", kind,
+                             function->name);
+    if (function->required != JINJA_OWN_ARGUMENTS) bind(&call);
+    if (!mt_jinja_failed(run)) result = function->call(&call);
+    if (!function->generates) return result;
+    return mt_jinja_iterator_new(run, result.kind == JINJA_LIST ? result.object : NULL);
 }
 
-enum mt_status jinja_bound_truth(struct jinja_run *run, struct mt_value value, bool fallback, bool *truth)
+int64_t mt_jinja_integer_argument(const struct jinja_call *call, int place, int64_t fallback)
 {
-    *truth = fallback;
-    return value.kind == JINJA_ABSENT ? MT_OK : jinja_truth(run, value, truth);
+    int64_t integer = fallback;
+    struct mt_value value = call->bound[place];
+    if (mt_jinja_given(value) && !mt_jinja_as_integer(value, &integer))
+        (void)mt_jinja_fail(call->run, MT_ERR_FORMAT, "%s: '%s' object cannot be interpreted as an integer",
+                            call->function->name, mt_jinja_type_name(value));
+    return integer;
 }
 
-enum mt_status jinja_bound_string(struct jinja_run *run, const char *what, struct mt_value value,
-                                  struct mt_marked *text)
+bool mt_jinja_truth_argument(const struct jinja_call *call, int place)
 {
-    if (value.kind != JINJA_STRING)
-        return jinja_fail(run, MT_ERR_FORMAT, "%s: expected a str, got '%s'", what, jinja_type_name(value));
-    *text = value.string;
-    return MT_OK;
+    return mt_jinja_truth(call->run, call->bound[place]);
+}
+
+struct mt_marked mt_jinja_text_argument(const struct jinja_call *call, int place)
+{
+    return mt_jinja_need_text(call->run, call->function->name, call->bound[place]);
+}
+
+struct mt_marked mt_jinja_need_text(struct jinja_run *run, const char *what, struct mt_value value)
+{
+    if (value.kind == JINJA_STRING) return value.string;
+    (void)mt_jinja_fail(run, MT_ERR_FORMAT, "%s: expected a str, got '%s'", what, mt_jinja_type_name(value));
+    return marked_of("");
 }
 
 // ------------------------------------------------------------------ macros
@@ -69,21 +96,6 @@ static bool keyword_named(const struct jinja_arguments *arguments, struct mt_mar
     return false;
 }
 
-/* A parameter's value: by place, by name, by default, or undefined. Defaults may use earlier parameters. */
-static enum mt_status bind_parameter(struct jinja_run *run, const struct jinja_node *parameter, size_t place,
-                                     const struct jinja_arguments *arguments, size_t *by_name)
-{
-    struct mt_value value = jinja_undefined(parameter->text);
-    enum mt_status status = MT_OK;
-    if (place < arguments->count)
-        value = arguments->items[place];
-    else if (keyword_named(arguments, parameter->text, &value))
-        (*by_name)++;
-    else if (parameter->a != NULL)
-        status = jinja_evaluate(run, parameter->a, &value);
-    return status == MT_OK ? jinja_assign(run, parameter->text, value) : status;
-}
-
 static bool has_parameter(const struct jinja_node *node, struct mt_marked name)
 {
     for (size_t i = 0; i < node->count; i++) {
@@ -92,140 +104,157 @@ static bool has_parameter(const struct jinja_node *node, struct mt_marked name)
     return false;
 }
 
-static enum mt_status bind_kwargs(struct jinja_run *run, const struct jinja_node *node,
-                                  const struct jinja_arguments *arguments)
+static void bind_kwargs(struct jinja_run *run, const struct jinja_node *node,
+                        const struct jinja_arguments *arguments)
 {
-    struct jinja_dict *dict = NULL;
-    enum mt_status status = jinja_dict_new(run, &dict);
-    for (size_t i = 0; status == MT_OK && i < arguments->keyword_count; i++) {
+    struct jinja_dict *dict = mt_jinja_dict_new(run);
+    for (size_t i = 0; i < arguments->keyword_count; i++) {
         const struct jinja_keyword *keyword = &arguments->keywords[i];
         bool own =
             has_parameter(node, keyword->name) || (node->wants_caller && marked_is(keyword->name, "caller"));
-        if (!own) status = jinja_dict_put(run, dict, marked_value(keyword->name), keyword->value);
+        if (!own) mt_jinja_dict_put(run, dict, marked_value(keyword->name), keyword->value);
     }
-    return status == MT_OK ? jinja_assign(run, marked_of("kwargs"), jinja_object(JINJA_DICT, dict)) : status;
+    mt_jinja_assign(run, marked_of("kwargs"), mt_jinja_object(JINJA_DICT, dict));
 }
 
-static enum mt_status bind_varargs(struct jinja_run *run, const struct jinja_node *node,
-                                   const struct jinja_arguments *arguments)
-{
-    struct jinja_list *list = NULL;
-    enum mt_status status = jinja_list_new(run, 0, &list);
-    for (size_t i = node->count; status == MT_OK && i < arguments->count; i++)
-        status = jinja_list_add(run, list, arguments->items[i]);
-    return status == MT_OK ? jinja_assign(run, marked_of("varargs"), jinja_object(JINJA_TUPLE, list))
-                           : status;
-}
-
-static enum mt_status bind_macro(struct jinja_run *run, const struct jinja_node *node,
-                                 const struct jinja_arguments *arguments)
+/* Parameters by place, by name, by default, or undefined. Defaults may use earlier parameters. */
+static void bind_macro(struct jinja_run *run, const struct jinja_node *node,
+                       const struct jinja_arguments *arguments)
 {
     size_t by_name = 0;
-    struct mt_value caller = jinja_undefined(marked_of("caller"));
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; status == MT_OK && i < node->count; i++)
-        status = bind_parameter(run, node->items[i], i, arguments, &by_name);
-    if (status == MT_OK && node->wants_caller && !has_parameter(node, marked_of("caller"))) {
-        by_name += keyword_named(arguments, marked_of("caller"), &caller);
-        status = jinja_assign(run, marked_of("caller"), caller);
+    for (size_t i = 0; i < node->count && !mt_jinja_failed(run); i++) {
+        const struct jinja_node *parameter = node->items[i];
+        struct mt_value value = mt_jinja_undefined(parameter->text);
+        if (i < arguments->count)
+            value = arguments->items[i];
+        else if (keyword_named(arguments, parameter->text, &value))
+            by_name++;
+        else if (parameter->a != NULL)
+            value = mt_jinja_evaluate(run, parameter->a);
+        mt_jinja_assign(run, parameter->text, value);
     }
-    if (status == MT_OK && node->wants_kwargs)
-        status = bind_kwargs(run, node, arguments);
-    else if (status == MT_OK && by_name < arguments->keyword_count)
-        return jinja_fail(run, MT_ERR_FORMAT, "macro '%.*s' got an argument it does not know",
-                          marked_width(node->text), node->text.text);
-    if (status == MT_OK && node->wants_varargs)
-        status = bind_varargs(run, node, arguments);
-    else if (status == MT_OK && arguments->count > node->count)
-        return jinja_fail(run, MT_ERR_FORMAT, "macro '%.*s' takes not more than %zu arguments",
-                          marked_width(node->text), node->text.text, node->count);
-    return status;
+    struct mt_marked named = marked_of("caller");
+    if (node->wants_caller && !has_parameter(node, named)) {
+        struct mt_value caller = mt_jinja_undefined(named);
+        by_name += keyword_named(arguments, named, &caller);
+        mt_jinja_assign(run, named, caller);
+    }
+    if (node->wants_kwargs)
+        bind_kwargs(run, node, arguments);
+    else if (by_name < arguments->keyword_count)
+        (void)mt_jinja_fail(run, MT_ERR_FORMAT, "macro '%.*s' got an argument it does not know",
+                            marked_width(node->text), node->text.text);
+    bool more = arguments->count > node->count;
+    if (node->wants_varargs)
+        mt_jinja_assign(run, marked_of("varargs"),
+                        mt_jinja_tuple(run, more ? arguments->items + node->count : NULL,
+                                       more ? arguments->count - node->count : 0));
+    else if (more)
+        (void)mt_jinja_fail(run, MT_ERR_FORMAT, "macro '%.*s' takes not more than %zu arguments",
+                            marked_width(node->text), node->text.text, node->count);
 }
 
-static enum mt_status call_macro(struct jinja_run *run, const struct jinja_macro *macro,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value call_macro(struct jinja_run *run, const struct jinja_macro *macro,
+                                  const struct jinja_arguments *arguments)
 {
     struct jinja_scope *scope = run->scope;
-    struct mt_marked text = {0};
-    enum mt_status status = jinja_scope_push(run, macro->scope);
-    if (status == MT_OK) status = bind_macro(run, macro->node, arguments);
-    if (status == MT_OK) status = jinja_capture(run, macro->node->c, &text);
+    mt_jinja_scope_push(run, macro->scope);
+    bind_macro(run, macro->node, arguments);
+    struct mt_marked text = mt_jinja_capture(run, macro->node->c);
     run->scope = scope;
-    *result = marked_value(text);
-    return status;
+    return marked_value(text);
 }
 
-static enum mt_status call_entry(struct jinja_run *run, const char *kind, const struct jinja_function *entry,
-                                 struct mt_value subject, const struct jinja_arguments *arguments,
-                                 struct mt_value *result)
+// ------------------------------------------------------------------ methods of safe text
+
+/* Escapes what join puts together, and what replace puts in. */
+static struct mt_value escape_argument(struct jinja_run *run, const char *method, size_t place,
+                                       struct mt_value argument)
 {
-    if (entry->call == NULL) {
-        return jinja_fail(run, MT_ERR_UNSUPPORTED,
-                          "the template uses the %s '%s', which metier does not know", kind, entry->name);
+    if (strcmp(method, "replace") == 0 && place == 1) return mt_jinja_escape(run, argument);
+    if (strcmp(method, "join") != 0) return argument;
+    const struct jinja_list *list = mt_jinja_walk(run, argument);
+    struct jinja_list *escaped = mt_jinja_list_new(run, list->count);
+    for (size_t i = 0; i < list->count && !mt_jinja_failed(run); i++) {
+        struct mt_value item = mt_jinja_escape(run, list->items[i]);
+        mt_jinja_list_add(run, escaped, item);
     }
-    return entry->call(run, subject, arguments, result);
+    return mt_jinja_object(JINJA_LIST, escaped);
 }
 
-enum mt_status jinja_call(struct jinja_run *run, struct mt_value callee,
-                          const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value call_safe_method(struct jinja_run *run, const struct jinja_method *method,
+                                        const struct jinja_arguments *arguments)
 {
-    struct mt_value nothing = {.kind = JINJA_ABSENT};
-    int line = run->line;
-    enum mt_status status = jinja_enter_run(run);
-    if (status != MT_OK) {
-        // said already
-    } else if (callee.kind == JINJA_UNDEFINED) {
-        status = jinja_fail_undefined(run, callee);
-    } else if (callee.kind == JINJA_MACRO) {
-        status = call_macro(run, callee.object, arguments, result);
-    } else if (callee.kind == JINJA_FUNCTION) {
-        status = call_entry(run, "function", callee.function, nothing, arguments, result);
-    } else if (callee.kind == JINJA_METHOD) {
-        const struct jinja_method *method = callee.object;
-        bool safe = method->subject.kind == JINJA_STRING && method->subject.safe;
-        status = safe && method->function->call != NULL
-                     ? jinja_call_safe_method(run, method, arguments, result)
-                     : call_entry(run, "method", method->function, method->subject, arguments, result);
-    } else if (callee.kind == JINJA_LOOP && arguments->count == 1) {
-        status = jinja_loop_again(run, callee.object, arguments->items[0], result);
-    } else if (callee.kind == JINJA_JOINER) {
-        struct jinja_joiner *joiner = callee.object;
-        *result = joiner->used ? joiner->separator : marked_value(marked_of(""));
+    const char *name = method->function->name;
+    struct jinja_arguments given = *arguments;
+    if (strcmp(name, "format") == 0)
+        return mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "format of safe text is not known here");
+    struct jinja_list *items = mt_jinja_list_new(run, arguments->count);
+    for (size_t i = 0; i < arguments->count; i++) {
+        struct mt_value argument = escape_argument(run, name, i, arguments->items[i]);
+        mt_jinja_list_add(run, items, argument);
+    }
+    if (mt_jinja_failed(run)) return mt_jinja_none();
+    given.items = items->items;
+    struct mt_value result = mt_jinja_call_function(run, "method", method->function, method->subject, &given);
+    if (result.kind == JINJA_STRING) result.safe = true;
+    if (result.kind != JINJA_LIST && result.kind != JINJA_TUPLE) return result;
+    const struct jinja_list *parts = result.object; // made by the method, so ours to change
+    for (size_t i = 0; i < parts->count; i++) parts->items[i].safe = true;
+    return result;
+}
+
+// ------------------------------------------------------------------ calls
+
+static struct mt_value call_value(struct jinja_run *run, struct mt_value callee,
+                                  const struct jinja_arguments *arguments)
+{
+    const struct mt_value nothing = {.kind = JINJA_ABSENT};
+    const struct jinja_method *method = callee.object;
+    struct jinja_joiner *joiner = callee.object;
+    bool used = false;
+    switch (callee.kind) {
+    case JINJA_UNDEFINED: return mt_jinja_fail_undefined(run, callee);
+    case JINJA_MACRO: return call_macro(run, callee.object, arguments);
+    case JINJA_FUNCTION: return mt_jinja_call_function(run, "function", callee.function, nothing, arguments);
+    case JINJA_METHOD:
+        if (method->subject.kind == JINJA_STRING && method->subject.safe && method->function->call != NULL)
+            return call_safe_method(run, method, arguments);
+        return mt_jinja_call_function(run, "method", method->function, method->subject, arguments);
+    case JINJA_LOOP:
+        if (arguments->count == 1) return mt_jinja_loop_again(run, callee.object, arguments->items[0]);
+        break;
+    case JINJA_JOINER:
+        used = joiner->used;
         joiner->used = true;
-    } else {
-        status = jinja_fail(run, MT_ERR_FORMAT, "'%s' object is not callable", jinja_type_name(callee));
+        return used ? joiner->separator : marked_value(marked_of(""));
+    default: break;
     }
-    jinja_leave_run(run);
-    if (status == MT_OK) run->line = line;
-    return status;
+    return mt_jinja_fail(run, MT_ERR_FORMAT, "'%s' object is not callable", mt_jinja_type_name(callee));
 }
 
-enum mt_status jinja_call_filter(struct jinja_run *run, struct mt_marked name, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
+struct mt_value mt_jinja_call(struct jinja_run *run, struct mt_value callee,
+                              const struct jinja_arguments *arguments)
 {
-    const struct jinja_function *filter = jinja_find_filter(name);
-    if (filter == NULL) {
-        return jinja_fail(run, MT_ERR_UNSUPPORTED,
-                          "the template uses the filter '%.*s', which metier does not know",
-                          marked_width(name), name.text);
-    }
-    enum mt_status status = jinja_enter_run(run);
-    if (status == MT_OK) status = call_entry(run, "filter", filter, subject, arguments, result);
-    jinja_leave_run(run);
-    return status;
+    int line = run->line;
+    bool entered = mt_jinja_enter_run(run);
+    struct mt_value result = entered ? call_value(run, callee, arguments) : mt_jinja_none();
+    mt_jinja_leave_run(run);
+    run->line = line;
+    return result;
 }
 
-enum mt_status jinja_call_test(struct jinja_run *run, struct mt_marked name, struct mt_value subject,
-                               const struct jinja_arguments *arguments, bool *holds)
+struct mt_value mt_jinja_call_filter(struct jinja_run *run, struct mt_marked name, struct mt_value subject,
+                                     const struct jinja_arguments *arguments)
 {
-    struct mt_value result = {0};
-    const struct jinja_function *test = jinja_find_test(name);
-    if (test == NULL) {
-        return jinja_fail(run, MT_ERR_UNSUPPORTED,
-                          "the template uses the test '%.*s', which metier does not know", marked_width(name),
-                          name.text);
-    }
-    enum mt_status status = call_entry(run, "test", test, subject, arguments, &result);
-    *holds = status == MT_OK && result.truth;
-    return status;
+    const struct jinja_function *filter = mt_jinja_find_filter(name);
+    if (filter == NULL)
+        return mt_jinja_fail(run, MT_ERR_UNSUPPORTED,
+                             "the template uses the filter '%.*s', which metier does not know",
+                             marked_width(name), name.text);
+    bool entered = mt_jinja_enter_run(run);
+    struct mt_value result =
+        entered ? mt_jinja_call_function(run, "filter", filter, subject, arguments) : mt_jinja_none();
+    mt_jinja_leave_run(run);
+    return result;
 }

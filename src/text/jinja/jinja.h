@@ -5,7 +5,7 @@
  *
  *     struct mt_jinja_values *values;                  // the variables of a rendering
  *     mt_jinja_values_create(ctx, &values);
- *     mt_jinja_string(values, "<s>", 3, MT_JINJA_TRUSTED, &bos);
+ *     bos = mt_jinja_string(values, "<s>", 3, MT_JINJA_TRUSTED);
  *     mt_jinja_values_set(values, "bos_token", bos);
  *     ...                                              // messages, tools, add_generation_prompt
  *     mt_jinja_render(template, values, &options, &output);
@@ -47,9 +47,6 @@ void mt_jinja_free(struct mt_jinja *template); // NULL is allowed
 /* True when the template has {% generation %} blocks: it says itself what is an assistant's. */
 bool mt_jinja_has_generation(const struct mt_jinja *template);
 
-/* True when the template mentions the variable anywhere ("tools", "enable_thinking"). */
-bool mt_jinja_mentions(const struct mt_jinja *template, const char *variable);
-
 // ------------------------------------------------------------------ values
 
 /* Text whose bytes carry marks. */
@@ -73,11 +70,16 @@ struct mt_value {
     };
 };
 
+/*
+ * Making values fails once: the first failure is kept with the variables, everything after it gives none, and
+ * mt_jinja_values_status tells, as does rendering.
+ */
 enum mt_status mt_jinja_values_create(struct mt_context *ctx, struct mt_jinja_values **values);
+enum mt_status mt_jinja_values_status(const struct mt_jinja_values *values);
 void mt_jinja_values_free(struct mt_jinja_values *values); // NULL is allowed
 
 /* Sets a variable of the template, replacing one of that name; the name is copied. */
-enum mt_status mt_jinja_values_set(struct mt_jinja_values *values, const char *name, struct mt_value value);
+void mt_jinja_values_set(struct mt_jinja_values *values, const char *name, struct mt_value value);
 
 struct mt_value mt_jinja_none(void);
 struct mt_value mt_jinja_bool(bool truth);
@@ -85,23 +87,20 @@ struct mt_value mt_jinja_integer(int64_t integer);
 struct mt_value mt_jinja_real(double real);
 
 /* A string; the text is copied, with invalid UTF-8 repaired. */
-enum mt_status mt_jinja_string(struct mt_jinja_values *values, const char *text, size_t bytes, unsigned mark,
-                               struct mt_value *value);
+struct mt_value mt_jinja_string(struct mt_jinja_values *values, const char *text, size_t bytes,
+                                unsigned mark);
 
-/* An empty list or dictionary, and what goes in it; a key that is there already gets the new value. */
-enum mt_status mt_jinja_list(struct mt_jinja_values *values, struct mt_value *list);
-enum mt_status mt_jinja_list_append(struct mt_jinja_values *values, struct mt_value list,
-                                    struct mt_value item);
-enum mt_status mt_jinja_dict(struct mt_jinja_values *values, struct mt_value *dict);
-enum mt_status mt_jinja_dict_set(struct mt_jinja_values *values, struct mt_value dict, struct mt_value key,
-                                 struct mt_value value);
-/* The same with a key that is trusted text. */
-enum mt_status mt_jinja_dict_set_named(struct mt_jinja_values *values, struct mt_value dict, const char *key,
-                                       struct mt_value value);
+/* An empty list or dictionary, and what goes in it. A key is trusted text; one that is there already gets the
+ * new value. */
+struct mt_value mt_jinja_list(struct mt_jinja_values *values);
+void mt_jinja_list_append(struct mt_jinja_values *values, struct mt_value list, struct mt_value item);
+struct mt_value mt_jinja_dict(struct mt_jinja_values *values);
+void mt_jinja_dict_set(struct mt_jinja_values *values, struct mt_value dict, const char *key,
+                       struct mt_value value);
 
 /* Everything below a node of JSON, in the order of the file; all its strings, keys too, have the mark. */
-enum mt_status mt_jinja_from_json(struct mt_jinja_values *values, const struct mt_json_node *node,
-                                  unsigned mark, struct mt_value *value);
+struct mt_value mt_jinja_from_json(struct mt_jinja_values *values, const struct mt_json_node *node,
+                                   unsigned mark);
 
 // ------------------------------------------------------------------ rendering
 

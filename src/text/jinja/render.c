@@ -1,7 +1,6 @@
 /* A rendering from beginning to end, and its output as spans. */
 #include "formats/text/lists.h"
 #include "text/jinja/run.h"
-#include "text/jinja/values.h"
 
 #define USUAL_STEPS  ((size_t)20000000)
 #define USUAL_OUTPUT ((size_t)64 << 20)
@@ -57,7 +56,7 @@ static enum mt_status make_spans(struct mt_marked text, struct mt_jinja_output *
     struct span_list generations = {.ctx = output->ctx};
     enum mt_status status = MT_OK;
     for (size_t at = 0, end = 0; status == MT_OK && at < text.bytes; at = end) {
-        uint16_t mark = jinja_mark_at(text, at);
+        uint16_t mark = mt_jinja_mark_at(text, at);
         end = text.marks == NULL ? text.bytes : at + 1;
         while (end < text.bytes && text.marks[end] == mark) end++;
         status = add_span(&marks, at, end, mark & MT_JINJA_MARK_LAST);
@@ -81,8 +80,9 @@ static enum mt_status make_output(struct jinja_run *run, struct mt_marked text, 
 {
     void *memory = NULL;
     if (text.bytes > most)
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "the text has %zu bytes, the limit is %zu", text.bytes,
-                          most);
+        (void)mt_jinja_fail(run, MT_ERR_UNSUPPORTED, "the text has %zu bytes, the limit is %zu", text.bytes,
+                            most);
+    if (mt_jinja_failed(run)) return run->status;
     enum mt_status status = mt_allocate(run->ctx, text.bytes + 1, &memory);
     if (status != MT_OK) return status;
     output->text = memory;
@@ -97,17 +97,19 @@ enum mt_status mt_jinja_render(const struct mt_jinja *template, const struct mt_
 {
     struct jinja_builder builder = {0};
     struct jinja_scope caller = values->scope;
-    struct jinja_run run = {.ctx = values->ctx, .template = template, .options = options, .out = &builder};
+    struct jinja_run run = {
+        .ctx = values->run.ctx, .template = template, .options = options, .out = &builder};
+    builder.run = &run;
     run.steps_left = limit_or(options->limits.steps, USUAL_STEPS);
     run.memory_left = limit_or(options->limits.memory_bytes, USUAL_MEMORY);
-    *output = (struct mt_jinja_output){.ctx = values->ctx};
-    mt_arena_init(&run.arena, values->ctx, (size_t)64 << 10);
-    enum mt_status status = jinja_scope_push(&run, &caller);
-    if (status == MT_OK) status = jinja_execute(&run, template->body);
-    if (status == MT_OK) {
-        size_t most = limit_or(options->limits.output_bytes, USUAL_OUTPUT);
-        status = make_output(&run, jinja_built(&builder), most, output);
-    }
+    *output = (struct mt_jinja_output){.ctx = values->run.ctx};
+    run.status = values->run.status;
+    mt_arena_init(&run.arena, values->run.ctx, (size_t)64 << 10);
+    run.scope = &caller;
+    mt_jinja_scope_push(&run, &caller);
+    mt_jinja_execute(&run, template->body);
+    size_t most = limit_or(options->limits.output_bytes, USUAL_OUTPUT);
+    enum mt_status status = make_output(&run, mt_jinja_built(&builder), most, output);
     mt_arena_free(&run.arena);
     if (status != MT_OK) mt_jinja_output_free(output);
     return status;

@@ -7,10 +7,9 @@
 #include "formats/text/utf8.h"
 #include "text/jinja/run.h"
 
-static enum mt_status write_at(struct jinja_run *run, struct jinja_builder *out, struct mt_value value,
-                               int depth);
+static void write_at(struct jinja_builder *out, struct mt_value value, int depth);
 
-const char *jinja_type_name(struct mt_value value)
+const char *mt_jinja_type_name(struct mt_value value)
 {
     static const char *const names[] = {
         [JINJA_ABSENT] = "nothing",     [JINJA_UNDEFINED] = "Undefined", [JINJA_NONE] = "NoneType",
@@ -24,16 +23,25 @@ const char *jinja_type_name(struct mt_value value)
     return names[value.kind];
 }
 
+void mt_jinja_write_integer(struct jinja_builder *builder, int64_t integer)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%" PRId64, integer);
+    mt_jinja_put_text(builder, text);
+}
+
 /*
  * The shortest decimal that reads back as the same number, written as Python does: 1e+16 and 1e-05 with an
  * exponent, everything between without.
  */
-enum mt_status jinja_write_real(struct jinja_run *run, struct jinja_builder *builder, double real)
+void mt_jinja_write_real(struct jinja_builder *builder, double real)
 {
     char shortest[40];
     char text[64];
-    if (isnan(real)) return jinja_put_text(run, builder, "nan");
-    if (isinf(real)) return jinja_put_text(run, builder, real < 0 ? "-inf" : "inf");
+    if (isnan(real) || isinf(real)) {
+        mt_jinja_put_text(builder, isnan(real) ? "nan" : real < 0 ? "-inf" : "inf");
+        return;
+    }
     for (int precision = 0; precision < 17; precision++) {
         (void)snprintf(shortest, sizeof shortest, "%.*e", precision, real);
         if (strtod(shortest, NULL) == real) break;
@@ -48,7 +56,7 @@ enum mt_status jinja_write_real(struct jinja_run *run, struct jinja_builder *bui
         int decimals = digits - exponent;
         (void)snprintf(text, sizeof text, "%.*f", decimals > 1 ? decimals : 1, real);
     }
-    return jinja_put_text(run, builder, text);
+    mt_jinja_put_text(builder, text);
 }
 
 /* Which quote repr takes: the single one, unless the text has it and no double one. */
@@ -59,171 +67,144 @@ static char quote_of(struct mt_marked text)
     return single && !dual ? '"' : '\'';
 }
 
-static enum mt_status put_escaped(struct jinja_run *run, struct jinja_builder *out, uint32_t c, char quote,
-                                  uint16_t mark)
+static void put_escaped(struct jinja_builder *out, uint32_t c, char quote, uint16_t mark)
 {
+    static const char letters[] = "\n\r\t\\";
+    static const char *const escapes[] = {"\\n", "\\r", "\\t", "\\\\"};
     char escaped[12];
-    const char *simple = c == '\n'   ? "\\n"
-                         : c == '\r' ? "\\r"
-                         : c == '\t' ? "\\t"
-                         : c == '\\' ? "\\\\"
-                                     : NULL;
-    if (simple == NULL && c != (unsigned char)quote && jinja_is_printable(c))
-        return jinja_put_character(run, out, c, mark);
-    if (simple != NULL)
-        (void)snprintf(escaped, sizeof escaped, "%s", simple);
-    else if (c == (unsigned char)quote)
+    const char *simple = c != 0 && c < 0x80 ? strchr(letters, (int)c) : NULL;
+    if (simple != NULL) {
+        mt_jinja_put_ascii(out, escapes[simple - letters], mark);
+        return;
+    }
+    if (c != (unsigned char)quote && mt_jinja_is_printable(c)) {
+        mt_jinja_put_character(out, c, mark);
+        return;
+    }
+    if (c == (unsigned char)quote)
         (void)snprintf(escaped, sizeof escaped, "\\%c", quote);
-    else if (c < 0x100)
-        (void)snprintf(escaped, sizeof escaped, "\\x%02x", c);
-    else if (c < 0x10000)
-        (void)snprintf(escaped, sizeof escaped, "\\u%04x", c);
     else
-        (void)snprintf(escaped, sizeof escaped, "\\U%08x", c);
-    enum mt_status status = MT_OK;
-    for (const char *at = escaped; status == MT_OK && *at != '\0'; at++)
-        status = jinja_put_character(run, out, (unsigned char)*at, mark);
-    return status;
+        (void)snprintf(escaped, sizeof escaped,
+                       c < 0x100     ? "\\x%02x"
+                       : c < 0x10000 ? "\\u%04x"
+                                     : "\\U%08x",
+                       c);
+    mt_jinja_put_ascii(out, escaped, mark);
 }
 
-static enum mt_status write_quoted(struct jinja_run *run, struct jinja_builder *out, struct mt_marked text)
+static void write_quoted(struct jinja_builder *out, struct mt_marked text)
 {
     char quote[2] = {text.bytes != 0 ? quote_of(text) : '\'', '\0'};
-    enum mt_status status = jinja_put_text(run, out, quote);
-    if (status == MT_OK) status = jinja_spend(run, text.bytes / 16);
-    for (size_t at = 0; status == MT_OK && at < text.bytes;) {
+    mt_jinja_put_text(out, quote);
+    mt_jinja_spend(out->run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(out->run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-        status = put_escaped(run, out, c, quote[0], jinja_mark_at(text, at));
+        put_escaped(out, c, quote[0], mt_jinja_mark_at(text, at));
         at += length;
     }
-    return status == MT_OK ? jinja_put_text(run, out, quote) : status;
+    mt_jinja_put_text(out, quote);
 }
 
-static enum mt_status write_items(struct jinja_run *run, struct jinja_builder *out,
-                                  const struct jinja_list *list, int depth)
+static void write_between(struct jinja_builder *out, const char *before, const struct jinja_list *list,
+                          const char *after, int depth)
 {
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; status == MT_OK && i < list->count; i++) {
-        if (i > 0) status = jinja_put_text(run, out, ", ");
-        if (status == MT_OK) status = write_at(run, out, list->items[i], depth + 1);
+    mt_jinja_put_text(out, before);
+    for (size_t i = 0; i < list->count && !mt_jinja_failed(out->run); i++) {
+        if (i > 0) mt_jinja_put_text(out, ", ");
+        write_at(out, list->items[i], depth + 1);
     }
-    return status;
+    mt_jinja_put_text(out, after);
 }
 
-static enum mt_status write_between(struct jinja_run *run, struct jinja_builder *out, const char *before,
-                                    const struct jinja_list *list, const char *after, int depth)
+static void write_dict(struct jinja_builder *out, const struct jinja_dict *dict, int depth)
 {
-    enum mt_status status = jinja_put_text(run, out, before);
-    if (status == MT_OK) status = write_items(run, out, list, depth);
-    return status == MT_OK ? jinja_put_text(run, out, after) : status;
-}
-
-static enum mt_status write_dict(struct jinja_run *run, struct jinja_builder *out,
-                                 const struct jinja_dict *dict, int depth)
-{
-    enum mt_status status = jinja_put_text(run, out, "{");
-    for (size_t i = 0; status == MT_OK && i < dict->count; i++) {
-        if (i > 0) status = jinja_put_text(run, out, ", ");
-        if (status == MT_OK) status = write_at(run, out, dict->pairs[i].key, depth + 1);
-        if (status == MT_OK) status = jinja_put_text(run, out, ": ");
-        if (status == MT_OK) status = write_at(run, out, dict->pairs[i].value, depth + 1);
+    mt_jinja_put_text(out, "{");
+    for (size_t i = 0; i < dict->count && !mt_jinja_failed(out->run); i++) {
+        if (i > 0) mt_jinja_put_text(out, ", ");
+        write_at(out, dict->pairs[i].key, depth + 1);
+        mt_jinja_put_text(out, ": ");
+        write_at(out, dict->pairs[i].value, depth + 1);
     }
-    return status == MT_OK ? jinja_put_text(run, out, "}") : status;
+    mt_jinja_put_text(out, "}");
 }
 
-static enum mt_status write_range(struct jinja_run *run, struct jinja_builder *out,
-                                  const struct jinja_range *range)
+static void write_range(struct jinja_builder *out, const struct jinja_range *range)
 {
     char text[96];
-    if (range->step == 1)
-        (void)snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64 ")", range->start, range->stop);
-    else
-        (void)snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")", range->start,
-                       range->stop, range->step);
-    return jinja_put_text(run, out, text);
+    int used = snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64, range->start, range->stop);
+    if (range->step != 1) (void)snprintf(text + used, sizeof text - (size_t)used, ", %" PRId64, range->step);
+    mt_jinja_put_text(out, text);
+    mt_jinja_put_text(out, ")");
 }
 
 /* Objects whose repr Python makes of their parts; of others it writes an address, which nobody wants. */
-static enum mt_status write_object(struct jinja_run *run, struct jinja_builder *out, struct mt_value value,
-                                   int depth)
+static void write_object(struct jinja_builder *out, struct mt_value value, int depth)
 {
     char text[64];
-    enum mt_status status = MT_OK;
+    const struct jinja_list *list = value.object;
+    const struct jinja_view *view = value.object;
+    const struct jinja_loop *loop = value.object;
     switch (value.kind) {
-    case JINJA_LIST: return write_between(run, out, "[", value.object, "]", depth);
-    case JINJA_TUPLE: {
-        const struct jinja_list *list = value.object;
-        return write_between(run, out, "(", list, list->count == 1 ? ",)" : ")", depth);
-    }
-    case JINJA_DICT: return write_dict(run, out, value.object, depth);
-    case JINJA_RANGE: return write_range(run, out, value.object);
-    case JINJA_VIEW: {
-        const struct jinja_view *view = value.object;
-        status = jinja_put_text(run, out, view->name);
-        return status == MT_OK ? write_between(run, out, "([", &view->list, "])", depth) : status;
-    }
+    case JINJA_LIST: write_between(out, "[", list, "]", depth); return;
+    case JINJA_TUPLE: write_between(out, "(", list, list->count == 1 ? ",)" : ")", depth); return;
+    case JINJA_DICT: write_dict(out, value.object, depth); return;
+    case JINJA_RANGE: write_range(out, value.object); return;
+    case JINJA_VIEW:
+        mt_jinja_put_text(out, view->name);
+        write_between(out, "([", &view->list, "])", depth);
+        return;
     case JINJA_NAMESPACE:
-        status = jinja_put_text(run, out, "<Namespace ");
-        if (status == MT_OK) status = write_dict(run, out, value.object, depth);
-        return status == MT_OK ? jinja_put_text(run, out, ">") : status;
-    case JINJA_LOOP: {
-        const struct jinja_loop *loop = value.object;
+        mt_jinja_put_text(out, "<Namespace ");
+        write_dict(out, value.object, depth);
+        mt_jinja_put_text(out, ">");
+        return;
+    case JINJA_LOOP:
         (void)snprintf(text, sizeof text, "<LoopContext %zu/%zu>", loop->index + 1, loop->items.count);
-        return jinja_put_text(run, out, text);
-    }
+        mt_jinja_put_text(out, text);
+        return;
     default:
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "a %s has no text; metier does not write one",
-                          jinja_type_name(value));
+        (void)mt_jinja_fail(out->run, MT_ERR_UNSUPPORTED, "a %s has no text; metier does not write one",
+                            mt_jinja_type_name(value));
     }
 }
 
 /* repr(), `depth` containers deep. */
-static enum mt_status write_at(struct jinja_run *run, struct jinja_builder *out, struct mt_value value,
-                               int depth)
+static void write_at(struct jinja_builder *out, struct mt_value value, int depth)
 {
-    char text[32];
-    enum mt_status status = jinja_spend(run, 1);
-    if (status != MT_OK) return status;
-    if (depth > JINJA_VALUE_DEPTH)
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "values are nested deeper than %d", JINJA_VALUE_DEPTH);
+    if (!mt_jinja_check_depth(out->run, depth)) return;
     switch (value.kind) {
-    case JINJA_UNDEFINED: return jinja_put_text(run, out, "Undefined");
-    case JINJA_NONE: return jinja_put_text(run, out, "None");
-    case JINJA_BOOL: return jinja_put_text(run, out, value.truth ? "True" : "False");
-    case JINJA_INTEGER:
-        (void)snprintf(text, sizeof text, "%" PRId64, value.integer);
-        return jinja_put_text(run, out, text);
-    case JINJA_REAL: return jinja_write_real(run, out, value.real);
+    case JINJA_UNDEFINED: mt_jinja_put_text(out, "Undefined"); return;
+    case JINJA_NONE: mt_jinja_put_text(out, "None"); return;
+    case JINJA_BOOL: mt_jinja_put_text(out, value.truth ? "True" : "False"); return;
+    case JINJA_INTEGER: mt_jinja_write_integer(out, value.integer); return;
+    case JINJA_REAL: mt_jinja_write_real(out, value.real); return;
     case JINJA_STRING:
-        if (!value.safe) return write_quoted(run, out, value.string);
-        status = jinja_put_text(run, out, "Markup(");
-        if (status == MT_OK) status = write_quoted(run, out, value.string);
-        return status == MT_OK ? jinja_put_text(run, out, ")") : status;
-    default: return write_object(run, out, value, depth);
+        if (value.safe) mt_jinja_put_text(out, "Markup(");
+        write_quoted(out, value.string);
+        if (value.safe) mt_jinja_put_text(out, ")");
+        return;
+    default: write_object(out, value, depth);
     }
 }
 
-enum mt_status jinja_write_repr(struct jinja_run *run, struct jinja_builder *builder, struct mt_value value)
+void mt_jinja_write_repr(struct jinja_builder *builder, struct mt_value value)
 {
-    return write_at(run, builder, value, 0);
+    write_at(builder, value, 0);
 }
 
-enum mt_status jinja_write(struct jinja_run *run, struct jinja_builder *builder, struct mt_value value)
+void mt_jinja_write(struct jinja_builder *builder, struct mt_value value)
 {
-    if (value.kind == JINJA_STRING) return jinja_put(run, builder, value.string);
-    if (value.kind == JINJA_UNDEFINED) return MT_OK;
-    return write_at(run, builder, value, 0);
+    if (value.kind == JINJA_STRING)
+        mt_jinja_put(builder, value.string);
+    else if (value.kind != JINJA_UNDEFINED)
+        write_at(builder, value, 0);
 }
 
-enum mt_status jinja_to_text(struct jinja_run *run, struct mt_value value, struct mt_marked *text)
+struct mt_marked mt_jinja_to_text(struct jinja_run *run, struct mt_value value)
 {
-    struct jinja_builder builder = {0};
-    if (value.kind == JINJA_STRING) {
-        *text = value.string;
-        return MT_OK;
-    }
-    enum mt_status status = jinja_write(run, &builder, value);
-    *text = jinja_built(&builder);
-    return status;
+    struct jinja_builder out = {.run = run};
+    if (value.kind == JINJA_STRING) return value.string;
+    mt_jinja_write(&out, value);
+    return mt_jinja_built(&out);
 }

@@ -7,7 +7,7 @@
 
 #include "base/files/file.h"
 #include "formats/hf/hf_generation.h"
-#include "text/special_ids.h"
+#include "text/plain_text.h"
 #include "train/data/corpus_parts.h"
 
 #define SURVEYED_DRAWS 10000 // so few are always gone through, to say at once what is wrong with them

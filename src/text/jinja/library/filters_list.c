@@ -1,174 +1,89 @@
 /* Filters on lists and dictionaries. Those that are generators in jinja2 give iterators, walked once. */
 #include "text/jinja/library/library.h"
 
-/* One step of a path: a number where it is one. */
-static enum mt_status path_step(struct jinja_run *run, struct mt_value value, struct mt_marked step,
-                                struct mt_value *result)
-{
-    bool number = step.bytes > 0;
-    int64_t index = 0;
-    for (size_t i = 0; i < step.bytes; i++) number = number && step.text[i] >= '0' && step.text[i] <= '9';
-    if (!number) return jinja_item(run, value, marked_value(step), result);
-    enum mt_status status = jinja_read_integer(run, step, 10, &number, &index);
-    return status == MT_OK ? jinja_item(run, value, mt_jinja_integer(index), result) : status;
-}
-
-enum mt_status jinja_path(struct jinja_run *run, struct mt_value value, struct mt_value path,
-                          struct mt_value *result)
-{
-    struct mt_value nothing = {.kind = JINJA_ABSENT};
-    return jinja_path_or(run, value, path, nothing, result);
-}
-
-enum mt_status jinja_path_or(struct jinja_run *run, struct mt_value value, struct mt_value path,
-                             struct mt_value fallback, struct mt_value *result)
-{
-    enum mt_status status = MT_OK;
-    *result = value;
-    if (!jinja_given(path)) return MT_OK;
-    if (path.kind != JINJA_STRING) {
-        status = jinja_item(run, value, path, result);
-        if (status == MT_OK && result->kind == JINJA_UNDEFINED && jinja_given(fallback)) *result = fallback;
-        return status;
-    }
-    for (size_t start = 0; status == MT_OK && start <= path.string.bytes;) {
-        size_t end = jinja_find_text(path.string, marked_of("."), start);
-        if (end == SIZE_MAX) end = path.string.bytes;
-        status = path_step(run, *result, marked_part(path.string, start, end), result);
-        if (status == MT_OK && result->kind == JINJA_UNDEFINED && jinja_given(fallback)) *result = fallback;
-        start = end + 1;
-    }
-    return status;
-}
-
-static enum mt_status give_list(enum mt_status status, struct jinja_list *list, struct mt_value *result)
-{
-    *result = jinja_object(JINJA_LIST, list);
-    return status;
-}
-
-static enum mt_status give_iterator(struct jinja_run *run, enum mt_status status,
-                                    const struct jinja_list *list, struct mt_value *result)
-{
-    return jinja_iterator_new(run, status, list, result);
-}
+static const struct mt_value nothing = {.kind = JINJA_ABSENT};
 
 // ------------------------------------------------------------------ length, first, last, list
 
-static enum mt_status length(struct jinja_run *run, struct mt_value subject,
-                             const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value length(const struct jinja_call *call)
 {
-    bool has = false;
     int64_t count = 0;
-    enum mt_status status = jinja_bind(run, "length", arguments, NULL, 0, 0, NULL);
-    if (status == MT_OK) status = jinja_length(run, subject, &has, &count);
-    if (status == MT_OK && !has)
-        return jinja_fail(run, MT_ERR_FORMAT, "object of type '%s' has no len()", jinja_type_name(subject));
-    *result = mt_jinja_integer(count);
-    return status;
+    if (!mt_jinja_length(call->run, call->subject, &count))
+        return mt_jinja_fail(call->run, MT_ERR_FORMAT, "object of type '%s' has no len()",
+                             mt_jinja_type_name(call->subject));
+    return mt_jinja_integer(count);
 }
 
-static enum mt_status first(struct jinja_run *run, struct mt_value subject,
-                            const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value first(const struct jinja_call *call)
 {
-    struct jinja_list *list = NULL;
-    enum mt_status status = jinja_bind(run, "first", arguments, NULL, 0, 0, NULL);
-    *result = jinja_undefined(marked_of("first of nothing"));
-    if (status == MT_OK && subject.kind == JINJA_ITERATOR) {
-        struct jinja_iterator *iterator = subject.object; // takes one and leaves the rest
-        if (iterator->next < iterator->list.count)
-            *result = iterator->list.items[iterator->next++];
-        else if (iterator->failure != MT_OK)
-            return mt_fail(run->ctx, iterator->failure, "%s", iterator->message);
-        return MT_OK;
+    if (call->subject.kind == JINJA_ITERATOR) {
+        struct jinja_iterator *iterator = call->subject.object; // takes one and leaves the rest
+        if (iterator->next < iterator->list.count) return iterator->list.items[iterator->next++];
+        if (iterator->failure != MT_OK) return mt_jinja_iterator_failure(call->run, iterator);
+        return mt_jinja_undefined(marked_of("first of nothing"));
     }
-    if (status == MT_OK) status = jinja_walk(run, subject, &list);
-    if (status == MT_OK && list->count > 0) *result = list->items[0];
-    return status;
+    const struct jinja_list *list = mt_jinja_walk(call->run, call->subject);
+    return list->count > 0 ? list->items[0] : mt_jinja_undefined(marked_of("first of nothing"));
 }
 
-static enum mt_status last(struct jinja_run *run, struct mt_value subject,
-                           const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value last(const struct jinja_call *call)
 {
-    struct jinja_list *list = NULL;
-    enum mt_status status = jinja_bind(run, "last", arguments, NULL, 0, 0, NULL);
-    *result = jinja_undefined(marked_of("last of nothing"));
-    if (status == MT_OK && subject.kind == JINJA_ITERATOR)
-        return jinja_fail(run, MT_ERR_FORMAT, "'generator' object is not reversible");
-    if (status == MT_OK) status = jinja_walk(run, subject, &list);
-    if (status == MT_OK && list->count > 0) *result = list->items[list->count - 1];
-    return status;
+    if (call->subject.kind == JINJA_ITERATOR)
+        return mt_jinja_fail(call->run, MT_ERR_FORMAT, "'generator' object is not reversible");
+    const struct jinja_list *list = mt_jinja_walk(call->run, call->subject);
+    return list->count > 0 ? list->items[list->count - 1] : mt_jinja_undefined(marked_of("last of nothing"));
 }
 
-static enum mt_status copy_list(struct jinja_run *run, struct mt_value subject, struct jinja_list **copy)
+static struct mt_value list(const struct jinja_call *call)
 {
-    struct jinja_list *list = NULL;
-    enum mt_status status = jinja_walk(run, subject, &list);
-    if (status == MT_OK) status = jinja_list_new(run, list->count, copy);
-    for (size_t i = 0; status == MT_OK && i < list->count; i++)
-        status = jinja_list_add(run, *copy, list->items[i]);
-    return status;
+    const struct jinja_list *source = mt_jinja_walk(call->run, call->subject);
+    struct jinja_list *copy = mt_jinja_list_new(call->run, source->count);
+    mt_jinja_list_add_all(call->run, copy, source->items, source->count);
+    return mt_jinja_object(JINJA_LIST, copy);
 }
 
-static enum mt_status list(struct jinja_run *run, struct mt_value subject,
-                           const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value reverse(const struct jinja_call *call)
 {
-    struct jinja_list *copy = NULL;
-    enum mt_status status = jinja_bind(run, "list", arguments, NULL, 0, 0, NULL);
-    if (status == MT_OK) status = copy_list(run, subject, &copy);
-    return give_list(status, copy, result);
+    struct jinja_builder out = {.run = call->run};
+    const struct jinja_list *source = mt_jinja_walk(call->run, call->subject);
+    struct jinja_list *made = mt_jinja_list_new(call->run, source->count);
+    for (size_t i = source->count; i > 0 && !mt_jinja_failed(call->run); i--)
+        mt_jinja_list_add(call->run, made, source->items[i - 1]);
+    if (mt_jinja_failed(call->run)) return mt_jinja_none();
+    // Of a generator jinja2 makes a list, of everything else but text an iterator.
+    if (call->subject.kind == JINJA_ITERATOR) return mt_jinja_object(JINJA_LIST, made);
+    if (call->subject.kind != JINJA_STRING) return mt_jinja_iterator_new(call->run, made);
+    for (size_t i = 0; i < made->count; i++) mt_jinja_put(&out, made->items[i].string);
+    return mt_jinja_built_value(&out);
 }
 
-static enum mt_status reverse(struct jinja_run *run, struct mt_value subject,
-                              const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value pair_of(struct jinja_run *run, const struct jinja_pair *pair)
 {
-    struct jinja_list *copy = NULL;
-    struct jinja_builder builder = {0};
-    enum mt_status status = jinja_bind(run, "reverse", arguments, NULL, 0, 0, NULL);
-    if (status == MT_OK) status = copy_list(run, subject, &copy);
-    if (status != MT_OK) return status;
-    for (size_t i = 0; i < copy->count / 2; i++) {
-        struct mt_value swapped = copy->items[i];
-        copy->items[i] = copy->items[copy->count - 1 - i];
-        copy->items[copy->count - 1 - i] = swapped;
+    const struct mt_value both[2] = {pair->key, pair->value};
+    return mt_jinja_tuple(run, both, 2);
+}
+
+static struct mt_value items(const struct jinja_call *call)
+{
+    bool mapping = call->subject.kind == JINJA_DICT;
+    if (!mapping && call->subject.kind != JINJA_UNDEFINED)
+        return mt_jinja_fail(call->run, MT_ERR_FORMAT, "Can only get item pairs from a mapping.");
+    struct jinja_list *made = mt_jinja_list_new(call->run, 0);
+    const struct jinja_dict *dict = mapping ? call->subject.object : &call->run->no_dict;
+    for (size_t i = 0; i < dict->count && !mt_jinja_failed(call->run); i++) {
+        struct mt_value pair = pair_of(call->run, &dict->pairs[i]);
+        mt_jinja_list_add(call->run, made, pair);
     }
-    if (subject.kind != JINJA_STRING) {
-        // Of a generator jinja2 makes a list, of everything else an iterator.
-        if (subject.kind == JINJA_ITERATOR) return give_list(status, copy, result);
-        return give_iterator(run, status, copy, result);
-    }
-    for (size_t i = 0; status == MT_OK && i < copy->count; i++)
-        status = jinja_put(run, &builder, copy->items[i].string);
-    *result = marked_value(jinja_built(&builder));
-    return status;
-}
-
-static enum mt_status items(struct jinja_run *run, struct mt_value subject,
-                            const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    struct jinja_list *made = NULL;
-    enum mt_status status = jinja_bind(run, "items", arguments, NULL, 0, 0, NULL);
-    if (status == MT_OK && subject.kind != JINJA_DICT && subject.kind != JINJA_UNDEFINED)
-        status = jinja_fail(run, MT_ERR_FORMAT, "Can only get item pairs from a mapping.");
-    if (status == MT_OK) status = jinja_list_new(run, 0, &made);
-    const struct jinja_dict *dict = subject.kind == JINJA_DICT ? subject.object : NULL;
-    for (size_t i = 0; status == MT_OK && dict != NULL && i < dict->count; i++) {
-        struct mt_value pair;
-        status = jinja_pair_tuple(run, dict->pairs[i].key, dict->pairs[i].value, &pair);
-        if (status == MT_OK) status = jinja_list_add(run, made, pair);
-    }
-    return give_iterator(run, status, made, result);
+    return mt_jinja_object(JINJA_LIST, made);
 }
 
 // ------------------------------------------------------------------ map, select
 
 /* What map, select and the like walk: nothing where the value is false, even if it cannot be walked. */
-static enum mt_status walk_if_true(struct jinja_run *run, struct mt_value value, struct jinja_list **list)
+static struct jinja_list *walk_if_true(const struct jinja_call *call)
 {
-    bool truth = false;
-    enum mt_status status = jinja_truth(run, value, &truth);
-    if (status != MT_OK) return status;
-    return truth ? jinja_walk(run, value, list) : jinja_list_new(run, 0, list);
+    return mt_jinja_truth(call->run, call->subject) ? mt_jinja_walk(call->run, call->subject)
+                                                    : &call->run->no_list;
 }
 
 /* The arguments from `from` on. */
@@ -180,313 +95,226 @@ static struct jinja_arguments rest_of(const struct jinja_arguments *arguments, s
     return rest;
 }
 
-static enum mt_status map_attribute(struct jinja_run *run, const struct jinja_list *source,
-                                    const struct jinja_arguments *arguments, struct jinja_list *made)
+/* map(attribute=..., default=...). */
+static struct mt_value map_attribute(const struct jinja_call *call)
 {
-    static const char *const names[] = {"attribute", "default"};
-    struct mt_value bound[2];
-    enum mt_status status = jinja_bind(run, "map", arguments, names, 2, 1, bound);
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
-        struct mt_value item;
-        status = jinja_path_or(run, source->items[i], bound[0], bound[1], &item);
-        if (status == MT_OK) status = jinja_list_add(run, made, item);
+    const struct jinja_list *source = mt_jinja_walk(call->run, call->subject);
+    struct jinja_list *made = mt_jinja_list_new(call->run, source->count);
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(call->run); i++) {
+        struct mt_value item = mt_jinja_path(call->run, source->items[i], call->bound[0], call->bound[1]);
+        mt_jinja_list_add(call->run, made, item);
     }
-    return status;
+    return mt_jinja_object(JINJA_LIST, made);
 }
 
-static enum mt_status map(struct jinja_run *run, struct mt_value subject,
-                          const struct jinja_arguments *arguments, struct mt_value *result)
+static const struct jinja_function by_attribute = {"map", map_attribute,
+                                                   .parameters = {"attribute", "default"}, .required = 1};
+
+static struct mt_value map(const struct jinja_call *call)
 {
-    struct jinja_list *source = NULL;
-    struct jinja_list *made = NULL;
-    struct mt_marked name = {0};
-    enum mt_status status = walk_if_true(run, subject, &source);
-    if (status == MT_OK) status = jinja_list_new(run, source->count, &made);
-    bool by_attribute = arguments->count == 0 && arguments->keyword_count > 0;
-    if (status == MT_OK && source->count == 0) return give_iterator(run, status, made, result);
-    if (status == MT_OK && by_attribute) {
-        status = map_attribute(run, source, arguments, made);
-        return give_iterator(run, status, made, result);
+    struct jinja_run *run = call->run;
+    struct jinja_list *source = walk_if_true(call);
+    struct jinja_list *made = mt_jinja_list_new(run, source->count);
+    if (source->count == 0) return mt_jinja_object(JINJA_LIST, made);
+    if (call->arguments->count == 0 && call->arguments->keyword_count > 0)
+        return mt_jinja_call_function(run, "filter", &by_attribute, mt_jinja_object(JINJA_LIST, source),
+                                      call->arguments);
+    if (call->arguments->count == 0)
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "map requires a filter argument");
+    struct mt_marked name = mt_jinja_need_text(run, "map", call->arguments->items[0]);
+    struct jinja_arguments rest = rest_of(call->arguments, 1);
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(run); i++) {
+        struct mt_value item = mt_jinja_call_filter(run, name, source->items[i], &rest);
+        mt_jinja_list_add(run, made, item);
     }
-    if (status == MT_OK && arguments->count == 0)
-        status = jinja_fail(run, MT_ERR_FORMAT, "map requires a filter argument");
-    if (status == MT_OK) status = jinja_bound_string(run, "map", arguments->items[0], &name);
-    if (status != MT_OK) return give_iterator(run, status, made, result);
-    struct jinja_arguments rest = rest_of(arguments, 1);
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
-        struct mt_value item;
-        status = jinja_call_filter(run, name, source->items[i], &rest, &item);
-        if (status == MT_OK) status = jinja_list_add(run, made, item);
-    }
-    return give_iterator(run, status, made, result);
+    return mt_jinja_object(JINJA_LIST, made);
 }
 
-/* select, reject, selectattr, rejectattr: items of which a test, or their truth, is `wanted`. */
-static enum mt_status choose(struct jinja_run *run, struct mt_value subject,
-                             const struct jinja_arguments *arguments, bool attribute, bool wanted,
-                             struct mt_value *result)
+enum { REJECT = 0, SELECT = 1, BY_ATTRIBUTE = 2 };
+
+/* select, reject, selectattr, rejectattr: items of which a test, or their truth, is wanted. */
+static struct mt_value choose(const struct jinja_call *call)
 {
-    struct jinja_list *source = NULL;
-    struct jinja_list *made = NULL;
-    struct mt_marked name = {0};
+    struct jinja_run *run = call->run;
+    const struct jinja_arguments *arguments = call->arguments;
+    bool attribute = (call->function->variant & BY_ATTRIBUTE) != 0;
+    bool wanted = (call->function->variant & SELECT) != 0;
     size_t offset = attribute ? 1 : 0;
-    enum mt_status status = walk_if_true(run, subject, &source);
-    if (status == MT_OK) status = jinja_list_new(run, 0, &made);
-    if (status == MT_OK && source->count == 0) return give_iterator(run, status, made, result);
-    if (status == MT_OK && arguments->count < offset)
-        status = jinja_fail(run, MT_ERR_FORMAT, "Missing parameter for attribute name");
+    struct mt_marked name = marked_of("");
+    struct jinja_list *source = walk_if_true(call);
+    struct jinja_list *made = mt_jinja_list_new(run, 0);
+    if (source->count == 0) return mt_jinja_object(JINJA_LIST, made);
+    if (arguments->count < offset)
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "Missing parameter for attribute name");
     bool tested = arguments->count > offset;
-    if (status == MT_OK && tested)
-        status = jinja_bound_string(run, "select", arguments->items[offset], &name);
-    if (status != MT_OK) return give_iterator(run, status, made, result);
+    if (tested) name = mt_jinja_need_text(run, "select", arguments->items[offset]);
     struct jinja_arguments rest = rest_of(arguments, tested ? offset + 1 : offset);
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(run); i++) {
         struct mt_value item = source->items[i];
-        bool holds = false;
-        if (attribute) status = jinja_path(run, item, arguments->items[0], &item);
-        if (status == MT_OK && tested)
-            status = jinja_call_test(run, name, item, &rest, &holds);
-        else if (status == MT_OK)
-            status = jinja_truth(run, item, &holds);
-        if (status == MT_OK && holds == wanted) status = jinja_list_add(run, made, source->items[i]);
+        if (attribute) item = mt_jinja_path(run, item, arguments->items[0], nothing);
+        if (mt_jinja_failed(run)) break;
+        bool holds = tested ? mt_jinja_call_test(run, name, item, &rest) : mt_jinja_truth(run, item);
+        if (holds == wanted) mt_jinja_list_add(run, made, source->items[i]);
     }
-    return give_iterator(run, status, made, result);
-}
-
-static enum mt_status select_items(struct jinja_run *run, struct mt_value subject,
-                                   const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return choose(run, subject, arguments, false, true, result);
-}
-
-static enum mt_status reject(struct jinja_run *run, struct mt_value subject,
-                             const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return choose(run, subject, arguments, false, false, result);
-}
-
-static enum mt_status selectattr(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return choose(run, subject, arguments, true, true, result);
-}
-
-static enum mt_status rejectattr(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return choose(run, subject, arguments, true, false, result);
+    return mt_jinja_object(JINJA_LIST, made);
 }
 
 // ------------------------------------------------------------------ by keys
 
-/* A key for sorting and grouping: text in lower case unless case counts. */
-static enum mt_status fold(struct jinja_run *run, bool case_sensitive, struct mt_value *key)
+/* The value at a path as a key for sorting and grouping: text in lower case unless case counts. */
+static struct mt_value key_of(struct jinja_run *run, struct mt_value item, struct mt_value path,
+                              bool case_sensitive)
 {
-    if (case_sensitive || key->kind != JINJA_STRING) return MT_OK;
-    return jinja_change_case(run, key->string, JINJA_LOWER, JINJA_LOWER, &key->string);
+    struct mt_value key = mt_jinja_path(run, item, path, nothing);
+    if (!case_sensitive && key.kind == JINJA_STRING)
+        key.string = mt_jinja_change_case(run, key.string, JINJA_LOWER, JINJA_LOWER);
+    return key;
 }
 
 /* The key of an item: of one path, or of several with commas between them a list. */
-static enum mt_status sort_key(struct jinja_run *run, struct mt_value item, struct mt_value path,
-                               bool case_sensitive, struct mt_value *key)
+static struct mt_value sort_key(struct jinja_run *run, struct mt_value item, struct mt_value path,
+                                bool case_sensitive)
 {
-    struct jinja_list *parts = NULL;
-    enum mt_status status = jinja_list_new(run, 1, &parts);
-    size_t bytes = path.kind == JINJA_STRING ? path.string.bytes : 0;
-    for (size_t start = 0; status == MT_OK && start <= bytes;) {
-        struct mt_value part = path;
-        size_t end = bytes;
-        if (path.kind == JINJA_STRING) {
-            end = jinja_find_text(path.string, marked_of(","), start);
-            if (end == SIZE_MAX) end = bytes;
-            part = marked_value(marked_part(path.string, start, end));
-        }
-        struct mt_value value;
-        status = jinja_path(run, item, part, &value);
-        if (status == MT_OK) status = fold(run, case_sensitive, &value);
-        if (status == MT_OK) status = jinja_list_add(run, parts, value);
-        start = end + 1;
+    struct jinja_list *parts = mt_jinja_list_new(run, 1);
+    bool text = path.kind == JINJA_STRING;
+    size_t bytes = text ? path.string.bytes : 0;
+    for (size_t start = 0, end = 0; start <= bytes && !mt_jinja_failed(run); start = end + 1) {
+        end = text ? mt_jinja_find_text(path.string, marked_of(","), start) : bytes;
+        if (end == SIZE_MAX) end = bytes;
+        struct mt_value part = text ? marked_value(marked_part(path.string, start, end)) : path;
+        struct mt_value value = key_of(run, item, part, case_sensitive);
+        mt_jinja_list_add(run, parts, value);
     }
-    *key = jinja_object(JINJA_LIST, parts);
-    return status;
+    return mt_jinja_object(JINJA_LIST, parts);
 }
 
-static enum mt_status sort(struct jinja_run *run, struct mt_value subject,
-                           const struct jinja_arguments *arguments, struct mt_value *result)
+/* The values of pairs, in the order of their keys. */
+static struct mt_value sorted_values(struct jinja_run *run, const struct jinja_pair *pairs, size_t count,
+                                     bool backwards)
 {
-    static const char *const names[] = {"reverse", "case_sensitive", "attribute"};
-    struct mt_value bound[3];
-    struct jinja_list *source = NULL;
-    struct jinja_list *made = NULL;
-    const struct jinja_pair *sorted = NULL;
-    void *memory = NULL;
-    bool backwards = false;
-    bool cased = false;
-    enum mt_status status = jinja_bind(run, "sort", arguments, names, 3, 0, bound);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[0], false, &backwards);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[1], false, &cased);
-    if (status == MT_OK) status = jinja_walk(run, subject, &source);
-    if (status == MT_OK) status = jinja_allocate(run, source->count * sizeof *sorted, &memory);
-    struct jinja_pair *pairs = memory;
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
+    if (mt_jinja_failed(run)) return mt_jinja_none();
+    const struct jinja_pair *sorted = mt_jinja_sort(run, pairs, count, backwards);
+    struct jinja_list *made = mt_jinja_list_new(run, count);
+    for (size_t i = 0; i < count; i++) mt_jinja_list_add(run, made, sorted[i].value);
+    return mt_jinja_object(JINJA_LIST, made);
+}
+
+static struct mt_value sort(const struct jinja_call *call)
+{
+    struct jinja_run *run = call->run;
+    bool backwards = mt_jinja_truth_argument(call, 0);
+    bool cased = mt_jinja_truth_argument(call, 1);
+    const struct jinja_list *source = mt_jinja_walk(run, call->subject);
+    struct jinja_pair *pairs = mt_jinja_allocate(run, source->count * sizeof *pairs);
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(run); i++) {
         pairs[i].value = source->items[i];
-        status = sort_key(run, source->items[i], bound[2], cased, &pairs[i].key);
+        pairs[i].key = sort_key(run, source->items[i], call->bound[2], cased);
     }
-    if (status == MT_OK) status = jinja_sort(run, pairs, source->count, backwards, &sorted);
-    if (status == MT_OK) status = jinja_list_new(run, source->count, &made);
-    for (size_t i = 0; status == MT_OK && i < source->count; i++)
-        status = jinja_list_add(run, made, sorted[i].value);
-    return give_list(status, made, result);
+    return sorted_values(run, pairs, source->count, backwards);
 }
 
-static enum mt_status dictsort(struct jinja_run *run, struct mt_value subject,
-                               const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value dictsort(const struct jinja_call *call)
 {
-    static const char *const names[] = {"case_sensitive", "by", "reverse"};
-    struct mt_value bound[3];
-    struct jinja_list *made = NULL;
-    const struct jinja_pair *sorted = NULL;
-    void *memory = NULL;
-    bool backwards = false;
-    bool cased = false;
-    enum mt_status status = jinja_bind(run, "dictsort", arguments, names, 3, 0, bound);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[0], false, &cased);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[2], false, &backwards);
-    if (status != MT_OK) return status;
-    bool by_value = bound[1].kind == JINJA_STRING && marked_is(bound[1].string, "value");
-    bool by_key =
-        bound[1].kind == JINJA_ABSENT || (bound[1].kind == JINJA_STRING && marked_is(bound[1].string, "key"));
+    struct jinja_run *run = call->run;
+    bool cased = mt_jinja_truth_argument(call, 0);
+    bool backwards = mt_jinja_truth_argument(call, 2);
+    struct mt_value by = call->bound[1];
+    bool by_value = by.kind == JINJA_STRING && marked_is(by.string, "value");
+    bool by_key = by.kind == JINJA_ABSENT || (by.kind == JINJA_STRING && marked_is(by.string, "key"));
     if (!by_value && !by_key)
-        return jinja_fail(run, MT_ERR_FORMAT, "You can only sort by either \"key\" or \"value\"");
-    if (subject.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, subject);
-    if (subject.kind != JINJA_DICT) return jinja_fail(run, MT_ERR_FORMAT, "dictsort needs a dictionary");
-    const struct jinja_dict *dict = subject.object;
-    status = jinja_allocate(run, dict->count * sizeof *sorted, &memory);
-    struct jinja_pair *pairs = memory;
-    for (size_t i = 0; status == MT_OK && i < dict->count; i++) {
-        pairs[i].key = by_value ? dict->pairs[i].value : dict->pairs[i].key;
-        status = fold(run, cased, &pairs[i].key);
-        if (status == MT_OK)
-            status = jinja_pair_tuple(run, dict->pairs[i].key, dict->pairs[i].value, &pairs[i].value);
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "You can only sort by either \"key\" or \"value\"");
+    if (call->subject.kind == JINJA_UNDEFINED) return mt_jinja_fail_undefined(run, call->subject);
+    if (call->subject.kind != JINJA_DICT)
+        return mt_jinja_fail(run, MT_ERR_FORMAT, "dictsort needs a dictionary");
+    const struct jinja_dict *dict = call->subject.object;
+    struct jinja_pair *pairs = mt_jinja_allocate(run, dict->count * sizeof *pairs);
+    for (size_t i = 0; i < dict->count && !mt_jinja_failed(run); i++) {
+        pairs[i].key = key_of(run, by_value ? dict->pairs[i].value : dict->pairs[i].key, nothing, cased);
+        pairs[i].value = pair_of(run, &dict->pairs[i]);
     }
-    if (status == MT_OK) status = jinja_sort(run, pairs, dict->count, backwards, &sorted);
-    if (status == MT_OK) status = jinja_list_new(run, dict->count, &made);
-    for (size_t i = 0; status == MT_OK && i < dict->count; i++)
-        status = jinja_list_add(run, made, sorted[i].value);
-    return give_list(status, made, result);
+    return sorted_values(run, pairs, dict->count, backwards);
 }
 
-static enum mt_status unique(struct jinja_run *run, struct mt_value subject,
-                             const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value unique(const struct jinja_call *call)
 {
-    static const char *const names[] = {"case_sensitive", "attribute"};
-    struct mt_value bound[2];
-    struct jinja_list *source = NULL;
-    struct jinja_list *made = NULL;
-    struct jinja_dict *seen = NULL;
-    bool cased = false;
-    enum mt_status status = jinja_bind(run, "unique", arguments, names, 2, 0, bound);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[0], false, &cased);
-    if (status == MT_OK) status = jinja_walk(run, subject, &source);
-    if (status == MT_OK) status = jinja_list_new(run, 0, &made);
-    if (status == MT_OK) status = jinja_dict_new(run, &seen);
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
-        struct mt_value key;
-        status = jinja_path(run, source->items[i], bound[1], &key);
-        if (status == MT_OK) status = fold(run, cased, &key);
-        size_t before = status == MT_OK ? seen->count : 0;
-        if (status == MT_OK) status = jinja_dict_put(run, seen, key, mt_jinja_none());
-        if (status == MT_OK && seen->count > before) status = jinja_list_add(run, made, source->items[i]);
+    struct jinja_run *run = call->run;
+    bool cased = mt_jinja_truth_argument(call, 0);
+    const struct jinja_list *source = mt_jinja_walk(run, call->subject);
+    struct jinja_list *made = mt_jinja_list_new(run, 0);
+    struct jinja_dict *known = mt_jinja_dict_new(run);
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(run); i++) {
+        size_t before = known->count;
+        struct mt_value key = key_of(run, source->items[i], call->bound[1], cased);
+        mt_jinja_dict_put(run, known, key, mt_jinja_none());
+        if (known->count > before) mt_jinja_list_add(run, made, source->items[i]);
     }
-    return give_iterator(run, status, made, result);
+    return mt_jinja_object(JINJA_LIST, made);
 }
 
 /* min and max: the first of the smallest or largest. */
-static enum mt_status extreme(struct jinja_run *run, const char *what, struct mt_value subject,
-                              const struct jinja_arguments *arguments, int wanted, struct mt_value *result)
+static struct mt_value extreme(const struct jinja_call *call)
 {
-    static const char *const names[] = {"case_sensitive", "attribute"};
-    struct mt_value bound[2];
-    struct mt_value best;
-    struct jinja_list *source = NULL;
-    bool cased = false;
-    enum mt_status status = jinja_bind(run, what, arguments, names, 2, 0, bound);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[0], false, &cased);
-    if (status == MT_OK) status = jinja_walk(run, subject, &source);
-    *result = jinja_undefined(marked_of("extreme of nothing"));
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
-        struct mt_value key;
-        int order = wanted;
-        status = jinja_path(run, source->items[i], bound[1], &key);
-        if (status == MT_OK) status = fold(run, cased, &key);
-        if (status == MT_OK && i > 0) status = jinja_order(run, key, best, wanted < 0 ? "<" : ">", &order);
-        if (status != MT_OK || order != wanted) continue;
+    struct jinja_run *run = call->run;
+    int wanted = call->function->variant;
+    bool cased = mt_jinja_truth_argument(call, 0);
+    const struct jinja_list *source = mt_jinja_walk(run, call->subject);
+    struct mt_value best = nothing;
+    struct mt_value result = mt_jinja_undefined(marked_of("extreme of nothing"));
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(run); i++) {
+        struct mt_value key = key_of(run, source->items[i], call->bound[1], cased);
+        int order = i > 0 ? mt_jinja_order(run, key, best, wanted < 0 ? "<" : ">") : wanted;
+        if (order != wanted) continue;
         best = key;
-        *result = source->items[i];
+        result = source->items[i];
     }
-    return status;
-}
-
-static enum mt_status min(struct jinja_run *run, struct mt_value subject,
-                          const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return extreme(run, "min", subject, arguments, -1, result);
-}
-
-static enum mt_status max(struct jinja_run *run, struct mt_value subject,
-                          const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return extreme(run, "max", subject, arguments, 1, result);
+    return result;
 }
 
 // ------------------------------------------------------------------ batches
 
-static enum mt_status batch(struct jinja_run *run, struct mt_value subject,
-                            const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value batch(const struct jinja_call *call)
 {
-    static const char *const names[] = {"linecount", "fill_with"};
-    struct mt_value bound[2];
-    struct jinja_list *source = NULL;
-    struct jinja_list *made = NULL;
+    struct jinja_run *run = call->run;
+    int64_t size = mt_jinja_integer_argument(call, 0, 0);
+    const struct jinja_list *source = mt_jinja_walk(run, call->subject);
+    struct jinja_list *made = mt_jinja_list_new(run, 0);
     struct jinja_list *line = NULL;
-    int64_t size = 0;
-    enum mt_status status = jinja_bind(run, "batch", arguments, names, 2, 1, bound);
-    if (status == MT_OK) status = jinja_bound_integer(run, "batch", bound[0], 0, &size);
-    if (status == MT_OK) status = jinja_walk(run, subject, &source);
-    if (status == MT_OK) status = jinja_list_new(run, 0, &made);
-    for (size_t i = 0; status == MT_OK && i < source->count; i++) {
+    for (size_t i = 0; i < source->count && !mt_jinja_failed(run); i++) {
         if (line == NULL || (int64_t)line->count == size) {
-            status = jinja_list_new(run, 0, &line);
-            if (status == MT_OK) status = jinja_list_add(run, made, jinja_object(JINJA_LIST, line));
+            line = mt_jinja_list_new(run, 0);
+            mt_jinja_list_add(run, made, mt_jinja_object(JINJA_LIST, line));
         }
-        if (status == MT_OK) status = jinja_list_add(run, line, source->items[i]);
+        mt_jinja_list_add(run, line, source->items[i]);
     }
-    while (status == MT_OK && line != NULL && jinja_given(bound[1]) && (int64_t)line->count < size)
-        status = jinja_list_add(run, line, bound[1]);
-    return give_iterator(run, status, made, result);
+    bool filled = line != NULL && mt_jinja_given(call->bound[1]);
+    while (filled && (int64_t)line->count < size && !mt_jinja_failed(run))
+        mt_jinja_list_add(run, line, call->bound[1]);
+    return mt_jinja_object(JINJA_LIST, made);
 }
 
-static const struct jinja_function entries[] = {
-    {"length", length},
-    {"count", length},
-    {"first", first},
-    {"last", last},
-    {"list", list},
-    {"reverse", reverse},
-    {"items", items},
-    {"map", map},
-    {"select", select_items},
-    {"reject", reject},
-    {"selectattr", selectattr},
-    {"rejectattr", rejectattr},
-    {"sort", sort},
-    {"dictsort", dictsort},
-    {"unique", unique},
-    {"min", min},
-    {"max", max},
-    {"batch", batch},
-    {"groupby", NULL},
-    {"slice", NULL},
-    {"random", NULL},
+const struct jinja_function mt_jinja_list_filters[] = {
+    {.name = "length", .call = length},
+    {.name = "count", .call = length},
+    {.name = "first", .call = first},
+    {.name = "last", .call = last},
+    {.name = "list", .call = list},
+    {.name = "reverse", .call = reverse},
+    {"items", items, .generates = true},
+    {"map", map, .required = JINJA_OWN_ARGUMENTS, .generates = true},
+    {"select", choose, .required = JINJA_OWN_ARGUMENTS, .variant = SELECT, .generates = true},
+    {"reject", choose, .required = JINJA_OWN_ARGUMENTS, .variant = REJECT, .generates = true},
+    {"selectattr", choose, .required = JINJA_OWN_ARGUMENTS, .variant = SELECT | BY_ATTRIBUTE,
+     .generates = true},
+    {"rejectattr", choose, .required = JINJA_OWN_ARGUMENTS, .variant = REJECT | BY_ATTRIBUTE,
+     .generates = true},
+    {"sort", sort, .parameters = {"reverse", "case_sensitive", "attribute"}},
+    {"dictsort", dictsort, .parameters = {"case_sensitive", "by", "reverse"}},
+    {"unique", unique, .parameters = {"case_sensitive", "attribute"}, .generates = true},
+    {"min", extreme, .parameters = {"case_sensitive", "attribute"}, .variant = -1},
+    {"max", extreme, .parameters = {"case_sensitive", "attribute"}, .variant = 1},
+    {"batch", batch, .parameters = {"linecount", "fill_with"}, .required = 1, .generates = true},
+    {.name = "groupby"},
+    {.name = "slice"},
+    {.name = "random"},
+    {0},
 };
-const struct jinja_table jinja_list_filters = {entries, sizeof entries / sizeof entries[0]};

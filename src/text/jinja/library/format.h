@@ -19,13 +19,11 @@ struct jinja_field {
 };
 
 /* Text in a field; precision is the number of characters kept. */
-enum mt_status jinja_put_text_field(struct jinja_run *run, struct jinja_builder *out,
-                                    const struct jinja_field *field, struct mt_marked text);
+void mt_jinja_put_text_field(struct jinja_builder *out, const struct jinja_field *field,
+                             struct mt_marked text);
 
 /* A number in a field. Fails with a sentence where the type is none of a number's. */
-enum mt_status jinja_put_integer_field(struct jinja_run *run, struct jinja_builder *out,
-                                       const struct jinja_field *field, int64_t integer);
-enum mt_status jinja_put_real_field(struct jinja_run *run, struct jinja_builder *out,
-                                    const struct jinja_field *field, double real);
+void mt_jinja_put_integer_field(struct jinja_builder *out, const struct jinja_field *field, int64_t integer);
+void mt_jinja_put_real_field(struct jinja_builder *out, const struct jinja_field *field, double real);
 
 #endif

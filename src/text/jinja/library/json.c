@@ -1,11 +1,9 @@
 /* The filter tojson: json.dumps(value, ensure_ascii, indent, separators, sort_keys). */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "formats/text/utf8.h"
-#include "text/jinja/run.h"
+#include "text/jinja/library/library.h"
 
 struct writer {
     struct jinja_run *run;
@@ -18,24 +16,18 @@ struct writer {
     struct mt_marked key;    // between a key and its value
 };
 
-static enum mt_status write_value(struct writer *w, struct mt_value value, int depth);
+static void write_value(struct writer *w, struct mt_value value, int depth);
 
-static enum mt_status put_ascii(struct writer *w, const char *text, uint16_t mark)
-{
-    enum mt_status status = MT_OK;
-    for (; status == MT_OK && *text != '\0'; text++)
-        status = jinja_put_character(w->run, &w->out, (unsigned char)*text, mark);
-    return status;
-}
-
-static enum mt_status put_character(struct writer *w, uint32_t c, uint16_t mark)
+static void put_character(struct writer *w, uint32_t c, uint16_t mark)
 {
     static const char letters[] = "\"\\\n\r\t\b\f";
     static const char *const escapes[] = {"\\\"", "\\\\", "\\n", "\\r", "\\t", "\\b", "\\f"};
     char escaped[16];
     const char *found = c != 0 && c < 0x80 ? strchr(letters, (int)c) : NULL;
-    if (found != NULL) return put_ascii(w, escapes[found - letters], mark);
-    if (c >= 0x20 && (c < 0x7F || !w->ascii)) return jinja_put_character(w->run, &w->out, c, mark);
+    if (found == NULL && c >= 0x20 && (c < 0x7F || !w->ascii)) {
+        mt_jinja_put_character(&w->out, c, mark);
+        return;
+    }
     if (c >= 0x10000) {
         uint32_t offset = c - 0x10000;
         (void)snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", 0xD800 + (offset >> 10),
@@ -43,147 +35,125 @@ static enum mt_status put_character(struct writer *w, uint32_t c, uint16_t mark)
     } else {
         (void)snprintf(escaped, sizeof escaped, "\\u%04x", c);
     }
-    return put_ascii(w, escaped, mark);
+    mt_jinja_put_ascii(&w->out, found != NULL ? escapes[found - letters] : escaped, mark);
 }
 
-static enum mt_status write_string(struct writer *w, struct mt_marked text)
+static void write_string(struct writer *w, struct mt_marked text)
 {
-    enum mt_status status = jinja_put_text(w->run, &w->out, "\"");
-    if (status == MT_OK) status = jinja_spend(w->run, text.bytes / 16);
-    for (size_t at = 0; status == MT_OK && at < text.bytes;) {
+    mt_jinja_put_text(&w->out, "\"");
+    mt_jinja_spend(w->run, text.bytes / 16);
+    for (size_t at = 0; at < text.bytes && !mt_jinja_failed(w->run);) {
         size_t length = 0;
         uint32_t c = mt_utf8_decode((const uint8_t *)text.text + at, &length);
-        status = put_character(w, c, jinja_mark_at(text, at));
+        put_character(w, c, mt_jinja_mark_at(text, at));
         at += length;
     }
-    return status == MT_OK ? jinja_put_text(w->run, &w->out, "\"") : status;
-}
-
-static enum mt_status write_real(struct writer *w, double real)
-{
-    if (isnan(real)) return jinja_put_text(w->run, &w->out, "NaN");
-    if (isinf(real)) return jinja_put_text(w->run, &w->out, real < 0 ? "-Infinity" : "Infinity");
-    return jinja_write_real(w->run, &w->out, real);
+    mt_jinja_put_text(&w->out, "\"");
 }
 
 /* The line break before an item or a closing bracket. */
-static enum mt_status new_line(struct writer *w, int depth)
+static void new_line(struct writer *w, int depth)
 {
-    enum mt_status status = w->lines ? jinja_put_text(w->run, &w->out, "\n") : MT_OK;
-    for (int i = 0; status == MT_OK && w->lines && i < depth; i++)
-        status = jinja_put(w->run, &w->out, w->indent);
-    return status;
-}
-
-static enum mt_status write_list(struct writer *w, const struct jinja_list *list, int depth)
-{
-    if (list->count == 0) return jinja_put_text(w->run, &w->out, "[]");
-    enum mt_status status = jinja_put_text(w->run, &w->out, "[");
-    for (size_t i = 0; status == MT_OK && i < list->count; i++) {
-        if (i > 0) status = jinja_put(w->run, &w->out, w->item);
-        if (status == MT_OK) status = new_line(w, depth + 1);
-        if (status == MT_OK) status = write_value(w, list->items[i], depth + 1);
-    }
-    if (status == MT_OK) status = new_line(w, depth);
-    return status == MT_OK ? jinja_put_text(w->run, &w->out, "]") : status;
+    if (!w->lines) return;
+    mt_jinja_put_text(&w->out, "\n");
+    mt_jinja_put_repeated(&w->out, w->indent, (size_t)depth);
 }
 
 /* Keys are strings in JSON; numbers, truth and none become some. */
-static enum mt_status write_key(struct writer *w, struct mt_value key)
+static void write_key(struct writer *w, struct mt_value key)
 {
-    if (key.kind == JINJA_STRING) return write_string(w, key.string);
-    if (!jinja_is_number(key) && key.kind != JINJA_NONE) {
-        return jinja_fail(w->run, MT_ERR_FORMAT, "keys must be str, int, float, bool or None, not %s",
-                          jinja_type_name(key));
+    if (key.kind == JINJA_STRING) {
+        write_string(w, key.string);
+        return;
     }
-    enum mt_status status = jinja_put_text(w->run, &w->out, "\"");
-    if (status == MT_OK) status = write_value(w, key, 0);
-    return status == MT_OK ? jinja_put_text(w->run, &w->out, "\"") : status;
+    if (!mt_jinja_is_number(key) && key.kind != JINJA_NONE)
+        (void)mt_jinja_fail(w->run, MT_ERR_FORMAT, "keys must be str, int, float, bool or None, not %s",
+                            mt_jinja_type_name(key));
+    mt_jinja_put_text(&w->out, "\"");
+    write_value(w, key, 0);
+    mt_jinja_put_text(&w->out, "\"");
 }
 
-static enum mt_status write_dict(struct writer *w, const struct jinja_dict *dict, int depth)
+/* Items in brackets: those of a list, or with keys those of a dictionary. */
+static void write_items(struct writer *w, const struct mt_value *items, const struct jinja_pair *pairs,
+                        size_t count, int depth)
 {
-    const struct jinja_pair *pairs = dict->pairs;
-    if (dict->count == 0) return jinja_put_text(w->run, &w->out, "{}");
-    enum mt_status status = w->sort ? jinja_sort(w->run, dict->pairs, dict->count, false, &pairs) : MT_OK;
-    if (status == MT_OK) status = jinja_put_text(w->run, &w->out, "{");
-    for (size_t i = 0; status == MT_OK && i < dict->count; i++) {
-        if (i > 0) status = jinja_put(w->run, &w->out, w->item);
-        if (status == MT_OK) status = new_line(w, depth + 1);
-        if (status == MT_OK) status = write_key(w, pairs[i].key);
-        if (status == MT_OK) status = jinja_put(w->run, &w->out, w->key);
-        if (status == MT_OK) status = write_value(w, pairs[i].value, depth + 1);
+    mt_jinja_put_text(&w->out, pairs != NULL ? "{" : "[");
+    for (size_t i = 0; i < count && !mt_jinja_failed(w->run); i++) {
+        if (i > 0) mt_jinja_put(&w->out, w->item);
+        new_line(w, depth + 1);
+        if (pairs != NULL) {
+            write_key(w, pairs[i].key);
+            mt_jinja_put(&w->out, w->key);
+        }
+        write_value(w, pairs != NULL ? pairs[i].value : items[i], depth + 1);
     }
-    if (status == MT_OK) status = new_line(w, depth);
-    return status == MT_OK ? jinja_put_text(w->run, &w->out, "}") : status;
+    new_line(w, depth);
+    mt_jinja_put_text(&w->out, pairs != NULL ? "}" : "]");
 }
 
-static enum mt_status write_value(struct writer *w, struct mt_value value, int depth)
+static void write_value(struct writer *w, struct mt_value value, int depth)
 {
-    char text[32];
-    enum mt_status status = jinja_spend(w->run, 1);
-    if (status != MT_OK) return status;
-    if (depth > JINJA_VALUE_DEPTH)
-        return jinja_fail(w->run, MT_ERR_UNSUPPORTED, "values are nested deeper than %d", JINJA_VALUE_DEPTH);
+    const struct jinja_list *list = value.object;
+    const struct jinja_dict *dict = value.object;
+    if (!mt_jinja_check_depth(w->run, depth)) return;
     switch (value.kind) {
-    case JINJA_NONE: return jinja_put_text(w->run, &w->out, "null");
-    case JINJA_BOOL: return jinja_put_text(w->run, &w->out, value.truth ? "true" : "false");
-    case JINJA_INTEGER:
-        (void)snprintf(text, sizeof text, "%" PRId64, value.integer);
-        return jinja_put_text(w->run, &w->out, text);
-    case JINJA_REAL: return write_real(w, value.real);
-    case JINJA_STRING: return write_string(w, value.string);
+    case JINJA_NONE: mt_jinja_put_text(&w->out, "null"); return;
+    case JINJA_BOOL: mt_jinja_put_text(&w->out, value.truth ? "true" : "false"); return;
+    case JINJA_INTEGER: mt_jinja_write_integer(&w->out, value.integer); return;
+    case JINJA_REAL:
+        if (isfinite(value.real))
+            mt_jinja_write_real(&w->out, value.real);
+        else
+            mt_jinja_put_text(&w->out, isnan(value.real) ? "NaN" : value.real < 0 ? "-Infinity" : "Infinity");
+        return;
+    case JINJA_STRING: write_string(w, value.string); return;
     case JINJA_LIST:
-    case JINJA_TUPLE: return write_list(w, value.object, depth);
-    case JINJA_DICT: return write_dict(w, value.object, depth);
+    case JINJA_TUPLE:
+        if (list->count == 0)
+            mt_jinja_put_text(&w->out, "[]");
+        else
+            write_items(w, list->items, NULL, list->count, depth);
+        return;
+    case JINJA_DICT:
+        if (dict->count == 0)
+            mt_jinja_put_text(&w->out, "{}");
+        else
+            write_items(w, NULL,
+                        w->sort ? mt_jinja_sort(w->run, dict->pairs, dict->count, false) : dict->pairs,
+                        dict->count, depth);
+        return;
     default:
-        return jinja_fail(w->run, MT_ERR_FORMAT, "Object of type %s is not JSON serializable",
-                          jinja_type_name(value));
+        (void)mt_jinja_fail(w->run, MT_ERR_FORMAT, "Object of type %s is not JSON serializable",
+                            mt_jinja_type_name(value));
     }
 }
 
-/* indent: none, a number of blanks, or the text of one level. */
-static enum mt_status read_indent(struct writer *w, struct mt_value value)
+struct mt_value mt_jinja_tojson(const struct jinja_call *call)
 {
-    struct jinja_builder blanks = {0};
-    int64_t count = 0;
-    w->lines = jinja_given(value);
-    if (!w->lines) return MT_OK;
-    if (value.kind == JINJA_STRING) {
-        w->indent = value.string;
-        return MT_OK;
+    struct jinja_run *run = call->run;
+    struct jinja_builder blanks = {.run = run};
+    struct mt_value indent = call->bound[1]; // none, a number of blanks, or the text of one level
+    struct writer w = {.run = run, .out = {.run = run}, .ascii = mt_jinja_truth_argument(call, 0)};
+    w.lines = mt_jinja_given(indent);
+    w.indent = marked_of("");
+    if (indent.kind == JINJA_STRING) {
+        w.indent = indent.string;
+    } else if (w.lines) {
+        int64_t count = mt_jinja_integer_argument(call, 1, 0);
+        mt_jinja_put_repeated(&blanks, marked_of(" "), count > 0 ? (size_t)count : 0);
+        w.indent = mt_jinja_built(&blanks);
     }
-    enum mt_status status = jinja_bound_integer(w->run, "tojson", value, 0, &count);
-    if (status == MT_OK) status = jinja_put_repeated(w->run, &blanks, " ", count > 0 ? (size_t)count : 0);
-    w->indent = jinja_built(&blanks);
-    return status;
-}
-
-static enum mt_status read_separators(struct writer *w, struct mt_value value)
-{
-    struct jinja_list *list = NULL;
-    w->item = marked_of(w->lines ? "," : ", ");
-    w->key = marked_of(": ");
-    if (!jinja_given(value)) return MT_OK;
-    enum mt_status status = jinja_walk(w->run, value, &list);
-    if (status != MT_OK) return status;
-    if (list->count != 2) return jinja_fail(w->run, MT_ERR_FORMAT, "tojson: separators are two texts");
-    status = jinja_bound_string(w->run, "tojson", list->items[0], &w->item);
-    return status == MT_OK ? jinja_bound_string(w->run, "tojson", list->items[1], &w->key) : status;
-}
-
-enum mt_status jinja_filter_tojson(struct jinja_run *run, struct mt_value subject,
-                                   const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    static const char *const names[] = {"ensure_ascii", "indent", "separators", "sort_keys"};
-    struct mt_value bound[4];
-    struct writer w = {.run = run};
-    enum mt_status status = jinja_bind(run, "tojson", arguments, names, 4, 0, bound);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[0], false, &w.ascii);
-    if (status == MT_OK) status = read_indent(&w, bound[1]);
-    if (status == MT_OK) status = read_separators(&w, bound[2]);
-    if (status == MT_OK) status = jinja_bound_truth(run, bound[3], false, &w.sort);
-    if (status == MT_OK) status = write_value(&w, subject, 0);
-    *result = marked_value(jinja_built(&w.out));
-    return status;
+    w.item = marked_of(w.lines ? "," : ", ");
+    w.key = marked_of(": ");
+    if (mt_jinja_given(call->bound[2])) {
+        const struct jinja_list *separators = mt_jinja_walk(run, call->bound[2]);
+        if (separators->count != 2)
+            return mt_jinja_fail(run, MT_ERR_FORMAT, "tojson: separators are two texts");
+        w.item = mt_jinja_need_text(run, "tojson", separators->items[0]);
+        w.key = mt_jinja_need_text(run, "tojson", separators->items[1]);
+    }
+    w.sort = mt_jinja_truth_argument(call, 3);
+    write_value(&w, call->subject, 0);
+    return mt_jinja_built_value(&w.out);
 }

@@ -5,192 +5,144 @@
 
 // ------------------------------------------------------------------ lists and tuples
 
-static enum mt_status list_count(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value list_count(const struct jinja_call *call)
 {
-    static const char *const names[] = {"value"};
-    const struct jinja_list *list = subject.object;
-    struct mt_value wanted;
+    const struct jinja_list *list = call->subject.object;
     int64_t count = 0;
-    enum mt_status status = jinja_bind(run, "count", arguments, names, 1, 1, &wanted);
-    for (size_t i = 0; status == MT_OK && i < list->count; i++) {
-        bool equal = false;
-        status = jinja_equal(run, list->items[i], wanted, &equal);
-        count += equal;
-    }
-    *result = mt_jinja_integer(count);
-    return status;
+    for (size_t i = 0; i < list->count && !mt_jinja_failed(call->run); i++)
+        count += mt_jinja_equal(call->run, list->items[i], call->bound[0]);
+    return mt_jinja_integer(count);
 }
 
-static enum mt_status list_index(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value list_index(const struct jinja_call *call)
 {
-    static const char *const names[] = {"value", "start", "stop"};
-    const struct jinja_list *list = subject.object;
-    struct mt_value bound[3];
-    int64_t place[2] = {0, (int64_t)list->count};
-    enum mt_status status = jinja_bind(run, "index", arguments, names, 3, 1, bound);
-    for (int i = 0; status == MT_OK && i < 2; i++) {
-        status = jinja_bound_integer(run, "index", bound[i + 1], place[i], &place[i]);
-        if (place[i] < 0) place[i] = place[i] < -(int64_t)list->count ? 0 : place[i] + (int64_t)list->count;
+    const struct jinja_list *list = call->subject.object;
+    int64_t count = (int64_t)list->count;
+    int64_t place[2] = {0, count};
+    for (int i = 0; i < 2; i++) {
+        place[i] = mt_jinja_integer_argument(call, i + 1, place[i]);
+        if (place[i] < 0) place[i] = place[i] < -count ? 0 : place[i] + count;
     }
-    for (int64_t i = place[0]; status == MT_OK && i < place[1] && i < (int64_t)list->count; i++) {
-        bool equal = false;
-        status = jinja_equal(run, list->items[i], bound[0], &equal);
-        *result = mt_jinja_integer(i);
-        if (status == MT_OK && equal) return MT_OK;
+    for (int64_t i = place[0]; i < place[1] && i < count && !mt_jinja_failed(call->run); i++) {
+        if (mt_jinja_equal(call->run, list->items[i], call->bound[0])) return mt_jinja_integer(i);
     }
-    return status == MT_OK ? jinja_fail(run, MT_ERR_FORMAT, "the value is not in the list") : status;
+    return mt_jinja_fail(call->run, MT_ERR_FORMAT, "the value is not in the list");
 }
 
-static enum mt_status list_copy(struct jinja_run *run, struct mt_value subject,
-                                const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value copy(const struct jinja_call *call)
 {
-    *result = subject; // nothing changes lists, so one is as good as two
-    return jinja_bind(run, "copy", arguments, NULL, 0, 0, NULL);
+    return call->subject; // nothing changes lists and dictionaries, so one is as good as two
 }
 
-static const struct jinja_function list_entries[] = {
-    {"count", list_count},
-    {"index", list_index},
-    {"copy", list_copy},
+const struct jinja_function mt_jinja_list_methods[] = {
+    {"count", list_count, .parameters = {"value"}, .required = 1},
+    {"index", list_index, .parameters = {"value", "start", "stop"}, .required = 1},
+    {.name = "copy", .call = copy},
+    {0},
 };
-const struct jinja_table jinja_list_methods = {list_entries, sizeof list_entries / sizeof list_entries[0]};
 
 // ------------------------------------------------------------------ dictionaries
 
-static enum mt_status dict_view(struct jinja_run *run, struct mt_value subject,
-                                const struct jinja_arguments *arguments, const char *what, const char *name,
-                                struct mt_value *result)
+enum { KEYS, VALUES, ITEMS };
+
+static struct mt_value dict_view(const struct jinja_call *call)
 {
-    const struct jinja_dict *dict = subject.object;
-    void *memory = NULL;
-    enum mt_status status = jinja_bind(run, what, arguments, NULL, 0, 0, NULL);
-    if (status == MT_OK) status = jinja_allocate(run, sizeof(struct jinja_view), &memory);
-    if (status != MT_OK) return status;
-    struct jinja_view *view = memory;
-    view->name = name;
-    for (size_t i = 0; status == MT_OK && i < dict->count; i++) {
-        struct mt_value item = dict->pairs[i].key;
-        if (what[0] == 'v') item = dict->pairs[i].value;
-        if (what[0] == 'i') status = jinja_pair_tuple(run, dict->pairs[i].key, dict->pairs[i].value, &item);
-        if (status == MT_OK) status = jinja_list_add(run, &view->list, item);
+    static const char *const names[] = {
+        [KEYS] = "dict_keys", [VALUES] = "dict_values", [ITEMS] = "dict_items"};
+    int kind = call->function->variant;
+    const struct jinja_dict *dict = call->subject.object;
+    struct jinja_view view = {.name = names[kind]};
+    for (size_t i = 0; i < dict->count && !mt_jinja_failed(call->run); i++) {
+        const struct mt_value pair[2] = {dict->pairs[i].key, dict->pairs[i].value};
+        struct mt_value item = kind == ITEMS ? mt_jinja_tuple(call->run, pair, 2) : pair[kind];
+        mt_jinja_list_add(call->run, &view.list, item);
     }
-    *result = jinja_object(JINJA_VIEW, view);
-    return status;
+    return mt_jinja_kept(call->run, JINJA_VIEW, &view, sizeof view);
 }
 
-static enum mt_status dict_keys(struct jinja_run *run, struct mt_value subject,
-                                const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value dict_get(const struct jinja_call *call)
 {
-    return dict_view(run, subject, arguments, "keys", "dict_keys", result);
+    if (call->arguments->keyword_count != 0)
+        return mt_jinja_fail(call->run, MT_ERR_FORMAT, "get takes no keyword arguments");
+    if (!mt_jinja_check_key(call->run, call->bound[0])) return mt_jinja_none();
+    const struct mt_value *found = mt_jinja_dict_find(call->run, call->subject.object, call->bound[0]);
+    if (found != NULL) return *found;
+    return call->bound[1].kind != JINJA_ABSENT ? call->bound[1] : mt_jinja_none();
 }
 
-static enum mt_status dict_values(struct jinja_run *run, struct mt_value subject,
-                                  const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return dict_view(run, subject, arguments, "values", "dict_values", result);
-}
-
-static enum mt_status dict_items(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    return dict_view(run, subject, arguments, "items", "dict_items", result);
-}
-
-static enum mt_status dict_get(struct jinja_run *run, struct mt_value subject,
-                               const struct jinja_arguments *arguments, struct mt_value *result)
-{
-    static const char *const names[] = {"key", "default"};
-    struct mt_value bound[2];
-    struct mt_value *found = NULL;
-    enum mt_status status = jinja_bind(run, "get", arguments, names, 2, 1, bound);
-    if (status == MT_OK && arguments->keyword_count != 0)
-        return jinja_fail(run, MT_ERR_FORMAT, "get takes no keyword arguments");
-    if (status == MT_OK) status = jinja_check_key(run, bound[0]);
-    if (status == MT_OK) status = jinja_dict_find(run, subject.object, bound[0], &found);
-    if (status != MT_OK) return status;
-    if (found != NULL)
-        *result = *found;
-    else
-        *result = bound[1].kind != JINJA_ABSENT ? bound[1] : mt_jinja_none();
-    return MT_OK;
-}
-
-static const struct jinja_function dict_entries[] = {
-    {"get", dict_get},     {"keys", dict_keys}, {"values", dict_values},
-    {"items", dict_items}, {"copy", list_copy}, {"fromkeys", NULL},
+const struct jinja_function mt_jinja_dict_methods[] = {
+    {"get", dict_get, .parameters = {"key", "default"}, .required = 1},
+    {"keys", dict_view, .variant = KEYS},
+    {"values", dict_view, .variant = VALUES},
+    {"items", dict_view, .variant = ITEMS},
+    {.name = "copy", .call = copy},
+    {.name = "fromkeys"},
+    {0},
 };
-const struct jinja_table jinja_dict_methods = {dict_entries, sizeof dict_entries / sizeof dict_entries[0]};
 
 // ------------------------------------------------------------------ loops and cyclers
 
-static enum mt_status loop_cycle(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value loop_cycle(const struct jinja_call *call)
 {
-    const struct jinja_loop *loop = subject.object;
-    if (arguments->count == 0 || arguments->keyword_count != 0)
-        return jinja_fail(run, MT_ERR_FORMAT, "no items for cycling given");
-    *result = arguments->items[loop->index % arguments->count];
-    return MT_OK;
+    const struct jinja_loop *loop = call->subject.object;
+    if (call->arguments->count == 0 || call->arguments->keyword_count != 0)
+        return mt_jinja_fail(call->run, MT_ERR_FORMAT, "no items for cycling given");
+    return call->arguments->items[loop->index % call->arguments->count];
 }
 
-static enum mt_status loop_changed(struct jinja_run *run, struct mt_value subject,
-                                   const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value loop_changed(const struct jinja_call *call)
 {
-    struct jinja_loop *loop = subject.object;
-    struct jinja_list *list = NULL;
-    bool equal = false;
-    enum mt_status status = jinja_list_new(run, arguments->count, &list);
-    for (size_t i = 0; status == MT_OK && i < arguments->count; i++)
-        status = jinja_list_add(run, list, arguments->items[i]);
-    struct mt_value now = jinja_object(JINJA_TUPLE, list);
-    if (status == MT_OK && loop->has_changed) status = jinja_equal(run, loop->changed, now, &equal);
+    struct jinja_loop *loop = call->subject.object;
+    struct mt_value now = mt_jinja_tuple(call->run, call->arguments->items, call->arguments->count);
+    bool equal = loop->has_changed && mt_jinja_equal(call->run, loop->changed, now);
     loop->has_changed = true;
     loop->changed = now;
-    *result = mt_jinja_bool(!equal);
-    return status;
+    return mt_jinja_bool(!equal);
 }
 
-static const struct jinja_function loop_entries[] = {{"cycle", loop_cycle}, {"changed", loop_changed}};
-const struct jinja_table jinja_loop_methods = {loop_entries, sizeof loop_entries / sizeof loop_entries[0]};
+const struct jinja_function mt_jinja_loop_methods[] = {
+    {"cycle", loop_cycle, .required = JINJA_OWN_ARGUMENTS},
+    {"changed", loop_changed, .required = JINJA_OWN_ARGUMENTS},
+    {0},
+};
 
-static enum mt_status cycler_next(struct jinja_run *run, struct mt_value subject,
-                                  const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value cycler_next(const struct jinja_call *call)
 {
-    struct jinja_cycler *cycler = subject.object;
-    *result = cycler->items.items[cycler->position];
+    struct jinja_cycler *cycler = call->subject.object;
+    struct mt_value current = cycler->items.items[cycler->position];
     cycler->position = (cycler->position + 1) % cycler->items.count;
-    return jinja_bind(run, "next", arguments, NULL, 0, 0, NULL);
+    return current;
 }
 
-static enum mt_status cycler_reset(struct jinja_run *run, struct mt_value subject,
-                                   const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value cycler_reset(const struct jinja_call *call)
 {
-    struct jinja_cycler *cycler = subject.object;
-    cycler->position = 0;
-    *result = mt_jinja_none();
-    return jinja_bind(run, "reset", arguments, NULL, 0, 0, NULL);
+    ((struct jinja_cycler *)call->subject.object)->position = 0;
+    return mt_jinja_none();
 }
 
-static const struct jinja_function cycler_entries[] = {{"next", cycler_next}, {"reset", cycler_reset}};
-const struct jinja_table jinja_cycler_methods = {cycler_entries,
-                                                 sizeof cycler_entries / sizeof cycler_entries[0]};
+const struct jinja_function mt_jinja_cycler_methods[] = {
+    {.name = "next", .call = cycler_next},
+    {.name = "reset", .call = cycler_reset},
+    {0},
+};
 
 // ------------------------------------------------------------------ numbers
 
-static enum mt_status is_integer(struct jinja_run *run, struct mt_value subject,
-                                 const struct jinja_arguments *arguments, struct mt_value *result)
+static struct mt_value is_integer(const struct jinja_call *call)
 {
-    if (subject.kind != JINJA_REAL) // Python 3.12 has it, 3.11 has not
-        return jinja_fail(run, MT_ERR_UNSUPPORTED, "is_integer of an integer is not known here");
-    *result = mt_jinja_bool(floor(subject.real) == subject.real);
-    return jinja_bind(run, "is_integer", arguments, NULL, 0, 0, NULL);
+    if (call->subject.kind != JINJA_REAL) // Python 3.12 has it, 3.11 has not
+        return mt_jinja_fail(call->run, MT_ERR_UNSUPPORTED, "is_integer of an integer is not known here");
+    return mt_jinja_bool(floor(call->subject.real) == call->subject.real);
 }
 
-static const struct jinja_function number_entries[] = {
-    {"is_integer", is_integer}, {"bit_length", NULL}, {"bit_count", NULL},        {"to_bytes", NULL},
-    {"from_bytes", NULL},       {"conjugate", NULL},  {"as_integer_ratio", NULL}, {"hex", NULL},
+const struct jinja_function mt_jinja_number_methods[] = {
+    {.name = "is_integer", .call = is_integer},
+    {.name = "bit_length"},
+    {.name = "bit_count"},
+    {.name = "to_bytes"},
+    {.name = "from_bytes"},
+    {.name = "conjugate"},
+    {.name = "as_integer_ratio"},
+    {.name = "hex"},
+    {0},
 };
-const struct jinja_table jinja_number_methods = {number_entries,
-                                                 sizeof number_entries / sizeof number_entries[0]};

@@ -3,14 +3,14 @@
 
 #include <utf8proc.h>
 
-bool jinja_is_space(uint32_t c)
+bool mt_jinja_is_space(uint32_t c)
 {
     if (c < 0x80) return (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= ' ');
     return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
            c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-bool jinja_is_line_end(uint32_t c)
+bool mt_jinja_is_line_end(uint32_t c)
 {
     return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
@@ -20,7 +20,7 @@ static utf8proc_category_t category(uint32_t c)
     return utf8proc_category((utf8proc_int32_t)c);
 }
 
-bool jinja_is_printable(uint32_t c)
+bool mt_jinja_is_printable(uint32_t c)
 {
     switch (category(c)) {
     case UTF8PROC_CATEGORY_CN:
@@ -35,13 +35,13 @@ bool jinja_is_printable(uint32_t c)
     }
 }
 
-bool jinja_is_letter(uint32_t c)
+bool mt_jinja_is_letter(uint32_t c)
 {
     utf8proc_category_t found = category(c);
     return found >= UTF8PROC_CATEGORY_LU && found <= UTF8PROC_CATEGORY_LO;
 }
 
-bool jinja_is_decimal(uint32_t c)
+bool mt_jinja_is_decimal(uint32_t c)
 {
     return category(c) == UTF8PROC_CATEGORY_ND;
 }
@@ -54,39 +54,34 @@ static bool in_ranges(const struct jinja_characters *ranges, size_t count, uint3
     return false;
 }
 
-bool jinja_is_digit(uint32_t c)
+bool mt_jinja_is_digit(uint32_t c)
 {
-    return jinja_is_decimal(c) || in_ranges(jinja_digits_added, jinja_digits_added_count, c);
+    return mt_jinja_is_decimal(c) || in_ranges(mt_jinja_digits_added, mt_jinja_digits_added_count, c);
 }
 
-bool jinja_is_numeric(uint32_t c)
+bool mt_jinja_is_numeric(uint32_t c)
 {
-    return jinja_is_digit(c) || in_ranges(jinja_numeric_added, jinja_numeric_added_count, c);
-}
-
-bool jinja_is_title(uint32_t c)
-{
-    return category(c) == UTF8PROC_CATEGORY_LT;
+    return mt_jinja_is_digit(c) || in_ranges(mt_jinja_numeric_added, mt_jinja_numeric_added_count, c);
 }
 
 /* Upper and lower by the property that stands behind the letters, circled ones included. */
-bool jinja_is_upper(uint32_t c)
+bool mt_jinja_is_upper(uint32_t c)
 {
     return utf8proc_isupper((utf8proc_int32_t)c) != 0;
 }
 
-bool jinja_is_lower(uint32_t c)
+bool mt_jinja_is_lower(uint32_t c)
 {
     bool lower = utf8proc_islower((utf8proc_int32_t)c) != 0;
-    return lower != in_ranges(jinja_lower_changed, jinja_lower_changed_count, c);
+    return lower != in_ranges(mt_jinja_lower_changed, mt_jinja_lower_changed_count, c);
 }
 
-bool jinja_is_cased(uint32_t c)
+bool mt_jinja_is_cased(uint32_t c)
 {
-    return jinja_is_upper(c) || jinja_is_lower(c) || jinja_is_title(c);
+    return mt_jinja_is_upper(c) || mt_jinja_is_lower(c) || category(c) == UTF8PROC_CATEGORY_LT;
 }
 
-bool jinja_is_case_ignorable(uint32_t c)
+bool mt_jinja_is_case_ignorable(uint32_t c)
 {
     switch (category(c)) {
     case UTF8PROC_CATEGORY_MN:
@@ -119,12 +114,12 @@ static const struct jinja_special_case *find_special(const struct jinja_special_
     return NULL;
 }
 
-size_t jinja_map_case(uint32_t c, enum jinja_case to, uint32_t mapped[3])
+size_t mt_jinja_map_case(uint32_t c, enum jinja_case to, uint32_t mapped[3])
 {
     const struct jinja_special_case *special = NULL;
-    if (to == JINJA_UPPER) special = find_special(jinja_special_upper, jinja_special_upper_count, c);
-    if (to == JINJA_LOWER) special = find_special(jinja_special_lower, jinja_special_lower_count, c);
-    if (to == JINJA_TITLE) special = find_special(jinja_special_title, jinja_special_title_count, c);
+    if (to == JINJA_UPPER) special = find_special(mt_jinja_special_upper, mt_jinja_special_upper_count, c);
+    if (to == JINJA_LOWER) special = find_special(mt_jinja_special_lower, mt_jinja_special_lower_count, c);
+    if (to == JINJA_TITLE) special = find_special(mt_jinja_special_title, mt_jinja_special_title_count, c);
     if (special != NULL) {
         size_t count = 0;
         for (; count < 3 && special->mapped[count] != 0; count++) mapped[count] = special->mapped[count];

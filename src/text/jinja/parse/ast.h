@@ -109,14 +109,18 @@ struct mt_jinja {
     const char *name;
     const struct jinja_node *body;
     bool has_generation;
-    const struct mt_marked *mentioned; // names of variables, in the order of the text
-    size_t mentioned_count;
 };
 
+/*
+ * A parsing under way. It fails once: the first failure is kept with its sentence, and the parser then stands
+ * at the end of the template, where nothing more is found. Nodes made from there on are `nothing`.
+ */
 struct jinja_parser {
     struct mt_context *ctx;
     struct mt_arena *arena;
     const char *name; // of the template
+    enum mt_status status;
+    struct jinja_node nothing;
     struct jinja_tokens tokens;
     size_t at;
     size_t nodes;
@@ -127,72 +131,73 @@ struct jinja_parser {
     bool names_caller; // since the innermost macro began
     bool names_kwargs;
     bool names_varargs;
-    struct mt_marked *mentioned;
-    size_t mentioned_count;
-    size_t mentioned_capacity;
 };
 
 /* Grows an array inside an arena, doubling; the old one is left behind. */
-enum mt_status jinja_arena_grow(struct mt_arena *arena, void **items, size_t *capacity, size_t item_bytes,
-                                size_t needed);
+enum mt_status mt_jinja_arena_grow(struct mt_arena *arena, void **items, size_t *capacity, size_t item_bytes,
+                                   size_t needed);
 
 /* Splits the text of a template into tokens, the last of which is the end. */
-enum mt_status jinja_lex(struct jinja_parser *parser, const char *text, size_t bytes);
+void mt_jinja_lex(struct jinja_parser *parser, const char *text, size_t bytes);
 
-/* The text of a string literal, `raw` without its quotes, escapes replaced. */
-enum mt_status jinja_unescape(struct jinja_parser *parser, int line, const char *raw, size_t bytes,
-                              struct mt_marked *text);
+/* Records "NAME, line N: MESSAGE" if nothing failed before. */
+void mt_jinja_parse_fail(struct jinja_parser *parser, enum mt_status status, int line, const char *format,
+                         ...) __attribute__((format(printf, 4, 5)));
 
-/* Records "NAME, line N: MESSAGE". */
-enum mt_status jinja_parse_fail(const struct jinja_parser *parser, enum mt_status status, int line,
-                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Takes a status, whose sentence is there, as the parser's own; false: it failed. */
+bool mt_jinja_parse_check(struct jinja_parser *parser, enum mt_status status);
+
+static inline bool mt_jinja_parse_failed(const struct jinja_parser *parser)
+{
+    return parser->status != MT_OK;
+}
 
 // The token at the current place, and steps from it.
-const struct jinja_token *jinja_current(const struct jinja_parser *parser);
-const struct jinja_token *jinja_ahead(const struct jinja_parser *parser); // the one after it
-void jinja_advance(struct jinja_parser *parser);
-bool jinja_is_operator(const struct jinja_token *token, const char *text);
-bool jinja_is_name(const struct jinja_token *token, const char *text);
-bool jinja_skip_operator(struct jinja_parser *parser, const char *text);
-bool jinja_skip_name(struct jinja_parser *parser, const char *text);
-enum mt_status jinja_expect_operator(struct jinja_parser *parser, const char *text);
-enum mt_status jinja_expect_name(struct jinja_parser *parser, struct mt_marked *name);
-enum mt_status jinja_expect_block_end(struct jinja_parser *parser);
+const struct jinja_token *mt_jinja_current(const struct jinja_parser *parser);
+const struct jinja_token *mt_jinja_ahead(const struct jinja_parser *parser); // the one after it
+void mt_jinja_advance(struct jinja_parser *parser);
+bool mt_jinja_is_operator(const struct jinja_token *token, const char *text);
+bool mt_jinja_is_name(const struct jinja_token *token, const char *text);
+bool mt_jinja_at_operator(const struct jinja_parser *parser, const char *text);
+bool mt_jinja_skip_operator(struct jinja_parser *parser, const char *text);
+bool mt_jinja_skip_name(struct jinja_parser *parser, const char *text);
+void mt_jinja_expect_operator(struct jinja_parser *parser, const char *text);
+struct mt_marked mt_jinja_expect_name(struct jinja_parser *parser);
+void mt_jinja_expect_end(struct jinja_parser *parser, enum jinja_token_kind kind); // of a block or a variable
 /* "unexpected ..." about the current token. */
-enum mt_status jinja_unexpected(const struct jinja_parser *parser, const char *expected);
+void mt_jinja_unexpected(struct jinja_parser *parser, const char *expected);
 
-enum mt_status jinja_enter(struct jinja_parser *parser); // one deeper; fails when too deep
-void jinja_leave(struct jinja_parser *parser);
+bool mt_jinja_enter(struct jinja_parser *parser); // one deeper; false: too deep, or it failed before
+void mt_jinja_leave(struct jinja_parser *parser);
 
-enum mt_status jinja_node_new(struct jinja_parser *parser, enum jinja_node_kind kind, int line,
-                              struct jinja_node **node);
-/* Sets the height from a..e and items; to be called when a node's children are in place. */
-enum mt_status jinja_node_finish(struct jinja_parser *parser, struct jinja_node *node);
+struct jinja_node *mt_jinja_node_new(struct jinja_parser *parser, enum jinja_node_kind kind, int line);
+/* Sets the height from a..e and items, when a node's children are in place; returns the node. */
+struct jinja_node *mt_jinja_node_finish(struct jinja_parser *parser, struct jinja_node *node);
 
 struct jinja_node_list {
     struct jinja_node **items;
     size_t count;
     size_t capacity;
 };
-enum mt_status jinja_node_list_add(struct jinja_parser *parser, struct jinja_node_list *list,
-                                   struct jinja_node *node);
+void mt_jinja_node_list_add(struct jinja_parser *parser, struct jinja_node_list *list,
+                            struct jinja_node *node);
+/* Gives a node the items, and finishes it. */
+struct jinja_node *mt_jinja_node_adopt(struct jinja_parser *parser, struct jinja_node *node,
+                                       const struct jinja_node_list *list);
 
 // Expressions. A tuple without parentheses ends before "}}", "%}", ")" or the name `end` (NULL: none).
-enum mt_status jinja_parse_expression(struct jinja_parser *parser, bool condition, struct jinja_node **node);
-enum mt_status jinja_parse_tuple(struct jinja_parser *parser, bool condition, const char *end,
-                                 struct jinja_node **node);
-enum mt_status jinja_parse_target(struct jinja_parser *parser, const char *end, bool member,
-                                  struct jinja_node **node);
+struct jinja_node *mt_jinja_parse_expression(struct jinja_parser *parser, bool condition);
+struct jinja_node *mt_jinja_parse_tuple(struct jinja_parser *parser, bool condition, const char *end);
+struct jinja_node *mt_jinja_parse_target(struct jinja_parser *parser, const char *end, bool member);
 /* "| name(args) | name ...", or with `first` "name(args) | ...", on `subject`, which may be NULL. */
-enum mt_status jinja_parse_filters(struct jinja_parser *parser, bool first, struct jinja_node *subject,
-                                   struct jinja_node **node);
-enum mt_status jinja_parse_arguments(struct jinja_parser *parser, struct jinja_node *call);
+struct jinja_node *mt_jinja_parse_filters(struct jinja_parser *parser, bool first,
+                                          struct jinja_node *subject);
 
 /* Statements, up to the end of the template. */
-enum mt_status jinja_parse_template(struct jinja_parser *parser, struct jinja_node **body);
+struct jinja_node *mt_jinja_parse_template(struct jinja_parser *parser);
 
 // What the library has, asked by the parser.
-bool jinja_has_filter(struct mt_marked name);
-bool jinja_has_test(struct mt_marked name);
+bool mt_jinja_has_filter(struct mt_marked name);
+bool mt_jinja_has_test(struct mt_marked name);
 
 #endif

@@ -4,7 +4,7 @@
  * "{% %}" names, numbers, strings and operators. White space is decided here: "-" takes all of it away, "+"
  * keeps it, a newline after "%}" and blanks before "{%" at the start of a line go by themselves.
  */
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ struct lexer {
     size_t open_count;
 };
 
-enum mt_status jinja_arena_grow(struct mt_arena *arena, void **items, size_t *capacity, size_t item_bytes,
-                                size_t needed)
+enum mt_status mt_jinja_arena_grow(struct mt_arena *arena, void **items, size_t *capacity, size_t item_bytes,
+                                   size_t needed)
 {
     if (needed <= *capacity) return MT_OK;
     size_t wanted = *capacity * 2 > needed ? *capacity * 2 : needed + 8;
@@ -39,26 +39,26 @@ enum mt_status jinja_arena_grow(struct mt_arena *arena, void **items, size_t *ca
     return MT_OK;
 }
 
-static enum mt_status add_token(struct lexer *lexer, struct jinja_token token)
+static void add_token(struct lexer *lexer, struct jinja_token token)
 {
     struct jinja_tokens *tokens = &lexer->parser->tokens;
     void *data = tokens->data;
-    enum mt_status status = jinja_arena_grow(lexer->parser->arena, &data, &tokens->capacity,
-                                             sizeof *tokens->data, tokens->count + 1);
-    if (status != MT_OK) return status;
+    if (mt_jinja_parse_failed(lexer->parser)) return;
+    enum mt_status status = mt_jinja_arena_grow(lexer->parser->arena, &data, &tokens->capacity,
+                                                sizeof *tokens->data, tokens->count + 1);
+    if (!mt_jinja_parse_check(lexer->parser, status)) return;
     tokens->data = data;
     tokens->data[tokens->count++] = token;
-    return MT_OK;
 }
 
-static enum mt_status add(struct lexer *lexer, enum jinja_token_kind kind, const char *text, size_t bytes)
+static void add(struct lexer *lexer, enum jinja_token_kind kind, const char *text, size_t bytes)
 {
-    return add_token(lexer, (struct jinja_token){kind, lexer->line, text, bytes, 0, 0});
+    add_token(lexer, (struct jinja_token){kind, lexer->line, text, bytes, 0, 0});
 }
 
-static enum mt_status lex_fail(const struct lexer *lexer, const char *message)
+static void lex_fail(struct lexer *lexer, const char *message)
 {
-    return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "%s", message);
+    mt_jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "%s", message);
 }
 
 /* Moves on, counting lines. */
@@ -81,7 +81,7 @@ static size_t spaces(const struct lexer *lexer, size_t at)
     size_t start = at;
     while (at < lexer->bytes) {
         size_t length = 0;
-        if (!jinja_is_space(mt_utf8_decode((const uint8_t *)lexer->text + at, &length))) break;
+        if (!mt_jinja_is_space(mt_utf8_decode((const uint8_t *)lexer->text + at, &length))) break;
         at += length;
     }
     return at - start;
@@ -94,7 +94,7 @@ static size_t spaces_before(const struct lexer *lexer, size_t start, size_t end)
     while (end > start) {
         size_t length = 0;
         size_t previous = mt_utf8_previous(text, end);
-        if (previous < start || !jinja_is_space(mt_utf8_decode(text + previous, &length))) break;
+        if (previous < start || !mt_jinja_is_space(mt_utf8_decode(text + previous, &length))) break;
         end = previous;
     }
     return end;
@@ -118,13 +118,11 @@ static char sign_at(const struct lexer *lexer, size_t at)
 }
 
 /* Emits text[at .. tag) without what the tag strips, and moves to the tag. */
-static enum mt_status emit_text(struct lexer *lexer, size_t tag, char sign, bool variable)
+static void emit_text(struct lexer *lexer, size_t tag, char sign, bool variable)
 {
     size_t end = text_end(lexer, lexer->at, tag, sign, variable);
-    enum mt_status status = MT_OK;
-    if (end > lexer->at) status = add(lexer, JINJA_TOKEN_DATA, lexer->text + lexer->at, end - lexer->at);
+    if (end > lexer->at) add(lexer, JINJA_TOKEN_DATA, lexer->text + lexer->at, end - lexer->at);
     step(lexer, tag - lexer->at);
-    return status;
 }
 
 /* The end of a tag at `at`: "%}" with what trim_blocks takes, "-%}" with white space, "+%}"; 0: none. */
@@ -140,20 +138,14 @@ static size_t tag_end(const struct lexer *lexer, size_t at, const char *end, boo
     return mark + 2 + (newline ? 1 : 0);
 }
 
-static enum mt_status lex_comment(struct lexer *lexer)
+static void lex_comment(struct lexer *lexer)
 {
     size_t at = lexer->at + 2 + (sign_at(lexer, lexer->at + 2) != 0 ? 1 : 0);
-    if (at == lexer->bytes) { // an opening with nothing behind it is none to jinja2
-        step(lexer, at - lexer->at);
-        return MT_OK;
-    }
-    for (; at < lexer->bytes; at++) {
-        size_t length = tag_end(lexer, at, "#}", true);
-        if (length == 0) continue;
-        step(lexer, at + length - lexer->at);
-        return MT_OK;
-    }
-    return lex_fail(lexer, "a comment is not closed");
+    size_t length = 0;
+    bool empty = at == lexer->bytes; // an opening with nothing behind it is none to jinja2
+    while (at < lexer->bytes && (length = tag_end(lexer, at, "#}", true)) == 0) at++;
+    if (length == 0 && !empty) lex_fail(lexer, "a comment is not closed");
+    step(lexer, at + length - lexer->at);
 }
 
 /* Bytes of "{% WORD %}" at `at`, 0: it is something else. *sign: the one that begins it. */
@@ -174,19 +166,19 @@ static size_t raw_tag(const struct lexer *lexer, size_t at, const char *word, bo
     return place + end - at - (newline ? 1 : 0);
 }
 
-static enum mt_status lex_raw(struct lexer *lexer, size_t head)
+static void lex_raw(struct lexer *lexer, size_t head)
 {
     step(lexer, head);
-    if (lexer->at == lexer->bytes) return MT_OK; // as with comments
+    if (lexer->at == lexer->bytes) return; // as with comments
     for (size_t at = lexer->at; at < lexer->bytes; at++) {
         char sign = 0;
         size_t tag = raw_tag(lexer, at, "endraw", true, &sign);
         if (tag == 0) continue;
-        enum mt_status status = emit_text(lexer, at, sign, false);
+        emit_text(lexer, at, sign, false);
         step(lexer, tag);
-        return status;
+        return;
     }
-    return lex_fail(lexer, "a raw block is not closed");
+    lex_fail(lexer, "a raw block is not closed");
 }
 
 // ------------------------------------------------------------------ inside tags
@@ -231,23 +223,22 @@ static size_t real_length(const struct lexer *lexer)
     return fraction != 0 ? at - start : 0;
 }
 
-static enum mt_status lex_real(struct lexer *lexer, size_t length)
+static void lex_real(struct lexer *lexer, size_t length)
 {
     char digits_only[64];
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
         if (lexer->text[lexer->at + i] == '_') continue;
-        if (count + 1 >= sizeof digits_only) return lex_fail(lexer, "a number has more than 63 characters");
+        if (count + 1 >= sizeof digits_only) {
+            lex_fail(lexer, "a number has more than 63 characters");
+            return;
+        }
         digits_only[count++] = lexer->text[lexer->at + i];
     }
     digits_only[count] = '\0';
-    struct jinja_token token = {.kind = JINJA_TOKEN_REAL, .line = lexer->line};
-    token.text = lexer->text + lexer->at;
-    token.bytes = length;
-    token.real = strtod(digits_only, NULL);
-    enum mt_status status = add_token(lexer, token);
+    add_token(lexer, (struct jinja_token){JINJA_TOKEN_REAL, lexer->line, lexer->text + lexer->at, length, 0,
+                                          strtod(digits_only, NULL)});
     step(lexer, length);
-    return status;
 }
 
 static int digit_of(char c)
@@ -258,7 +249,7 @@ static int digit_of(char c)
     return 99;
 }
 
-static enum mt_status lex_integer(struct lexer *lexer)
+static void lex_integer(struct lexer *lexer)
 {
     const char *text = lexer->text + lexer->at;
     size_t left = lexer->bytes - lexer->at;
@@ -274,150 +265,250 @@ static enum mt_status lex_integer(struct lexer *lexer)
             continue;
         int digit = digit_of(text[at]);
         if (digit >= highest) break;
-        if (value > ((uint64_t)INT64_MAX - (uint64_t)digit) / (uint64_t)base)
-            return jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
-                                    "an integer does not fit 64 bits");
+        if (value > ((uint64_t)INT64_MAX - (uint64_t)digit) / (uint64_t)base) {
+            mt_jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
+                                "an integer does not fit 64 bits");
+            return;
+        }
         value = value * (uint64_t)base + (uint64_t)digit;
         count++;
     }
-    if (count == 0) { // "0x" alone: the number 0 and a name
-        at = 1;
-    }
-    struct jinja_token token = {.kind = JINJA_TOKEN_INTEGER, .line = lexer->line, .text = text, .bytes = at};
-    token.integer = (int64_t)value;
-    enum mt_status status = add_token(lexer, token);
+    if (count == 0) at = 1; // "0x" alone: the number 0 and a name
+    add_token(lexer, (struct jinja_token){JINJA_TOKEN_INTEGER, lexer->line, text, at, (int64_t)value, 0});
     step(lexer, at);
-    return status;
 }
 
-static enum mt_status lex_string(struct lexer *lexer)
+// ------------------------------------------------------------------ strings
+
+/*
+ * A string literal between its quotes, with Python's escapes, as jinja2 reads them (through
+ * "unicode-escape").
+ */
+struct literal {
+    struct lexer *lexer;
+    const char *raw;
+    size_t bytes;
+    size_t at;
+    char *out;
+    size_t length;
+};
+
+static void put(struct literal *r, uint32_t character)
+{
+    r->length += mt_utf8_encode(character, (uint8_t *)r->out + r->length);
+}
+
+/* "\xhh", "\uhhhh" and "\Uhhhhhhhh"; r->at is behind the letter. */
+static void put_hex(struct literal *r, size_t digits)
+{
+    uint32_t value = 0;
+    for (size_t i = 0; i < digits; i++, r->at++) {
+        int digit = r->at < r->bytes ? digit_of(r->raw[r->at]) : 99;
+        if (digit > 15) {
+            lex_fail(r->lexer, "a string has a broken escape");
+            return;
+        }
+        value = value << 4 | (uint32_t)digit;
+    }
+    if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+        mt_jinja_parse_fail(r->lexer->parser, MT_ERR_UNSUPPORTED, r->lexer->line,
+                            "a string has the escape of a character that is none (U+%04X)", value);
+    else
+        put(r, value);
+}
+
+static void put_octal(struct literal *r)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < 3 && r->at < r->bytes && r->raw[r->at] >= '0' && r->raw[r->at] <= '7'; i++, r->at++)
+        value = value << 3 | (uint32_t)(r->raw[r->at] - '0');
+    put(r, value);
+}
+
+/* A backslash before a character beyond ASCII: jinja2 has made an escape of that one by then, and spoils it.
+ */
+static void put_spoiled(struct literal *r)
+{
+    size_t length = 0;
+    uint32_t character = mt_utf8_decode((const uint8_t *)r->raw + r->at, &length);
+    char spelled[12];
+    const char *format = character < 0x100 ? "x%02x" : character < 0x10000 ? "u%04x" : "U%08x";
+    int count = snprintf(spelled, sizeof spelled, format, character);
+    put(r, '\\');
+    for (int i = 0; i < count; i++) put(r, (uint8_t)spelled[i]);
+    r->at += length;
+}
+
+static void put_escape(struct literal *r)
+{
+    static const char letters[] = "\\'\"abfnrtv";
+    static const char meanings[] = "\\'\"\a\b\f\n\r\t\v";
+    char c = r->raw[r->at];
+    const char *found = c != '\0' ? strchr(letters, c) : NULL;
+    if ((unsigned char)c >= 0x80) {
+        put_spoiled(r);
+        return;
+    }
+    if (c >= '0' && c <= '7') {
+        put_octal(r);
+        return;
+    }
+    r->at++;
+    if (c == 'x' || c == 'u' || c == 'U') {
+        put_hex(r, c == 'x' ? 2 : c == 'u' ? 4 : 8);
+    } else if (c == 'N') {
+        mt_jinja_parse_fail(r->lexer->parser, MT_ERR_UNSUPPORTED, r->lexer->line,
+                            "a string has the escape \\N, which is not known here");
+    } else if (found != NULL) {
+        put(r, (uint8_t)meanings[found - letters]);
+    } else if (c != '\n') {
+        put(r, '\\');
+        put(r, (uint8_t)c);
+    }
+}
+
+static void lex_string(struct lexer *lexer)
 {
     char quote = lexer->text[lexer->at];
-    size_t at = lexer->at + 1;
-    while (at < lexer->bytes && lexer->text[at] != quote) at += lexer->text[at] == '\\' ? 2 : 1;
-    if (at >= lexer->bytes) return lex_fail(lexer, "a string is not closed");
-    struct mt_marked text;
-    enum mt_status status =
-        jinja_unescape(lexer->parser, lexer->line, lexer->text + lexer->at + 1, at - lexer->at - 1, &text);
-    if (status == MT_OK) status = add(lexer, JINJA_TOKEN_STRING, text.text, text.bytes);
-    step(lexer, at + 1 - lexer->at);
-    return status;
+    size_t end = lexer->at + 1;
+    void *memory = NULL;
+    while (end < lexer->bytes && lexer->text[end] != quote) end += lexer->text[end] == '\\' ? 2 : 1;
+    if (end >= lexer->bytes) {
+        lex_fail(lexer, "a string is not closed");
+        return;
+    }
+    struct literal r = {.lexer = lexer, .raw = lexer->text + lexer->at + 1, .bytes = end - lexer->at - 1};
+    // A spoiled escape is the longest: 2 bytes of a backslash and a letter become 5, 5 become 10.
+    if (!mt_jinja_parse_check(lexer->parser,
+                              mt_arena_allocate(lexer->parser->arena, r.bytes * 4 + 4, &memory)))
+        return;
+    r.out = memory;
+    while (r.at < r.bytes && !mt_jinja_parse_failed(lexer->parser)) {
+        if (r.raw[r.at] != '\\') {
+            r.out[r.length++] = r.raw[r.at++];
+            continue;
+        }
+        r.at++;
+        put_escape(&r);
+    }
+    add(lexer, JINJA_TOKEN_STRING, r.out, r.length);
+    step(lexer, end + 1 - lexer->at);
 }
 
+// ------------------------------------------------------------------ operators and tags
+
 /* Keeps brackets in pairs: inside them "}}" and "%}" do not end the tag. */
-static enum mt_status balance(struct lexer *lexer, char c)
+static void balance(struct lexer *lexer, char c)
 {
     if (c == '(' || c == '[' || c == '{') {
-        if (lexer->open_count == BRACKETS) return lex_fail(lexer, "more than 256 brackets are open");
-        lexer->open[lexer->open_count++] = c == '(' ? ')' : c == '[' ? ']' : '}';
-        return MT_OK;
+        if (lexer->open_count == BRACKETS)
+            lex_fail(lexer, "more than 256 brackets are open");
+        else
+            lexer->open[lexer->open_count++] = c == '(' ? ')' : c == '[' ? ']' : '}';
     }
-    if (c != ')' && c != ']' && c != '}') return MT_OK;
-    if (lexer->open_count == 0)
-        return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected '%c'", c);
-    char expected = lexer->open[--lexer->open_count];
-    if (expected == c) return MT_OK;
-    return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected '%c', expected '%c'", c,
+    if (c != ')' && c != ']' && c != '}') return;
+    char expected = lexer->open_count > 0 ? lexer->open[--lexer->open_count] : '\0';
+    if (expected == '\0')
+        mt_jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected '%c'", c);
+    else if (expected != c)
+        mt_jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected '%c', expected '%c'", c,
                             expected);
 }
 
-static enum mt_status lex_operator(struct lexer *lexer)
+static void lex_operator(struct lexer *lexer)
 {
     static const char *const operators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                             "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                             ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         if (!at_text(lexer, lexer->at, operators[i])) continue;
-        enum mt_status status = balance(lexer, operators[i][0]);
-        size_t length = strlen(operators[i]);
-        if (status == MT_OK) status = add(lexer, JINJA_TOKEN_OPERATOR, operators[i], length);
-        step(lexer, length);
-        return status;
+        balance(lexer, operators[i][0]);
+        add(lexer, JINJA_TOKEN_OPERATOR, operators[i], strlen(operators[i]));
+        step(lexer, strlen(operators[i]));
+        return;
     }
     unsigned char c = (unsigned char)lexer->text[lexer->at];
     if (c >= 0x80)
-        return jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
-                                "names beyond ASCII are not known here");
-    return jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected character 0x%02x", c);
+        mt_jinja_parse_fail(lexer->parser, MT_ERR_UNSUPPORTED, lexer->line,
+                            "names beyond ASCII are not known here");
+    else
+        mt_jinja_parse_fail(lexer->parser, MT_ERR_FORMAT, lexer->line, "unexpected character 0x%02x", c);
 }
 
-static enum mt_status lex_inside(struct lexer *lexer)
+static void lex_inside(struct lexer *lexer)
 {
     char c = lexer->text[lexer->at];
     size_t blank = spaces(lexer, lexer->at);
     if (blank != 0) {
         step(lexer, blank);
-        return MT_OK;
-    }
-    if (is_digit(c)) {
+    } else if (is_digit(c)) {
         size_t length = real_length(lexer);
-        return length != 0 ? lex_real(lexer, length) : lex_integer(lexer);
-    }
-    if (is_name_byte(c)) {
+        if (length != 0)
+            lex_real(lexer, length);
+        else
+            lex_integer(lexer);
+    } else if (is_name_byte(c)) {
         size_t end = lexer->at;
         while (end < lexer->bytes && is_name_byte(lexer->text[end])) end++;
-        enum mt_status status = add(lexer, JINJA_TOKEN_NAME, lexer->text + lexer->at, end - lexer->at);
+        add(lexer, JINJA_TOKEN_NAME, lexer->text + lexer->at, end - lexer->at);
         step(lexer, end - lexer->at);
-        return status;
+    } else if (c == '"' || c == '\'') {
+        lex_string(lexer);
+    } else {
+        lex_operator(lexer);
     }
-    if (c == '"' || c == '\'') return lex_string(lexer);
-    return lex_operator(lexer);
 }
 
 /* "{{ ... }}" or "{% ... %}" from its opening on. */
-static enum mt_status lex_tag(struct lexer *lexer, bool variable)
+static void lex_tag(struct lexer *lexer, bool variable)
 {
     const char *end = variable ? "}}" : "%}";
-    enum mt_status status =
-        add(lexer, variable ? JINJA_TOKEN_VARIABLE_BEGIN : JINJA_TOKEN_BLOCK_BEGIN, NULL, 0);
+    add(lexer, variable ? JINJA_TOKEN_VARIABLE_BEGIN : JINJA_TOKEN_BLOCK_BEGIN, NULL, 0);
     step(lexer, 2 + (sign_at(lexer, lexer->at + 2) != 0 ? 1 : 0));
     lexer->open_count = 0;
-    while (status == MT_OK) {
-        if (lexer->at >= lexer->bytes) break; // the parser says what is missing
+    // Where the template ends first, the parser says what is missing.
+    while (lexer->at < lexer->bytes && !mt_jinja_parse_failed(lexer->parser)) {
         size_t length = lexer->open_count == 0 ? tag_end(lexer, lexer->at, end, !variable) : 0;
         if (length == 0) {
-            status = lex_inside(lexer);
+            lex_inside(lexer);
             continue;
         }
-        status = add(lexer, variable ? JINJA_TOKEN_VARIABLE_END : JINJA_TOKEN_BLOCK_END, NULL, 0);
+        add(lexer, variable ? JINJA_TOKEN_VARIABLE_END : JINJA_TOKEN_BLOCK_END, NULL, 0);
         step(lexer, length);
-        break;
+        return;
     }
-    return status;
 }
 
-static enum mt_status lex_all(struct lexer *lexer)
+static void lex_all(struct lexer *lexer)
 {
-    enum mt_status status = MT_OK;
-    while (status == MT_OK && lexer->at < lexer->bytes) {
+    while (lexer->at < lexer->bytes && !mt_jinja_parse_failed(lexer->parser)) {
         size_t tag = lexer->at;
-        while (tag < lexer->bytes &&
-               !(lexer->text[tag] == '{' && tag + 1 < lexer->bytes &&
-                 (lexer->text[tag + 1] == '{' || lexer->text[tag + 1] == '%' || lexer->text[tag + 1] == '#')))
+        while (tag < lexer->bytes && !at_text(lexer, tag, "{{") && !at_text(lexer, tag, "{%") &&
+               !at_text(lexer, tag, "{#"))
             tag++;
-        if (tag == lexer->bytes)
-            return add(lexer, JINJA_TOKEN_DATA, lexer->text + lexer->at, tag - lexer->at);
+        if (tag == lexer->bytes) {
+            add(lexer, JINJA_TOKEN_DATA, lexer->text + lexer->at, tag - lexer->at);
+            return;
+        }
         char kind = lexer->text[tag + 1];
-        status = emit_text(lexer, tag, sign_at(lexer, tag + 2), kind == '{');
-        if (status != MT_OK) return status;
+        emit_text(lexer, tag, sign_at(lexer, tag + 2), kind == '{');
         char sign = 0;
         size_t raw = kind == '%' ? raw_tag(lexer, tag, "raw", false, &sign) : 0;
         if (raw != 0)
-            status = lex_raw(lexer, raw);
+            lex_raw(lexer, raw);
         else if (kind == '#')
-            status = lex_comment(lexer);
+            lex_comment(lexer);
         else
-            status = lex_tag(lexer, kind == '{');
+            lex_tag(lexer, kind == '{');
     }
-    return status;
 }
 
 /* A copy with every newline written \n and one at the end of the text left out, as jinja2 reads templates. */
-static enum mt_status normalize(struct lexer *lexer, const char *text, size_t bytes)
+static void normalize(struct lexer *lexer, const char *text, size_t bytes)
 {
     char *copy = NULL;
-    enum mt_status status = mt_arena_copy_text(lexer->parser->arena, text, bytes, &copy);
-    if (status != MT_OK) return status;
+    if (!mt_jinja_parse_check(lexer->parser, mt_arena_copy_text(lexer->parser->arena, text, bytes, &copy)))
+        return;
     size_t out = 0;
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '\r' && i + 1 < bytes && text[i + 1] == '\n') continue;
@@ -427,20 +518,19 @@ static enum mt_status normalize(struct lexer *lexer, const char *text, size_t by
     copy[out] = '\0';
     lexer->text = copy;
     lexer->bytes = out;
-    return MT_OK;
 }
 
-enum mt_status jinja_lex(struct jinja_parser *parser, const char *text, size_t bytes)
+void mt_jinja_lex(struct jinja_parser *parser, const char *text, size_t bytes)
 {
     struct lexer lexer = {.parser = parser, .line = 1, .line_starting = true};
-    if (bytes > JINJA_TEMPLATE_BYTES) {
-        return mt_fail(parser->ctx, MT_ERR_UNSUPPORTED, "%s: the template has %zu bytes, the limit is %u",
-                       parser->name, bytes, JINJA_TEMPLATE_BYTES);
-    }
-    if (!mt_utf8_valid((const uint8_t *)text, bytes))
-        return mt_fail(parser->ctx, MT_ERR_FORMAT, "%s: the template is not UTF-8", parser->name);
-    enum mt_status status = normalize(&lexer, text, bytes);
-    if (status == MT_OK) status = lex_all(&lexer);
-    if (status == MT_OK) status = add(&lexer, JINJA_TOKEN_END, NULL, 0);
-    return status;
+    if (bytes > JINJA_TEMPLATE_BYTES)
+        parser->status =
+            mt_fail(parser->ctx, MT_ERR_UNSUPPORTED, "%s: the template has %zu bytes, the limit is %u",
+                    parser->name, bytes, JINJA_TEMPLATE_BYTES);
+    else if (!mt_utf8_valid((const uint8_t *)text, bytes))
+        parser->status = mt_fail(parser->ctx, MT_ERR_FORMAT, "%s: the template is not UTF-8", parser->name);
+    else
+        normalize(&lexer, text, bytes);
+    lex_all(&lexer);
+    add(&lexer, JINJA_TOKEN_END, NULL, 0);
 }

@@ -8,130 +8,106 @@
 #include "text/jinja/marked.h"
 #include "text/jinja/parse/ast.h"
 
-typedef enum mt_status (*parse_fn)(struct jinja_parser *parser, struct jinja_node **node);
+static struct jinja_node *parse_or(struct jinja_parser *parser);
+static struct jinja_node *parse_unary(struct jinja_parser *parser, bool filters);
+static struct jinja_node *parse_primary(struct jinja_parser *parser, bool member);
 
-static enum mt_status parse_or(struct jinja_parser *parser, struct jinja_node **node);
-static enum mt_status parse_unary(struct jinja_parser *parser, bool filters, struct jinja_node **node);
-
-/* A node of one or two parts. */
-static enum mt_status make(struct jinja_parser *parser, enum jinja_node_kind kind, int line,
-                           struct jinja_node *a, struct jinja_node *b, struct jinja_node **node)
+/* A node of one or two parts and a text. */
+static struct jinja_node *make(struct jinja_parser *parser, enum jinja_node_kind kind, int line,
+                               struct jinja_node *a, struct jinja_node *b, struct mt_marked text)
 {
-    struct jinja_node *made = NULL;
-    enum mt_status status = jinja_node_new(parser, kind, line, &made);
-    if (status != MT_OK) return status;
+    struct jinja_node *made = mt_jinja_node_new(parser, kind, line);
     made->a = a;
     made->b = b;
-    *node = made;
-    return jinja_node_finish(parser, made);
+    made->text = text;
+    return mt_jinja_node_finish(parser, made);
 }
 
-static enum mt_status make_constant(struct jinja_parser *parser, int line, struct mt_value value,
-                                    struct jinja_node **node)
+static struct jinja_node *make_plain(struct jinja_parser *parser, enum jinja_node_kind kind, int line,
+                                     struct jinja_node *a, struct jinja_node *b)
 {
-    enum mt_status status = jinja_node_new(parser, JINJA_CONSTANT, line, node);
-    if (status == MT_OK) (*node)->value = value;
-    return status;
+    return make(parser, kind, line, a, b, marked_of(""));
 }
 
-static enum mt_status adopt(struct jinja_parser *parser, struct jinja_node *node,
-                            const struct jinja_node_list *list)
+static struct jinja_node *make_constant(struct jinja_parser *parser, int line, struct mt_value value)
 {
-    node->items = list->items;
-    node->count = list->count;
-    return jinja_node_finish(parser, node);
+    struct jinja_node *made = mt_jinja_node_new(parser, JINJA_CONSTANT, line);
+    made->value = value;
+    return made;
+}
+
+static struct mt_marked token_text(const struct jinja_token *token)
+{
+    return (struct mt_marked){token->text, NULL, token->bytes};
 }
 
 // ------------------------------------------------------------------ primaries
 
-static enum mt_status mention(struct jinja_parser *parser, struct mt_marked name)
+static struct jinja_node *parse_name(struct jinja_parser *parser, bool member)
 {
-    void *items = parser->mentioned;
-    enum mt_status status = jinja_arena_grow(parser->arena, &items, &parser->mentioned_capacity,
-                                             sizeof *parser->mentioned, parser->mentioned_count + 1);
-    if (status != MT_OK) return status;
-    parser->mentioned = items;
-    parser->mentioned[parser->mentioned_count++] = name;
+    const struct jinja_token *token = mt_jinja_current(parser);
+    struct mt_marked name = token_text(token);
+    mt_jinja_advance(parser);
+    bool yes = marked_is(name, "true") || marked_is(name, "True");
+    if (yes || marked_is(name, "false") || marked_is(name, "False"))
+        return make_constant(parser, token->line, mt_jinja_bool(yes));
+    if (marked_is(name, "none") || marked_is(name, "None"))
+        return make_constant(parser, token->line, mt_jinja_none());
+    bool is_member = member && mt_jinja_skip_operator(parser, ".");
     parser->names_caller = parser->names_caller || marked_is(name, "caller");
     parser->names_kwargs = parser->names_kwargs || marked_is(name, "kwargs");
     parser->names_varargs = parser->names_varargs || marked_is(name, "varargs");
-    return MT_OK;
-}
-
-static enum mt_status parse_name(struct jinja_parser *parser, bool member, struct jinja_node **node)
-{
-    const struct jinja_token *token = jinja_current(parser);
-    struct mt_marked name = {token->text, NULL, token->bytes};
-    jinja_advance(parser);
-    bool yes = marked_is(name, "true") || marked_is(name, "True");
-    if (yes || marked_is(name, "false") || marked_is(name, "False"))
-        return make_constant(parser, token->line, mt_jinja_bool(yes), node);
-    if (marked_is(name, "none") || marked_is(name, "None"))
-        return make_constant(parser, token->line, mt_jinja_none(), node);
-    bool is_member = member && jinja_skip_operator(parser, ".");
-    enum mt_status status = mention(parser, name);
-    if (status == MT_OK)
-        status = jinja_node_new(parser, is_member ? JINJA_MEMBER : JINJA_NAME, token->line, node);
-    if (status != MT_OK) return status;
-    (*node)->text = name;
-    if (!is_member) return MT_OK;
-    struct mt_marked attribute;
-    status = jinja_expect_name(parser, &attribute);
-    (*node)->value.string = attribute;
-    return status;
+    struct jinja_node *node = mt_jinja_node_new(parser, is_member ? JINJA_MEMBER : JINJA_NAME, token->line);
+    node->text = name;
+    if (is_member) node->value.string = mt_jinja_expect_name(parser);
+    return node;
 }
 
 /* One or several literals beside each other. */
-static enum mt_status parse_string(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_string(struct jinja_parser *parser)
 {
-    int line = jinja_current(parser)->line;
+    int line = mt_jinja_current(parser)->line;
     size_t bytes = 0;
     size_t first = parser->at;
-    for (; jinja_current(parser)->kind == JINJA_TOKEN_STRING; jinja_advance(parser))
-        bytes += jinja_current(parser)->bytes;
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(parser->arena, bytes + 1, &memory);
-    if (status != MT_OK) return status;
-    char *text = memory;
     size_t at = 0;
+    void *memory = NULL;
+    for (; mt_jinja_current(parser)->kind == JINJA_TOKEN_STRING; mt_jinja_advance(parser))
+        bytes += mt_jinja_current(parser)->bytes;
+    if (!mt_jinja_parse_check(parser, mt_arena_allocate(parser->arena, bytes + 1, &memory)))
+        return &parser->nothing;
+    char *text = memory;
     for (size_t i = first; i < parser->at; i++) {
         const struct jinja_token *token = &parser->tokens.data[i];
         memcpy(text + at, token->text, token->bytes);
         at += token->bytes;
     }
-    return make_constant(parser, line, marked_value((struct mt_marked){text, NULL, bytes}), node);
+    return make_constant(parser, line, marked_value((struct mt_marked){text, NULL, bytes}));
 }
 
-static enum mt_status parse_list(struct jinja_parser *parser, const char *end, bool pairs,
-                                 struct jinja_node **node)
+static struct jinja_node *parse_list(struct jinja_parser *parser, const char *end, bool pairs)
 {
     struct jinja_node_list list = {0};
-    int line = jinja_current(parser)->line;
-    jinja_advance(parser);
-    while (!jinja_is_operator(jinja_current(parser), end)) {
-        struct jinja_node *item = NULL;
-        enum mt_status status = list.count > 0 ? jinja_expect_operator(parser, ",") : MT_OK;
-        if (status == MT_OK && jinja_is_operator(jinja_current(parser), end)) break;
-        if (status == MT_OK) status = jinja_parse_expression(parser, true, &item);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, item);
-        if (status == MT_OK && pairs) status = jinja_expect_operator(parser, ":");
-        if (status == MT_OK && pairs) status = jinja_parse_expression(parser, true, &item);
-        if (status == MT_OK && pairs) status = jinja_node_list_add(parser, &list, item);
-        if (status != MT_OK) return status;
+    int line = mt_jinja_current(parser)->line;
+    mt_jinja_advance(parser);
+    while (!mt_jinja_at_operator(parser, end) && !mt_jinja_parse_failed(parser)) {
+        if (list.count > 0) mt_jinja_expect_operator(parser, ",");
+        if (mt_jinja_at_operator(parser, end)) break;
+        mt_jinja_node_list_add(parser, &list, mt_jinja_parse_expression(parser, true));
+        if (!pairs) continue;
+        mt_jinja_expect_operator(parser, ":");
+        mt_jinja_node_list_add(parser, &list, mt_jinja_parse_expression(parser, true));
     }
-    jinja_advance(parser);
-    enum mt_status status = jinja_node_new(parser, pairs ? JINJA_DICT_OF : JINJA_LIST_OF, line, node);
-    return status == MT_OK ? adopt(parser, *node, &list) : status;
+    mt_jinja_advance(parser);
+    struct jinja_node *node = mt_jinja_node_new(parser, pairs ? JINJA_DICT_OF : JINJA_LIST_OF, line);
+    return mt_jinja_node_adopt(parser, node, &list);
 }
 
 static bool is_tuple_end(const struct jinja_parser *parser, const char *end)
 {
-    const struct jinja_token *token = jinja_current(parser);
+    const struct jinja_token *token = mt_jinja_current(parser);
     if (token->kind == JINJA_TOKEN_VARIABLE_END || token->kind == JINJA_TOKEN_BLOCK_END) return true;
-    return jinja_is_operator(token, ")") || (end != NULL && jinja_is_name(token, end));
+    return mt_jinja_is_operator(token, ")") || (end != NULL && mt_jinja_is_name(token, end));
 }
-
-static enum mt_status parse_primary(struct jinja_parser *parser, bool member, struct jinja_node **node);
 
 /* What a tuple consists of: expressions, or what can be assigned to. */
 struct tuple_form {
@@ -142,35 +118,26 @@ struct tuple_form {
     const char *end;
 };
 
-static enum mt_status parse_tuple_form(struct jinja_parser *parser, struct tuple_form form,
-                                       struct jinja_node **node)
+static struct jinja_node *parse_tuple_form(struct jinja_parser *parser, struct tuple_form form)
 {
     struct jinja_node_list list = {0};
     bool is_tuple = false;
-    int line = jinja_current(parser)->line;
-    for (;;) {
-        struct jinja_node *item = NULL;
-        if (is_tuple_end(parser, form.end)) break;
-        enum mt_status status = form.targets ? parse_primary(parser, form.member, &item)
-                                             : jinja_parse_expression(parser, form.condition, &item);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, item);
-        if (status != MT_OK) return status;
-        if (!jinja_skip_operator(parser, ",")) break;
+    int line = mt_jinja_current(parser)->line;
+    while (!is_tuple_end(parser, form.end)) {
+        struct jinja_node *item = form.targets ? parse_primary(parser, form.member)
+                                               : mt_jinja_parse_expression(parser, form.condition);
+        mt_jinja_node_list_add(parser, &list, item);
+        if (!mt_jinja_skip_operator(parser, ",")) break;
         is_tuple = true;
     }
-    if (!is_tuple && list.count == 1) {
-        *node = list.items[0];
-        return MT_OK;
-    }
-    if (!is_tuple && !form.parentheses) return jinja_unexpected(parser, "an expression");
-    enum mt_status status = jinja_node_new(parser, JINJA_TUPLE_OF, line, node);
-    return status == MT_OK ? adopt(parser, *node, &list) : status;
+    if (!is_tuple && list.count == 1) return list.items[0];
+    if (!is_tuple && !form.parentheses) mt_jinja_unexpected(parser, "an expression");
+    return mt_jinja_node_adopt(parser, mt_jinja_node_new(parser, JINJA_TUPLE_OF, line), &list);
 }
 
-enum mt_status jinja_parse_tuple(struct jinja_parser *parser, bool condition, const char *end,
-                                 struct jinja_node **node)
+struct jinja_node *mt_jinja_parse_tuple(struct jinja_parser *parser, bool condition, const char *end)
 {
-    return parse_tuple_form(parser, (struct tuple_form){.condition = condition, .end = end}, node);
+    return parse_tuple_form(parser, (struct tuple_form){.condition = condition, .end = end});
 }
 
 static bool can_assign(const struct jinja_node *node)
@@ -181,477 +148,383 @@ static bool can_assign(const struct jinja_node *node)
     return all;
 }
 
-enum mt_status jinja_parse_target(struct jinja_parser *parser, const char *end, bool member,
-                                  struct jinja_node **node)
+struct jinja_node *mt_jinja_parse_target(struct jinja_parser *parser, const char *end, bool member)
 {
-    int line = jinja_current(parser)->line;
-    enum mt_status status =
-        parse_tuple_form(parser, (struct tuple_form){.targets = true, .member = member, .end = end}, node);
-    if (status == MT_OK && !can_assign(*node))
-        return jinja_parse_fail(parser, MT_ERR_FORMAT, line, "this cannot be assigned to");
-    return status;
+    int line = mt_jinja_current(parser)->line;
+    const struct tuple_form form = {.targets = true, .member = member, .end = end};
+    struct jinja_node *node = parse_tuple_form(parser, form);
+    if (!mt_jinja_parse_failed(parser) && !can_assign(node))
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, line, "this cannot be assigned to");
+    return node;
 }
 
-static enum mt_status parse_primary(struct jinja_parser *parser, bool member, struct jinja_node **node)
+static struct jinja_node *parse_primary(struct jinja_parser *parser, bool member)
 {
-    const struct jinja_token *token = jinja_current(parser);
-    if (token->kind == JINJA_TOKEN_NAME) return parse_name(parser, member, node);
-    if (token->kind == JINJA_TOKEN_STRING) return parse_string(parser, node);
+    const struct jinja_token *token = mt_jinja_current(parser);
+    struct jinja_node *node = &parser->nothing;
+    if (token->kind == JINJA_TOKEN_NAME) return parse_name(parser, member);
+    if (token->kind == JINJA_TOKEN_STRING) return parse_string(parser);
     if (token->kind == JINJA_TOKEN_INTEGER || token->kind == JINJA_TOKEN_REAL) {
         bool whole = token->kind == JINJA_TOKEN_INTEGER;
-        jinja_advance(parser);
+        mt_jinja_advance(parser);
         return make_constant(parser, token->line,
-                             whole ? mt_jinja_integer(token->integer) : mt_jinja_real(token->real), node);
+                             whole ? mt_jinja_integer(token->integer) : mt_jinja_real(token->real));
     }
-    bool round = jinja_is_operator(token, "(");
-    bool square = jinja_is_operator(token, "[");
-    if (!round && !square && !jinja_is_operator(token, "{")) return jinja_unexpected(parser, "an expression");
-    enum mt_status status = jinja_enter(parser);
-    if (status != MT_OK) return status;
+    bool round = mt_jinja_is_operator(token, "(");
+    bool square = mt_jinja_is_operator(token, "[");
+    if (!round && !square && !mt_jinja_is_operator(token, "{")) mt_jinja_unexpected(parser, "an expression");
+    if (!mt_jinja_enter(parser)) return node;
     if (round) {
-        jinja_advance(parser);
-        status = parse_tuple_form(parser, (struct tuple_form){.condition = true, .parentheses = true}, node);
-        if (status == MT_OK) status = jinja_expect_operator(parser, ")");
+        mt_jinja_advance(parser);
+        node = parse_tuple_form(parser, (struct tuple_form){.condition = true, .parentheses = true});
+        mt_jinja_expect_operator(parser, ")");
     } else {
-        status = parse_list(parser, square ? "]" : "}", !square, node);
+        node = parse_list(parser, square ? "]" : "}", !square);
     }
-    jinja_leave(parser);
-    return status;
+    mt_jinja_leave(parser);
+    return node;
 }
 
 // ------------------------------------------------------------------ what follows a primary
 
-static enum mt_status parse_bound(struct jinja_parser *parser, struct jinja_node **node)
+/* A bound of a slice, which may be missing. */
+static struct jinja_node *parse_bound(struct jinja_parser *parser)
 {
-    const struct jinja_token *token = jinja_current(parser);
-    *node = NULL;
-    if (jinja_is_operator(token, ":") || jinja_is_operator(token, "]") || jinja_is_operator(token, ","))
-        return MT_OK;
-    return jinja_parse_expression(parser, true, node);
+    bool missing = mt_jinja_at_operator(parser, ":") || mt_jinja_at_operator(parser, "]") ||
+                   mt_jinja_at_operator(parser, ",");
+    return missing ? NULL : mt_jinja_parse_expression(parser, true);
 }
 
 /* An index, or a slice "a:b:c" whose parts may be missing. */
-static enum mt_status parse_subscript(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_subscript(struct jinja_parser *parser)
 {
-    struct jinja_node *first = NULL;
-    struct jinja_node *slice = NULL;
-    int line = jinja_current(parser)->line;
-    enum mt_status status = MT_OK;
-    if (!jinja_is_operator(jinja_current(parser), ":")) {
-        status = jinja_parse_expression(parser, true, &first);
-        if (status != MT_OK) return status;
-        if (!jinja_is_operator(jinja_current(parser), ":")) {
-            *node = first;
-            return MT_OK;
-        }
-    }
-    jinja_advance(parser);
-    status = make(parser, JINJA_SLICE_OF, line, first, NULL, &slice);
-    if (status == MT_OK) status = parse_bound(parser, &slice->b);
-    if (status == MT_OK && jinja_skip_operator(parser, ":")) status = parse_bound(parser, &slice->c);
-    *node = slice;
-    return status == MT_OK ? jinja_node_finish(parser, slice) : status;
+    int line = mt_jinja_current(parser)->line;
+    struct jinja_node *first =
+        mt_jinja_at_operator(parser, ":") ? NULL : mt_jinja_parse_expression(parser, true);
+    if (!mt_jinja_skip_operator(parser, ":")) return first;
+    struct jinja_node *slice = mt_jinja_node_new(parser, JINJA_SLICE_OF, line);
+    slice->a = first;
+    slice->b = parse_bound(parser);
+    if (mt_jinja_skip_operator(parser, ":")) slice->c = parse_bound(parser);
+    return mt_jinja_node_finish(parser, slice);
 }
 
 /* "[...]": one index, or several, which are a tuple. */
-static enum mt_status parse_brackets(struct jinja_parser *parser, struct jinja_node **index)
+static struct jinja_node *parse_brackets(struct jinja_parser *parser)
 {
     struct jinja_node_list list = {0};
-    int line = jinja_current(parser)->line;
-    while (!jinja_is_operator(jinja_current(parser), "]")) {
-        struct jinja_node *item = NULL;
-        enum mt_status status = list.count > 0 ? jinja_expect_operator(parser, ",") : MT_OK;
-        if (status == MT_OK) status = parse_subscript(parser, &item);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, item);
-        if (status != MT_OK) return status;
-        if (list.count > 1 && (item->kind == JINJA_SLICE_OF || list.items[0]->kind == JINJA_SLICE_OF)) {
-            return jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line,
-                                    "several slices in one index are not known here");
-        }
+    int line = mt_jinja_current(parser)->line;
+    if (!mt_jinja_enter(parser)) return &parser->nothing;
+    while (!mt_jinja_at_operator(parser, "]") && !mt_jinja_parse_failed(parser)) {
+        if (list.count > 0) mt_jinja_expect_operator(parser, ",");
+        struct jinja_node *item = parse_subscript(parser);
+        mt_jinja_node_list_add(parser, &list, item);
+        if (list.count > 1 && (item->kind == JINJA_SLICE_OF || list.items[0]->kind == JINJA_SLICE_OF))
+            mt_jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line,
+                                "several slices in one index are not known here");
     }
-    jinja_advance(parser);
-    if (list.count == 1) {
-        *index = list.items[0];
-        return MT_OK;
-    }
-    enum mt_status status = jinja_node_new(parser, JINJA_TUPLE_OF, line, index);
-    return status == MT_OK ? adopt(parser, *index, &list) : status;
+    mt_jinja_leave(parser);
+    mt_jinja_advance(parser);
+    if (list.count == 1) return list.items[0];
+    return mt_jinja_node_adopt(parser, mt_jinja_node_new(parser, JINJA_TUPLE_OF, line), &list);
 }
 
-static enum mt_status parse_dot(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_dot(struct jinja_parser *parser, struct jinja_node *node)
 {
-    const struct jinja_token *token = jinja_current(parser);
-    struct jinja_node *index = NULL;
-    jinja_advance(parser);
-    if (token->kind == JINJA_TOKEN_NAME) {
-        enum mt_status status = make(parser, JINJA_ATTRIBUTE, token->line, *node, NULL, node);
-        if (status == MT_OK) (*node)->text = (struct mt_marked){token->text, NULL, token->bytes};
-        return status;
-    }
+    const struct jinja_token *token = mt_jinja_current(parser);
+    mt_jinja_advance(parser);
+    if (token->kind == JINJA_TOKEN_NAME)
+        return make(parser, JINJA_ATTRIBUTE, token->line, node, NULL, token_text(token));
     if (token->kind != JINJA_TOKEN_INTEGER)
-        return jinja_parse_fail(parser, MT_ERR_FORMAT, token->line, "expected a name or number after '.'");
-    enum mt_status status = make_constant(parser, token->line, mt_jinja_integer(token->integer), &index);
-    return status == MT_OK ? make(parser, JINJA_ITEM, token->line, *node, index, node) : status;
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, token->line, "expected a name or number after '.'");
+    struct jinja_node *index = make_constant(parser, token->line, mt_jinja_integer(token->integer));
+    return make_plain(parser, JINJA_ITEM, token->line, node, index);
 }
 
-static enum mt_status parse_call(struct jinja_parser *parser, struct jinja_node **node)
+/* Adds an argument; `given` says of keywords, * and ** whether they came before. */
+static void parse_argument(struct jinja_parser *parser, struct jinja_node_list *list, bool given[3])
 {
-    struct jinja_node *call = NULL;
-    enum mt_status status = jinja_node_new(parser, JINJA_CALL, jinja_current(parser)->line, &call);
-    if (status != MT_OK) return status;
-    call->a = *node;
-    *node = call;
-    return jinja_parse_arguments(parser, call);
-}
-
-static enum mt_status parse_postfix(struct jinja_parser *parser, struct jinja_node **node)
-{
-    enum mt_status status = MT_OK;
-    while (status == MT_OK) {
-        int line = jinja_current(parser)->line;
-        if (jinja_is_operator(jinja_current(parser), "(")) {
-            status = parse_call(parser, node);
-        } else if (jinja_skip_operator(parser, ".")) {
-            status = parse_dot(parser, node);
-        } else if (jinja_skip_operator(parser, "[")) {
-            struct jinja_node *index = NULL;
-            status = jinja_enter(parser);
-            if (status != MT_OK) return status;
-            status = parse_brackets(parser, &index);
-            jinja_leave(parser);
-            if (status == MT_OK) status = make(parser, JINJA_ITEM, line, *node, index, node);
-        } else {
-            return MT_OK;
-        }
-    }
-    return status;
-}
-
-static enum mt_status call_syntax(const struct jinja_parser *parser)
-{
-    return jinja_parse_fail(parser, MT_ERR_FORMAT, jinja_current(parser)->line,
-                            "invalid order of arguments in a call");
-}
-
-static enum mt_status parse_argument(struct jinja_parser *parser, struct jinja_node_list *list, bool seen[3])
-{
-    struct jinja_node *value = NULL;
-    struct jinja_node *argument = NULL;
-    int line = jinja_current(parser)->line;
-    struct mt_marked name = {0};
+    int line = mt_jinja_current(parser)->line;
+    struct mt_marked name = marked_of("");
     enum jinja_node_kind kind = JINJA_CONSTANT; // of a plain argument
-    if (jinja_skip_operator(parser, "*"))
+    if (mt_jinja_skip_operator(parser, "*"))
         kind = JINJA_STAR;
-    else if (jinja_skip_operator(parser, "**"))
+    else if (mt_jinja_skip_operator(parser, "**"))
         kind = JINJA_DOUBLE_STAR;
-    else if (jinja_current(parser)->kind == JINJA_TOKEN_NAME && jinja_is_operator(jinja_ahead(parser), "=")) {
+    else if (mt_jinja_current(parser)->kind == JINJA_TOKEN_NAME &&
+             mt_jinja_is_operator(mt_jinja_ahead(parser), "=")) {
         kind = JINJA_KEYWORD;
-        (void)jinja_expect_name(parser, &name);
-        jinja_advance(parser);
+        name = mt_jinja_expect_name(parser);
+        mt_jinja_advance(parser);
     }
-    bool refused = seen[2] || (kind == JINJA_STAR && seen[1]);
-    refused = refused || (kind == JINJA_CONSTANT && (seen[0] || seen[1]));
-    if (refused) return call_syntax(parser);
-    seen[0] = seen[0] || kind == JINJA_KEYWORD;
-    seen[1] = seen[1] || kind == JINJA_STAR;
-    seen[2] = seen[2] || kind == JINJA_DOUBLE_STAR;
-    enum mt_status status = jinja_parse_expression(parser, true, &value);
-    if (status == MT_OK && kind == JINJA_CONSTANT) return jinja_node_list_add(parser, list, value);
-    if (status == MT_OK) status = make(parser, kind, line, value, NULL, &argument);
-    if (status == MT_OK) argument->text = name;
-    return status == MT_OK ? jinja_node_list_add(parser, list, argument) : status;
+    if (given[2] || (kind == JINJA_STAR && given[1]) || (kind == JINJA_CONSTANT && (given[0] || given[1])))
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, mt_jinja_current(parser)->line,
+                            "invalid order of arguments in a call");
+    given[0] = given[0] || kind == JINJA_KEYWORD;
+    given[1] = given[1] || kind == JINJA_STAR;
+    given[2] = given[2] || kind == JINJA_DOUBLE_STAR;
+    struct jinja_node *argument = mt_jinja_parse_expression(parser, true);
+    if (kind != JINJA_CONSTANT) argument = make(parser, kind, line, argument, NULL, name);
+    mt_jinja_node_list_add(parser, list, argument);
 }
 
-enum mt_status jinja_parse_arguments(struct jinja_parser *parser, struct jinja_node *call)
+/* "(a, b)" behind what is called. */
+static struct jinja_node *parse_arguments(struct jinja_parser *parser, struct jinja_node *call)
 {
     struct jinja_node_list list = {0};
-    bool seen[3] = {false, false, false}; // keywords, *, **
-    enum mt_status status = jinja_expect_operator(parser, "(");
-    if (status == MT_OK) status = jinja_enter(parser);
-    if (status != MT_OK) return status;
-    while (status == MT_OK && !jinja_is_operator(jinja_current(parser), ")")) {
-        if (list.count > 0) status = jinja_expect_operator(parser, ",");
-        if (status == MT_OK && list.count > 0 && jinja_is_operator(jinja_current(parser), ")")) break;
-        if (status == MT_OK) status = parse_argument(parser, &list, seen);
+    bool given[3] = {false, false, false};
+    mt_jinja_expect_operator(parser, "(");
+    if (!mt_jinja_enter(parser)) return call;
+    while (!mt_jinja_at_operator(parser, ")") && !mt_jinja_parse_failed(parser)) {
+        if (list.count > 0) mt_jinja_expect_operator(parser, ",");
+        if (list.count > 0 && mt_jinja_at_operator(parser, ")")) break;
+        parse_argument(parser, &list, given);
     }
-    jinja_leave(parser);
-    if (status == MT_OK) status = jinja_expect_operator(parser, ")");
-    return status == MT_OK ? adopt(parser, call, &list) : status;
+    mt_jinja_leave(parser);
+    mt_jinja_expect_operator(parser, ")");
+    return mt_jinja_node_adopt(parser, call, &list);
 }
 
-/* "name" or "a.b", and whether the library has it. */
-static enum mt_status parse_known(struct jinja_parser *parser, bool is_test, struct mt_marked *name)
+static struct jinja_node *parse_call(struct jinja_parser *parser, struct jinja_node *node)
 {
-    int line = jinja_current(parser)->line;
-    enum mt_status status = jinja_expect_name(parser, name);
-    if (status != MT_OK) return status;
-    bool dotted = jinja_is_operator(jinja_current(parser), ".");
-    bool known = is_test ? jinja_has_test(*name) : jinja_has_filter(*name);
-    if (!dotted && (known || parser->conditions > 0)) return MT_OK;
-    return jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line,
+    struct jinja_node *call = mt_jinja_node_new(parser, JINJA_CALL, mt_jinja_current(parser)->line);
+    call->a = node;
+    return parse_arguments(parser, call);
+}
+
+static struct jinja_node *parse_postfix(struct jinja_parser *parser, struct jinja_node *node)
+{
+    for (;;) {
+        int line = mt_jinja_current(parser)->line;
+        if (mt_jinja_at_operator(parser, "("))
+            node = parse_call(parser, node);
+        else if (mt_jinja_skip_operator(parser, "."))
+            node = parse_dot(parser, node);
+        else if (mt_jinja_skip_operator(parser, "["))
+            node = make_plain(parser, JINJA_ITEM, line, node, parse_brackets(parser));
+        else
+            return node;
+    }
+}
+
+/* "name", which the library must have where it is sure to be reached. */
+static struct mt_marked parse_known(struct jinja_parser *parser, bool is_test)
+{
+    int line = mt_jinja_current(parser)->line;
+    struct mt_marked name = mt_jinja_expect_name(parser);
+    bool dotted = mt_jinja_at_operator(parser, ".");
+    bool known = is_test ? mt_jinja_has_test(name) : mt_jinja_has_filter(name);
+    if (dotted || (!known && parser->conditions == 0))
+        mt_jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line,
                             "the template uses the %s '%.*s', which metier does not know",
-                            is_test ? "test" : "filter", marked_width(*name), name->text);
+                            is_test ? "test" : "filter", marked_width(name), name.text);
+    return name;
 }
 
-enum mt_status jinja_parse_filters(struct jinja_parser *parser, bool first, struct jinja_node *subject,
-                                   struct jinja_node **node)
+struct jinja_node *mt_jinja_parse_filters(struct jinja_parser *parser, bool first, struct jinja_node *subject)
 {
-    *node = subject;
-    while (first || jinja_skip_operator(parser, "|")) {
-        struct jinja_node *filter = NULL;
-        struct mt_marked name = {0};
-        int line = jinja_current(parser)->line;
+    while (first || mt_jinja_skip_operator(parser, "|")) {
+        int line = mt_jinja_current(parser)->line;
         first = false;
-        enum mt_status status = parse_known(parser, false, &name);
-        if (status == MT_OK) status = make(parser, JINJA_FILTER, line, *node, NULL, &filter);
-        if (status != MT_OK) return status;
-        filter->text = name;
-        *node = filter;
-        if (!jinja_is_operator(jinja_current(parser), "(")) continue;
-        status = jinja_parse_arguments(parser, filter);
-        if (status != MT_OK) return status;
+        struct mt_marked name = parse_known(parser, false);
+        subject = make(parser, JINJA_FILTER, line, subject, NULL, name);
+        if (mt_jinja_at_operator(parser, "(")) subject = parse_arguments(parser, subject);
     }
-    return MT_OK;
+    return subject;
 }
 
 /* Whether a test is followed by an argument without parentheses ("is divisibleby 3"). */
 static bool has_bare_argument(const struct jinja_token *token)
 {
     if (token->kind == JINJA_TOKEN_NAME)
-        return !jinja_is_name(token, "else") && !jinja_is_name(token, "or") && !jinja_is_name(token, "and");
-    if (token->kind == JINJA_TOKEN_STRING || token->kind == JINJA_TOKEN_INTEGER) return true;
-    if (token->kind == JINJA_TOKEN_REAL) return true;
-    return jinja_is_operator(token, "[") || jinja_is_operator(token, "{");
+        return !mt_jinja_is_name(token, "else") && !mt_jinja_is_name(token, "or") &&
+               !mt_jinja_is_name(token, "and");
+    return token->kind == JINJA_TOKEN_STRING || token->kind == JINJA_TOKEN_INTEGER ||
+           token->kind == JINJA_TOKEN_REAL || mt_jinja_is_operator(token, "[") ||
+           mt_jinja_is_operator(token, "{");
 }
 
-static enum mt_status parse_test(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_test(struct jinja_parser *parser, struct jinja_node *subject)
 {
-    struct jinja_node *test = NULL;
-    struct mt_marked name = {0};
-    int line = jinja_current(parser)->line;
-    bool negated = jinja_skip_name(parser, "not");
-    enum mt_status status = parse_known(parser, true, &name);
-    if (status == MT_OK) status = make(parser, JINJA_TEST, line, *node, NULL, &test);
-    if (status != MT_OK) return status;
-    test->text = name;
-    if (jinja_is_operator(jinja_current(parser), "(")) {
-        status = jinja_parse_arguments(parser, test);
-    } else if (jinja_is_name(jinja_current(parser), "is")) {
-        return jinja_parse_fail(parser, MT_ERR_FORMAT, line, "tests cannot be chained with is");
-    } else if (has_bare_argument(jinja_current(parser))) {
+    int line = mt_jinja_current(parser)->line;
+    bool negated = mt_jinja_skip_name(parser, "not");
+    struct mt_marked name = parse_known(parser, true);
+    struct jinja_node *test = make(parser, JINJA_TEST, line, subject, NULL, name);
+    if (mt_jinja_at_operator(parser, "(")) {
+        test = parse_arguments(parser, test);
+    } else if (mt_jinja_is_name(mt_jinja_current(parser), "is")) {
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, line, "tests cannot be chained with is");
+    } else if (has_bare_argument(mt_jinja_current(parser))) {
         struct jinja_node_list list = {0};
-        struct jinja_node *argument = NULL;
-        status = parse_primary(parser, false, &argument);
-        if (status == MT_OK) status = parse_postfix(parser, &argument);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, argument);
-        if (status == MT_OK) status = adopt(parser, test, &list);
+        struct jinja_node *argument = parse_primary(parser, false);
+        mt_jinja_node_list_add(parser, &list, parse_postfix(parser, argument));
+        test = mt_jinja_node_adopt(parser, test, &list);
     }
-    *node = test;
-    if (status == MT_OK && negated) status = make(parser, JINJA_NOT, line, test, NULL, node);
-    return status;
+    return negated ? make_plain(parser, JINJA_NOT, line, test, NULL) : test;
 }
 
-static enum mt_status parse_filters_and_tests(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_filters_and_tests(struct jinja_parser *parser, struct jinja_node *node)
 {
-    enum mt_status status = MT_OK;
-    while (status == MT_OK) {
-        if (jinja_is_operator(jinja_current(parser), "|")) {
-            status = jinja_parse_filters(parser, false, *node, node);
-        } else if (jinja_skip_name(parser, "is")) {
-            status = parse_test(parser, node);
-        } else if (jinja_is_operator(jinja_current(parser), "(")) {
-            status = parse_call(parser, node);
-        } else {
-            return MT_OK;
-        }
+    for (;;) {
+        if (mt_jinja_at_operator(parser, "|"))
+            node = mt_jinja_parse_filters(parser, false, node);
+        else if (mt_jinja_skip_name(parser, "is"))
+            node = parse_test(parser, node);
+        else if (mt_jinja_at_operator(parser, "("))
+            node = parse_call(parser, node);
+        else
+            return node;
     }
-    return status;
 }
 
 // ------------------------------------------------------------------ operators
 
-static enum mt_status parse_signed(struct jinja_parser *parser, const char *sign, struct jinja_node **node)
+static struct jinja_node *parse_signed(struct jinja_parser *parser, const char *sign)
 {
-    int line = jinja_current(parser)->line;
-    struct jinja_node *operand = NULL;
-    jinja_advance(parser);
-    enum mt_status status = jinja_enter(parser);
-    if (status != MT_OK) return status;
-    status = parse_unary(parser, false, &operand);
-    jinja_leave(parser);
-    if (status == MT_OK) status = make(parser, JINJA_UNARY, line, operand, NULL, node);
-    if (status == MT_OK) (*node)->text = marked_of(sign);
-    return status;
+    int line = mt_jinja_current(parser)->line;
+    mt_jinja_advance(parser);
+    if (!mt_jinja_enter(parser)) return &parser->nothing;
+    struct jinja_node *operand = parse_unary(parser, false);
+    mt_jinja_leave(parser);
+    return make(parser, JINJA_UNARY, line, operand, NULL, marked_of(sign));
 }
 
-static enum mt_status parse_unary(struct jinja_parser *parser, bool filters, struct jinja_node **node)
+static struct jinja_node *parse_unary(struct jinja_parser *parser, bool filters)
 {
-    enum mt_status status = MT_OK;
-    if (jinja_is_operator(jinja_current(parser), "-"))
-        status = parse_signed(parser, "-", node);
-    else if (jinja_is_operator(jinja_current(parser), "+"))
-        status = parse_signed(parser, "+", node);
+    struct jinja_node *node = NULL;
+    if (mt_jinja_at_operator(parser, "-"))
+        node = parse_signed(parser, "-");
+    else if (mt_jinja_at_operator(parser, "+"))
+        node = parse_signed(parser, "+");
     else
-        status = parse_primary(parser, false, node);
-    if (status == MT_OK) status = parse_postfix(parser, node);
-    if (status == MT_OK && filters) status = parse_filters_and_tests(parser, node);
-    return status;
+        node = parse_primary(parser, false);
+    node = parse_postfix(parser, node);
+    return filters ? parse_filters_and_tests(parser, node) : node;
 }
 
-static enum mt_status parse_operand(struct jinja_parser *parser, struct jinja_node **node)
+// Left-associative operators, from the loosest to the tightest.
+enum precedence { SUM, PRODUCT, POWER };
+
+static struct jinja_node *parse_concatenation(struct jinja_parser *parser);
+
+static struct jinja_node *parse_binary(struct jinja_parser *parser, enum precedence precedence);
+
+static struct jinja_node *parse_tighter(struct jinja_parser *parser, enum precedence than)
 {
-    return parse_unary(parser, true, node);
+    if (than == SUM) return parse_concatenation(parser);
+    return than == PRODUCT ? parse_binary(parser, POWER) : parse_unary(parser, true);
 }
 
-/* Left-associative operators of one precedence. */
-static enum mt_status parse_binary(struct jinja_parser *parser, const char *const *operators, parse_fn next,
-                                   struct jinja_node **node)
+/* The operator at the current place, if it is one of some (NULL-terminated), or NULL; steps over it. */
+static const char *skip_one_of(struct jinja_parser *parser, const char *const *operators)
 {
-    enum mt_status status = next(parser, node);
-    while (status == MT_OK) {
-        const char *found = NULL;
-        int line = jinja_current(parser)->line;
-        for (size_t i = 0; operators[i] != NULL && found == NULL; i++) {
-            if (jinja_skip_operator(parser, operators[i])) found = operators[i];
-        }
-        if (found == NULL) return MT_OK;
-        struct jinja_node *right = NULL;
-        status = next(parser, &right);
-        if (status == MT_OK) status = make(parser, JINJA_BINARY, line, *node, right, node);
-        if (status == MT_OK) (*node)->text = marked_of(found);
+    while (*operators != NULL && !mt_jinja_skip_operator(parser, *operators)) operators++;
+    return *operators;
+}
+
+static struct jinja_node *parse_binary(struct jinja_parser *parser, enum precedence precedence)
+{
+    static const char *const operators[][5] = {
+        [SUM] = {"+", "-", NULL}, [PRODUCT] = {"*", "/", "//", "%", NULL}, [POWER] = {"**", NULL}};
+    struct jinja_node *node = parse_tighter(parser, precedence);
+    for (;;) {
+        int line = mt_jinja_current(parser)->line;
+        const char *found = skip_one_of(parser, operators[precedence]);
+        if (found == NULL) return node;
+        struct jinja_node *right = parse_tighter(parser, precedence);
+        node = make(parser, JINJA_BINARY, line, node, right, marked_of(found));
     }
-    return status;
 }
 
-static enum mt_status parse_power(struct jinja_parser *parser, struct jinja_node **node)
-{
-    static const char *const operators[] = {"**", NULL};
-    return parse_binary(parser, operators, parse_operand, node);
-}
-
-static enum mt_status parse_product(struct jinja_parser *parser, struct jinja_node **node)
-{
-    static const char *const operators[] = {"*", "/", "//", "%", NULL};
-    return parse_binary(parser, operators, parse_power, node);
-}
-
-static enum mt_status parse_concatenation(struct jinja_parser *parser, struct jinja_node **node)
+/* a ~ b, between sums and products. */
+static struct jinja_node *parse_concatenation(struct jinja_parser *parser)
 {
     struct jinja_node_list list = {0};
-    int line = jinja_current(parser)->line;
-    enum mt_status status = parse_product(parser, node);
-    if (status != MT_OK || !jinja_is_operator(jinja_current(parser), "~")) return status;
-    status = jinja_node_list_add(parser, &list, *node);
-    while (status == MT_OK && jinja_skip_operator(parser, "~")) {
-        status = parse_product(parser, node);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, *node);
-    }
-    if (status == MT_OK) status = jinja_node_new(parser, JINJA_CONCATENATION, line, node);
-    return status == MT_OK ? adopt(parser, *node, &list) : status;
-}
-
-static enum mt_status parse_sum(struct jinja_parser *parser, struct jinja_node **node)
-{
-    static const char *const operators[] = {"+", "-", NULL};
-    return parse_binary(parser, operators, parse_concatenation, node);
+    int line = mt_jinja_current(parser)->line;
+    struct jinja_node *node = parse_binary(parser, PRODUCT);
+    if (!mt_jinja_at_operator(parser, "~")) return node;
+    mt_jinja_node_list_add(parser, &list, node);
+    while (mt_jinja_skip_operator(parser, "~"))
+        mt_jinja_node_list_add(parser, &list, parse_binary(parser, PRODUCT));
+    return mt_jinja_node_adopt(parser, mt_jinja_node_new(parser, JINJA_CONCATENATION, line), &list);
 }
 
 /* The comparison at the current place, or NULL; steps over it. */
 static const char *skip_comparison(struct jinja_parser *parser)
 {
-    static const char *const operators[] = {"==", "!=", "<=", ">=", "<", ">"};
-    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        if (jinja_skip_operator(parser, operators[i])) return operators[i];
-    }
-    if (jinja_skip_name(parser, "in")) return "in";
-    if (!jinja_is_name(jinja_current(parser), "not") || !jinja_is_name(jinja_ahead(parser), "in"))
+    static const char *const operators[] = {"==", "!=", "<=", ">=", "<", ">", NULL};
+    const char *found = skip_one_of(parser, operators);
+    if (found != NULL) return found;
+    if (mt_jinja_skip_name(parser, "in")) return "in";
+    if (!mt_jinja_is_name(mt_jinja_current(parser), "not") || !mt_jinja_is_name(mt_jinja_ahead(parser), "in"))
         return NULL;
-    jinja_advance(parser);
-    jinja_advance(parser);
+    mt_jinja_advance(parser);
+    mt_jinja_advance(parser);
     return "not in";
 }
 
-static enum mt_status parse_comparison(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_comparison(struct jinja_parser *parser)
 {
     struct jinja_node_list list = {0};
-    int line = jinja_current(parser)->line;
-    enum mt_status status = parse_sum(parser, node);
-    while (status == MT_OK) {
-        struct jinja_node *right = NULL;
-        struct jinja_node *with = NULL;
-        const char *found = skip_comparison(parser);
-        if (found == NULL) break;
-        status = parse_sum(parser, &right);
-        if (status == MT_OK) status = make(parser, JINJA_COMPARE_WITH, line, right, NULL, &with);
-        if (status == MT_OK) with->text = marked_of(found);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, with);
+    int line = mt_jinja_current(parser)->line;
+    struct jinja_node *node = parse_binary(parser, SUM);
+    for (const char *found = skip_comparison(parser); found != NULL; found = skip_comparison(parser)) {
+        struct jinja_node *right = parse_binary(parser, SUM);
+        right = make(parser, JINJA_COMPARE_WITH, line, right, NULL, marked_of(found));
+        mt_jinja_node_list_add(parser, &list, right);
     }
-    if (status != MT_OK || list.count == 0) return status;
-    status = make(parser, JINJA_COMPARISON, line, *node, NULL, node);
-    return status == MT_OK ? adopt(parser, *node, &list) : status;
+    if (list.count == 0) return node;
+    return mt_jinja_node_adopt(parser, make_plain(parser, JINJA_COMPARISON, line, node, NULL), &list);
 }
 
-static enum mt_status parse_not(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_not(struct jinja_parser *parser)
 {
-    int line = jinja_current(parser)->line;
-    if (!jinja_skip_name(parser, "not")) return parse_comparison(parser, node);
-    struct jinja_node *operand = NULL;
-    enum mt_status status = jinja_enter(parser);
-    if (status != MT_OK) return status;
-    status = parse_not(parser, &operand);
-    jinja_leave(parser);
-    return status == MT_OK ? make(parser, JINJA_NOT, line, operand, NULL, node) : status;
+    int line = mt_jinja_current(parser)->line;
+    if (!mt_jinja_skip_name(parser, "not")) return parse_comparison(parser);
+    if (!mt_jinja_enter(parser)) return &parser->nothing;
+    struct jinja_node *operand = parse_not(parser);
+    mt_jinja_leave(parser);
+    return make_plain(parser, JINJA_NOT, line, operand, NULL);
 }
 
-static enum mt_status parse_and(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_and(struct jinja_parser *parser)
 {
-    enum mt_status status = parse_not(parser, node);
-    while (status == MT_OK && jinja_is_name(jinja_current(parser), "and")) {
-        struct jinja_node *right = NULL;
-        int line = jinja_current(parser)->line;
-        jinja_advance(parser);
-        status = parse_not(parser, &right);
-        if (status == MT_OK) status = make(parser, JINJA_AND, line, *node, right, node);
+    struct jinja_node *node = parse_not(parser);
+    for (;;) {
+        int line = mt_jinja_current(parser)->line;
+        if (!mt_jinja_skip_name(parser, "and")) return node;
+        node = make_plain(parser, JINJA_AND, line, node, parse_not(parser));
     }
-    return status;
 }
 
-static enum mt_status parse_or(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_or(struct jinja_parser *parser)
 {
-    enum mt_status status = parse_and(parser, node);
-    while (status == MT_OK && jinja_is_name(jinja_current(parser), "or")) {
-        struct jinja_node *right = NULL;
-        int line = jinja_current(parser)->line;
-        jinja_advance(parser);
-        status = parse_and(parser, &right);
-        if (status == MT_OK) status = make(parser, JINJA_OR, line, *node, right, node);
+    struct jinja_node *node = parse_and(parser);
+    for (;;) {
+        int line = mt_jinja_current(parser)->line;
+        if (!mt_jinja_skip_name(parser, "or")) return node;
+        node = make_plain(parser, JINJA_OR, line, node, parse_and(parser));
     }
-    return status;
 }
 
-static enum mt_status parse_condition(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_condition(struct jinja_parser *parser)
 {
-    enum mt_status status = parse_or(parser, node);
-    while (status == MT_OK && jinja_is_name(jinja_current(parser), "if")) {
-        struct jinja_node *made = NULL;
-        status = jinja_node_new(parser, JINJA_CONDITION, jinja_current(parser)->line, &made);
-        if (status != MT_OK) return status;
-        jinja_advance(parser);
-        made->a = *node;
-        status = parse_or(parser, &made->b);
-        if (status == MT_OK && jinja_skip_name(parser, "else"))
-            status = jinja_parse_expression(parser, true, &made->c);
-        *node = made;
-        if (status == MT_OK) status = jinja_node_finish(parser, made);
+    struct jinja_node *node = parse_or(parser);
+    for (;;) {
+        int line = mt_jinja_current(parser)->line;
+        if (!mt_jinja_skip_name(parser, "if")) return node;
+        struct jinja_node *made = mt_jinja_node_new(parser, JINJA_CONDITION, line);
+        made->a = node;
+        made->b = parse_or(parser);
+        if (mt_jinja_skip_name(parser, "else")) made->c = mt_jinja_parse_expression(parser, true);
+        node = mt_jinja_node_finish(parser, made);
     }
-    return status;
 }
 
-enum mt_status jinja_parse_expression(struct jinja_parser *parser, bool condition, struct jinja_node **node)
+struct jinja_node *mt_jinja_parse_expression(struct jinja_parser *parser, bool condition)
 {
-    enum mt_status status = jinja_enter(parser);
-    if (status != MT_OK) return status;
-    status = condition ? parse_condition(parser, node) : parse_or(parser, node);
-    jinja_leave(parser);
-    return status;
+    if (!mt_jinja_enter(parser)) return &parser->nothing;
+    struct jinja_node *node = condition ? parse_condition(parser) : parse_or(parser);
+    mt_jinja_leave(parser);
+    return node;
 }

@@ -4,349 +4,284 @@
 #include "text/jinja/marked.h"
 #include "text/jinja/parse/ast.h"
 
-typedef enum mt_status (*statement_fn)(struct jinja_parser *parser, int line, struct jinja_node **node);
-
-static enum mt_status parse_body(struct jinja_parser *parser, const char *const *ends,
-                                 struct jinja_node **body);
+static struct jinja_node *parse_body(struct jinja_parser *parser, const char *const *ends);
 
 /* "%}", statements up to one of the names in `ends` (NULL-terminated), which is then the current token. */
-static enum mt_status parse_block(struct jinja_parser *parser, const char *const *ends,
-                                  struct jinja_node **body)
+static struct jinja_node *parse_block(struct jinja_parser *parser, const char *const *ends)
 {
-    (void)jinja_skip_operator(parser, ":"); // as in Python
-    enum mt_status status = jinja_expect_block_end(parser);
-    if (status == MT_OK) status = jinja_enter(parser);
-    if (status != MT_OK) return status;
-    status = parse_body(parser, ends, body);
-    jinja_leave(parser);
-    if (status == MT_OK && jinja_current(parser)->kind == JINJA_TOKEN_END) {
-        return jinja_parse_fail(parser, MT_ERR_FORMAT, jinja_current(parser)->line,
-                                "the template ends where {%% %s %%} is missing", ends[0]);
-    }
-    return status;
+    (void)mt_jinja_skip_operator(parser, ":"); // as in Python
+    mt_jinja_expect_end(parser, JINJA_TOKEN_BLOCK_END);
+    if (!mt_jinja_enter(parser)) return &parser->nothing;
+    struct jinja_node *body = parse_body(parser, ends);
+    mt_jinja_leave(parser);
+    if (mt_jinja_current(parser)->kind == JINJA_TOKEN_END)
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, mt_jinja_current(parser)->line,
+                            "the template ends where {%% %s %%} is missing", ends[0]);
+    return body;
 }
 
 /* The same with a single end, which is stepped over. */
-static enum mt_status parse_until(struct jinja_parser *parser, const char *end, struct jinja_node **body)
+static struct jinja_node *parse_until(struct jinja_parser *parser, const char *end)
 {
     const char *const ends[] = {end, NULL};
-    enum mt_status status = parse_block(parser, ends, body);
-    if (status == MT_OK) jinja_advance(parser);
-    return status;
+    struct jinja_node *body = parse_block(parser, ends);
+    mt_jinja_advance(parser);
+    return body;
 }
 
-static enum mt_status parse_if(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_if(struct jinja_parser *parser, struct jinja_node *node)
 {
     static const char *const ends[] = {"endif", "elif", "else", NULL};
-    struct jinja_node *first = NULL;
-    struct jinja_node **place = &first;
-    struct jinja_node *chain[JINJA_DEPTH]; // of elif, finished from the last to the first
-    size_t count = 0;
-    enum mt_status status = MT_OK;
+    struct jinja_node *chain[JINJA_DEPTH] = {node}; // of elif, finished from the last to the first
+    size_t count = 1;
     for (;;) {
-        if (count == JINJA_DEPTH)
-            return jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line, "an if has more than %d branches",
-                                    JINJA_DEPTH);
-        status = jinja_node_new(parser, JINJA_IF, line, place);
-        if (status != MT_OK) return status;
-        struct jinja_node *branch = *place;
-        chain[count++] = branch;
-        status = jinja_parse_tuple(parser, false, NULL, &branch->a);
-        if (status == MT_OK) status = parse_block(parser, ends, &branch->b);
-        if (status != MT_OK) return status;
-        place = &branch->c;
-        line = jinja_current(parser)->line;
-        if (jinja_skip_name(parser, "elif")) continue;
-        if (jinja_skip_name(parser, "else"))
-            status = parse_until(parser, "endif", place);
-        else
-            jinja_advance(parser);
-        break;
+        struct jinja_node *branch = chain[count - 1];
+        branch->a = mt_jinja_parse_tuple(parser, false, NULL);
+        branch->b = parse_block(parser, ends);
+        int line = mt_jinja_current(parser)->line;
+        if (!mt_jinja_skip_name(parser, "elif")) break;
+        if (count == JINJA_DEPTH) {
+            mt_jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line, "an if has more than %d branches",
+                                JINJA_DEPTH);
+            return node;
+        }
+        branch->c = chain[count++] = mt_jinja_node_new(parser, JINJA_IF, line);
     }
-    while (status == MT_OK && count > 0) status = jinja_node_finish(parser, chain[--count]);
-    *node = first;
-    return status;
+    if (mt_jinja_skip_name(parser, "else"))
+        chain[count - 1]->c = parse_until(parser, "endif");
+    else
+        mt_jinja_advance(parser);
+    while (count > 1) (void)mt_jinja_node_finish(parser, chain[--count]);
+    return mt_jinja_node_finish(parser, node);
 }
 
-static enum mt_status parse_for(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_for(struct jinja_parser *parser, struct jinja_node *loop)
 {
     static const char *const ends[] = {"endfor", "else", NULL};
-    enum mt_status status = jinja_node_new(parser, JINJA_FOR, line, node);
-    if (status != MT_OK) return status;
-    struct jinja_node *loop = *node;
-    status = jinja_parse_target(parser, "in", false, &loop->a);
-    if (status == MT_OK && !jinja_skip_name(parser, "in")) status = jinja_unexpected(parser, "'in'");
-    if (status == MT_OK) status = jinja_parse_tuple(parser, false, "recursive", &loop->b);
-    if (status == MT_OK && jinja_skip_name(parser, "if"))
-        status = jinja_parse_expression(parser, true, &loop->e);
-    if (status != MT_OK) return status;
-    loop->recursive = jinja_skip_name(parser, "recursive");
+    loop->a = mt_jinja_parse_target(parser, "in", false);
+    if (!mt_jinja_skip_name(parser, "in")) mt_jinja_unexpected(parser, "'in'");
+    loop->b = mt_jinja_parse_tuple(parser, false, "recursive");
+    if (mt_jinja_skip_name(parser, "if")) loop->e = mt_jinja_parse_expression(parser, true);
+    loop->recursive = mt_jinja_skip_name(parser, "recursive");
     parser->loops++;
-    status = parse_block(parser, ends, &loop->c);
+    loop->c = parse_block(parser, ends);
     parser->loops--;
-    if (status == MT_OK && jinja_skip_name(parser, "else")) {
-        status = parse_until(parser, "endfor", &loop->d);
-    } else if (status == MT_OK) {
-        jinja_advance(parser);
-    }
-    return status == MT_OK ? jinja_node_finish(parser, loop) : status;
+    if (mt_jinja_skip_name(parser, "else"))
+        loop->d = parse_until(parser, "endfor");
+    else
+        mt_jinja_advance(parser);
+    return mt_jinja_node_finish(parser, loop);
 }
 
-static enum mt_status parse_set(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_set(struct jinja_parser *parser, struct jinja_node *node)
 {
-    struct jinja_node *target = NULL;
-    enum mt_status status = jinja_parse_target(parser, NULL, true, &target);
-    if (status != MT_OK) return status;
-    bool assigned = jinja_skip_operator(parser, "=");
-    status = jinja_node_new(parser, assigned ? JINJA_SET : JINJA_SET_BLOCK, line, node);
-    if (status != MT_OK) return status;
-    (*node)->a = target;
-    if (assigned) {
-        status = jinja_parse_tuple(parser, true, NULL, &(*node)->b);
+    node->a = mt_jinja_parse_target(parser, NULL, true);
+    if (mt_jinja_skip_operator(parser, "=")) {
+        node->b = mt_jinja_parse_tuple(parser, true, NULL);
     } else {
-        status = jinja_parse_filters(parser, false, NULL, &(*node)->b);
-        if (status == MT_OK) status = parse_until(parser, "endset", &(*node)->c);
+        node->kind = JINJA_SET_BLOCK;
+        node->b = mt_jinja_parse_filters(parser, false, NULL);
+        node->c = parse_until(parser, "endset");
     }
-    return status == MT_OK ? jinja_node_finish(parser, *node) : status;
+    return mt_jinja_node_finish(parser, node);
 }
 
-static enum mt_status parse_with(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_with(struct jinja_parser *parser, struct jinja_node *node)
 {
     struct jinja_node_list list = {0};
-    enum mt_status status = jinja_node_new(parser, JINJA_WITH, line, node);
-    while (status == MT_OK && jinja_current(parser)->kind != JINJA_TOKEN_BLOCK_END) {
-        struct jinja_node *part = NULL;
-        if (list.count > 0) status = jinja_expect_operator(parser, ",");
-        if (status == MT_OK) status = jinja_parse_target(parser, NULL, false, &part);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, part);
-        if (status == MT_OK) status = jinja_expect_operator(parser, "=");
-        if (status == MT_OK) status = jinja_parse_expression(parser, true, &part);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, part);
+    while (mt_jinja_current(parser)->kind != JINJA_TOKEN_BLOCK_END && !mt_jinja_parse_failed(parser)) {
+        if (list.count > 0) mt_jinja_expect_operator(parser, ",");
+        mt_jinja_node_list_add(parser, &list, mt_jinja_parse_target(parser, NULL, false));
+        mt_jinja_expect_operator(parser, "=");
+        mt_jinja_node_list_add(parser, &list, mt_jinja_parse_expression(parser, true));
     }
-    if (status == MT_OK) status = parse_until(parser, "endwith", &(*node)->c);
-    if (status != MT_OK) return status;
-    (*node)->items = list.items;
-    (*node)->count = list.count;
-    return jinja_node_finish(parser, *node);
+    node->c = parse_until(parser, "endwith");
+    return mt_jinja_node_adopt(parser, node, &list);
 }
 
 /* "(a, b = 1)". */
-static enum mt_status parse_parameters(struct jinja_parser *parser, struct jinja_node *node)
+static void parse_parameters(struct jinja_parser *parser, struct jinja_node *node)
 {
     struct jinja_node_list list = {0};
     bool defaults = false;
-    enum mt_status status = jinja_expect_operator(parser, "(");
-    while (status == MT_OK && !jinja_is_operator(jinja_current(parser), ")")) {
-        struct jinja_node *parameter = NULL;
-        if (list.count > 0) status = jinja_expect_operator(parser, ",");
-        if (status == MT_OK)
-            status = jinja_node_new(parser, JINJA_PARAMETER, jinja_current(parser)->line, &parameter);
-        if (status == MT_OK) status = jinja_expect_name(parser, &parameter->text);
-        if (status != MT_OK) return status;
-        if (jinja_skip_operator(parser, "=")) {
+    mt_jinja_expect_operator(parser, "(");
+    while (!mt_jinja_at_operator(parser, ")") && !mt_jinja_parse_failed(parser)) {
+        if (list.count > 0) mt_jinja_expect_operator(parser, ",");
+        struct jinja_node *parameter =
+            mt_jinja_node_new(parser, JINJA_PARAMETER, mt_jinja_current(parser)->line);
+        parameter->text = mt_jinja_expect_name(parser);
+        if (mt_jinja_skip_operator(parser, "=")) {
             defaults = true;
-            status = jinja_parse_expression(parser, true, &parameter->a);
+            parameter->a = mt_jinja_parse_expression(parser, true);
         } else if (defaults) {
-            return jinja_parse_fail(parser, MT_ERR_FORMAT, parameter->line,
-                                    "a parameter without default follows one with a default");
+            mt_jinja_parse_fail(parser, MT_ERR_FORMAT, parameter->line,
+                                "a parameter without default follows one with a default");
         }
-        if (status == MT_OK) status = jinja_node_finish(parser, parameter);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, parameter);
+        mt_jinja_node_list_add(parser, &list, mt_jinja_node_finish(parser, parameter));
     }
-    if (status != MT_OK) return status;
-    jinja_advance(parser);
+    mt_jinja_advance(parser);
     node->items = list.items;
     node->count = list.count;
-    return MT_OK;
 }
 
 /* The body of what is a function to jinja2: break does not reach out of it, and caller is looked for. */
-static enum mt_status parse_function(struct jinja_parser *parser, const char *end, struct jinja_node *node)
+static struct jinja_node *parse_function(struct jinja_parser *parser, const char *end,
+                                         struct jinja_node *node)
 {
-    struct jinja_parser outer = *parser;
+    const bool caller = parser->names_caller;
+    const bool kwargs = parser->names_kwargs;
+    const bool varargs = parser->names_varargs;
+    const int loops = parser->loops;
     parser->loops = 0;
     parser->names_caller = parser->names_kwargs = parser->names_varargs = false;
-    enum mt_status status = parse_until(parser, end, &node->c);
+    node->c = parse_until(parser, end);
     node->wants_caller = parser->names_caller;
     node->wants_kwargs = parser->names_kwargs;
     node->wants_varargs = parser->names_varargs;
-    parser->loops = outer.loops;
-    parser->names_caller = outer.names_caller || parser->names_caller;
-    parser->names_kwargs = outer.names_kwargs || parser->names_kwargs;
-    parser->names_varargs = outer.names_varargs || parser->names_varargs;
-    return status == MT_OK ? jinja_node_finish(parser, node) : status;
+    parser->loops = loops;
+    parser->names_caller = caller || parser->names_caller;
+    parser->names_kwargs = kwargs || parser->names_kwargs;
+    parser->names_varargs = varargs || parser->names_varargs;
+    return mt_jinja_node_finish(parser, node);
 }
 
-static enum mt_status parse_macro(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_macro(struct jinja_parser *parser, struct jinja_node *node)
 {
-    enum mt_status status = jinja_node_new(parser, JINJA_MACRO_DEF, line, node);
-    if (status == MT_OK) status = jinja_expect_name(parser, &(*node)->text);
-    if (status == MT_OK) status = parse_parameters(parser, *node);
-    return status == MT_OK ? parse_function(parser, "endmacro", *node) : status;
+    node->text = mt_jinja_expect_name(parser);
+    parse_parameters(parser, node);
+    return parse_function(parser, "endmacro", node);
 }
 
-static enum mt_status parse_call_block(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_call_block(struct jinja_parser *parser, struct jinja_node *node)
 {
-    enum mt_status status = jinja_node_new(parser, JINJA_CALL_BLOCK, line, node);
-    if (status == MT_OK && jinja_is_operator(jinja_current(parser), "("))
-        status = parse_parameters(parser, *node);
-    if (status == MT_OK) status = jinja_parse_expression(parser, true, &(*node)->a);
-    if (status != MT_OK) return status;
-    if ((*node)->a->kind != JINJA_CALL)
-        return jinja_parse_fail(parser, MT_ERR_FORMAT, line, "a call block needs a call");
-    (*node)->text = marked_of("caller");
-    return parse_function(parser, "endcall", *node);
+    if (mt_jinja_at_operator(parser, "(")) parse_parameters(parser, node);
+    node->a = mt_jinja_parse_expression(parser, true);
+    if (node->a->kind != JINJA_CALL)
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, node->line, "a call block needs a call");
+    node->text = marked_of("caller");
+    return parse_function(parser, "endcall", node);
 }
 
-static enum mt_status parse_filter_block(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_filter_block(struct jinja_parser *parser, struct jinja_node *node)
 {
-    enum mt_status status = jinja_node_new(parser, JINJA_FILTER_BLOCK, line, node);
-    if (status == MT_OK) status = jinja_parse_filters(parser, true, NULL, &(*node)->a);
-    if (status == MT_OK) status = parse_until(parser, "endfilter", &(*node)->c);
-    return status == MT_OK ? jinja_node_finish(parser, *node) : status;
+    node->a = mt_jinja_parse_filters(parser, true, NULL);
+    node->c = parse_until(parser, "endfilter");
+    return mt_jinja_node_finish(parser, node);
 }
 
-static enum mt_status parse_generation(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_generation(struct jinja_parser *parser, struct jinja_node *node)
 {
-    enum mt_status status = jinja_node_new(parser, JINJA_GENERATION, line, node);
     parser->has_generation = true;
-    return status == MT_OK ? parse_function(parser, "endgeneration", *node) : status;
+    return parse_function(parser, "endgeneration", node);
 }
 
-static enum mt_status parse_print(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_print(struct jinja_parser *parser, struct jinja_node *node)
 {
     struct jinja_node_list list = {0};
-    enum mt_status status = jinja_node_new(parser, JINJA_BODY, line, node);
-    while (status == MT_OK && jinja_current(parser)->kind != JINJA_TOKEN_BLOCK_END) {
-        struct jinja_node *output = NULL;
-        if (list.count > 0) status = jinja_expect_operator(parser, ",");
-        if (status == MT_OK) status = jinja_node_new(parser, JINJA_OUTPUT, line, &output);
-        if (status == MT_OK) status = jinja_parse_expression(parser, true, &output->a);
-        if (status == MT_OK) status = jinja_node_finish(parser, output);
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, output);
+    while (mt_jinja_current(parser)->kind != JINJA_TOKEN_BLOCK_END && !mt_jinja_parse_failed(parser)) {
+        if (list.count > 0) mt_jinja_expect_operator(parser, ",");
+        struct jinja_node *output = mt_jinja_node_new(parser, JINJA_OUTPUT, node->line);
+        output->a = mt_jinja_parse_expression(parser, true);
+        mt_jinja_node_list_add(parser, &list, mt_jinja_node_finish(parser, output));
     }
-    if (status != MT_OK) return status;
-    (*node)->items = list.items;
-    (*node)->count = list.count;
-    return jinja_node_finish(parser, *node);
+    return mt_jinja_node_adopt(parser, node, &list);
 }
 
-static enum mt_status parse_break(struct jinja_parser *parser, int line, struct jinja_node **node)
-{
-    if (parser->loops == 0) return jinja_parse_fail(parser, MT_ERR_FORMAT, line, "break outside of a loop");
-    return jinja_node_new(parser, JINJA_BREAK, line, node);
-}
-
-static enum mt_status parse_continue(struct jinja_parser *parser, int line, struct jinja_node **node)
+static struct jinja_node *parse_jump(struct jinja_parser *parser, struct jinja_node *node)
 {
     if (parser->loops == 0)
-        return jinja_parse_fail(parser, MT_ERR_FORMAT, line, "continue outside of a loop");
-    return jinja_node_new(parser, JINJA_CONTINUE, line, node);
+        mt_jinja_parse_fail(parser, MT_ERR_FORMAT, node->line, "%s outside of a loop",
+                            node->kind == JINJA_BREAK ? "break" : "continue");
+    return node;
 }
 
 static const struct {
     const char *name;
-    statement_fn parse; // NULL: known to jinja2, refused here
+    struct jinja_node *(*parse)(struct jinja_parser *parser,
+                                struct jinja_node *node); // NULL: known to jinja2, refused here
+    enum jinja_node_kind kind;
 } statements[] = {
-    {"if", parse_if},
-    {"for", parse_for},
-    {"set", parse_set},
-    {"with", parse_with},
-    {"macro", parse_macro},
-    {"call", parse_call_block},
-    {"filter", parse_filter_block},
-    {"generation", parse_generation},
-    {"print", parse_print},
-    {"break", parse_break},
-    {"continue", parse_continue},
-    {"include", NULL},
-    {"import", NULL},
-    {"from", NULL},
-    {"extends", NULL},
-    {"block", NULL},
-    {"autoescape", NULL},
+    {"if", parse_if, JINJA_IF},
+    {"for", parse_for, JINJA_FOR},
+    {"set", parse_set, JINJA_SET},
+    {"with", parse_with, JINJA_WITH},
+    {"macro", parse_macro, JINJA_MACRO_DEF},
+    {"call", parse_call_block, JINJA_CALL_BLOCK},
+    {"filter", parse_filter_block, JINJA_FILTER_BLOCK},
+    {"generation", parse_generation, JINJA_GENERATION},
+    {"print", parse_print, JINJA_BODY},
+    {"break", parse_jump, JINJA_BREAK},
+    {"continue", parse_jump, JINJA_CONTINUE},
+    {.name = "include"},
+    {.name = "import"},
+    {.name = "from"},
+    {.name = "extends"},
+    {.name = "block"},
+    {.name = "autoescape"},
 };
 
 /* What follows "{%". Inside if, for and the like an unknown filter may never be reached: jinja2 then says
  * nothing. */
-static enum mt_status parse_statement(struct jinja_parser *parser, struct jinja_node **node)
+static struct jinja_node *parse_statement(struct jinja_parser *parser)
 {
-    const struct jinja_token *token = jinja_current(parser);
-    if (token->kind != JINJA_TOKEN_NAME) return jinja_unexpected(parser, "the name of a statement");
+    const struct jinja_token *token = mt_jinja_current(parser);
+    if (token->kind != JINJA_TOKEN_NAME) mt_jinja_unexpected(parser, "the name of a statement");
     for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
-        if (!jinja_is_name(token, statements[i].name)) continue;
+        if (!mt_jinja_is_name(token, statements[i].name)) continue;
         if (statements[i].parse == NULL) {
-            return jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, token->line,
-                                    "the template uses {%% %s %%}, which metier does not know",
-                                    statements[i].name);
+            mt_jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, token->line,
+                                "the template uses {%% %s %%}, which metier does not know",
+                                statements[i].name);
+            return &parser->nothing;
         }
-        bool soft = statements[i].parse == parse_if;
-        jinja_advance(parser);
+        bool soft = statements[i].kind == JINJA_IF;
+        mt_jinja_advance(parser);
         parser->conditions += soft;
-        enum mt_status status = statements[i].parse(parser, token->line, node);
+        struct jinja_node *node = mt_jinja_node_new(parser, statements[i].kind, token->line);
+        node = statements[i].parse(parser, node);
         parser->conditions -= soft;
-        return status == MT_OK ? jinja_expect_block_end(parser) : status;
+        mt_jinja_expect_end(parser, JINJA_TOKEN_BLOCK_END);
+        return node;
     }
-    return jinja_parse_fail(parser, MT_ERR_FORMAT, token->line, "unexpected {%% %.*s %%}",
-                            (int)(token->bytes < 64 ? token->bytes : 64), token->text);
+    mt_jinja_parse_fail(parser, MT_ERR_FORMAT, token->line, "unexpected {%% %.*s %%}",
+                        (int)(token->bytes < 64 ? token->bytes : 64), token->text);
+    return &parser->nothing;
 }
 
 static bool is_end(const struct jinja_parser *parser, const char *const *ends)
 {
     for (size_t i = 0; ends != NULL && ends[i] != NULL; i++) {
-        if (jinja_is_name(jinja_current(parser), ends[i])) return true;
+        if (mt_jinja_is_name(mt_jinja_current(parser), ends[i])) return true;
     }
     return false;
 }
 
-static enum mt_status parse_output(struct jinja_parser *parser, int line, struct jinja_node **node)
-{
-    enum mt_status status = jinja_node_new(parser, JINJA_OUTPUT, line, node);
-    if (status == MT_OK) status = jinja_parse_tuple(parser, true, NULL, &(*node)->a);
-    if (status != MT_OK) return status;
-    if (jinja_current(parser)->kind != JINJA_TOKEN_VARIABLE_END) return jinja_unexpected(parser, "'}}'");
-    jinja_advance(parser);
-    return jinja_node_finish(parser, *node);
-}
-
-static enum mt_status parse_data(struct jinja_parser *parser, struct jinja_node **node)
-{
-    const struct jinja_token *token = jinja_current(parser);
-    enum mt_status status = jinja_node_new(parser, JINJA_DATA, token->line, node);
-    if (status == MT_OK) (*node)->text = (struct mt_marked){token->text, NULL, token->bytes};
-    jinja_advance(parser);
-    return status;
-}
-
-static enum mt_status parse_body(struct jinja_parser *parser, const char *const *ends,
-                                 struct jinja_node **body)
+static struct jinja_node *parse_body(struct jinja_parser *parser, const char *const *ends)
 {
     struct jinja_node_list list = {0};
-    int line = jinja_current(parser)->line;
-    enum mt_status status = MT_OK;
-    while (status == MT_OK && jinja_current(parser)->kind != JINJA_TOKEN_END) {
+    int line = mt_jinja_current(parser)->line;
+    while (mt_jinja_current(parser)->kind != JINJA_TOKEN_END) {
+        const struct jinja_token *token = mt_jinja_current(parser);
         struct jinja_node *node = NULL;
-        const struct jinja_token *token = jinja_current(parser);
+        mt_jinja_advance(parser);
         if (token->kind == JINJA_TOKEN_DATA) {
-            status = parse_data(parser, &node);
+            node = mt_jinja_node_new(parser, JINJA_DATA, token->line);
+            node->text = (struct mt_marked){token->text, NULL, token->bytes};
         } else if (token->kind == JINJA_TOKEN_VARIABLE_BEGIN) {
-            jinja_advance(parser);
-            status = parse_output(parser, token->line, &node);
+            node = mt_jinja_node_new(parser, JINJA_OUTPUT, token->line);
+            node->a = mt_jinja_parse_tuple(parser, true, NULL);
+            mt_jinja_expect_end(parser, JINJA_TOKEN_VARIABLE_END);
+            node = mt_jinja_node_finish(parser, node);
         } else {
-            jinja_advance(parser);
             if (is_end(parser, ends)) break;
-            status = parse_statement(parser, &node);
+            node = parse_statement(parser);
         }
-        if (status == MT_OK) status = jinja_node_list_add(parser, &list, node);
+        mt_jinja_node_list_add(parser, &list, node);
     }
-    if (status == MT_OK) status = jinja_node_new(parser, JINJA_BODY, line, body);
-    if (status != MT_OK) return status;
-    (*body)->items = list.items;
-    (*body)->count = list.count;
-    return jinja_node_finish(parser, *body);
+    return mt_jinja_node_adopt(parser, mt_jinja_node_new(parser, JINJA_BODY, line), &list);
 }
 
-enum mt_status jinja_parse_template(struct jinja_parser *parser, struct jinja_node **body)
+struct jinja_node *mt_jinja_parse_template(struct jinja_parser *parser)
 {
-    return parse_body(parser, NULL, body);
+    return parse_body(parser, NULL);
 }

@@ -1,4 +1,7 @@
-/* Reading a template: KEY = "TEXT", line by line; whatever is not understood is refused with its line. */
+/*
+ * Templates of keys: reading one (KEY = "TEXT", line by line; whatever is not understood is refused with its
+ * line), and writing a conversation out with it: which texts stand where, and what is trained on.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,10 +10,9 @@
 #include "base/nearest.h"
 #include "formats/text/printable.h"
 #include "formats/text/utf8.h"
-#include "text/template_parts.h"
+#include "text/template_private.h"
 
-#define MOST_BYTES 65536
-#define KEY_BYTES  64
+#define KEY_BYTES 64
 
 static const struct {
     const char *name;
@@ -99,13 +101,18 @@ static enum mt_status read_key(struct line *line, enum mt_chat_template_key *key
     return MT_OK;
 }
 
-static enum mt_status add_piece(struct mt_piece_list *pieces, const struct mt_piece *piece)
+/* Appends pieces; all of them are trained on, or none. */
+static enum mt_status append(struct mt_piece_list *list, const struct mt_piece *pieces, size_t count,
+                             bool trained)
 {
-    void *data = pieces->data;
+    void *data = list->data;
     enum mt_status status =
-        mt_list_reserve(pieces->ctx, &data, &pieces->capacity, sizeof *pieces->data, pieces->count + 1);
-    pieces->data = data;
-    if (status == MT_OK) pieces->data[pieces->count++] = *piece;
+        mt_list_reserve(list->ctx, &data, &list->capacity, sizeof *list->data, list->count + count);
+    list->data = data;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        list->data[list->count] = pieces[i];
+        list->data[list->count++].trained = trained;
+    }
     return status;
 }
 
@@ -118,7 +125,7 @@ static enum mt_status add_byte(struct mt_chat_template *template, struct mt_chat
     if (fresh) {
         const struct mt_piece piece = {.kind = MT_PIECE_TEMPLATE,
                                        .text = (const char *)template->bytes.data + template->bytes.count};
-        enum mt_status status = add_piece(pieces, &piece);
+        enum mt_status status = append(pieces, &piece, 1, false);
         if (status != MT_OK) return status;
     }
     template->bytes.data[template->bytes.count++] = (uint8_t)byte;
@@ -154,7 +161,7 @@ static enum mt_status read_mark(struct line *line, struct mt_chat_template_text 
         if (left < length || memcmp(line->at, marks[i].text, length) != 0) continue;
         line->at += length;
         const struct mt_piece piece = {.kind = marks[i].kind, .text = ""};
-        return add_piece(&line->template->pieces, &piece);
+        return append(&line->template->pieces, &piece, 1, false);
     }
     return refuse(line, "a brace must begin {bos}, {bos?}, {eos} or {pad}, or be written {{", "");
 }
@@ -240,18 +247,12 @@ enum mt_status mt_chat_template_parse(struct mt_context *ctx, const char *name, 
                                       size_t bytes, struct mt_chat_template **template)
 {
     *template = NULL;
-    if (bytes > MOST_BYTES || !mt_utf8_valid((const uint8_t *)text, bytes)) {
+    if (bytes > MT_TEMPLATE_KEYS_BYTES || !mt_utf8_valid((const uint8_t *)text, bytes)) {
         return mt_fail(ctx, MT_ERR_FORMAT, "%s: a template is UTF-8 text of at most %d bytes", name,
-                       MOST_BYTES);
+                       MT_TEMPLATE_KEYS_BYTES);
     }
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(ctx, 1, sizeof(struct mt_chat_template), &memory);
-    if (status != MT_OK) return status;
-    struct mt_chat_template *made = memory;
-    made->ctx = ctx;
-    made->bytes.ctx = ctx;
-    made->pieces.ctx = ctx;
-    status = mt_path_join(ctx, "", name, &made->name);
+    struct mt_chat_template *made = NULL;
+    enum mt_status status = mt_chat_template_create(ctx, name, &made);
     // Texts are never longer than the file: with the room made now, no piece's text moves later.
     if (status == MT_OK) status = mt_byte_list_reserve(&made->bytes, bytes + 1);
     if (status == MT_OK) status = read_lines(made, text, bytes);
@@ -263,57 +264,139 @@ enum mt_status mt_chat_template_parse(struct mt_context *ctx, const char *name, 
     return MT_OK;
 }
 
-/* A bare word is the name of a template that comes along. */
-static enum mt_status find(struct mt_context *ctx, const char *folder, const char *path, char **found)
+// ------------------------------------------------------------------ rendering
+
+void mt_piece_list_free(struct mt_piece_list *pieces)
 {
-    char name[KEY_BYTES + 8];
-    size_t length = strlen(path);
-    bool bare = folder != NULL && length < KEY_BYTES && strchr(path, '/') == NULL;
-    bool ending = length > 5 && strcmp(path + length - 5, ".tmpl") == 0;
-    if (!bare || ending) return mt_path_join(ctx, "", path, found);
-    (void)snprintf(name, sizeof name, "%s.tmpl", path);
-    enum mt_status status = mt_path_join(ctx, folder, name, found);
-    if (status == MT_OK && access(*found, F_OK) != 0) status = mt_chat_template_unknown(ctx, folder, path);
-    return status;
+    mt_release(pieces->ctx, pieces->data, pieces->capacity * sizeof *pieces->data);
+    *pieces = (struct mt_piece_list){.ctx = pieces->ctx};
 }
 
-enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
-                                     char **path)
+/* A rendering under way; after a failure the rest does nothing. */
+struct rendering {
+    const struct mt_chat_template *template;
+    struct mt_piece_list *pieces;
+    enum mt_status status;
+};
+
+static void add_pieces(struct rendering *r, const struct mt_piece *pieces, size_t count, bool trained)
 {
-    static const char jinja[] = ".jinja";
-    size_t length = strlen(name);
-    size_t ending = sizeof jinja - 1;
-    *path = NULL;
-    if (strcmp(name, "model") == 0) return MT_OK;
-    if (length > ending && strcmp(name + length - ending, jinja) == 0)
-        return mt_path_join(ctx, "", name, path);
-    return find(ctx, folder, name, path);
+    if (r->status == MT_OK && count > 0) r->status = append(r->pieces, pieces, count, trained);
 }
 
-enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
-                                     struct mt_chat_template **template)
+/* What the template says for a key; nothing when it does not. */
+static void add_key(struct rendering *r, enum mt_chat_template_key key, bool trained)
 {
-    char *found = NULL;
-    void *text = NULL;
-    size_t bytes = 0;
-    *template = NULL;
-    enum mt_status status = find(ctx, folder, path, &found);
-    if (status == MT_OK) status = mt_file_read_all(ctx, found, MOST_BYTES, &text, &bytes);
-    if (status == MT_OK) status = mt_chat_template_parse(ctx, found, text, bytes, template);
-    mt_release(ctx, text, bytes);
-    mt_path_release(ctx, found);
-    return status;
+    const struct mt_chat_template_text *text = &r->template->texts[key];
+    if (text->given) add_pieces(r, r->template->pieces.data + text->first, text->count, trained);
 }
 
-void mt_chat_template_free(struct mt_chat_template *template)
+static bool is_space(char byte)
 {
-    if (template == NULL) return;
-    struct mt_context *ctx = template->ctx;
-    mt_path_release(ctx, template->name);
-    mt_jinja_free(template->jinja);
-    mt_jinja_free(template->with_tools);
-    mt_own_templates_free(&template->own);
-    mt_byte_list_free(&template->bytes);
-    mt_piece_list_free(&template->pieces);
-    mt_release(ctx, template, sizeof *template);
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+/* What a message says, trimmed where the template wants that. */
+static void add_content(struct rendering *r, const char *text, size_t bytes, bool trained)
+{
+    if (r->template->trim) {
+        while (bytes > 0 && is_space(text[bytes - 1])) bytes--;
+        while (bytes > 0 && is_space(text[0])) {
+            text++;
+            bytes--;
+        }
+    }
+    const struct mt_piece piece = {.kind = MT_PIECE_CONTENT, .text = text, .bytes = bytes};
+    if (bytes > 0) add_pieces(r, &piece, 1, trained);
+}
+
+/* The system message of a conversation that brings none. */
+static void add_default_system(struct rendering *r, const struct mt_turn *turns, size_t count)
+{
+    enum mt_chat_template_key key = MT_KEY_SYSTEM_DEFAULT;
+    bool with_input = count > 0 && turns[0].role == MT_ROLE_USER && turns[0].input != NULL;
+    if (with_input && r->template->texts[MT_KEY_SYSTEM_DEFAULT_WITH_INPUT].given) {
+        key = MT_KEY_SYSTEM_DEFAULT_WITH_INPUT;
+    }
+    if (!r->template->texts[key].given) return;
+    add_key(r, MT_KEY_SYSTEM_BEFORE, false);
+    add_key(r, key, false);
+    add_key(r, MT_KEY_SYSTEM_AFTER, false);
+}
+
+static void add_user(struct rendering *r, const struct mt_turn *turn, const struct mt_turn *joined_system)
+{
+    add_key(r, MT_KEY_USER_BEFORE, false);
+    if (joined_system != NULL) {
+        add_content(r, joined_system->text, joined_system->bytes, false);
+        add_key(r, MT_KEY_SYSTEM_JOIN, false);
+    }
+    add_content(r, turn->text, turn->bytes, false);
+    if (turn->input != NULL) {
+        add_key(r, MT_KEY_INPUT_JOIN, false);
+        add_content(r, turn->input, turn->input_bytes, false);
+    }
+    add_key(r, MT_KEY_USER_AFTER, false);
+}
+
+static void add_assistant(struct rendering *r, const struct mt_turn *turn, bool last)
+{
+    bool trained = !turn->context;
+    add_key(r, MT_KEY_ASSISTANT_PROMPT, false);
+    add_key(r, MT_KEY_ASSISTANT_START, trained);
+    add_content(r, turn->text, turn->bytes, trained);
+    add_key(r, MT_KEY_ASSISTANT_END, trained);
+    add_key(r, MT_KEY_ASSISTANT_AFTER, false);
+    if (!last) add_key(r, MT_KEY_ASSISTANT_BETWEEN, false);
+}
+
+enum mt_status mt_chat_template_render(const struct mt_chat_template *template, const struct mt_turn *turns,
+                                       size_t count, bool generate, struct mt_piece_list *pieces)
+{
+    struct rendering r = {.template = template, .pieces = pieces};
+    const struct mt_turn *joined_system = NULL; // waits for the user's message it is put in front of
+    add_key(&r, MT_KEY_START, false);
+    if (count == 0 || turns[0].role != MT_ROLE_SYSTEM) add_default_system(&r, turns, count);
+    for (size_t i = 0; i < count && r.status == MT_OK; i++) {
+        const struct mt_turn *turn = &turns[i];
+        bool last = i + 1 == count && !generate;
+        if (turn->calls || turn->role == MT_ROLE_TOOL) {
+            return mt_fail(pieces->ctx, MT_ERR_USAGE, "%s has no place for %s", template->name,
+                           turn->calls ? "calls of tools" : "answers of tools");
+        }
+        if (turn->role == MT_ROLE_USER) {
+            add_user(&r, turn, joined_system);
+            joined_system = NULL;
+        } else if (turn->role == MT_ROLE_ASSISTANT) {
+            add_assistant(&r, turn, last);
+        } else if (template->texts[MT_KEY_SYSTEM_BEFORE].given) {
+            add_key(&r, MT_KEY_SYSTEM_BEFORE, false);
+            add_content(&r, turn->text, turn->bytes, false);
+            add_key(&r, MT_KEY_SYSTEM_AFTER, false);
+        } else if (template->texts[MT_KEY_SYSTEM_JOIN].given && i + 1 < count &&
+                   turns[i + 1].role == MT_ROLE_USER) {
+            joined_system = turn;
+        } else {
+            return mt_fail(pieces->ctx, MT_ERR_USAGE, "%s has no place for this system message",
+                           template->name);
+        }
+    }
+    add_key(&r, generate ? MT_KEY_ASSISTANT_PROMPT : MT_KEY_FINISH, false);
+    return r.status;
+}
+
+enum mt_status mt_chat_template_render_text(const struct mt_chat_template *template, const char *text,
+                                            size_t bytes, struct mt_piece_list *pieces)
+{
+    const struct mt_piece content = {.kind = MT_PIECE_CONTENT, .text = text, .bytes = bytes};
+    const struct mt_piece eos = {.kind = MT_PIECE_EOS, .text = ""};
+    struct rendering r = {.template = template, .pieces = pieces};
+    add_key(&r, MT_KEY_START, false);
+    add_pieces(&r, &content, bytes > 0 ? 1 : 0, true);
+    if (template->texts[MT_KEY_TEXT_END].given) {
+        add_key(&r, MT_KEY_TEXT_END, true);
+    } else {
+        add_pieces(&r, &eos, 1, true);
+    }
+    return r.status;
 }

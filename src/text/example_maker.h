@@ -1,9 +1,9 @@
-/* Making examples, taken apart: the maker, encoding pieces, conversations written out by Jinja. */
-#ifndef MT_TEXT_EXAMPLE_PARTS_H
-#define MT_TEXT_EXAMPLE_PARTS_H
+/* The maker of examples, for its three files: pieces to ids (example.c), conversations written out by Jinja
+ * (example_whole.c), and what the fields of a row mean (example_form.c). */
+#ifndef MT_TEXT_EXAMPLE_MAKER_H
+#define MT_TEXT_EXAMPLE_MAKER_H
 
 #include "text/example.h"
-#include "text/example_form.h"
 #include "text/template_jinja.h"
 
 /* An answer in what a template wrote, in bytes. */
@@ -37,19 +37,19 @@ struct mt_example_maker {
 enum mt_status mt_example_encode(struct mt_example_maker *maker, const struct mt_piece *pieces, size_t count,
                                  struct mt_id_list *ids);
 
-/* The pieces of a rendering's first `bytes` bytes, in maker->pieces. */
-enum mt_status mt_example_pieces(struct mt_example_maker *maker, const struct mt_jinja_output *output,
-                                 size_t bytes);
-
-/* Finds the answers of a conversation that was written out as `output`: maker->answers. */
-enum mt_status mt_example_find_answers(struct mt_example_maker *maker, struct mt_chat_rendering *rendering,
-                                       const struct mt_jinja_output *output, struct mt_example *example);
-
 /* The maker's conversation through its template in Jinja, as ids and labels; not cut, not shifted. */
 enum mt_status mt_example_make_whole(struct mt_example_maker *maker, struct mt_example *example);
+
+/* A prompt by a template in Jinja. */
+enum mt_status mt_example_prompt_whole(struct mt_example_maker *maker,
+                                       const struct mt_conversation *conversation, struct mt_id_list *ids);
 
 /* A text learnt as a whole, as transformers encodes one, and eos. */
 enum mt_status mt_example_make_text(struct mt_example_maker *maker, const struct mt_row_field *text,
                                     struct mt_example *example);
+
+/* What the fields of a row mean: fills `conversation`, or *text where the row is a text (else NULL). */
+enum mt_status mt_form_read(const struct mt_example_source *source, const struct mt_row *row,
+                            struct mt_conversation *conversation, const struct mt_row_field **text);
 
 #endif

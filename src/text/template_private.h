@@ -1,12 +1,25 @@
-/* A template taken apart; what its reading and its rendering share. */
-#ifndef MT_TEXT_TEMPLATE_PARTS_H
-#define MT_TEXT_TEMPLATE_PARTS_H
+/* The inside of a chat template, for its three files: keys (template_keys.c), Jinja (template_jinja.c), and
+ * the choice between them (template_open.c). */
+#ifndef MT_TEXT_TEMPLATE_PRIVATE_H
+#define MT_TEXT_TEMPLATE_PRIVATE_H
 
 #include <time.h>
 
+#include "base/arena.h"
 #include "text/jinja/jinja.h"
-#include "text/own_template.h"
 #include "text/template.h"
+
+#define MT_TEMPLATE_KEYS_BYTES 65536 // of a file of keys
+
+/* The chat templates a model brings along, and the tokens they name. */
+struct mt_own_templates {
+    struct mt_arena arena;  // owns the texts
+    const char *standard;   // the one named "default"; NULL: there is none
+    const char *with_tools; // the one named "tool_use": of conversations that have tools; NULL: the same
+    const char *names;      // of all there are, for messages
+    const char *file;       // where they are from; NULL: nowhere
+    const char *bos_token, *eos_token, *pad_token, *unk_token; // NULL: none
+};
 
 enum mt_chat_template_key {
     MT_KEY_START,
@@ -54,7 +67,8 @@ struct mt_chat_template {
     bool trim; // white space around what a message says is dropped
 };
 
-/* Refuses a name nothing has: lists those of the folder. */
-enum mt_status mt_chat_template_unknown(struct mt_context *ctx, const char *folder, const char *name);
+/* An empty template; `name` stands in messages. The caller frees, also after a failure. */
+enum mt_status mt_chat_template_create(struct mt_context *ctx, const char *name,
+                                       struct mt_chat_template **template);
 
 #endif

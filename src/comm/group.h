@@ -1,24 +1,25 @@
-/* What the files of a group of ranks share. */
-#ifndef MT_COMM_PARTS_H
-#define MT_COMM_PARTS_H
+/* The inside of a group of ranks, for its files: comm.c, background.c with what goes on beside other work,
+ * and launch.c, which finds the transport. */
+#ifndef MT_COMM_GROUP_H
+#define MT_COMM_GROUP_H
 
 #include "comm/comm.h"
 #include "comm/transport.h"
 
 struct mt_comm {
     struct mt_context *ctx;               // borrowed
-    const struct mt_transport *transport; // lives forever
+    const struct mt_transport *transport; // lives forever; NULL: one rank, nobody to send to
     void *group;                          // the transport's; follows this struct, as do the next two
     void *request;                        // of mt_comm_exchange
     size_t *places;                       // [2,ranks]: of mt_comm_exchange
     size_t *bytes_of;                     // [2,ranks]: of mt_comm_hand_over
-    unsigned char *room;                  // [ranks] pieces of MT_COMM_PIECE: of small sums
+    unsigned char *gathered;              // [ranks] pieces of MT_COMM_PIECE: of small sums
     struct mt_comm *job;                  // the group of all ranks: counts the bytes; itself for that group
     struct mt_timeline *timeline;         // the job's; borrowed
     int rank, size;
     int failed_rank;
     int next_tag;                       // of a sum made next; 0 is mt_comm_exchange's
-    int next_parcel;                    // number of a parcel made next, for the timeline
+    int next_transfer;                  // number of a transfer made next, for the timeline
     int next_sum;                       // the job's: number of a sum made next, for the timeline
     uint64_t sent_bytes[MT_COMM_KINDS]; // the job's
     size_t bytes;                       // of the block this struct begins
@@ -32,9 +33,8 @@ static inline size_t mt_comm_rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* A group with the transport's state zeroed, not opened yet; sizes are those of `ranks` ranks. */
-enum mt_status mt_comm_allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
-                                struct mt_comm **comm);
+/* Of an exchange under way, rounded. */
+size_t mt_comm_request_bytes(const struct mt_transport *transport, int ranks);
 
 /* at[r] = what lies before rank r's part. */
 void mt_comm_places(const size_t *bytes, int ranks, size_t *at);
@@ -47,12 +47,12 @@ void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enu
                    void *request);
 
 /*
- * Which transport the environment asks for: alone without a launcher. A launcher with more than one rank and
- * no module to talk to it is refused.
+ * Which transport the environment asks for; NULL without a launcher: one rank. A launcher with more than one
+ * rank and no module to talk to it is refused.
  */
-enum mt_status mt_comm_find_transport(struct mt_context *ctx, const struct mt_transport **transport);
+enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport);
 
 /* Seconds after which a rank that is not heard of ends the job, as METIER_RANK_TIMEOUT says; 0: never. */
-enum mt_status mt_comm_rank_timeout(struct mt_context *ctx, int *seconds);
+enum mt_status mt_transport_timeout(struct mt_context *ctx, int *seconds);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "support/cmocka_all.h"
 #include "support/golden_tokenizers.h"
-#include "text/continuation.h"
+#include "text/plain_text.h"
 
 #define PHI_BEGIN 257 // <s>
 

@@ -1,7 +1,7 @@
 /* What the files of the dataset readers share: the bytes of a file, where rows begin, what a format can do.
  */
-#ifndef MT_FORMATS_DATASET_PARTS_H
-#define MT_FORMATS_DATASET_PARTS_H
+#ifndef MT_FORMATS_DATASET_PRIVATE_H
+#define MT_FORMATS_DATASET_PRIVATE_H
 
 #include "base/files/file.h"
 #include "formats/data/dataset.h"
@@ -70,26 +70,15 @@ static inline void mt_walk_step(struct mt_row_walk *walk)
     walk->at++;
 }
 
-/* Takes the rest of the line, without its end; the walk moves to the next. */
+/* Takes the rest of the line, without its end; the walk moves to the next. And the next line that is not
+ * blank; false at the end. */
 struct mt_row_span mt_walk_line(struct mt_row_walk *walk);
+bool mt_walk_full_line(struct mt_row_walk *walk, struct mt_row_span *span);
 
 /* Appends an empty field to a row. */
 enum mt_status mt_row_add_field(struct mt_row *row, const char *name, struct mt_row_field **field);
 
-bool mt_jsonl_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span);
-enum mt_status mt_json_rows_start(struct mt_dataset *dataset, struct mt_row_walk *walk);
-bool mt_json_rows_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span);
-enum mt_status mt_json_rows_finish(struct mt_dataset *dataset, struct mt_row_walk *walk);
-enum mt_status mt_json_row_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
-                                 struct mt_row *row);
-
-enum mt_status mt_table_start(struct mt_dataset *dataset, struct mt_row_walk *walk);
-bool mt_table_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span);
-enum mt_status mt_table_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
-                              struct mt_row *row);
-
-bool mt_text_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span);
-enum mt_status mt_text_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
-                             struct mt_row *row);
+extern const struct mt_dataset_reader mt_dataset_jsonl, mt_dataset_json; // dataset_json.c
+extern const struct mt_dataset_reader mt_dataset_csv, mt_dataset_tsv;    // dataset_table.c
 
 #endif

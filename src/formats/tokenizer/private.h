@@ -1,6 +1,6 @@
 /* The inside of a tokenizer, for the files that make and use it. */
-#ifndef MT_FORMATS_TOKENIZER_PARTS_H
-#define MT_FORMATS_TOKENIZER_PARTS_H
+#ifndef MT_FORMATS_TOKENIZER_PRIVATE_H
+#define MT_FORMATS_TOKENIZER_PRIVATE_H
 
 #include "formats/tokenizer/added.h"
 #include "formats/tokenizer/bpe.h"
@@ -27,12 +27,5 @@ enum mt_status mt_tokenizer_create(struct mt_context *ctx, struct mt_tokenizer *
 
 /* Fills what follows from the parts, once these are read. */
 enum mt_status mt_tokenizer_finish(struct mt_tokenizer *tokenizer);
-
-/* Reads the parts of a tokenizer.json. */
-enum mt_status mt_bpe_read(const struct mt_json_node *model, struct mt_bpe *bpe);
-enum mt_status mt_template_read(const struct mt_json_node *node, struct mt_id_list *ids);
-
-/* The added token of an id, or NULL. */
-const struct mt_added_token *mt_tokenizer_added(const struct mt_tokenizer *tokenizer, int32_t id);
 
 #endif

@@ -1,13 +1,101 @@
 /*
- * A large sum that goes on beside other work, in two exchanges. The numbers are cut into a piece for each
+ * Exchanges and large sums that go on beside other work.
+ *
+ * A sum takes two exchanges. The numbers are cut into a piece for each
  * rank: first every rank sends the others their pieces and adds up its own, in the order of the ranks and in
  * double; then it sends everybody the sum. Both kinds of message are 1/P of the numbers.
  */
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/group.h"
 
 #define BLOCK 512 // numbers added up at a time
+
+/* Alone there is nothing to wait for. */
+static bool is_complete(const struct mt_comm *comm, void *request)
+{
+    return comm->transport == NULL || comm->transport->test(request);
+}
+
+// ------------------------------------------------------------------ exchanges
+
+struct mt_comm_transfer {
+    struct mt_comm *comm; // borrowed
+    bool under_way;
+    int tag;
+    int number;   // among the transfers of the group, and
+    double began; // when it began: for the timeline
+    // These follow the struct.
+    void *request;
+    size_t *send_at, *receive_at; // [ranks]
+    size_t bytes;                 // of the block this struct begins
+};
+
+enum mt_status mt_comm_transfer_create(struct mt_comm *comm, struct mt_comm_transfer **transfer)
+{
+    size_t ranks = (size_t)comm->size;
+    size_t request = mt_comm_request_bytes(comm->transport, comm->size);
+    size_t bytes = mt_comm_rounded(sizeof **transfer) + request + 2 * ranks * sizeof(size_t);
+    void *memory = NULL;
+    *transfer = NULL;
+    enum mt_status status = mt_allocate_array(comm->ctx, 1, bytes, &memory);
+    if (status != MT_OK) return status;
+    struct mt_comm_transfer *made = memory;
+    unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
+    *made = (struct mt_comm_transfer){.comm = comm, .number = comm->next_transfer++, .bytes = bytes};
+    made->tag = mt_comm_take_tag(comm);
+    made->request = next;
+    made->send_at = (size_t *)(void *)(next + request);
+    made->receive_at = made->send_at + ranks;
+    *transfer = made;
+    return MT_OK;
+}
+
+void mt_comm_transfer_free(struct mt_comm_transfer *transfer)
+{
+    if (transfer != NULL) mt_release(transfer->comm->ctx, transfer, transfer->bytes);
+}
+
+void mt_comm_transfer_start(struct mt_comm_transfer *transfer, const struct mt_comm_load *load)
+{
+    struct mt_comm *comm = transfer->comm;
+    mt_comm_places(load->send_bytes, comm->size, transfer->send_at);
+    mt_comm_places(load->receive_bytes, comm->size, transfer->receive_at);
+    const struct mt_exchange exchange = {.send = load->send,
+                                         .send_at = transfer->send_at,
+                                         .send_bytes = load->send_bytes,
+                                         .receive = load->receive,
+                                         .receive_at = transfer->receive_at,
+                                         .receive_bytes = load->receive_bytes,
+                                         .tag = transfer->tag};
+    transfer->under_way = true;
+    transfer->began = mt_timeline_now(comm->job->timeline);
+    mt_comm_start(comm, &exchange, MT_COMM_EXCHANGE, transfer->request);
+}
+
+static void finish_transfer(struct mt_comm_transfer *transfer)
+{
+    transfer->under_way = false;
+    mt_timeline_add(transfer->comm->job->timeline, MT_SPAN_ROWS, transfer->number, transfer->began);
+}
+
+bool mt_comm_transfer_progress(struct mt_comm_transfer *transfer)
+{
+    if (transfer->under_way && is_complete(transfer->comm, transfer->request)) finish_transfer(transfer);
+    return !transfer->under_way;
+}
+
+void mt_comm_transfer_wait(struct mt_comm_transfer *transfer)
+{
+    struct mt_comm *comm = transfer->comm;
+    if (!transfer->under_way) return;
+    double began = mt_timeline_now(comm->job->timeline);
+    if (comm->transport != NULL) comm->transport->wait(transfer->request);
+    mt_timeline_add(comm->job->timeline, MT_SPAN_EXCHANGE, transfer->number, began);
+    finish_transfer(transfer);
+}
+
+// ------------------------------------------------------------------ sums
 
 enum phase {
     PHASE_NONE,
@@ -39,7 +127,7 @@ enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_c
     *sum = NULL;
     if (piece > MT_TRANSPORT_MOST_BYTES / sizeof(float))
         return mt_fail(comm->ctx, MT_ERR_USAGE, "a sum of %zu numbers over ranks is too large", most);
-    size_t request = mt_comm_rounded(comm->transport->request_bytes(comm->size));
+    size_t request = mt_comm_request_bytes(comm->transport, comm->size);
     size_t arrays = mt_comm_rounded(5 * ranks * sizeof(size_t));
     size_t versions = ranks > 1 ? ranks * piece * sizeof(float) : 0;
     size_t bytes = mt_comm_rounded(sizeof **sum) + request + arrays + versions;
