@@ -22,6 +22,7 @@
 #define METIER_OBJECTIVE_H
 
 #include "metier/routing.h"
+#include "metier/selection.h"
 #include "metier/terms.h"
 
 enum mt_aux_form {
@@ -83,9 +84,9 @@ struct mt_objective_config {
     int router_orth_groups;
     enum mt_bias_rule bias_rule;
     double bias_rate;
-    double capacity_factor; // 0: no limit
+    double capacity_factor; // C = max(capacity_minimum, ceil(factor · k · unmasked tokens / n)); 0: no limit
     int64_t capacity_minimum;
-    double drop_threshold; // 0: nothing dropped at random
+    double drop_threshold; // slots from the second on stay with probability min(1, share / threshold); 0: all
     double jitter;         // of the router's input; 0: none
     bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
@@ -171,10 +172,12 @@ enum mt_term_needs {
     MT_NEEDS_ORTHO_MASK = 4,    // which tokens are not the first of their sequence
     MT_NEEDS_ROUTER_WEIGHT = 8, // the router's rows
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
+    MT_NEEDS_NEIGHBOURS = 32,   // records of the MoE layers before and after: scores, choices, weights
+    MT_NEEDS_ALL_OUTPUTS = 64,  // the outputs of all experts on all tokens: n/k times the experts' work
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 
-/* What the method asks of the router, for one layer and step. */
+/* What the method asks of the router, for one layer and step; it points to the config. */
 struct mt_router_policy mt_objective_policy(const struct mt_objective_config *config, bool training,
                                             uint64_t stream);
 
@@ -211,9 +214,6 @@ struct mt_objective_reduction {
 /* From the next step on; NULL: this process's tokens are all there are. Copied. */
 void mt_objective_set_reduction(struct mt_objective *objective,
                                 const struct mt_objective_reduction *reduction);
-
-/* True when a record must carry its Gram matrix (L_o on tokens). */
-bool mt_objective_needs_gram(const struct mt_objective *objective);
 
 /* Statistics of one layer. May be repeated (recomputation): the last call counts. */
 enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,

@@ -301,6 +301,22 @@ struct mt_bias_backward_args {
     struct mt_tensor dbias; // f32 [d], accumulated
 };
 
+/* y[r] = sigmoid(gate[r]) · x[r]: a row is scaled by its gate, a shared expert's output in Qwen2-MoE. */
+struct mt_sigmoid_gate_forward_args {
+    struct mt_tensor x;    // [T,d]
+    struct mt_tensor gate; // [T,1]
+    struct mt_tensor y;    // [T,d], may be x itself
+};
+
+/* With s = sigmoid(gate): dx[r] = s · dy[r], dgate[r] = s (1 - s) <dy[r], x[r]>. */
+struct mt_sigmoid_gate_backward_args {
+    struct mt_tensor dy;    // [T,d]
+    struct mt_tensor x;     // [T,d], as forward read it
+    struct mt_tensor gate;  // [T,1]
+    struct mt_tensor dx;    // [T,d], may be dy or x itself
+    struct mt_tensor dgate; // [T,1], may be gate itself
+};
+
 /* y = alpha · x + beta · y. beta 0 overwrites whatever y holds. */
 struct mt_axpby_args {
     struct mt_tensor x; // [d] or [T,d]; may be y itself
@@ -612,6 +628,8 @@ struct mt_reduce_args {
     X(swiglu_backward)                                                                                       \
     X(bias_forward)                                                                                          \
     X(bias_backward)                                                                                         \
+    X(sigmoid_gate_forward)                                                                                  \
+    X(sigmoid_gate_backward)                                                                                 \
     X(axpby)                                                                                                 \
     X(fill)                                                                                                  \
     X(copy)                                                                                                  \

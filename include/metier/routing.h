@@ -29,12 +29,12 @@ struct mt_router_config {
     float jitter;    // SparseMixer's threshold (router_jitter_noise)
 };
 
-/* What a training method does to the choice. All zero: nothing. */
+struct mt_objective_config; // metier/objective.h
+
+/* How a choice is made in one layer and step. All zero: as the router does in evaluation. */
 struct mt_router_policy {
-    bool training;          // SparseMixer samples; slots are dropped
-    double capacity_factor; // C = max(capacity_minimum, ceil(factor · k · unmasked tokens / n)); 0: no limit
-    int64_t capacity_minimum;
-    float drop_threshold; // slots from the second on stay with probability min(1, share / threshold); 0: all
+    bool training;                            // SparseMixer samples; selection rules drop slots
+    const struct mt_objective_config *method; // whose rules act (metier/selection.h); borrowed; NULL: none
     uint64_t seed;
     uint64_t stream; // a different one for every layer and step
 };
@@ -65,14 +65,17 @@ struct mt_routing {
     struct mt_tensor rows;          // [N·k,d]: expert outputs, sorted by expert
     struct mt_tensor gram;          // f32 [N,k,k], from combine_forward; only L_o needs it
     struct mt_tensor router_weight; // [n,d], optional: only terms on the router's rows need it
+    struct mt_tensor
+        all_outputs; // [n·N,d], optional: what every expert makes of every token, expert by expert
 };
 
-/* The gradient of a record. dlogits, dprobs, dweight and drouter_weight are added to. */
+/* The gradient of a record. All of it is added to. */
 struct mt_routing_gradient {
     struct mt_tensor dlogits;        // f32 [N,n]
     struct mt_tensor dprobs;         // f32 [N,n]
     struct mt_tensor dweight;        // f32 [N,k]
     struct mt_tensor drouter_weight; // f32 [n,d], absent when the router is frozen
+    struct mt_tensor dall_outputs;   // [n·N,d], absent where no term asks for all outputs
 };
 
 /* True when greedy, chosen and expert can be one tensor: no bias, groups, SparseMixer or dropping. */

@@ -1,6 +1,6 @@
 /*
- * The list of the objective's terms. A new one is a file in src/objective, which defines its mt_term_kind,
- * and a line here: keys, logs, reports and help texts follow the list.
+ * The list of the objective's terms. A new one is a file in src/objective/terms, which defines its
+ * mt_term_kind, and a line here: keys, logs, reports and help texts follow the list.
  */
 #ifndef METIER_TERMS_H
 #define METIER_TERMS_H

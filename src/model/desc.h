@@ -26,11 +26,12 @@ enum mt_qk_norm {
 
 /* Names on disk, without ".weight" and ".bias"; inside a layer after "model.layers.L.". */
 struct mt_model_names {
-    const char *router;  // "mlp.gate"
-    const char *experts; // "mlp.experts"; then ".E." and one of:
-    const char *gate;    // "gate_proj" or "w1"
-    const char *up;      // "up_proj" or "w3"
-    const char *down;    // "down_proj" or "w2"
+    const char *router;      // "mlp.gate"
+    const char *experts;     // "mlp.experts"; then ".E." and one of:
+    const char *gate;        // "gate_proj" or "w1"
+    const char *up;          // "up_proj" or "w3"
+    const char *down;        // "down_proj" or "w2"
+    const char *shared_gate; // [1,d], scales the shared experts' output: "mlp.shared_expert_gate"; NULL: none
 };
 
 /* How the programs that load adapters have the model. */

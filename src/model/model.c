@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "model/adapters/router_bias.h"
-#include "model/model_parts.h"
-#include "objective/parts.h"
+#include "model/model_struct.h"
+#include "objective/objective.h"
 
 // ------------------------------------------------------------------ opening
 
@@ -79,7 +79,7 @@ static int moe_layers(const struct mt_model *model)
     return count;
 }
 
-/* Refuses a term that nothing which learns would feel. */
+/* Refuses a term that nothing which is trained would feel. */
 static enum mt_status check_live(struct mt_model *model, int layers)
 {
     size_t bytes = (size_t)layers * sizeof(struct mt_layer_paths);
@@ -105,6 +105,10 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
         enum mt_status status = check_live(model, layers);
         if (status != MT_OK) return status;
     }
+    bool dense = (mt_objective_needs(&model->method) & MT_NEEDS_ALL_OUTPUTS) != 0;
+    if (dense && model->options.expert_ranks != NULL)
+        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
+                       "a term needs the outputs of all experts, and they are spread over ranks");
     struct mt_objective_shape shape = {.layers = layers,
                                        .tokens = model->options.tokens,
                                        .experts = model->desc.experts,
@@ -119,10 +123,9 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
 /* A method that balances by bias gives one to every router that has none, zeros at first. */
 static enum mt_status make_biases(struct mt_model *model)
 {
-    if (model->objective == NULL || model->method.bias_rule == MT_BIAS_NONE) return MT_OK;
-    if (model->desc.router.kind == MT_ROUTER_SPARSEMIXER)
-        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
-                       "objective.bias_rule: SparseMixer chooses without a bias; take another method");
+    if (model->objective == NULL) return MT_OK;
+    enum mt_status status = mt_selection_check(model->ctx, &model->method, &model->desc.router);
+    if (status != MT_OK || !mt_selection_has_bias(&model->method)) return status;
     return mt_router_bias_create(&model->params, &model->desc, &model->biases);
 }
 

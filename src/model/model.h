@@ -8,7 +8,7 @@
 #include "metier/objective.h"
 #include "model/params/params.h"
 #include "model/pass.h"
-#include "model/regions.h"
+#include "model/planner.h"
 
 struct mt_model_options {
     int64_t tokens;    // T at the most in a batch

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "model/model_parts.h"
-#include "objective/parts.h"
+#include "model/model_struct.h"
+#include "objective/objective.h"
 
 static int32_t *host_row(const struct mt_model *model, int row)
 {

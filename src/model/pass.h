@@ -65,9 +65,10 @@ struct mt_pass {
     uint64_t seed;
     uint64_t step;
 
-    struct mt_tensor low_work[MT_LORA_MAPS]; // flat: gradients of LoRA middles, of all maps of one input
-    // Where activations are rounded, flat: an exact map's LoRA middle before, the gradient of its result
-    // after
+    struct mt_tensor
+        xa_work[MT_LORA_MAPS]; // flat: gradients of rank-r products, of all linear layers of one input
+    // Where activations are rounded, flat: an exact linear layer's rank-r product before, the gradient of its
+    // result after
     struct mt_tensor exact_work, round_work;
 };
 

@@ -13,32 +13,25 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What linear maps need for a moment, elements: of the largest LoRA middle, of the largest of exact maps, and
- * of what these make.
+/* What linear layers need for a moment, elements: of the largest rank-r product, of the largest of exact
+ * linear layers, and of what these make.
  */
 struct linear_work {
-    int64_t low, exact_low, exact_out;
+    int64_t xa, exact_xa, exact_out;
 };
 
 static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t tokens)
 {
     if (linear->exact) work->exact_out = larger(work->exact_out, tokens * linear->weight.dim[0]);
     if (!mt_linear_has_lora(linear)) return;
-    work->low = larger(work->low, tokens * linear->a.dim[0]);
-    if (linear->exact) work->exact_low = larger(work->exact_low, tokens * linear->a.dim[0]);
+    work->xa = larger(work->xa, tokens * linear->a.dim[0]);
+    if (linear->exact) work->exact_xa = larger(work->exact_xa, tokens * linear->a.dim[0]);
 }
 
 static void need_experts(struct linear_work *work, const struct mt_expert_linear *linear, int64_t rows)
 {
     if (!mt_expert_linear_has_lora(linear)) return;
-    work->low = larger(work->low, rows * linear->rank);
-}
-
-static void need_mlp(struct linear_work *work, const struct mt_mlp_params *params, int64_t tokens)
-{
-    need_linear(work, &params->gate, tokens);
-    need_linear(work, &params->up, tokens);
-    need_linear(work, &params->down, tokens);
+    work->xa = larger(work->xa, rows * linear->rank);
 }
 
 static struct linear_work linear_work_of(const struct mt_params *params, const struct mt_model_desc *desc,
@@ -47,14 +40,10 @@ static struct linear_work linear_work_of(const struct mt_params *params, const s
     struct linear_work work = {0};
     need_linear(&work, &params->head, tokens);
     for (int64_t i = 0; i < desc->layers; i++) {
-        const struct mt_layer_params *layer = &params->layer[i];
-        const struct mt_linear *const attention[] = {&layer->q,   &layer->k,   &layer->v,    &layer->o,
-                                                     &layer->q_a, &layer->q_b, &layer->kv_a, &layer->kv_b};
-        for (size_t j = 0; j < sizeof attention / sizeof attention[0]; j++)
-            need_linear(&work, attention[j], tokens);
-        need_linear(&work, &layer->router, tokens);
-        need_mlp(&work, &layer->dense, tokens);
-        need_mlp(&work, &layer->shared, tokens);
+        struct mt_layer_params *layer = &params->layer[i];
+        struct mt_linear *linears[MT_LAYER_LINEARS];
+        mt_layer_linears(layer, linears);
+        for (int j = 0; j < MT_LAYER_LINEARS; j++) need_linear(&work, linears[j], tokens);
         need_experts(&work, &layer->gate, rows);
         need_experts(&work, &layer->up, rows);
         need_experts(&work, &layer->down, rows);
@@ -62,7 +51,7 @@ static struct linear_work linear_work_of(const struct mt_params *params, const s
     return work;
 }
 
-/* What all layers read, and the memory linear maps share. */
+/* What all layers read, and the memory linear layers share. */
 static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *shape,
                       struct mt_regions *regions)
 {
@@ -86,10 +75,9 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
     }
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, pass->placement->most_rows(pass));
-    for (int i = 0; i < MT_LORA_MAPS; i++)
-        pass->low_work[i] = mt_plan_1d(&regions->work, pass->type, work.low);
+    for (int i = 0; i < MT_LORA_MAPS; i++) pass->xa_work[i] = mt_plan_1d(&regions->work, pass->type, work.xa);
     if (pass->type == pass->exact) return;
-    pass->exact_work = mt_plan_1d(&regions->work, pass->exact, work.exact_low);
+    pass->exact_work = mt_plan_1d(&regions->work, pass->exact, work.exact_xa);
     pass->round_work = mt_plan_1d(&regions->work, pass->type, work.exact_out);
 }
 
@@ -150,21 +138,21 @@ enum mt_status mt_transformer_forward(struct mt_transformer *transformer)
 
 // ------------------------------------------------------------------ backward
 
-static bool embedding_learns(const struct mt_transformer *t)
+static bool embedding_is_trained(const struct mt_transformer *t)
 {
     return mt_tensor_present(&t->params->dembedding);
 }
 
-/* The lowest layer that learns: 0 when the embedding does, past the last one when none does. */
+/* The lowest layer that is trained: 0 when the embedding does, past the last one when none does. */
 static int64_t lowest_layer(const struct mt_transformer *t)
 {
     int64_t layer = 0;
-    if (embedding_learns(t)) return layer;
-    while (layer < t->pass.desc->layers && !mt_layer_learns(&t->pass, &t->params->layer[layer])) layer++;
+    if (embedding_is_trained(t)) return layer;
+    while (layer < t->pass.desc->layers && !mt_layer_is_trained(&t->pass, &t->params->layer[layer])) layer++;
     return layer;
 }
 
-static bool final_norm_learns(const struct mt_transformer *t)
+static bool final_norm_is_trained(const struct mt_transformer *t)
 {
     return mt_tensor_present(&t->params->norm.dweight) || mt_tensor_present(&t->params->norm.dbias);
 }
@@ -172,7 +160,7 @@ static bool final_norm_learns(const struct mt_transformer *t)
 enum mt_status mt_transformer_loss(struct mt_transformer *transformer, float loss_weight, bool gradients)
 {
     struct mt_transformer *t = transformer;
-    bool below = lowest_layer(t) < t->pass.desc->layers || final_norm_learns(t);
+    bool below = lowest_layer(t) < t->pass.desc->layers || final_norm_is_trained(t);
     return mt_head_loss(&t->pass, t->params, &t->head, &t->labels, loss_weight, gradients,
                         gradients && below ? &t->dhidden : NULL);
 }
@@ -183,17 +171,17 @@ enum mt_status mt_transformer_backward(struct mt_transformer *transformer)
     const struct mt_pass *pass = &t->pass;
     int64_t layers = pass->desc->layers;
     int64_t lowest = lowest_layer(t);
-    if (lowest == layers && !final_norm_learns(t)) return MT_OK;
+    if (lowest == layers && !final_norm_is_trained(t)) return MT_OK;
     enum mt_status status = mt_head_backward(pass, t->params, &t->head, &t->hidden[layers], &t->dhidden);
     for (int64_t i = layers - 1; status == MT_OK && i >= lowest; i--) {
-        bool below = i > lowest || embedding_learns(t);
+        bool below = i > lowest || embedding_is_trained(t);
         status = mt_layer_backward(pass, &t->params->layer[i], &t->layer[i], &t->hidden[i], &t->hidden[i + 1],
                                    below, &t->dhidden);
         if (status == MT_OK && t->hook.layer_done != NULL) status = t->hook.layer_done(t->hook.self, i);
         if (status != MT_OK)
             return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);
     }
-    if (status != MT_OK || !embedding_learns(t)) return status;
+    if (status != MT_OK || !embedding_is_trained(t)) return status;
     return mt_embedding_backward(pass->device,
                                  &(struct mt_embedding_backward_args){
                                      .dy = t->dhidden, .ids = pass->ids, .dtable = t->params->dembedding});

@@ -38,7 +38,7 @@ enum mt_status mt_transformer_forward(struct mt_transformer *transformer);
 /* The loss of every token, into head.loss; with gradients also what backward starts from. */
 enum mt_status mt_transformer_loss(struct mt_transformer *transformer, float loss_weight, bool gradients);
 
-/* From dhidden, the gradient of the normalised end, down to the lowest thing that learns. */
+/* From dhidden, the gradient of the normalised end, down to the lowest thing that is trained. */
 enum mt_status mt_transformer_backward(struct mt_transformer *transformer);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 void mt_brake_update(struct mt_objective *objective, bool first)
 {

@@ -92,16 +92,18 @@ enum mt_status mt_evaluation_place(struct mt_device *device, const struct mt_obj
     struct mt_carver carver = {.memory = memory};
     void *host = mt_carve(&carver, host_bytes);
     void *device_memory = mt_carve(&carver, device_bytes);
-    bool drops = config->capacity_factor > 0.0 || config->drop_threshold > 0.0;
     *evaluation = (struct mt_evaluation){
         .device = device,
         .router = *router,
-        .policy = mt_objective_policy(config, drops, 0),
         .record = {.tokens = sizes->tokens, .experts = sizes->experts, .slots = router->slots},
     };
     lay_out(evaluation, sizes, &carver);
-    return mt_objective_place(device, config, &shape, sizes->dtype, host, device_memory,
-                              &evaluation->objective);
+    status =
+        mt_objective_place(device, config, &shape, sizes->dtype, host, device_memory, &evaluation->objective);
+    if (status != MT_OK) return status;
+    const struct mt_objective_config *own = &evaluation->objective->config;
+    evaluation->policy = mt_objective_policy(own, mt_selection_drops(own), 0);
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ forward
@@ -231,7 +233,7 @@ enum mt_status mt_evaluation_backward(struct mt_evaluation *evaluation,
 {
     const struct mt_tensor *drows = &gradients->dexpert_outputs;
     bool wants_rows = mt_tensor_present(drows);
-    bool couples = wants_rows && mt_objective_needs_gram(evaluation->objective);
+    bool couples = wants_rows && mt_terms_need(&evaluation->objective->config, MT_NEEDS_GRAM);
     // Coupling writes the row of every slot that was served; the largest array need not be cleared for it.
     bool all_served = !evaluation->policy.training;
     const struct {

@@ -5,7 +5,7 @@
 #ifndef MT_OBJECTIVE_EVALUATION_H
 #define MT_OBJECTIVE_EVALUATION_H
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 struct mt_evaluation_sizes {
     int64_t tokens;      // N

@@ -1,10 +1,10 @@
 /*
  * Nothing is silently inert: before the first step, every term that is switched on must reach something that
- * learns, in at least one layer.
+ * is trained, in at least one layer.
  */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
-/* What learns in any of the layers. */
+/* What is trained in any of the layers. */
 struct reach {
     bool router, experts, below;
 };
@@ -25,7 +25,7 @@ static bool is_direct(const struct mt_term_kind *kind, const struct reach *reach
     return kind->info.path == MT_PATH_ROWS ? reach->experts : reach->router;
 }
 
-/* The parts that would have to learn for every term to act directly. */
+/* The parts that would have to be trained for every term to act directly. */
 static const char *missing_parts(const struct mt_objective_config *config, const struct reach *reach)
 {
     bool router = false;

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 #include "tensor/dtype.h"
 
 #define PIECE_ELEMENTS 16384 // of Gram matrices on the host at a time

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 #define ALIGNMENT 64
 
@@ -81,6 +81,8 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     objective->device_statistics = mt_carve(&memory->device, numbers);
     objective->device_gradient = mt_carve(&memory->device, numbers);
     objective->layers = mt_carve(&memory->host, layers * sizeof *objective->layers);
+    if (mt_terms_need(&objective->config, MT_NEEDS_NEIGHBOURS))
+        objective->records = mt_carve(&memory->host, layers * sizeof *objective->records);
     objective->views = mt_carve(&memory->host, layers * sizeof *objective->views);
     size_t state = sizeof *objective->state + layers * sizeof *objective->layer_state;
     objective->state = mt_carve(&memory->host, state);

@@ -8,12 +8,7 @@
 #include <string.h>
 
 #include "objective/loads.h"
-#include "objective/parts.h"
-
-bool mt_objective_needs_gram(const struct mt_objective *objective)
-{
-    return mt_terms_need(&objective->config, MT_NEEDS_GRAM);
-}
+#include "objective/objective.h"
 
 /* The layer's numbers begin with the loads [n] and the number of tokens [1]. */
 static double *layer_numbers(double *numbers, const struct mt_objective *objective, int layer)
@@ -25,7 +20,7 @@ struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer,
                                       const struct mt_routing *record)
 {
     size_t offset = objective->offset[term];
-    return (struct mt_term_call){
+    struct mt_term_call call = {
         .objective = objective,
         .layer = layer,
         .record = record,
@@ -34,6 +29,13 @@ struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer,
         .gradient = layer_numbers(objective->device_gradient, objective, layer) + offset,
         .host_gradient = layer_numbers(objective->gradient, objective, layer) + offset,
     };
+    if (objective->records == NULL) return call;
+    if (layer > 0) call.before = &objective->records[layer - 1];
+    if (layer + 1 == objective->shape.layers) return call;
+    call.after = &objective->records[layer + 1];
+    call.gradient_after = call.gradient + objective->stride;
+    call.host_gradient_after = call.host_gradient + objective->stride;
+    return call;
 }
 
 static enum mt_status check_layer(const struct mt_objective *objective, int layer)
@@ -74,6 +76,8 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
         {MT_NEEDS_ORTHO_MASK, mt_tensor_present(&record->ortho_mask), "first tokens marked (ortho_mask)"},
         {MT_NEEDS_ROUTER_WEIGHT, mt_tensor_present(&record->router_weight),
          "the router's weight (router_weight)"},
+        {MT_NEEDS_ALL_OUTPUTS, mt_tensor_present(&record->all_outputs),
+         "the outputs of all experts (all_outputs)"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].present || !mt_terms_need(&objective->config, parts[i].need)) continue;
@@ -111,6 +115,7 @@ enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
     if (status != MT_OK) return status;
     status = check_record(objective, record);
     if (status != MT_OK) return status;
+    if (objective->records != NULL) objective->records[layer] = *record;
     status = mt_scale_observe(objective, layer, record);
     if (status != MT_OK) return status;
     status = count_layer(objective, layer, record);

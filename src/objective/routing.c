@@ -4,21 +4,17 @@
  *     logits -> probs -> chosen (and greedy) -> weight -> expert (less what was dropped)
  *     dweight, dprobs -> dlogits
  */
-#include "metier/routing.h"
+#include "metier/selection.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static bool drops_slots(const struct mt_router_policy *policy)
-{
-    return policy->training && (policy->capacity_factor > 0.0 || policy->drop_threshold > 0.0f);
-}
-
 bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_router_policy *policy,
                          bool has_bias)
 {
+    bool drops = policy->training && policy->method != NULL && mt_selection_drops(policy->method);
     return router->kind != MT_ROUTER_SPARSEMIXER && router->group_rule == MT_GROUP_NONE && !has_bias &&
-           !drops_slots(policy);
+           !drops;
 }
 
 static float weight_scale(const struct mt_router_config *router)
@@ -131,37 +127,6 @@ static enum mt_status choose(struct mt_device *device, const struct mt_router_co
                                            });
 }
 
-/* expert = chosen, less what the method drops. */
-static enum mt_status serve(struct mt_device *device, const struct mt_router_policy *policy,
-                            const struct mt_routing *record)
-{
-    if (!drops_slots(policy)) {
-        if (record->expert.data == record->chosen.data) return MT_OK;
-        return mt_copy(device, &(struct mt_copy_args){.x = record->chosen, .y = record->expert});
-    }
-    int64_t capacity = 0;
-    if (policy->capacity_factor > 0.0) {
-        int64_t tokens = record->unmasked > 0 ? record->unmasked : record->tokens;
-        double slots = (double)record->slots * (double)tokens;
-        double fair = ceil(policy->capacity_factor * slots / record->experts);
-        // More than every slot there is means no limit, however large the factor.
-        capacity = fair < slots ? (int64_t)fair : (int64_t)slots;
-        if (capacity < policy->capacity_minimum) capacity = policy->capacity_minimum;
-        if (capacity < 1) capacity = 1;
-    }
-    return mt_slot_drop(device, &(struct mt_slot_drop_args){
-                                    .expert = record->chosen,
-                                    .weight = record->weight,
-                                    .mask = record->mask,
-                                    .kept = record->expert,
-                                    .experts = record->experts,
-                                    .capacity = capacity,
-                                    .threshold = policy->drop_threshold,
-                                    .seed = policy->seed,
-                                    .stream = policy->stream,
-                                });
-}
-
 enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_router_config *router,
                                   const struct mt_router_policy *policy, struct mt_routing *record)
 {
@@ -190,7 +155,7 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
         status = mt_topk(device, &(struct mt_topk_args){.probs = record->probs, .expert = record->greedy});
         if (status != MT_OK) return status;
     }
-    return serve(device, policy, record);
+    return mt_selection_serve(device, policy, record);
 }
 
 enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_router_config *router,

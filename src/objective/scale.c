@@ -11,7 +11,7 @@
  */
 #include <math.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 static bool is_on(const struct mt_objective_config *config, enum mt_term term)
 {

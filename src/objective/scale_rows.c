@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 #include "tensor/dtype.h"
 
 #define ROW_EPSILON 1e-6 // the authors'
@@ -51,7 +51,8 @@ static double projection(const double *rows, int count, int64_t width, int own, 
     return total;
 }
 
-double mt_rows_projection(const double *rows, int count, int64_t width, int first_rows, double *basis)
+/* (1/k) Σ_{a<k} |projection of row a on the span of the other rows|², by modified Gram-Schmidt. */
+static double rows_projection(const double *rows, int count, int64_t width, int first_rows, double *basis)
 {
     double total = 0.0;
     for (int own = 0; own < first_rows; own++) total += projection(rows, count, width, own, basis);
@@ -83,6 +84,6 @@ enum mt_status mt_scale_observe(struct mt_objective *objective, int layer, const
         for (int64_t i = 0; i < width; i++) work->rows[j * width + i] = mt_load(row.dtype, work->row, i);
     }
     objective->state->router_projection =
-        mt_rows_projection(work->rows, experts, width, objective->shape.slots, work->basis);
+        rows_projection(work->rows, experts, width, objective->shape.slots, work->basis);
     return MT_OK;
 }

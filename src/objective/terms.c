@@ -1,5 +1,5 @@
 /* The terms, from the list in metier/terms.h. */
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 const struct mt_term_kind *mt_term_kind(enum mt_term term)
 {
@@ -38,24 +38,4 @@ bool mt_objective_has_terms(const struct mt_objective_config *config)
         if (mt_term_is_on(config, (enum mt_term)term)) return true;
     }
     return false;
-}
-
-static int terms_needs(const struct mt_objective_config *config)
-{
-    int needs = 0;
-    for (int term = 0; term < MT_TERM_COUNT; term++) {
-        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
-        if (mt_term_is_on(config, (enum mt_term)term) && kind->needs != NULL) needs |= kind->needs(config);
-    }
-    return needs;
-}
-
-bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need)
-{
-    return (terms_needs(config) & (int)need) != 0;
-}
-
-int mt_objective_needs(const struct mt_objective_config *config)
-{
-    return terms_needs(config) | (mt_scale_needs_router(config) ? MT_NEEDS_ROUTER_WEIGHT : 0);
 }

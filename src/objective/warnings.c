@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "objective/parts.h"
+#include "objective/objective.h"
 
 #define VALUE_SHARE   0.10 // Σ β·L_o over the task's loss: harmless at 6 %, costly from 26 % on
 #define ROUTER_SHARE  0.10 // of L_v's gradient in the logits

@@ -102,12 +102,12 @@ static enum mt_status join_step(struct mt_trainer *trainer)
     return mt_trainer_fail_alone(trainer, status);
 }
 
-/* Loss-free balancing: each router's bias moves against the loads of the step. */
+/* What the method does to the routers' biases after a step. */
 static enum mt_status move_biases(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
     const struct mt_params *params = trainer->tensors.params;
-    if (settings->task_only || settings->objective.bias_rule == MT_BIAS_NONE) return MT_OK;
+    if (settings->task_only || !mt_selection_has_bias(&settings->objective)) return MT_OK;
     size_t bytes = (size_t)trainer->desc.experts * sizeof *trainer->bias;
     for (size_t i = 0; i < trainer->record.layer_count; i++) {
         const struct mt_layer_record *record = &trainer->record.layers[i];
@@ -116,8 +116,7 @@ static enum mt_status move_biases(struct mt_trainer *trainer)
         enum mt_status status =
             mt_device_download(trainer->device, trainer->bias, layer->correction.data, bytes);
         if (status != MT_OK) return status;
-        mt_bias_update(settings->objective.bias_rule, settings->objective.bias_rate, record->load,
-                       trainer->desc.experts, trainer->bias);
+        mt_selection_after_step(&settings->objective, record->load, trainer->desc.experts, trainer->bias);
         status = mt_device_upload(trainer->device, layer->correction.data, trainer->bias, bytes);
         if (status != MT_OK) return status;
     }

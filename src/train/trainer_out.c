@@ -12,7 +12,7 @@ bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_ru
 const char *mt_trainer_bias_file(const struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
-    bool moved = !settings->task_only && settings->objective.bias_rule != MT_BIAS_NONE;
+    bool moved = !settings->task_only && mt_selection_has_bias(&settings->objective);
     bool own_tensors = trainer->desc.correction_bias; // biases are weights like any other
     bool brought =
         !own_tensors && trainer->model != NULL && mt_router_bias_present(mt_model_params(trainer->model));

@@ -223,7 +223,7 @@ static void check_grouped(enum mt_qk_norm qk_norm, float clip, int window, bool 
     char what[96];
     (void)snprintf(what, sizeof what, "norm %d clip %g window %d bias %d", (int)qk_norm, (double)clip, window,
                    (int)bias);
-    assert_true(mt_attention_grouped_learns(params));
+    assert_true(mt_attention_grouped_is_trained(params));
     check_block(block, what);
     free_block(block);
 }
@@ -268,7 +268,7 @@ static void check_latent(int64_t query_rank, enum mt_rope_layout layout)
     add_tensor(block, 0, 6, &params->kv_a_norm.weight, &params->kv_a_norm.dweight);
     add_linear(block, 24, 6, &params->kv_b);
     add_linear(block, WIDTH, 15, &params->o);
-    assert_true(mt_attention_latent_learns(params));
+    assert_true(mt_attention_latent_is_trained(params));
     check_block(block, query_rank > 0 ? "latent, compressed queries" : "latent");
     free_block(block);
 }

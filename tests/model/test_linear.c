@@ -54,12 +54,12 @@ static void test_by_hand(void **state)
         .lora_scale = 3.0f,
         .dropout = 0.5f, // only in training
     };
-    struct mt_pass pass = {.device = device, .tokens = 1, .low_work = {mt_tensor_1d(dlow, MT_F32, 1)}};
+    struct mt_pass pass = {.device = device, .tokens = 1, .xa_work = {mt_tensor_1d(dlow, MT_F32, 1)}};
     struct mt_tensor x_tensor = mt_tensor_2d(x, MT_F32, 1, 2);
     struct mt_tensor y_tensor = mt_tensor_2d(y, MT_F32, 1, 2);
     struct mt_tensor dy_tensor = mt_tensor_2d(dy, MT_F32, 1, 2);
     struct mt_tensor dx_tensor = mt_tensor_2d(dx, MT_F32, 1, 2);
-    struct mt_lora_trace trace = {.low = mt_tensor_2d(low, MT_F32, 1, 1)};
+    struct mt_lora_trace trace = {.xa = mt_tensor_2d(low, MT_F32, 1, 1)};
     assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &trace, false, &y_tensor), MT_OK);
     // W x = (5, 13); A x = 2; s B A x = (12, 3)
     assert_memory_equal(y, ((float[]){27, 36}), sizeof y);
@@ -86,7 +86,7 @@ struct random_map {
     double weight[OUT * IN], bias[OUT], a[RANK * IN], b[OUT * RANK], x[TOKENS * IN];
     double dweight[OUT * IN], dbias[OUT], da[RANK * IN], db[OUT * RANK], dx[TOKENS * IN];
     double low[TOKENS * RANK], y[TOKENS * OUT], dy[TOKENS * OUT];
-    double low_work[MT_LORA_MAPS][TOKENS * RANK];
+    double xa_work[MT_LORA_MAPS][TOKENS * RANK];
     uint32_t bits[TOKENS * WORDS];
     struct mt_linear linear;
     struct mt_pass pass;
@@ -122,12 +122,12 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
     map->pass = (struct mt_pass){
         .device = device, .type = MT_F64, .tokens = TOKENS, .training = true, .seed = 8, .step = 2};
     for (int i = 0; i < MT_LORA_MAPS; i++)
-        map->pass.low_work[i] = mt_tensor_1d(map->low_work[i], MT_F64, TOKENS * RANK);
+        map->pass.xa_work[i] = mt_tensor_1d(map->xa_work[i], MT_F64, TOKENS * RANK);
 }
 
 static struct mt_lora_trace trace_of(struct random_map *map, int64_t rows)
 {
-    return (struct mt_lora_trace){.low = mt_tensor_2d(map->low, MT_F64, rows, RANK),
+    return (struct mt_lora_trace){.xa = mt_tensor_2d(map->low, MT_F64, rows, RANK),
                                   .bits = mt_tensor_2d(map->bits, MT_I32, rows, WORDS)};
 }
 
@@ -256,12 +256,12 @@ static void test_bits_are_planned_once(void **state)
     struct mt_linear plain = map.linear;
     plain.a.rank = 0;
     struct mt_lora_trace none = mt_linear_plan_lora(&planner, &map.pass, &plain, &bits);
-    assert_false(mt_tensor_present(&none.low) || mt_tensor_present(&none.bits) || mt_tensor_present(&bits));
+    assert_false(mt_tensor_present(&none.xa) || mt_tensor_present(&none.bits) || mt_tensor_present(&bits));
     struct mt_lora_trace first = mt_linear_plan_lora(&planner, &map.pass, &map.linear, &bits);
     struct mt_lora_trace second = mt_linear_plan_lora(&planner, &map.pass, &map.linear, &bits);
     struct mt_lora_trace apart = mt_linear_plan_lora(&planner, &map.pass, &map.linear, NULL);
     assert_ptr_equal(first.bits.data, second.bits.data);
-    assert_ptr_not_equal(first.low.data, second.low.data);
+    assert_ptr_not_equal(first.xa.data, second.xa.data);
     assert_ptr_not_equal(first.bits.data, apart.bits.data);
     assert_true(second.drawn && !first.drawn && !apart.drawn);
     mt_device_destroy(device);
@@ -318,15 +318,12 @@ static void test_experts_are_maps(void **state)
         da[e] = map[e].linear.da;
         db[e] = map[e].linear.db;
     }
-    struct mt_expert_linear experts = {.experts = EXPERTS,
-                                       .weight = weight,
+    struct mt_expert_linear experts = {.weight = {.stored = weight, .count = EXPERTS, .out = OUT, .in = IN},
                                        .dweight = dweight,
                                        .a = a,
                                        .b = b,
                                        .da = da,
                                        .db = db,
-                                       .out = OUT,
-                                       .in = IN,
                                        .rank = RANK,
                                        .lora_scale = 0.75f};
     struct random_map rows;
@@ -337,9 +334,9 @@ static void test_experts_are_maps(void **state)
     struct mt_lora_trace trace = trace_of(&rows, TOKENS);
     struct mt_tensor dy = mt_tensor_2d(rows.dy, MT_F64, TOKENS, OUT);
     struct mt_tensor dx = mt_tensor_2d(rows.dx, MT_F64, TOKENS, IN);
-    struct mt_map_output output = {.linear = &experts, .trace = &trace, .y = &y};
+    struct mt_projection_output output = {.linear = &experts, .trace = &trace, .y = &y};
     assert_int_equal(mt_expert_linear_forward(&rows.pass, &output, 1, &offset_tensor, &x, false), MT_OK);
-    struct mt_map_gradient gradient = {.linear = &experts, .dy = &dy, .trace = &trace};
+    struct mt_projection_gradient gradient = {.linear = &experts, .dy = &dy, .trace = &trace};
     assert_int_equal(mt_expert_linear_backward(&rows.pass, &gradient, 1, &offset_tensor, &x, false, &dx),
                      MT_OK);
     for (int e = 0; e < EXPERTS; e++) {

@@ -70,13 +70,13 @@ static void frozen_deepseek(const struct opened_model *o)
     mapped(o, &dense->norm2.weight, "model.layers.0.post_attention_layernorm.weight");
     mapped(o, &moe->router.weight, "model.layers.2.mlp.gate.weight");
     mapped(o, &moe->shared.up.weight, "model.layers.2.mlp.shared_experts.up_proj.weight");
-    mapped(o, &moe->gate.weight[5], "model.layers.2.mlp.experts.5.gate_proj.weight");
-    mapped(o, &moe->down.weight[0], "model.layers.2.mlp.experts.0.down_proj.weight");
-    assert_int_equal(moe->gate.experts, 6);
-    assert_int_equal(moe->gate.out, 10);
-    assert_int_equal(moe->gate.in, 24);
-    assert_int_equal(moe->down.out, 24);
-    assert_int_equal(moe->down.in, 10);
+    mapped(o, &moe->gate.weight.stored[5], "model.layers.2.mlp.experts.5.gate_proj.weight");
+    mapped(o, &moe->down.weight.stored[0], "model.layers.2.mlp.experts.0.down_proj.weight");
+    assert_int_equal(moe->gate.weight.count, 6);
+    assert_int_equal(moe->gate.weight.out, 10);
+    assert_int_equal(moe->gate.weight.in, 24);
+    assert_int_equal(moe->down.weight.out, 24);
+    assert_int_equal(moe->down.weight.in, 10);
 }
 
 static void frozen_latent(const struct opened_model *o)
@@ -103,9 +103,9 @@ static void frozen_sparse_block(const struct opened_model *o)
 {
     const struct mt_layer_params *layer = &o->params.layer[1];
     mapped(o, &layer->router.weight, "model.layers.1.block_sparse_moe.gate.weight");
-    mapped(o, &layer->gate.weight[2], "model.layers.1.block_sparse_moe.experts.2.w1.weight");
-    mapped(o, &layer->up.weight[2], "model.layers.1.block_sparse_moe.experts.2.w3.weight");
-    mapped(o, &layer->down.weight[2], "model.layers.1.block_sparse_moe.experts.2.w2.weight");
+    mapped(o, &layer->gate.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w1.weight");
+    mapped(o, &layer->up.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w3.weight");
+    mapped(o, &layer->down.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w2.weight");
     if (o->desc.tied_head) {
         mapped(o, &o->params.head.weight, "model.embed_tokens.weight");
     } else {
@@ -177,11 +177,11 @@ static void device_memory(void **state)
          &(struct mt_train_selection){.lora = PATTERNS("attention"), .lora_rank = 2, .lora_alpha = 4.0});
     const struct mt_layer_params *layer = &opened.params.layer[2];
     assert_int_equal(opened.params.mapped, 0);
-    assert_int_equal(layer->up.weight[7].dtype, MT_BF16);
+    assert_int_equal(layer->up.weight.stored[7].dtype, MT_BF16);
     const struct mt_safetensors_tensor *stored =
         mt_checkpoint_find(&opened.checkpoint, "model.layers.2.mlp.experts.7.up_proj.weight");
-    assert_ptr_not_equal(layer->up.weight[7].data, stored->data);
-    same_values(&opened, &layer->up.weight[7], stored->name);
+    assert_ptr_not_equal(layer->up.weight.stored[7].data, stored->data);
+    same_values(&opened, &layer->up.weight.stored[7], stored->name);
     same_values(&opened, &layer->q.weight, "model.layers.2.self_attn.q_proj.weight");
     finish(state, &opened);
 }
@@ -246,7 +246,7 @@ static void unaligned_and_bf16_correction(void **state)
     assert_int_equal(opened.params.mapped, 0);
     same_values(&opened, &opened.params.embedding, "model.embed_tokens.weight");
     same_values(&opened, &opened.params.head.weight, "lm_head.weight");
-    same_values(&opened, &opened.params.layer[1].down.weight[6],
+    same_values(&opened, &opened.params.layer[1].down.weight.stored[6],
                 "model.layers.1.mlp.experts.6.down_proj.weight");
     float *bias = opened.params.layer[1].correction.data;
     for (int i = 0; i < 7; i++) assert_true(bias[i] == (float)(i + 1));
@@ -458,7 +458,7 @@ static void full_and_lora_together(void **state)
     assert_true(mt_tensor_present(&opened.params.layer[0].router.dweight));
     assert_true(mt_tensor_present(&opened.params.layer[0].up.a[6]));
     assert_int_equal(opened.params.layer[0].router.weight.dtype, MT_F32);
-    assert_int_equal(opened.params.layer[0].up.weight[6].dtype, MT_BF16);
+    assert_int_equal(opened.params.layer[0].up.weight.stored[6].dtype, MT_BF16);
     finish(state, &opened);
 }
 
@@ -473,7 +473,7 @@ static void chosen_experts(void **state)
     const struct mt_expert_linear *gate = &opened.params.layer[1].gate;
     for (int e = 0; e < 8; e++) {
         assert_int_equal(mt_tensor_present(&gate->dweight[e]), some[e]);
-        assert_int_equal(gate->weight[e].dtype, some[e] ? MT_F32 : MT_BF16);
+        assert_int_equal(gate->weight.stored[e].dtype, some[e] ? MT_F32 : MT_BF16);
     }
     load(&opened,
          &(struct mt_train_selection){

@@ -68,6 +68,9 @@ static void refused(const struct mt_context *ctx, enum mt_status status, const c
     }
 }
 
+static const struct mt_objective_config dropping = {.drop_threshold = 0.2};
+static const struct mt_objective_config limited = {.capacity_factor = 1.0, .capacity_minimum = 4};
+
 // ------------------------------------------------------------------ configurations
 
 static void impossible_routers(void **state)
@@ -110,9 +113,9 @@ static void what_is_plain(void **state)
     struct mt_router_config grouped = {.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 2, .groups_kept = 1};
     struct mt_router_config mixer = {.kind = MT_ROUTER_SPARSEMIXER, .slots = 2};
     struct mt_router_policy none = {0};
-    struct mt_router_policy drops = {.training = true, .drop_threshold = 0.2f};
-    struct mt_router_policy limits = {.training = true, .capacity_factor = 1.0};
-    struct mt_router_policy idle = {.capacity_factor = 1.0, .drop_threshold = 0.2f}; // not training
+    struct mt_router_policy drops = {.training = true, .method = &dropping};
+    struct mt_router_policy limits = {.training = true, .method = &limited};
+    struct mt_router_policy idle = {.method = &limited}; // not training
     assert_true(mt_routing_is_plain(&softmax, &none, false));
     assert_true(mt_routing_is_plain(&softmax, &idle, false));
     assert_false(mt_routing_is_plain(&softmax, &none, true));
@@ -128,7 +131,7 @@ static void shared_memory_where_choices_differ(void **state)
     struct routed r;
     open_routed(&r, "ref", SLOTS);
     struct mt_router_config router = {.slots = SLOTS};
-    struct mt_router_policy policy = {.training = true, .drop_threshold = 0.2f};
+    struct mt_router_policy policy = {.training = true, .method = &dropping};
     r.record.expert = r.record.chosen;
     refused(&r.ctx, mt_routing_forward(r.device, &router, &policy, &r.record), "share memory");
     r.record.greedy = r.record.chosen;
@@ -199,8 +202,9 @@ static void capacity_is_kept(void **state)
         open_routed(&r, devices[c % 2], SLOTS);
         r.record.mask = mt_tensor_1d(r.mask, MT_I32, TOKENS);
         struct mt_router_config router = {.slots = SLOTS};
-        struct mt_router_policy policy = {
-            .training = true, .capacity_factor = factors[c / 2], .capacity_minimum = 4};
+        struct mt_objective_config method = limited;
+        method.capacity_factor = factors[c / 2];
+        struct mt_router_policy policy = {.training = true, .method = &method};
         route(&r, &router, &policy);
         double fair = ceil(factors[c / 2] * SLOTS * TOKENS / EXPERTS);
         int capacity = fair < 4.0 ? 4 : fair > 1e6 ? 1000000 : (int)fair;
@@ -227,10 +231,11 @@ static void first_choices_are_never_dropped_at_random(void **state)
     struct routed r;
     open_routed(&r, "cpu", SLOTS);
     struct mt_router_config router = {.slots = SLOTS};
+    const struct mt_objective_config method = {.drop_threshold = 0.5};
     int dropped = 0;
     int kept = 0;
     for (uint64_t stream = 0; stream < 20; stream++) {
-        struct mt_router_policy policy = {.training = true, .drop_threshold = 0.5f, .stream = stream};
+        struct mt_router_policy policy = {.training = true, .method = &method, .stream = stream};
         route(&r, &router, &policy);
         for (int i = 0; i < TOKENS; i++) {
             assert_int_equal(r.expert[i * SLOTS], r.chosen[i * SLOTS]);
@@ -248,7 +253,7 @@ static void first_choices_are_never_dropped_at_random(void **state)
     assert_true(dropped > 300);
     assert_true(kept > 300);
     // Without training nothing is dropped.
-    route(&r, &router, &(struct mt_router_policy){.drop_threshold = 1.0f, .capacity_factor = 0.1});
+    route(&r, &router, &(struct mt_router_policy){.method = &limited});
     assert_memory_equal(r.expert, r.chosen, sizeof r.expert);
     close_routed(&r);
 }
@@ -290,6 +295,32 @@ static void bias_rules(void **state)
     assert_memory_equal(bias, start, sizeof bias);
 }
 
+/* What is asked of the list is what its rules are. */
+static void rules_of_methods(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    const struct mt_objective_config none = {0};
+    const struct mt_objective_config balanced = {.bias_rule = MT_BIAS_SIGN, .bias_rate = 0.25};
+    const struct mt_router_config softmax = {.slots = 2};
+    const struct mt_router_config mixer = {.kind = MT_ROUTER_SPARSEMIXER, .slots = 2};
+    assert_false(mt_selection_is_on(&none) || mt_selection_has_bias(&none) || mt_selection_drops(&none));
+    assert_true(mt_selection_is_on(&balanced) && mt_selection_has_bias(&balanced));
+    assert_false(mt_selection_drops(&balanced));
+    assert_true(mt_selection_is_on(&dropping) && mt_selection_drops(&dropping));
+    assert_true(mt_selection_drops(&limited) && !mt_selection_has_bias(&limited));
+    assert_int_equal(mt_selection_check(&ctx, &balanced, &softmax), MT_OK);
+    assert_int_equal(mt_selection_check(&ctx, &limited, &mixer), MT_OK);
+    assert_int_equal(mt_selection_check(&ctx, &balanced, &mixer), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ctx.message, "SparseMixer"));
+    float bias[2] = {0};
+    mt_selection_after_step(&limited, (const double[]){3.0, 1.0}, 2, bias);
+    assert_memory_equal(bias, ((const float[]){0.0f, 0.0f}), sizeof bias);
+    mt_selection_after_step(&balanced, (const double[]){3.0, 1.0}, 2, bias);
+    assert_memory_equal(bias, ((const float[]){-0.25f, 0.25f}), sizeof bias);
+}
+
 /* Loss-free balancing does what it is for: loads even out. */
 static void bias_balances(void **state)
 {
@@ -327,6 +358,7 @@ int main(void)
         cmocka_unit_test(first_choices_are_never_dropped_at_random),
         cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(bias_rules),
+        cmocka_unit_test(rules_of_methods),
         cmocka_unit_test(bias_balances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
     X(attention)       \
     X(swiglu)          \
     X(bias)            \
+    X(sigmoid_gate)    \
     X(elementwise)     \
     X(random_multiply) \
     X(dropout_bits)    \

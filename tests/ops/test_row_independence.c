@@ -134,6 +134,22 @@ static enum mt_status run_swiglu(const struct row_call *call, const struct share
     return status != MT_OK ? status : mt_swiglu_backward(call->device, &backward);
 }
 
+static enum mt_status run_sigmoid_gate(const struct row_call *call, const struct shared_operands *s)
+{
+    struct mt_tensor x = matrix(call->in[0], call->rows, s->width);
+    struct mt_tensor gates = matrix(call->in[1], call->rows, s->width); // of which the first column counts
+    struct mt_tensor gate = mt_tensor_columns(&gates, 0, 1);
+    struct mt_sigmoid_gate_forward_args forward = {
+        .x = x, .gate = gate, .y = matrix(call->out[0], call->rows, s->width)};
+    struct mt_sigmoid_gate_backward_args backward = {.dy = matrix(call->in[2], call->rows, s->width),
+                                                     .x = x,
+                                                     .gate = gate,
+                                                     .dx = matrix(call->out[1], call->rows, s->width),
+                                                     .dgate = matrix(call->out[2], call->rows, 1)};
+    enum mt_status status = mt_sigmoid_gate_forward(call->device, &forward);
+    return status != MT_OK ? status : mt_sigmoid_gate_backward(call->device, &backward);
+}
+
 static enum mt_status score(const struct row_call *call, const struct shared_operands *s,
                             enum mt_score_kind kind)
 {
@@ -228,6 +244,7 @@ static const struct row_op ops[] = {
     {"rmsnorm", false, 2, 3, {0, 1, 0}, run_rmsnorm},
     {"layernorm", false, 1, 1, {0}, run_layernorm},
     {"swiglu", false, 3, 3, {0, 0, 0}, run_swiglu},
+    {"sigmoid_gate", false, 3, 3, {0, 0, 1}, run_sigmoid_gate},
     {"router_score softmax", false, 2, 2, {0, 0}, run_softmax},
     {"router_score sigmoid", false, 2, 2, {0, 0}, run_sigmoid},
     {"topk", false, 1, 2, {SLOTS, SLOTS}, run_topk},

@@ -16,13 +16,6 @@ struct arguments {
     size_t word_count;
 };
 
-static void print_keys(void)
-{
-    struct mt_compare_key key;
-    for (int i = 0; mt_compare_key_listed(i, &key); i++)
-        printf("%-20s %s\n%-20s   %s; default %s\n", key.name, key.meaning, "", key.values, key.standard);
-}
-
 static int report_interruption(const struct arguments *arguments, int signal)
 {
     (void)fprintf(stderr, "metier compare: stopped; the same command goes on: metier compare %s",
@@ -82,7 +75,7 @@ int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
     };
     if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && arguments.keys) {
-        print_keys();
+        mt_keys_print(stdout, &mt_compare_keys, 20);
     } else if (status == MT_OK && given.positional_count == 0) {
         status = mt_fail(ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists what it may say");
     } else if (status == MT_OK) {

@@ -59,10 +59,7 @@ enum mt_status eval_print_list(struct mt_context *ctx, const char *folder, struc
 
 void eval_print_keys(void)
 {
-    struct mt_task_key key;
-    for (int i = 0; mt_task_key_listed(i, &key); i++) {
-        printf("%-17s %s\n%-17s   %s; default %s\n", key.name, key.meaning, "", key.values, key.standard);
-    }
+    mt_keys_print(stdout, &mt_task_keys, 17);
 }
 
 // ------------------------------------------------------------------ questions

@@ -37,7 +37,7 @@ static enum mt_status allocate_results(const struct objective_question *question
     if (status == MT_OK && arrays->router_weight != NULL) {
         status = allocate_floats(answer, experts * width, &results->drouter_weight);
     }
-    if (status == MT_OK && question->config.bias_rule != MT_BIAS_NONE) {
+    if (status == MT_OK && mt_selection_has_bias(&question->config)) {
         status = allocate_floats(answer, experts, &answer->bias);
     }
     if (status != MT_OK) return status;
@@ -75,8 +75,7 @@ static void make_notes(const struct objective_question *question, const struct o
     if (config->jitter != 0.0) {
         add_note(answer, "jitter acts on the router's input; the logits are given, so it does nothing here");
     }
-    bool drops = config->capacity_factor != 0.0 || config->drop_threshold != 0.0;
-    if (drops && question->router.kind == MT_ROUTER_SPARSEMIXER) {
+    if (mt_selection_drops(config) && question->router.kind == MT_ROUTER_SPARSEMIXER) {
         add_note(answer,
                  "SparseMixer samples where a method drops slots: expert_outputs must be those of experts");
     }
@@ -112,8 +111,7 @@ static void move_bias(const struct objective_question *question, const struct mt
     if (arrays->router_bias != NULL) {
         memcpy(answer->bias, arrays->router_bias, (size_t)arrays->experts * sizeof(float));
     }
-    mt_bias_update(question->config.bias_rule, question->config.bias_rate, answer->results.load,
-                   arrays->experts, answer->bias);
+    mt_selection_after_step(&question->config, answer->results.load, arrays->experts, answer->bias);
 }
 
 /* The length of an array seen as one vector. */

@@ -226,11 +226,11 @@ enum mt_status train_print_keys(struct mt_context *ctx)
     static const struct cli_column columns[] = {
         {"key", false}, {"values", false}, {"default", false}, {"meaning", false}};
     struct cli_table table;
-    struct mt_train_key key;
+    struct mt_key key = {0};
     enum mt_status status = MT_OK;
     cli_table_init(&table, ctx, columns, 4);
-    for (int i = 0; status == MT_OK && mt_train_key_listed(i, &key); i++) {
-        const char *cells[] = {key.name, key.values, key.standard, key.meaning};
+    while (status == MT_OK && mt_key_next(&mt_train_keys, &key)) {
+        const char *cells[] = {key.name, key.row->values, key.standard, key.row->meaning};
         status = cli_table_row(&table, cells);
     }
     if (status == MT_OK) cli_table_print(&table, stdout);

@@ -15,7 +15,7 @@
 
 #include "base/files/file.h"
 #include "formats/text/json_text.h"
-#include "model/params/params_parts.h"
+#include "model/params/params.h"
 
 static const char *last_word(const char *module)
 {

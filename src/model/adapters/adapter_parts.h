@@ -3,7 +3,7 @@
 #define MT_MODEL_ADAPTER_PARTS_H
 
 #include "model/adapters/adapter.h"
-#include "model/params/params_parts.h"
+#include "model/params/params.h"
 
 #define MT_ADAPTER_NAME_PREFIX "base_model.model."
 

@@ -11,7 +11,7 @@
 #include "formats/safetensors/safetensors_writer.h"
 #include "formats/text/printable.h"
 #include "metier/ops.h"
-#include "model/params/params_parts.h"
+#include "model/params/params.h"
 
 #define ARENA_BLOCK_BYTES 16384
 

@@ -3,17 +3,17 @@
 
 #include "metier/ops.h"
 
-bool mt_experts_learn(const struct mt_layer_params *params)
+bool mt_experts_are_trained(const struct mt_layer_params *params)
 {
-    return mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up) ||
-           mt_expert_linear_learns(&params->down);
+    return mt_expert_linear_is_trained(&params->gate) || mt_expert_linear_is_trained(&params->up) ||
+           mt_expert_linear_is_trained(&params->down);
 }
 
 static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int first, int count)
 {
     struct mt_expert_linear some = *all;
-    some.experts = count;
-    some.weight = all->weight + first;
+    some.weight.count = count;
+    some.weight.stored = all->weight.stored + first;
     if (all->dweight != NULL) some.dweight = all->dweight + first;
     if (all->a == NULL) return some;
     some.a = all->a + first;
@@ -75,11 +75,12 @@ enum mt_status mt_experts_compute(const struct mt_pass *pass, const struct mt_ex
                                   const struct mt_experts *experts, const struct mt_tensor *offsets,
                                   const struct mt_tensor *rows, const struct mt_tensor *y)
 {
-    const struct mt_map_output gate = {
+    const struct mt_projection_output gate = {
         .linear = &projections->gate, .trace = &experts->gate_lora, .y = &experts->gate};
-    const struct mt_map_output up = {
+    const struct mt_projection_output up = {
         .linear = &projections->up, .trace = &experts->up_lora, .y = &experts->up};
-    const struct mt_map_output down = {.linear = &projections->down, .trace = &experts->down_lora, .y = y};
+    const struct mt_projection_output down = {
+        .linear = &projections->down, .trace = &experts->down_lora, .y = y};
     // The outputs are made of `inner` alone: they may lie where the rows did.
     enum mt_status status = mt_expert_linear_swiglu(pass, &gate, &up, offsets, rows, &experts->inner);
     if (status != MT_OK) return status;
@@ -99,10 +100,10 @@ enum mt_status mt_experts_down_backward(const struct mt_pass *pass,
                                         const struct mt_experts *experts, const struct mt_tensor *offsets,
                                         const struct mt_tensor *dy, bool below)
 {
-    const struct mt_map_gradient down = {
+    const struct mt_projection_gradient down = {
         .linear = &projections->down, .dy = dy, .trace = &experts->down_lora};
-    bool learns = mt_expert_linear_learns(&projections->down);
-    if (!below && !learns) return MT_OK;
+    bool trained = mt_expert_linear_is_trained(&projections->down);
+    if (!below && !trained) return MT_OK;
     if (!below) {
         enum mt_status status = make_inner(pass, experts);
         if (status != MT_OK) return status;
@@ -111,7 +112,7 @@ enum mt_status mt_experts_down_backward(const struct mt_pass *pass,
     const struct mt_swiglu_inner block = {
         .gate = &experts->gate, .up = &experts->up, .inner = &experts->inner};
     enum mt_status status = mt_expert_linear_swiglu_backward(pass, &down, offsets, &block);
-    if (status != MT_OK || !learns) return status;
+    if (status != MT_OK || !trained) return status;
     return mt_expert_linear_backward_own(pass, &down, offsets, &experts->inner);
 }
 
@@ -120,7 +121,7 @@ enum mt_status mt_experts_inner_backward(const struct mt_pass *pass,
                                          const struct mt_experts *experts, const struct mt_tensor *offsets,
                                          const struct mt_tensor *rows, const struct mt_tensor *drows)
 {
-    const struct mt_map_gradient both[] = {
+    const struct mt_projection_gradient both[] = {
         {.linear = &projections->gate, .dy = &experts->gate, .trace = &experts->gate_lora},
         {.linear = &projections->up, .dy = &experts->up, .trace = &experts->up_lora}};
     return mt_expert_linear_backward(pass, both, 2, offsets, rows, false, drows);

@@ -47,7 +47,7 @@ struct mt_placement {
     void (*plan)(struct mt_experts *experts, const struct mt_pass *pass, const struct mt_layer_params *params,
                  const struct mt_experts_planners *planners);
 
-    /* The choice is made: the record's offsets and places of rows are there. */
+    /* The choice is made: the record's offsets and places of rows are there. NULL: nothing to do. */
     enum mt_status (*routed)(const struct mt_pass *pass, const struct mt_experts *experts,
                              const struct mt_routing *record);
 
@@ -56,7 +56,7 @@ struct mt_placement {
                               const struct mt_experts *experts, const struct mt_routing *record,
                               const struct mt_tensor *x, const struct mt_meanwhile *meanwhile);
 
-    /* Begins what backward needs of x, before there is a gradient. */
+    /* Begins what backward needs of x, before there is a gradient. NULL: nothing to do. */
     enum mt_status (*prepare_backward)(const struct mt_pass *pass, const struct mt_layer_params *params,
                                        const struct mt_experts *experts, const struct mt_routing *record,
                                        const struct mt_tensor *x);
@@ -71,6 +71,6 @@ struct mt_placement {
 extern const struct mt_placement mt_experts_here, mt_experts_spread;
 
 /* True when anything in them is trained. */
-bool mt_experts_learn(const struct mt_layer_params *params);
+bool mt_experts_are_trained(const struct mt_layer_params *params);
 
 #endif

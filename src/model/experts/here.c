@@ -6,7 +6,7 @@
 
 static struct mt_expert_projections all_of(const struct mt_layer_params *params)
 {
-    return mt_experts_projections(params, 0, params->gate.experts);
+    return mt_experts_projections(params, 0, params->gate.weight.count);
 }
 
 static int64_t most_rows(const struct mt_pass *pass)
@@ -20,15 +20,6 @@ static void plan(struct mt_experts *experts, const struct mt_pass *pass, const s
     mt_experts_plan_compute(experts, pass, params, most_rows(pass), planners);
 }
 
-static enum mt_status routed(const struct mt_pass *pass, const struct mt_experts *experts,
-                             const struct mt_routing *record)
-{
-    (void)pass;
-    (void)experts;
-    (void)record;
-    return MT_OK;
-}
-
 static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                               const struct mt_experts *experts, const struct mt_routing *record,
                               const struct mt_tensor *x, const struct mt_meanwhile *meanwhile)
@@ -40,18 +31,6 @@ static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_
     return mt_experts_compute(pass, &all, experts, &record->offsets, &record->rows, &record->rows);
 }
 
-static enum mt_status prepare_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                       const struct mt_experts *experts, const struct mt_routing *record,
-                                       const struct mt_tensor *x)
-{
-    (void)pass;
-    (void)params;
-    (void)experts;
-    (void)record;
-    (void)x;
-    return MT_OK;
-}
-
 static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                const struct mt_experts *experts, const struct mt_routing *record,
                                const struct mt_tensor *x, const struct mt_tensor *drows, bool want_rows,
@@ -59,7 +38,7 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer
 {
     (void)meanwhile;
     const struct mt_expert_projections all = all_of(params);
-    bool reads = mt_expert_linear_learns(&all.gate) || mt_expert_linear_learns(&all.up);
+    bool reads = mt_expert_linear_is_trained(&all.gate) || mt_expert_linear_is_trained(&all.up);
     bool below = want_rows || reads;
     enum mt_status status = mt_experts_down_backward(pass, &all, experts, &record->offsets, drows, below);
     if (status != MT_OK || !below) return status;
@@ -71,8 +50,6 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer
 const struct mt_placement mt_experts_here = {
     .most_rows = most_rows,
     .plan = plan,
-    .routed = routed,
     .forward = forward,
-    .prepare_backward = prepare_backward,
     .backward = backward,
 };

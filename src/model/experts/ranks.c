@@ -164,7 +164,7 @@ enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
                             (size_t)(ranks->owned + 1) * sizeof *ranks->offsets);
 }
 
-/* Which row of the travelling ones each sorted row is; back: the other way round. To the device. */
+/* Which row of those sent each sorted row is; back: the other way round. To the device. */
 static enum mt_status find_order(struct mt_expert_ranks *ranks, int layer, bool back,
                                  const struct mt_tensor *order)
 {
@@ -180,9 +180,9 @@ static enum mt_status find_order(struct mt_expert_ranks *ranks, int layer, bool 
         for (int r = 0; r < size; r++) {
             int piece = r * ranks->owned + e;
             for (int32_t i = 0; i < arrived[piece]; i++, sorted++) {
-                int32_t travelling = (int32_t)ranks->place[piece] + i;
-                if (back) ranks->order[travelling] = sorted;
-                if (!back) ranks->order[sorted] = travelling;
+                int32_t sent_row = (int32_t)ranks->place[piece] + i;
+                if (back) ranks->order[sent_row] = sorted;
+                if (!back) ranks->order[sorted] = sent_row;
             }
         }
     }

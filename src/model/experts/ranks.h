@@ -22,7 +22,7 @@ struct mt_expert_ranks {
     int first, owned;         // ours
     int layers;               // MoE layers
     int64_t capacity;         // rows that can arrive at the most
-    size_t row_bytes;         // d numbers, of the largest type that travels
+    size_t row_bytes;         // d numbers, of the largest type that is sent
     bool planning;            // nothing is sent, and as many rows as can be have arrived
     bool staged;              // rows go by way of host memory
     // Owned memory, in one block.
@@ -82,7 +82,7 @@ enum mt_status mt_expert_ranks_offsets(struct mt_expert_ranks *ranks, int layer,
  */
 struct mt_expert_transfer {
     struct mt_tensor own;    // [R,d]: our rows, sorted by expert
-    struct mt_tensor space;  // rows as they travel
+    struct mt_tensor space;  // rows as they are sent
     struct mt_tensor sorted; // rows by expert, of all ranks
     struct mt_tensor order;
     int lane; // below MT_EXPERT_LANES

@@ -13,7 +13,7 @@ static struct mt_expert_projections own_of(const struct mt_pass *pass, const str
 
 static bool reads_rows(const struct mt_layer_params *params)
 {
-    return mt_expert_linear_learns(&params->gate) || mt_expert_linear_learns(&params->up);
+    return mt_expert_linear_is_trained(&params->gate) || mt_expert_linear_is_trained(&params->up);
 }
 
 static int64_t received_rows(const struct mt_pass *pass, const struct mt_experts *experts)
@@ -98,7 +98,7 @@ static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_
 
 // ------------------------------------------------------------------ backward
 
-/* The rows on their way once more, beside the gradients; the outputs are used up by now. */
+/* The rows on their way once more, apart from the gradients; the outputs are used up by now. */
 static struct mt_expert_transfer rows_again(const struct mt_experts *experts)
 {
     return (struct mt_expert_transfer){.own = experts->own,

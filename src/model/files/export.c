@@ -8,7 +8,7 @@
 #include "model/adapters/router_bias.h"
 #include "model/files/carried_files.h"
 #include "model/files/rewrite.h"
-#include "model/params/params_parts.h"
+#include "model/params/params.h"
 #include "model/params/shards.h"
 
 #define ARENA_BLOCK_BYTES 65536

@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "formats/safetensors/checkpoint_writer.h"
 #include "model/files/carried_files.h"
-#include "model/params/params_parts.h"
+#include "model/params/params.h"
 #include "tensor/dtype.h"
 
 #define PIECE     ((int64_t)1 << 20) // elements at a time, at least a row

@@ -12,7 +12,7 @@ void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const st
     absorbed->query_by_head = mt_plan_2d(work, type, rows, desc->nope_width);
     absorbed->latent_by_head = mt_plan_2d(work, type, rows, latent);
     if (mt_linear_has_lora(&params->kv_b))
-        absorbed->low_by_head = mt_plan_2d(work, type, rows, params->kv_b.a.dim[0]);
+        absorbed->xa_by_head = mt_plan_2d(work, type, rows, params->kv_b.a.dim[0]);
     absorbed->query = mt_plan_2d(work, type, pass->tokens, desc->heads * (latent + desc->rope_width));
     absorbed->sum = mt_plan_2d(work, type, pass->tokens, desc->heads * latent);
     absorbed->out_by_head = mt_plan_2d(work, type, rows, desc->value_width);
@@ -78,9 +78,9 @@ static enum mt_status absorb_queries(const struct mt_pass *pass, const struct mt
     if (status != MT_OK) return status;
     status = product(pass, &a->query_by_head, cache->head_key, false, 1.0f, 0.0f, &a->latent_by_head);
     if (status == MT_OK && mt_linear_has_lora(kv_b)) {
-        status = product(pass, &a->query_by_head, cache->low_key, false, 1.0f, 0.0f, &a->low_by_head);
+        status = product(pass, &a->query_by_head, cache->lora_key, false, 1.0f, 0.0f, &a->xa_by_head);
         if (status != MT_OK) return status;
-        status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = a->low_by_head,
+        status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = a->xa_by_head,
                                                               .b = kv_b->a,
                                                               .c = a->latent_by_head,
                                                               .alpha = kv_b->lora_scale,
@@ -106,12 +106,12 @@ static enum mt_status expand_sums(const struct mt_pass *pass, const struct mt_li
     if (status == MT_OK && mt_linear_has_lora(kv_b)) {
         status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = a->latent_by_head,
                                                               .b = kv_b->a,
-                                                              .c = a->low_by_head,
+                                                              .c = a->xa_by_head,
                                                               .transpose_b = true,
                                                               .alpha = 1.0f});
         if (status != MT_OK) return status;
         status =
-            product(pass, &a->low_by_head, cache->low_value, true, kv_b->lora_scale, 1.0f, &a->out_by_head);
+            product(pass, &a->xa_by_head, cache->lora_value, true, kv_b->lora_scale, 1.0f, &a->out_by_head);
     }
     if (status != MT_OK) return status;
     struct mt_tensor target = mt_pass_heads(out, pass->desc->heads);

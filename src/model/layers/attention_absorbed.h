@@ -14,7 +14,7 @@
 struct mt_attention_absorbed {
     struct mt_tensor query_by_head;  // [H·T,Dn]
     struct mt_tensor latent_by_head; // [H·T,C]: queries in the latent space; then what attention summed
-    struct mt_tensor low_by_head;    // [H·T,r], with LoRA on kv_b
+    struct mt_tensor xa_by_head;     // [H·T,r], with LoRA on kv_b
     struct mt_tensor query;          // [T,H·(C+Dr)]
     struct mt_tensor sum;            // [T,H·C]
     struct mt_tensor out_by_head;    // [H·T,Dv]

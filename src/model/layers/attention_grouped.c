@@ -65,15 +65,16 @@ static struct mt_norm q_norm_of(const struct mt_pass *pass, const struct mt_norm
     return (struct mt_norm){.kind = MT_NORM_RMS, .epsilon = pass->desc->norm_epsilon, .weight = weight};
 }
 
-static bool inputs_learn(const struct mt_layer_params *params)
+static bool inputs_are_trained(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->q) || mt_linear_learns(&params->k) || mt_linear_learns(&params->v) ||
-           mt_tensor_present(&params->q_norm.dweight) || mt_tensor_present(&params->k_norm.dweight);
+    return mt_linear_is_trained(&params->q) || mt_linear_is_trained(&params->k) ||
+           mt_linear_is_trained(&params->v) || mt_tensor_present(&params->q_norm.dweight) ||
+           mt_tensor_present(&params->k_norm.dweight);
 }
 
-bool mt_attention_grouped_learns(const struct mt_layer_params *params)
+bool mt_attention_grouped_is_trained(const struct mt_layer_params *params)
 {
-    return inputs_learn(params) || mt_linear_learns(&params->o);
+    return inputs_are_trained(params) || mt_linear_is_trained(&params->o);
 }
 
 static enum mt_status rotate(const struct mt_pass *pass, const struct mt_tensor *x, int64_t heads,
@@ -245,7 +246,7 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
 {
     const struct mt_model_desc *desc = pass->desc;
     const struct mt_attention_grouped *a = attention;
-    bool inner = dx != NULL || inputs_learn(params);
+    bool inner = dx != NULL || inputs_are_trained(params);
     enum mt_status status =
         mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_lora, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;

@@ -58,16 +58,17 @@ static struct mt_norm latent_norm(const struct mt_pass *pass, const struct mt_no
     return (struct mt_norm){.kind = MT_NORM_RMS, .epsilon = pass->desc->latent_epsilon, .weight = weight};
 }
 
-static bool inputs_learn(const struct mt_layer_params *params)
+static bool inputs_are_trained(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->q) || mt_linear_learns(&params->q_a) || mt_linear_learns(&params->q_b) ||
-           mt_linear_learns(&params->kv_a) || mt_linear_learns(&params->kv_b) ||
-           mt_tensor_present(&params->q_a_norm.dweight) || mt_tensor_present(&params->kv_a_norm.dweight);
+    return mt_linear_is_trained(&params->q) || mt_linear_is_trained(&params->q_a) ||
+           mt_linear_is_trained(&params->q_b) || mt_linear_is_trained(&params->kv_a) ||
+           mt_linear_is_trained(&params->kv_b) || mt_tensor_present(&params->q_a_norm.dweight) ||
+           mt_tensor_present(&params->kv_a_norm.dweight);
 }
 
-bool mt_attention_latent_learns(const struct mt_layer_params *params)
+bool mt_attention_latent_is_trained(const struct mt_layer_params *params)
 {
-    return inputs_learn(params) || mt_linear_learns(&params->o);
+    return inputs_are_trained(params) || mt_linear_is_trained(&params->o);
 }
 
 // ------------------------------------------------------------------ parts of larger tensors
@@ -326,7 +327,7 @@ enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const st
                                             const struct mt_tensor *dx)
 {
     const struct mt_attention_latent *a = attention;
-    bool inner = dx != NULL || inputs_learn(params);
+    bool inner = dx != NULL || inputs_are_trained(params);
     enum mt_status status =
         mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_lora, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;

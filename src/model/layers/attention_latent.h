@@ -33,8 +33,8 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
                               const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
                               struct mt_planner *work);
 
-/* True when anything in it learns. */
-bool mt_attention_latent_learns(const struct mt_layer_params *params);
+/* True when anything in it is trained. */
+bool mt_attention_latent_is_trained(const struct mt_layer_params *params);
 
 /* y = attention of x, [T,d] both. */
 enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const struct mt_layer_params *params,

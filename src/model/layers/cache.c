@@ -1,6 +1,7 @@
 /* Memory of a cache, one buffer for all layers, and the views of kv_b by head. */
 #include "model/layers/cache.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "metier/ops.h"
@@ -40,11 +41,12 @@ static enum mt_status cut_latent(struct mt_arena *arena, const struct mt_model_d
 {
     int64_t keys = desc->nope_width;
     int64_t values = desc->value_width;
+    assert(kv_b->storage == MT_STORAGE_PLAIN); // heads are views of what is stored
     enum mt_status status = cut_heads(arena, desc, &kv_b->weight, 0, keys, &layer->head_key);
     if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->weight, keys, values, &layer->head_value);
     if (status != MT_OK || !mt_tensor_present(&kv_b->b)) return status;
-    status = cut_heads(arena, desc, &kv_b->b, 0, keys, &layer->low_key);
-    if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->b, keys, values, &layer->low_value);
+    status = cut_heads(arena, desc, &kv_b->b, 0, keys, &layer->lora_key);
+    if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->b, keys, values, &layer->lora_value);
     return status;
 }
 

@@ -22,8 +22,8 @@ struct mt_layer_cache {
     // Latent attention: views of kv_b's weight, and of its LoRA B, by head; NULL where there are none.
     const struct mt_tensor *head_key;   // H views [Dn,C]
     const struct mt_tensor *head_value; // H views [Dv,C]
-    const struct mt_tensor *low_key;    // H views [Dn,r]
-    const struct mt_tensor *low_value;  // H views [Dv,r]
+    const struct mt_tensor *lora_key;   // H views [Dn,r]
+    const struct mt_tensor *lora_value; // H views [Dv,r]
 };
 
 struct mt_cache {

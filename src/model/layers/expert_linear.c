@@ -1,14 +1,14 @@
 /*
- * Linear maps over sorted rows. With l = drop(x) Aᵀ, s the pair's scale:
- *   forward   l of all maps of the same x (lora_low); y = x Wᵀ + s · l Bᵀ, in one sum for each
+ * Linear layers over sorted rows. With l = drop(x) Aᵀ, s the pair's scale:
+ *   forward   l of all linear layers of the same x (lora_low); y = x Wᵀ + s · l Bᵀ, in one sum for each
  *   backward  dl = s · dy B and dB += s · dyᵀ l (lora_dlow); dA += dlᵀ drop(x) (lora_da); dW += dyᵀ x;
- *             dx = dy W + the mask of drop on dl A, in one sum for all maps of the same x
+ *             dx = dy W + the mask of drop on dl A, in one sum for all linear layers of the same x
  *
  * What drop keeps is drawn in forward, once for an x, and kept as bits. An expert without a LoRA pair has
  * absent views there, which count as zeros. A SwiGLU block's sums are made together with its swiglu.
  *
  * Where products read roundings of A and B (mt_params_round), these are multiplied as they lie: what
- * they would be multiplied by is in the middles instead, s in l, s and drop's factor in dl.
+ * they would be multiplied by is in the rank-r products instead, s in l, s and drop's factor in dl.
  */
 #include "model/layers/expert_linear.h"
 
@@ -17,7 +17,7 @@ bool mt_expert_linear_has_lora(const struct mt_expert_linear *linear)
     return linear->a != NULL;
 }
 
-bool mt_expert_linear_learns(const struct mt_expert_linear *linear)
+bool mt_expert_linear_is_trained(const struct mt_expert_linear *linear)
 {
     return linear->dweight != NULL || linear->da != NULL;
 }
@@ -25,7 +25,7 @@ bool mt_expert_linear_learns(const struct mt_expert_linear *linear)
 struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64_t rows)
 {
     struct mt_lora_trace first = {.drawn = trace->drawn};
-    if (mt_tensor_present(&trace->low)) first.low = mt_tensor_rows(&trace->low, 0, rows);
+    if (mt_tensor_present(&trace->xa)) first.xa = mt_tensor_rows(&trace->xa, 0, rows);
     if (mt_tensor_present(&trace->bits)) first.bits = mt_tensor_rows(&trace->bits, 0, rows);
     return first;
 }
@@ -36,13 +36,13 @@ struct mt_lora_trace mt_expert_linear_plan_lora(struct mt_planner *planner, cons
 {
     struct mt_lora_trace trace = {0};
     if (!mt_expert_linear_has_lora(linear)) return trace;
-    trace.low = mt_plan_2d(planner, pass->type, rows, linear->rank);
+    trace.xa = mt_plan_2d(planner, pass->type, rows, linear->rank);
     if (linear->dropout <= 0.0f) return trace;
     if (shared_bits != NULL && mt_tensor_present(shared_bits)) {
         trace.bits = *shared_bits;
         trace.drawn = true;
     } else {
-        trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->in + 31) / 32);
+        trace.bits = mt_plan_2d(planner, MT_I32, rows, (linear->weight.in + 31) / 32);
     }
     if (shared_bits != NULL) *shared_bits = trace.bits;
     return trace;
@@ -64,13 +64,13 @@ static float kept_scale(const struct mt_expert_linear *linear)
     return 1.0f / (1.0f - linear->dropout);
 }
 
-/* True when the middles have the factors in them. */
+/* True when the rank-r products have the factors in them. */
 static bool is_rounded(const struct mt_expert_linear *linear)
 {
     return linear->rounded_a != NULL;
 }
 
-/* A and B as products with middles read them. */
+/* A and B as products with rank-r products read them. */
 static const struct mt_tensor *a_of(const struct mt_expert_linear *linear)
 {
     return is_rounded(linear) ? linear->rounded_a : linear->a;
@@ -81,7 +81,7 @@ static const struct mt_tensor *b_of(const struct mt_expert_linear *linear)
     return is_rounded(linear) ? linear->rounded_b : linear->b;
 }
 
-/* What drop's mask on dl A, and on x beside dl, multiplies by. */
+/* What drop's mask on dl A, and on x next to dl, multiplies by. */
 static float mask_scale_of(const struct mt_expert_linear *linear)
 {
     return is_rounded(linear) ? 1.0f : kept_scale(linear);
@@ -96,169 +96,175 @@ static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_expe
     if (!drops(pass, linear) || trace->drawn) return MT_OK;
     return mt_dropout_bits(
         pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
-                                                     .columns = linear->in,
+                                                     .columns = linear->weight.in,
                                                      .amount = linear->dropout,
                                                      .seed = pass->seed,
                                                      .stream = mt_pass_stream_now(pass, linear->stream)});
 }
 
-/* The middles of those maps that have a pair, all from one x. The pairs of a model have one scale. */
-static enum mt_status make_lows(const struct mt_pass *pass, const struct mt_map_output *maps, int count,
-                                const struct mt_tensor *offsets, const struct mt_tensor *x, float scale)
+/* The rank-r products of those linear layers that have a pair, all from one x. The pairs of a model have one
+ * scale. */
+static enum mt_status make_xas(const struct mt_pass *pass, const struct mt_projection_output *linears,
+                               int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
+                               float scale)
 {
     struct mt_lora_low_args low = {.x = *x,
                                    .alpha = scale,
-                                   .experts = maps[0].linear->experts,
+                                   .experts = linears[0].linear->weight.count,
                                    .offsets = given(offsets),
-                                   .exact = maps[0].linear->exact};
+                                   .exact = linears[0].linear->exact};
     for (int i = 0; i < count; i++) {
-        const struct mt_expert_linear *linear = maps[i].linear;
+        const struct mt_expert_linear *linear = linears[i].linear;
         if (!mt_expert_linear_has_lora(linear)) continue;
         if (low.maps == 0) {
-            enum mt_status status = draw_bits(pass, linear, maps[i].trace);
+            enum mt_status status = draw_bits(pass, linear, linears[i].trace);
             if (status != MT_OK) return status;
-            if (drops(pass, linear)) low.mask = maps[i].trace->bits;
+            if (drops(pass, linear)) low.mask = linears[i].trace->bits;
             low.mask_scale = kept_scale(linear);
             if (is_rounded(linear)) low.alpha *= linear->lora_scale;
         }
         low.a[low.maps] = linear->exact ? linear->a : a_of(linear);
-        low.low[low.maps++] = maps[i].trace->low;
+        low.low[low.maps++] = linears[i].trace->xa;
     }
     return low.maps > 0 ? mt_lora_low(pass->device, &low) : MT_OK;
 }
 
-enum mt_status mt_expert_linear_make_low(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                         const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                         float scale, const struct mt_lora_trace *trace)
+enum mt_status mt_expert_linear_make_xa(const struct mt_pass *pass, const struct mt_expert_linear *linear,
+                                        const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                        float scale, const struct mt_lora_trace *trace)
 {
-    struct mt_map_output map = {.linear = linear, .trace = trace};
-    return make_lows(pass, &map, 1, offsets, x, scale);
+    struct mt_projection_output projection = {.linear = linear, .trace = trace};
+    return make_xas(pass, &projection, 1, offsets, x, scale);
 }
 
-/* What makes map->y of x, once the middle is there; `terms`, two, is borrowed by what is returned. */
-static struct mt_grouped_sum_args sum_of(const struct mt_map_output *map, const struct mt_tensor *offsets,
-                                         const struct mt_tensor *x, bool add, struct mt_product_term *terms)
+/* What makes projection->y of x, once the rank-r product is there; `terms`, two, is borrowed by *sum. */
+static enum mt_status sum_of(const struct mt_pass *pass, const struct mt_projection_output *projection,
+                             const struct mt_tensor *offsets, const struct mt_tensor *x, bool add,
+                             struct mt_product_term *terms, struct mt_grouped_sum_args *sum)
 {
-    const struct mt_expert_linear *linear = map->linear;
-    struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .count = 1,
-                                      .experts = linear->experts,
-                                      .offsets = given(offsets),
-                                      .y = *map->y,
-                                      .beta = add ? 1.0f : 0.0f};
-    terms[0] =
-        (struct mt_product_term){.x = *x, .weight = linear->weight, .transpose_weight = true, .alpha = 1.0f};
+    const struct mt_expert_linear *linear = projection->linear;
+    *sum = (struct mt_grouped_sum_args){.terms = terms,
+                                        .count = 1,
+                                        .experts = linear->weight.count,
+                                        .offsets = given(offsets),
+                                        .y = *projection->y,
+                                        .beta = add ? 1.0f : 0.0f};
+    terms[0] = (struct mt_product_term){.x = *x, .transpose_weight = true, .alpha = 1.0f};
     if (mt_expert_linear_has_lora(linear))
-        terms[sum.count++] =
-            (struct mt_product_term){.x = map->trace->low,
+        terms[sum->count++] =
+            (struct mt_product_term){.x = projection->trace->xa,
                                      .weight = b_of(linear),
                                      .transpose_weight = true,
                                      .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale};
-    return sum;
+    return mt_weight_operand(pass->device, &linear->weight, &terms[0].weight);
 }
 
-enum mt_status mt_expert_linear_forward(const struct mt_pass *pass, const struct mt_map_output *maps,
-                                        int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
-                                        bool add)
+enum mt_status mt_expert_linear_forward(const struct mt_pass *pass,
+                                        const struct mt_projection_output *linears, int count,
+                                        const struct mt_tensor *offsets, const struct mt_tensor *x, bool add)
 {
-    enum mt_status status = make_lows(pass, maps, count, offsets, x, 1.0f);
+    enum mt_status status = make_xas(pass, linears, count, offsets, x, 1.0f);
     for (int i = 0; i < count && status == MT_OK; i++) {
         struct mt_product_term terms[2];
-        struct mt_grouped_sum_args sum = sum_of(&maps[i], offsets, x, add, terms);
-        status = mt_grouped_sum(pass->device, &sum);
+        struct mt_grouped_sum_args sum;
+        status = sum_of(pass, &linears[i], offsets, x, add, terms, &sum);
+        if (status == MT_OK) status = mt_grouped_sum(pass->device, &sum);
     }
     return status;
 }
 
-enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct mt_map_output *gate,
-                                       const struct mt_map_output *up, const struct mt_tensor *offsets,
+enum mt_status mt_expert_linear_swiglu(const struct mt_pass *pass, const struct mt_projection_output *gate,
+                                       const struct mt_projection_output *up, const struct mt_tensor *offsets,
                                        const struct mt_tensor *x, const struct mt_tensor *inner)
 {
     struct mt_product_term terms[2][2];
-    const struct mt_map_output both[] = {*gate, *up};
-    enum mt_status status = make_lows(pass, both, 2, offsets, x, 1.0f);
-    if (status != MT_OK) return status;
-    return mt_grouped_swiglu(
-        pass->device, &(struct mt_grouped_swiglu_args){.gate = sum_of(gate, offsets, x, false, terms[0]),
-                                                       .up = sum_of(up, offsets, x, false, terms[1]),
-                                                       .y = *inner});
+    struct mt_grouped_swiglu_args args = {.y = *inner};
+    const struct mt_projection_output both[] = {*gate, *up};
+    enum mt_status status = make_xas(pass, both, 2, offsets, x, 1.0f);
+    if (status == MT_OK) status = sum_of(pass, gate, offsets, x, false, terms[0], &args.gate);
+    if (status == MT_OK) status = sum_of(pass, up, offsets, x, false, terms[1], &args.up);
+    return status == MT_OK ? mt_grouped_swiglu(pass->device, &args) : status;
 }
 
 // ------------------------------------------------------------------ backward
 
 /* dW_e += dy_eᵀ x_e for the experts that have one. */
-static enum mt_status add_weight_gradient(const struct mt_pass *pass, const struct mt_map_gradient *map,
+static enum mt_status add_weight_gradient(const struct mt_pass *pass,
+                                          const struct mt_projection_gradient *projection,
                                           const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
-    if (map->linear->dweight == NULL) return MT_OK;
-    return mt_grouped_gemm_dw(pass->device, &(struct mt_grouped_gemm_dw_args){.dy = *map->dy,
-                                                                              .x = *x,
-                                                                              .dweight = map->linear->dweight,
-                                                                              .experts = map->linear->experts,
-                                                                              .offsets = given(offsets),
-                                                                              .alpha = 1.0f,
-                                                                              .beta = 1.0f});
+    if (projection->linear->dweight == NULL) return MT_OK;
+    return mt_grouped_gemm_dw(pass->device,
+                              &(struct mt_grouped_gemm_dw_args){.dy = *projection->dy,
+                                                                .x = *x,
+                                                                .dweight = projection->linear->dweight,
+                                                                .experts = projection->linear->weight.count,
+                                                                .offsets = given(offsets),
+                                                                .alpha = 1.0f,
+                                                                .beta = 1.0f});
 }
 
-/* The gradient of map i's middle, between the two halves of a backward. */
-static struct mt_tensor dlow_of(const struct mt_pass *pass, const struct mt_map_gradient *maps, int i)
+/* The gradient of linear layer i's rank-r product, between the two halves of a backward. */
+static struct mt_tensor dxa_of(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
+                               int i)
 {
-    return mt_pass_view(&pass->low_work[i], maps[i].dy->dim[0], maps[i].linear->rank);
+    return mt_pass_view(&pass->xa_work[i], linears[i].dy->dim[0], linears[i].linear->rank);
 }
 
-/* dlow and dB of those maps whose pair learns or, with `below`, leads to a gradient of x. */
-static enum mt_status make_dlows(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
-                                 const struct mt_tensor *offsets, bool below)
+/* dxa and dB of those linear layers whose pair is trained or, with `below`, leads to a gradient of x. */
+static enum mt_status make_dxas(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
+                                int count, const struct mt_tensor *offsets, bool below)
 {
-    struct mt_lora_dlow_args args = {.experts = maps[0].linear->experts, .offsets = given(offsets)};
+    struct mt_lora_dlow_args args = {.experts = linears[0].linear->weight.count, .offsets = given(offsets)};
     for (int i = 0; i < count; i++) {
-        const struct mt_expert_linear *linear = maps[i].linear;
+        const struct mt_expert_linear *linear = linears[i].linear;
         if (!mt_expert_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
         bool rounded = is_rounded(linear);
         float factor = rounded && drops(pass, linear) ? kept_scale(linear) : 1.0f;
         struct mt_lora_pair_gradient *pair = &args.map[args.maps++];
-        *pair = (struct mt_lora_pair_gradient){.dy = *maps[i].dy,
+        *pair = (struct mt_lora_pair_gradient){.dy = *linears[i].dy,
                                                .b = linear->b,
                                                .db = linear->db,
                                                .scale = linear->lora_scale * factor,
                                                .db_scale = rounded ? 1.0f : linear->lora_scale,
-                                               .dlow = dlow_of(pass, maps, i)};
-        if (linear->db != NULL) pair->low = maps[i].trace->low;
+                                               .dlow = dxa_of(pass, linears, i)};
+        if (linear->db != NULL) pair->low = linears[i].trace->xa;
     }
     return args.maps > 0 ? mt_lora_dlow(pass->device, &args) : MT_OK;
 }
 
-/* dA of those maps that have one, from dlow[i]. */
-static enum mt_status add_das(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
-                              const struct mt_tensor *offsets, const struct mt_tensor *x,
-                              const struct mt_tensor *dlow)
+/* dA of those linear layers that have one, from dxa[i]. */
+static enum mt_status add_das(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
+                              int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
+                              const struct mt_tensor *dxa)
 {
-    struct mt_lora_da_args args = {.x = *x, .experts = maps[0].linear->experts, .offsets = given(offsets)};
+    struct mt_lora_da_args args = {
+        .x = *x, .experts = linears[0].linear->weight.count, .offsets = given(offsets)};
     for (int i = 0; i < count; i++) {
-        const struct mt_expert_linear *linear = maps[i].linear;
+        const struct mt_expert_linear *linear = linears[i].linear;
         if (linear->da == NULL) continue;
-        if (drops(pass, linear)) args.mask = maps[i].trace->bits;
+        if (drops(pass, linear)) args.mask = linears[i].trace->bits;
         args.mask_scale = mask_scale_of(linear);
         args.da[args.maps] = linear->da;
-        args.dlow[args.maps++] = dlow[i];
+        args.dlow[args.maps++] = dxa[i];
     }
     return args.maps > 0 ? mt_lora_da(pass->device, &args) : MT_OK;
 }
 
-enum mt_status mt_expert_linear_low_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
-                                         const struct mt_tensor *offsets, const struct mt_tensor *dlow,
-                                         const struct mt_tensor *x, const struct mt_lora_trace *trace)
+enum mt_status mt_expert_linear_xa_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
+                                        const struct mt_tensor *offsets, const struct mt_tensor *dxa,
+                                        const struct mt_tensor *x, const struct mt_lora_trace *trace)
 {
-    struct mt_map_gradient map = {.linear = linear, .trace = trace};
-    return add_das(pass, &map, 1, offsets, x, dlow);
+    struct mt_projection_gradient projection = {.linear = linear, .trace = trace};
+    return add_das(pass, &projection, 1, offsets, x, dxa);
 }
 
-struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
-                                                 const struct mt_expert_linear *linear,
-                                                 const struct mt_tensor *dlow,
-                                                 const struct mt_lora_trace *trace)
+struct mt_product_term mt_expert_linear_xa_term(const struct mt_pass *pass,
+                                                const struct mt_expert_linear *linear,
+                                                const struct mt_tensor *dxa,
+                                                const struct mt_lora_trace *trace)
 {
-    struct mt_product_term term = {.x = *dlow, .weight = a_of(linear), .alpha = 1.0f};
+    struct mt_product_term term = {.x = *dxa, .weight = a_of(linear), .alpha = 1.0f};
     if (drops(pass, linear)) {
         term.mask_y = trace->bits;
         term.mask_scale = mask_scale_of(linear);
@@ -266,32 +272,38 @@ struct mt_product_term mt_expert_linear_low_term(const struct mt_pass *pass,
     return term;
 }
 
-/* The terms of dx that lead back through map i and its pair, at `terms`, which has room for two; how many. */
-static int add_terms(const struct mt_pass *pass, const struct mt_map_gradient *maps, int i,
-                     struct mt_product_term *terms)
+/* Adds to a sum the terms of dx that lead back through linear layer i and its pair: `terms` has room for two
+ * more. */
+static enum mt_status add_terms(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
+                                int i, struct mt_product_term *terms, struct mt_grouped_sum_args *sum)
 {
-    const struct mt_expert_linear *linear = maps[i].linear;
-    terms[0] = (struct mt_product_term){.x = *maps[i].dy, .weight = linear->weight, .alpha = 1.0f};
-    if (!mt_expert_linear_has_lora(linear)) return 1;
-    struct mt_tensor dlow = dlow_of(pass, maps, i);
-    terms[1] = mt_expert_linear_low_term(pass, linear, &dlow, maps[i].trace);
-    return 2;
+    const struct mt_expert_linear *linear = linears[i].linear;
+    struct mt_product_term *term = &terms[sum->count++];
+    *term = (struct mt_product_term){.x = *linears[i].dy, .alpha = 1.0f};
+    if (mt_expert_linear_has_lora(linear)) {
+        struct mt_tensor dxa = dxa_of(pass, linears, i);
+        terms[sum->count++] = mt_expert_linear_xa_term(pass, linear, &dxa, linears[i].trace);
+    }
+    return mt_weight_operand(pass->device, &linear->weight, &term->weight);
 }
 
-/* dx = (dx +, with add) what leads back through all maps and their pairs, in as few sums as there can be. */
-static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
-                              const struct mt_tensor *offsets, bool add, const struct mt_tensor *dx)
+/* dx = (dx +, with add) what leads back through all linear layers and their pairs, in as few sums as there
+ * can be. */
+static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
+                              int count, const struct mt_tensor *offsets, bool add,
+                              const struct mt_tensor *dx)
 {
     struct mt_product_term terms[MT_MAX_TERMS];
     struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .experts = maps[0].linear->experts,
+                                      .experts = linears[0].linear->weight.count,
                                       .offsets = given(offsets),
                                       .y = *dx,
                                       .beta = add ? 1.0f : 0.0f};
     for (int i = 0; i < count; i++) {
-        sum.count += add_terms(pass, maps, i, terms + sum.count);
+        enum mt_status status = add_terms(pass, linears, i, terms, &sum);
+        if (status != MT_OK) return status;
         if (i + 1 < count && sum.count + 2 <= MT_MAX_TERMS) continue;
-        enum mt_status status = mt_grouped_sum(pass->device, &sum);
+        status = mt_grouped_sum(pass->device, &sum);
         if (status != MT_OK) return status;
         sum.count = 0;
         sum.beta = 1.0f;
@@ -299,51 +311,54 @@ static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_map_gr
     return MT_OK;
 }
 
-/* The parameters' gradients that make_dlows has left over: those that read x. */
-static enum mt_status add_own(const struct mt_pass *pass, const struct mt_map_gradient *maps, int count,
-                              const struct mt_tensor *offsets, const struct mt_tensor *x)
+/* The parameters' gradients that make_dxas has left over: those that read x. */
+static enum mt_status add_own(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
+                              int count, const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
-    struct mt_tensor dlow[MT_LORA_MAPS] = {{0}};
+    struct mt_tensor dxa[MT_LORA_MAPS] = {{0}};
     for (int i = 0; i < count; i++) {
-        enum mt_status status = add_weight_gradient(pass, &maps[i], offsets, x);
+        enum mt_status status = add_weight_gradient(pass, &linears[i], offsets, x);
         if (status != MT_OK) return status;
-        if (maps[i].linear->da != NULL) dlow[i] = dlow_of(pass, maps, i);
+        if (linears[i].linear->da != NULL) dxa[i] = dxa_of(pass, linears, i);
     }
-    return add_das(pass, maps, count, offsets, x, dlow);
+    return add_das(pass, linears, count, offsets, x, dxa);
 }
 
-enum mt_status mt_expert_linear_backward(const struct mt_pass *pass, const struct mt_map_gradient *maps,
-                                         int count, const struct mt_tensor *offsets,
-                                         const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
+enum mt_status mt_expert_linear_backward(const struct mt_pass *pass,
+                                         const struct mt_projection_gradient *linears, int count,
+                                         const struct mt_tensor *offsets, const struct mt_tensor *x, bool add,
+                                         const struct mt_tensor *dx)
 {
     // Everything that reads x comes before dx is written: they may be the same memory.
-    enum mt_status status = make_dlows(pass, maps, count, offsets, dx != NULL);
-    if (status == MT_OK) status = add_own(pass, maps, count, offsets, x);
+    enum mt_status status = make_dxas(pass, linears, count, offsets, dx != NULL);
+    if (status == MT_OK) status = add_own(pass, linears, count, offsets, x);
     if (status != MT_OK || dx == NULL) return status;
-    return make_dx(pass, maps, count, offsets, add, dx);
+    return make_dx(pass, linears, count, offsets, add, dx);
 }
 
 enum mt_status mt_expert_linear_swiglu_backward(const struct mt_pass *pass,
-                                                const struct mt_map_gradient *down,
+                                                const struct mt_projection_gradient *down,
                                                 const struct mt_tensor *offsets,
                                                 const struct mt_swiglu_inner *block)
 {
     struct mt_product_term terms[2];
-    enum mt_status status = make_dlows(pass, down, 1, offsets, true);
+    enum mt_status status = make_dxas(pass, down, 1, offsets, true);
     if (status != MT_OK) return status;
-    struct mt_grouped_sum_args sum = {.terms = terms,
-                                      .count = add_terms(pass, down, 0, terms),
-                                      .experts = down->linear->experts,
-                                      .offsets = given(offsets),
-                                      .y = *block->inner};
-    return mt_grouped_swiglu_backward(
-        pass->device,
-        &(struct mt_grouped_swiglu_backward_args){
-            .sum = sum, .gate = *block->gate, .up = *block->up, .dgate = *block->gate, .dup = *block->up});
+    struct mt_grouped_swiglu_backward_args args = {.sum = {.terms = terms,
+                                                           .experts = down->linear->weight.count,
+                                                           .offsets = given(offsets),
+                                                           .y = *block->inner},
+                                                   .gate = *block->gate,
+                                                   .up = *block->up,
+                                                   .dgate = *block->gate,
+                                                   .dup = *block->up};
+    status = add_terms(pass, down, 0, terms, &args.sum);
+    return status == MT_OK ? mt_grouped_swiglu_backward(pass->device, &args) : status;
 }
 
-enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass, const struct mt_map_gradient *map,
+enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass,
+                                             const struct mt_projection_gradient *projection,
                                              const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
-    return add_own(pass, map, 1, offsets, x);
+    return add_own(pass, projection, 1, offsets, x);
 }

@@ -26,7 +26,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     }
     if (!backward) return;
     if (mt_linear_has_lora(&params->head))
-        head->dlow = mt_plan_2d(planner, pass->type, pass->tokens, params->head.a.dim[0]);
+        head->dxa = mt_plan_2d(planner, pass->type, pass->tokens, params->head.a.dim[0]);
     head->dloss = mt_plan_1d(planner, pass->exact, pass->tokens);
 }
 
@@ -37,20 +37,20 @@ enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_par
     return mt_norm_forward(pass, &norm, x, &head->saved, &head->normed);
 }
 
-/* What dlow says about A and about what was normalised. */
-static enum mt_status low_backward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                   const struct mt_head *head, const struct mt_tensor *dnormed)
+/* What dxa says about A and about what was normalised. */
+static enum mt_status xa_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                  const struct mt_head *head, const struct mt_tensor *dnormed)
 {
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     enum mt_status status = mt_axpby(
-        pass->device, &(struct mt_axpby_args){.x = head->dlow, .y = head->dlow, .alpha = linear->lora_scale});
+        pass->device, &(struct mt_axpby_args){.x = head->dxa, .y = head->dxa, .alpha = linear->lora_scale});
     if (status != MT_OK) return status;
     if (one.da != NULL) {
-        status = mt_expert_linear_low_to_a(pass, &one, NULL, &head->dlow, &head->normed, &head->lora);
+        status = mt_expert_linear_xa_to_a(pass, &one, NULL, &head->dxa, &head->normed, &head->lora);
         if (status != MT_OK) return status;
     }
     if (dnormed == NULL) return MT_OK;
-    struct mt_product_term term = mt_expert_linear_low_term(pass, &one, &head->dlow, &head->lora);
+    struct mt_product_term term = mt_expert_linear_xa_term(pass, &one, &head->dxa, &head->lora);
     return mt_grouped_sum(
         pass->device,
         &(struct mt_grouped_sum_args){.terms = &term, .count = 1, .experts = 1, .y = *dnormed, .beta = 1.0f});
@@ -62,17 +62,15 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
 {
     const struct mt_linear *linear = &params->head;
     bool lora = mt_linear_has_lora(linear);
-    struct mt_cross_entropy_args args = {.hidden = head->normed,
-                                         .weight = linear->weight,
-                                         .bias = linear->bias,
-                                         .labels = *labels,
-                                         .loss = head->loss};
-    enum mt_status status = MT_OK;
+    struct mt_cross_entropy_args args = {
+        .hidden = head->normed, .bias = linear->bias, .labels = *labels, .loss = head->loss};
+    enum mt_status status = mt_linear_operand(pass, linear, &args.weight);
+    if (status != MT_OK) return status;
     if (lora) {
         struct mt_expert_linear one = mt_linear_as_expert(linear);
-        status = mt_expert_linear_make_low(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);
+        status = mt_expert_linear_make_xa(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);
         if (status != MT_OK) return status;
-        args.hidden_low = head->lora.low;
+        args.hidden_low = head->lora.xa;
         args.weight_low = linear->b;
     }
     if (gradients) {
@@ -83,13 +81,13 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
         args.dweight = linear->dweight;
         args.dbias = linear->dbias;
         if (lora) {
-            args.dhidden_low = head->dlow;
+            args.dhidden_low = head->dxa;
             args.dweight_low = linear->db;
         }
     }
     status = mt_op_run_in(pass->device, head->space, MT_OP_cross_entropy, &args);
     if (status != MT_OK || !gradients || !lora) return status;
-    return low_backward(pass, linear, head, dnormed);
+    return xa_backward(pass, linear, head, dnormed);
 }
 
 enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_params *params,

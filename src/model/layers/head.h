@@ -5,13 +5,13 @@
 #include "metier/space.h"
 #include "model/layers/linear.h"
 #include "model/layers/norm.h"
-#include "model/regions.h"
+#include "model/planner.h"
 
 struct mt_head {
     struct mt_norm_saved saved;
     struct mt_tensor normed;   // [T,d]
     struct mt_lora_trace lora; // its low is s · drop(normed)·Aᵀ while the loss is made
-    struct mt_tensor dlow;     // [T,r]
+    struct mt_tensor dxa;      // [T,r]
     struct mt_tensor loss;     // [T]
     struct mt_tensor dloss;    // [T]
     struct mt_tensor loss_sum; // f64 [1]

@@ -1,6 +1,6 @@
 /*
  * A layer. The residual stream's gradient passes through it in one tensor, to which each branch adds. What
- * nothing that learns would read is not computed.
+ * nothing that is trained would read is not computed.
  */
 #include "model/layers/layer.h"
 
@@ -17,18 +17,20 @@ static struct mt_norm norm_of(const struct mt_pass *pass, const struct mt_norm_w
 // ------------------------------------------------------------------ memory
 
 /* Without a backward nothing is kept; with recomputation less. */
-struct homes {
+struct layer_planners {
     struct mt_planner *attention; // attention, norms, the middle
     struct mt_planner *experts;
     struct mt_planner *routing;
 };
 
-static struct homes homes_of(const struct mt_layer_plan *plan, struct mt_regions *regions)
+static struct layer_planners layer_planners_of(const struct mt_pass *pass, const struct mt_layer_plan *plan,
+                                               struct mt_regions *regions)
 {
     bool attention = plan->backward && plan->recompute != MT_RECOMPUTE_FULL;
     bool experts = plan->backward && plan->recompute == MT_RECOMPUTE_NONE;
-    bool routing = plan->backward || plan->records;
-    return (struct homes){
+    bool neighbours = pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_NEIGHBOURS) != 0;
+    bool routing = plan->backward || plan->records || neighbours;
+    return (struct layer_planners){
         .attention = attention ? &regions->kept : &regions->shared,
         .experts = experts ? &regions->kept : &regions->shared,
         .routing = routing ? &regions->kept : &regions->shared,
@@ -38,39 +40,39 @@ static struct homes homes_of(const struct mt_layer_plan *plan, struct mt_regions
 static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                      const struct mt_layer_plan *plan, struct mt_regions *regions)
 {
-    struct homes homes = homes_of(plan, regions);
+    struct layer_planners planners = layer_planners_of(pass, plan, regions);
     struct mt_planner *work = &regions->work;
     if (params->moe) {
         mt_moe_plan(&layer->moe, pass, params, plan->backward,
                     &(struct mt_moe_planners){.index = &regions->index,
-                                              .routing = homes.routing,
-                                              .saved = homes.experts,
-                                              .shared = homes.attention,
+                                              .routing = planners.routing,
+                                              .saved = planners.experts,
+                                              .shared = planners.attention,
                                               .work = work});
         return;
     }
-    mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, homes.attention, work);
+    mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, planners.attention, work);
 }
 
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                    const struct mt_layer_plan *plan, struct mt_regions *regions)
 {
-    struct homes homes = homes_of(plan, regions);
+    struct layer_planners planners = layer_planners_of(pass, plan, regions);
     int64_t tokens = pass->tokens;
     int64_t width = pass->desc->width;
     size_t start = regions->work.bytes;
     layer->recompute = plan->recompute;
-    layer->norm1 = mt_norm_plan(homes.attention, pass, pass->desc->norm, tokens);
-    layer->norm2 = mt_norm_plan(homes.attention, pass, pass->desc->norm, tokens);
-    layer->middle = mt_plan_2d(homes.attention, pass->type, tokens, width);
+    layer->norm1 = mt_norm_plan(planners.attention, pass, pass->desc->norm, tokens);
+    layer->norm2 = mt_norm_plan(planners.attention, pass, pass->desc->norm, tokens);
+    layer->middle = mt_plan_2d(planners.attention, pass->type, tokens, width);
     layer->normed = mt_plan_2d(&regions->work, pass->type, tokens, width);
     if (plan->backward) layer->dnormed = mt_plan_2d(&regions->work, pass->type, tokens, width);
     size_t common = regions->work.bytes; // attention and MLP take turns after this
     if (is_latent(pass)) {
-        mt_attention_latent_plan(&layer->latent, pass, params, plan->backward, homes.attention,
+        mt_attention_latent_plan(&layer->latent, pass, params, plan->backward, planners.attention,
                                  &regions->work);
     } else {
-        mt_attention_grouped_plan(&layer->grouped, pass, params, plan->backward, homes.attention,
+        mt_attention_grouped_plan(&layer->grouped, pass, params, plan->backward, planners.attention,
                                   &regions->work);
     }
     if (pass->cache != NULL) {
@@ -83,27 +85,27 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
     mt_regions_next_layer(regions);
 }
 
-// ------------------------------------------------------------------ what learns
+// ------------------------------------------------------------------ what is trained
 
-static bool attention_learns(const struct mt_pass *pass, const struct mt_layer_params *params)
+static bool attention_is_trained(const struct mt_pass *pass, const struct mt_layer_params *params)
 {
-    return is_latent(pass) ? mt_attention_latent_learns(params) : mt_attention_grouped_learns(params);
+    return is_latent(pass) ? mt_attention_latent_is_trained(params) : mt_attention_grouped_is_trained(params);
 }
 
-static bool mlp_learns(const struct mt_layer_params *params)
+static bool mlp_is_trained(const struct mt_layer_params *params)
 {
-    return params->moe ? mt_moe_learns(params) : mt_mlp_learns(&params->dense);
+    return params->moe ? mt_moe_is_trained(params) : mt_mlp_is_trained(&params->dense);
 }
 
-static bool norm_learns(const struct mt_norm_weight *weight)
+static bool norm_is_trained(const struct mt_norm_weight *weight)
 {
     return mt_tensor_present(&weight->dweight) || mt_tensor_present(&weight->dbias);
 }
 
-bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *params)
+bool mt_layer_is_trained(const struct mt_pass *pass, const struct mt_layer_params *params)
 {
-    return attention_learns(pass, params) || mlp_learns(params) || norm_learns(&params->norm1) ||
-           norm_learns(&params->norm2);
+    return attention_is_trained(pass, params) || mlp_is_trained(params) || norm_is_trained(&params->norm1) ||
+           norm_is_trained(&params->norm2);
 }
 
 // ------------------------------------------------------------------ forward
@@ -184,10 +186,10 @@ enum mt_status mt_layer_backward(const struct mt_pass *pass, const struct mt_lay
         status = mt_layer_forward(pass, params, layer, x, y);
         if (status != MT_OK) return status;
     }
-    bool want_x = below || norm_learns(&params->norm1);
-    bool want_attention = want_x || attention_learns(pass, params);
-    bool want_middle = want_attention || norm_learns(&params->norm2);
-    if (want_middle || mlp_learns(params)) {
+    bool want_x = below || norm_is_trained(&params->norm1);
+    bool want_attention = want_x || attention_is_trained(pass, params);
+    bool want_middle = want_attention || norm_is_trained(&params->norm2);
+    if (want_middle || mlp_is_trained(params)) {
         status = mlp_backward(pass, params, layer, want_middle, dx);
         if (status != MT_OK) return status;
     }

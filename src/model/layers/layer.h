@@ -31,8 +31,8 @@ struct mt_layer_plan {
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
                    const struct mt_layer_plan *plan, struct mt_regions *regions);
 
-/* True when anything in it learns. */
-bool mt_layer_learns(const struct mt_pass *pass, const struct mt_layer_params *params);
+/* True when anything in it is trained. */
+bool mt_layer_is_trained(const struct mt_pass *pass, const struct mt_layer_params *params);
 
 /* y = what leaves the layer when x enters, [T,d] both. */
 enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_layer_params *params,

@@ -1,6 +1,7 @@
 /*
- * Linear maps: those of a single expert (expert_linear.c), and a bias. An exact map, the router, has products
- * of its own in forward, because they must not be rounded: y = x Wᵀ + b, then += s · drop(x) Aᵀ Bᵀ.
+ * Linear layers: those of a single expert (expert_linear.c), and a bias. An exact linear layer, the router,
+ * has products of its own in forward, because they must not be rounded: y = x Wᵀ + b, then += s · drop(x) Aᵀ
+ * Bᵀ.
  */
 #include "model/layers/linear.h"
 
@@ -9,7 +10,7 @@ bool mt_linear_has_lora(const struct mt_linear *linear)
     return mt_tensor_present(&linear->a);
 }
 
-bool mt_linear_learns(const struct mt_linear *linear)
+bool mt_linear_is_trained(const struct mt_linear *linear)
 {
     return mt_tensor_present(&linear->dweight) || mt_tensor_present(&linear->dbias) ||
            mt_tensor_present(&linear->da);
@@ -26,11 +27,29 @@ static const struct mt_tensor *single(const struct mt_tensor *tensor)
     return mt_tensor_present(tensor) ? tensor : NULL;
 }
 
+static struct mt_weight weight_of(const struct mt_linear *linear)
+{
+    return (struct mt_weight){.stored = &linear->weight,
+                              .count = 1,
+                              .out = linear->weight.dim[0],
+                              .in = linear->weight.dim[1],
+                              .storage = linear->storage};
+}
+
+enum mt_status mt_linear_operand(const struct mt_pass *pass, const struct mt_linear *linear,
+                                 struct mt_tensor *operand)
+{
+    const struct mt_weight weight = weight_of(linear);
+    const struct mt_tensor *read = NULL;
+    enum mt_status status = mt_weight_operand(pass->device, &weight, &read);
+    if (status == MT_OK) *operand = *read;
+    return status;
+}
+
 struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
 {
     bool lora = mt_linear_has_lora(linear);
-    return (struct mt_expert_linear){.experts = 1,
-                                     .weight = &linear->weight,
+    return (struct mt_expert_linear){.weight = weight_of(linear),
                                      .dweight = single(&linear->dweight),
                                      .a = single(&linear->a),
                                      .b = single(&linear->b),
@@ -38,8 +57,6 @@ struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear)
                                      .db = single(&linear->db),
                                      .rounded_a = single(&linear->rounded_a),
                                      .rounded_b = single(&linear->rounded_b),
-                                     .out = linear->weight.dim[0],
-                                     .in = linear->weight.dim[1],
                                      .rank = lora ? linear->a.dim[0] : 0,
                                      .lora_scale = linear->lora_scale,
                                      .dropout = linear->dropout,
@@ -54,11 +71,11 @@ struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struc
     return mt_expert_linear_plan_lora(planner, pass, &one, pass->tokens, shared_bits);
 }
 
-// ------------------------------------------------------------------ exact maps
+// ------------------------------------------------------------------ exact linear layers
 
 /*
- * What the pair adds to y: its middle is made in y's type, and what backward reads of it is rounded to the
- * trace's.
+ * What the pair adds to y: its rank-r product is made in y's type, and what backward reads of it is rounded
+ * to the trace's.
  */
 static enum mt_status exact_lora_forward(const struct mt_pass *pass, const struct mt_linear *linear,
                                          const struct mt_tensor *x, const struct mt_lora_trace *trace,
@@ -66,12 +83,12 @@ static enum mt_status exact_lora_forward(const struct mt_pass *pass, const struc
 {
     struct mt_expert_linear one = mt_linear_as_expert(linear);
     struct mt_lora_trace exact = *trace;
-    bool rounds = trace->low.dtype != y->dtype;
-    bool factored = mt_tensor_present(&linear->rounded_a); // then the middle has the scale in it
-    if (rounds) exact.low = mt_pass_view(&pass->exact_work, x->dim[0], one.rank);
-    enum mt_status status = mt_expert_linear_make_low(pass, &one, NULL, x, 1.0f, &exact);
+    bool rounds = trace->xa.dtype != y->dtype;
+    bool factored = mt_tensor_present(&linear->rounded_a); // then the product has the scale in it
+    if (rounds) exact.xa = mt_pass_view(&pass->exact_work, x->dim[0], one.rank);
+    enum mt_status status = mt_expert_linear_make_xa(pass, &one, NULL, x, 1.0f, &exact);
     if (status != MT_OK) return status;
-    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = exact.low,
+    status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = exact.xa,
                                                           .b = linear->b,
                                                           .c = *y,
                                                           .transpose_b = true,
@@ -79,10 +96,10 @@ static enum mt_status exact_lora_forward(const struct mt_pass *pass, const struc
                                                           .alpha = factored ? 1.0f : linear->lora_scale,
                                                           .beta = 1.0f});
     if (status != MT_OK || !rounds) return status;
-    return mt_copy(pass->device, &(struct mt_copy_args){.x = exact.low, .y = trace->low});
+    return mt_copy(pass->device, &(struct mt_copy_args){.x = exact.xa, .y = trace->xa});
 }
 
-/* *dy of an exact map in the type of activations, as other maps' gradients are. */
+/* *dy of an exact linear layer in the type of activations, as other linear layers' gradients are. */
 static enum mt_status round_gradient(const struct mt_pass *pass, const struct mt_linear *linear,
                                      struct mt_tensor *dy)
 {
@@ -93,7 +110,7 @@ static enum mt_status round_gradient(const struct mt_pass *pass, const struct mt
     return status;
 }
 
-// ------------------------------------------------------------------ all maps
+// ------------------------------------------------------------------ all linear layers
 
 static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linear *linear,
                                const struct mt_tensor *y)
@@ -107,43 +124,45 @@ static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linea
 static enum mt_status plain_forward(const struct mt_pass *pass, const struct mt_linear *linear,
                                     const struct mt_tensor *x, bool add, const struct mt_tensor *y)
 {
-    enum mt_status status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = *x,
-                                                                         .b = linear->weight,
-                                                                         .c = *y,
-                                                                         .transpose_b = true,
-                                                                         .exact = linear->exact,
-                                                                         .alpha = 1.0f,
-                                                                         .beta = add ? 1.0f : 0.0f});
+    struct mt_gemm_args product = {.a = *x,
+                                   .c = *y,
+                                   .transpose_b = true,
+                                   .exact = linear->exact,
+                                   .alpha = 1.0f,
+                                   .beta = add ? 1.0f : 0.0f};
+    enum mt_status status = mt_linear_operand(pass, linear, &product.b);
+    if (status == MT_OK) status = mt_gemm(pass->device, &product);
     return status == MT_OK ? add_bias(pass, linear, y) : status;
 }
 
-/* The maps that have a pair through expert_linear.h, none of them exact; then the others. */
-static enum mt_status forward_some(const struct mt_pass *pass, const struct mt_linear_output *maps, int count,
-                                   const struct mt_tensor *x, bool add)
+/* The linear layers that have a pair through expert_linear.h, none of them exact; then the others. */
+static enum mt_status forward_some(const struct mt_pass *pass, const struct mt_linear_output *linears,
+                                   int count, const struct mt_tensor *x, bool add)
 {
     struct mt_expert_linear one[MT_LORA_MAPS];
-    struct mt_map_output paired[MT_LORA_MAPS];
+    struct mt_projection_output paired[MT_LORA_MAPS];
     int pairs = 0;
     for (int i = 0; i < count; i++) {
-        if (!mt_linear_has_lora(maps[i].linear)) continue;
-        one[pairs] = mt_linear_as_expert(maps[i].linear);
-        paired[pairs] = (struct mt_map_output){.linear = &one[pairs], .trace = maps[i].trace, .y = maps[i].y};
+        if (!mt_linear_has_lora(linears[i].linear)) continue;
+        one[pairs] = mt_linear_as_expert(linears[i].linear);
+        paired[pairs] = (struct mt_projection_output){
+            .linear = &one[pairs], .trace = linears[i].trace, .y = linears[i].y};
         pairs++;
     }
     enum mt_status status = MT_OK;
     if (pairs > 0) status = mt_expert_linear_forward(pass, paired, pairs, NULL, x, add);
     for (int i = 0; i < count && status == MT_OK; i++) {
-        const struct mt_linear *linear = maps[i].linear;
-        status = mt_linear_has_lora(linear) ? add_bias(pass, linear, maps[i].y)
-                                            : plain_forward(pass, linear, x, add, maps[i].y);
+        const struct mt_linear *linear = linears[i].linear;
+        status = mt_linear_has_lora(linear) ? add_bias(pass, linear, linears[i].y)
+                                            : plain_forward(pass, linear, x, add, linears[i].y);
     }
     return status;
 }
 
-enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *maps,
+enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *linears,
                                           int count, const struct mt_tensor *x)
 {
-    return forward_some(pass, maps, count, x, false);
+    return forward_some(pass, linears, count, x, false);
 }
 
 enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -151,8 +170,8 @@ enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_lin
                                  const struct mt_tensor *y)
 {
     if (!linear->exact) {
-        struct mt_linear_output map = {.linear = linear, .trace = trace, .y = y};
-        return forward_some(pass, &map, 1, x, add);
+        struct mt_linear_output projection = {.linear = linear, .trace = trace, .y = y};
+        return forward_some(pass, &projection, 1, x, add);
     }
     enum mt_status status = plain_forward(pass, linear, x, add, y);
     if (status != MT_OK || !mt_linear_has_lora(linear)) return status;
@@ -167,8 +186,8 @@ enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_line
     bool lora = mt_linear_has_lora(gate->linear) || mt_linear_has_lora(up->linear);
     if (!biased && lora) {
         struct mt_expert_linear one[] = {mt_linear_as_expert(gate->linear), mt_linear_as_expert(up->linear)};
-        struct mt_map_output first = {.linear = &one[0], .trace = gate->trace, .y = gate->y};
-        struct mt_map_output second = {.linear = &one[1], .trace = up->trace, .y = up->y};
+        struct mt_projection_output first = {.linear = &one[0], .trace = gate->trace, .y = gate->y};
+        struct mt_projection_output second = {.linear = &one[1], .trace = up->trace, .y = up->y};
         return mt_expert_linear_swiglu(pass, &first, &second, NULL, x, inner);
     }
     const struct mt_linear_output both[] = {*gate, *up};
@@ -189,8 +208,8 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
                                   const struct mt_tensor *dy, const struct mt_tensor *x,
                                   const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx)
 {
-    struct mt_linear_gradient map = {.linear = linear, .dy = dy, .trace = trace};
-    return mt_linear_backward_together(pass, &map, 1, x, add, dx);
+    struct mt_linear_gradient projection = {.linear = linear, .dy = dy, .trace = trace};
+    return mt_linear_backward_together(pass, &projection, 1, x, add, dx);
 }
 
 enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear *down,
@@ -198,8 +217,8 @@ enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struc
                                          const struct mt_swiglu_inner *block)
 {
     struct mt_expert_linear one = mt_linear_as_expert(down);
-    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_swiglu_backward(pass, &map, NULL, block);
+    struct mt_projection_gradient projection = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_swiglu_backward(pass, &projection, NULL, block);
 }
 
 enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -209,25 +228,25 @@ enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct m
     enum mt_status status = bias_backward(pass, linear, dy);
     if (status != MT_OK) return status;
     struct mt_expert_linear one = mt_linear_as_expert(linear);
-    struct mt_map_gradient map = {.linear = &one, .dy = dy, .trace = trace};
-    return mt_expert_linear_backward_own(pass, &map, NULL, x);
+    struct mt_projection_gradient projection = {.linear = &one, .dy = dy, .trace = trace};
+    return mt_expert_linear_backward_own(pass, &projection, NULL, x);
 }
 
-enum mt_status mt_linear_backward_together(const struct mt_pass *pass, const struct mt_linear_gradient *maps,
-                                           int count, const struct mt_tensor *x, bool add,
-                                           const struct mt_tensor *dx)
+enum mt_status mt_linear_backward_together(const struct mt_pass *pass,
+                                           const struct mt_linear_gradient *linears, int count,
+                                           const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
     struct mt_expert_linear one[MT_LORA_MAPS];
-    struct mt_map_gradient all[MT_LORA_MAPS];
+    struct mt_projection_gradient all[MT_LORA_MAPS];
     struct mt_tensor dy[MT_LORA_MAPS];
     for (int i = 0; i < count; i++) {
-        enum mt_status status = bias_backward(pass, maps[i].linear, maps[i].dy);
+        enum mt_status status = bias_backward(pass, linears[i].linear, linears[i].dy);
         if (status != MT_OK) return status;
-        dy[i] = *maps[i].dy;
-        status = round_gradient(pass, maps[i].linear, &dy[i]);
+        dy[i] = *linears[i].dy;
+        status = round_gradient(pass, linears[i].linear, &dy[i]);
         if (status != MT_OK) return status;
-        one[i] = mt_linear_as_expert(maps[i].linear);
-        all[i] = (struct mt_map_gradient){.linear = &one[i], .dy = &dy[i], .trace = maps[i].trace};
+        one[i] = mt_linear_as_expert(linears[i].linear);
+        all[i] = (struct mt_projection_gradient){.linear = &one[i], .dy = &dy[i], .trace = linears[i].trace};
     }
     return mt_expert_linear_backward(pass, all, count, NULL, x, add, dx);
 }

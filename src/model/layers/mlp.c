@@ -14,10 +14,10 @@ void mt_mlp_plan(struct mt_mlp *mlp, const struct mt_pass *pass, const struct mt
     mlp->inner = mt_plan_2d(work, pass->type, pass->tokens, width);
 }
 
-bool mt_mlp_learns(const struct mt_mlp_params *params)
+bool mt_mlp_is_trained(const struct mt_mlp_params *params)
 {
-    return mt_linear_learns(&params->gate) || mt_linear_learns(&params->up) ||
-           mt_linear_learns(&params->down);
+    return mt_linear_is_trained(&params->gate) || mt_linear_is_trained(&params->up) ||
+           mt_linear_is_trained(&params->down);
 }
 
 enum mt_status mt_mlp_forward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
@@ -45,7 +45,7 @@ enum mt_status mt_mlp_forward(const struct mt_pass *pass, const struct mt_mlp_pa
 /* True when gate's and up's gradients are needed. */
 static bool goes_below(const struct mt_mlp_params *params, const struct mt_tensor *dx)
 {
-    return dx != NULL || mt_linear_learns(&params->gate) || mt_linear_learns(&params->up);
+    return dx != NULL || mt_linear_is_trained(&params->gate) || mt_linear_is_trained(&params->up);
 }
 
 /* What down read, again. */
@@ -71,19 +71,19 @@ enum mt_status mt_mlp_backward_down(const struct mt_pass *pass, const struct mt_
 }
 
 enum mt_status mt_mlp_backward_inner(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                                     const struct mt_mlp *mlp, const struct mt_linear_gradient *beside,
+                                     const struct mt_mlp *mlp, const struct mt_linear_gradient *together_with,
                                      const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
-    struct mt_linear_gradient maps[3];
+    struct mt_linear_gradient linears[3];
     int count = 0;
     if (goes_below(params, dx)) {
-        maps[count++] =
+        linears[count++] =
             (struct mt_linear_gradient){.linear = &params->gate, .dy = &mlp->gate, .trace = &mlp->gate_lora};
-        maps[count++] =
+        linears[count++] =
             (struct mt_linear_gradient){.linear = &params->up, .dy = &mlp->up, .trace = &mlp->up_lora};
     }
-    if (beside != NULL) maps[count++] = *beside;
-    return count > 0 ? mt_linear_backward_together(pass, maps, count, x, add, dx) : MT_OK;
+    if (together_with != NULL) linears[count++] = *together_with;
+    return count > 0 ? mt_linear_backward_together(pass, linears, count, x, add, dx) : MT_OK;
 }
 
 enum mt_status mt_mlp_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,

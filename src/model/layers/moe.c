@@ -2,15 +2,22 @@
  * Mixture of experts, forward:
  *   logits = router(x); record = routing(logits); rows = x sorted by expert;
  *   outputs = down(silu(gate(rows)) · up(rows)); y = shared(x) + residual + Σ_s weight_s · outputs_s
- * The Gram matrix of a token's outputs, which L_o needs, falls out of that sum. Backward: moe_backward.c.
+ * The Gram matrix of a token's outputs, which L_o needs, falls out of that sum.
+ *
+ * Backward: dy arrives at the sum of residual, shared and routed experts:
+ *   combine     d outputs_s = weight_s · dy + what L_o says; d weight_s = <dy, outputs_s>
+ *   objective   adds to d weight, d probs, d logits (and d outputs, where outputs are grouped by expert)
+ *   experts     d rows; gate and up are overwritten by their gradients, outputs by d outputs, then by d rows
+ *   dispatch    dx = Σ_s d rows_s;  router and shared experts add to it, together where they read the same x
  */
 #include "model/layers/moe.h"
 
 #include "model/layers/moe_router.h"
 
-bool mt_moe_learns(const struct mt_layer_params *params)
+bool mt_moe_is_trained(const struct mt_layer_params *params)
 {
-    return mt_linear_learns(&params->router) || mt_experts_learn(params) || mt_mlp_learns(&params->shared);
+    return mt_linear_is_trained(&params->router) || mt_experts_are_trained(params) ||
+           mt_shared_experts_are_trained(params);
 }
 
 static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
@@ -84,16 +91,21 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     pass->placement->plan(&moe->experts, pass, params,
                           &(struct mt_experts_planners){
                               .index = planners->index, .saved = planners->saved, .work = planners->work});
-    if (mt_moe_router_shakes(pass))
+    if (mt_moe_router_has_jitter(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
-    // The shared experts read what the router reads, unless that is shaken: one draw, the router's.
+    if (needs(pass, MT_NEEDS_ALL_OUTPUTS)) {
+        mt_all_outputs_plan(&moe->all_outputs, pass, params, backward, planners->work);
+        moe->record.all_outputs = moe->all_outputs.outputs;
+    }
+    // The shared experts read what the router reads, unless that has jitter: one draw, the router's.
     moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
     if (desc->shared_width > 0) {
         struct mt_tensor drawn = {0};
-        if (!mt_moe_router_shakes(pass)) drawn = moe->router_lora.bits;
-        mt_mlp_plan(&moe->shared, pass, &params->shared, &drawn, planners->shared, planners->work);
+        if (!mt_moe_router_has_jitter(pass)) drawn = moe->router_lora.bits;
+        mt_shared_experts_plan(&moe->shared, pass, params, backward, &drawn, planners->shared,
+                               planners->work);
     }
     if (backward) plan_backward(moe, pass, planners->work);
 }
@@ -123,8 +135,8 @@ static enum mt_status sort_by_expert(const struct mt_pass *pass, const struct mt
 /* The shared experts, in two parts, y = shared(x): done while rows are on their way, or afterwards. */
 struct shared_work {
     const struct mt_pass *pass;
-    const struct mt_mlp_params *params;
-    const struct mt_mlp *shared;
+    const struct mt_layer_params *params;
+    const struct mt_shared_experts *shared;
     const struct mt_tensor *x, *y;
     int left; // parts
 };
@@ -134,8 +146,9 @@ static enum mt_status next_part(void *self)
     struct shared_work *work = self;
     if (work->left == 0) return MT_OK;
     work->left--;
-    if (work->left == 1) return mt_mlp_forward_inner(work->pass, work->params, work->shared, work->x);
-    return mt_mlp_forward_down(work->pass, work->params, work->shared, false, work->y);
+    if (work->left == 1)
+        return mt_shared_experts_forward_inner(work->pass, work->params, work->shared, work->x);
+    return mt_shared_experts_forward_down(work->pass, work->params, work->shared, work->y);
 }
 
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -166,7 +179,7 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                               const struct mt_tensor *y)
 {
     struct shared_work shared = {.pass = pass,
-                                 .params = &params->shared,
+                                 .params = params,
                                  .shared = &moe->shared,
                                  .x = x,
                                  .y = y,
@@ -175,9 +188,134 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     enum mt_status status = mt_moe_jitter(pass, moe, x);
     if (status == MT_OK) status = mt_moe_router_forward(pass, params, moe, x);
     if (status == MT_OK) status = sort_by_expert(pass, &moe->record);
-    if (status == MT_OK) status = pass->placement->routed(pass, &moe->experts, &moe->record);
+    if (status == MT_OK && pass->placement->routed != NULL)
+        status = pass->placement->routed(pass, &moe->experts, &moe->record);
     if (status == MT_OK)
         status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+    if (status == MT_OK && pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs))
+        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     return status == MT_OK ? combine(pass, moe, residual, y) : status;
+}
+
+// ------------------------------------------------------------------ backward
+
+static enum mt_status fill_zero(const struct mt_pass *pass, const struct mt_tensor *y)
+{
+    return mt_fill(pass->device, &(struct mt_fill_args){.y = *y, .value = 0.0f});
+}
+
+static enum mt_status combine_backward(const struct mt_pass *pass, const struct mt_moe *moe,
+                                       const struct mt_tensor *dy)
+{
+    if (mt_tensor_present(&moe->coupling) && pass->objective != NULL) {
+        enum mt_status status =
+            mt_objective_coupling(pass->objective, moe->number, &moe->record, &moe->coupling);
+        if (status != MT_OK) return status;
+    }
+    return mt_combine_backward(pass->device, &(struct mt_combine_backward_args){
+                                                 .dy = *dy,
+                                                 .rows = moe->record.rows,
+                                                 .row_of_slot = moe->record.row_of_slot,
+                                                 .weight = moe->record.weight,
+                                                 .coupling = moe->coupling,
+                                                 .drows = moe->drows,
+                                                 .dweight = moe->dweight,
+                                             });
+}
+
+/* The shared experts' part, the first half of which may be done while rows are on their way; the router's. */
+struct shared_backward {
+    const struct mt_pass *pass;
+    const struct mt_layer_params *params;
+    const struct mt_shared_experts *shared;
+    const struct mt_tensor *dy, *x, *dx;
+    bool wanted;
+    bool begun;  // the first half is done
+    bool router; // the router's is wanted, too
+};
+
+static enum mt_status begin_shared(void *self)
+{
+    struct shared_backward *work = self;
+    if (!work->wanted || work->begun) return MT_OK;
+    work->begun = true;
+    return mt_shared_experts_backward_down(work->pass, work->params, work->shared, work->dy, work->dx);
+}
+
+/* Routed experts, and down to dlogits: everything that goes through the record. */
+static enum mt_status routed_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                      struct mt_moe *moe, struct shared_backward *shared)
+{
+    const struct mt_tensor *x = shared->x;
+    const struct mt_tensor *dx = shared->dx;
+    const struct mt_meanwhile meanwhile = {.run = begin_shared, .self = shared};
+    enum mt_status status = MT_OK;
+    if (pass->placement->prepare_backward != NULL)
+        status = pass->placement->prepare_backward(pass, params, &moe->experts, &moe->record, x);
+    if (status == MT_OK) status = combine_backward(pass, moe, shared->dy);
+    if (status == MT_OK) status = fill_zero(pass, &moe->dprobs);
+    if (status == MT_OK) status = fill_zero(pass, &moe->dlogits);
+    if (status != MT_OK) return status;
+    bool dense = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
+    if (dense) {
+        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x); // once more, for the terms
+        if (status == MT_OK) status = fill_zero(pass, &moe->all_outputs.doutputs);
+        if (status != MT_OK) return status;
+    }
+    if (pass->objective != NULL) {
+        status = mt_moe_router_objective(pass, params, moe);
+        if (status != MT_OK) return status;
+    }
+    if (dx != NULL || mt_experts_are_trained(params)) {
+        status = pass->placement->backward(pass, params, &moe->experts, &moe->record, x, &moe->drows,
+                                           dx != NULL, &meanwhile);
+        if (status != MT_OK) return status;
+    }
+    if (dx != NULL) {
+        status = mt_dispatch_backward(pass->device, &(struct mt_dispatch_backward_args){
+                                                        .drows = moe->drows,
+                                                        .row_of_slot = moe->record.row_of_slot,
+                                                        .dx = *dx,
+                                                    });
+        if (status != MT_OK) return status;
+    }
+    if (dense && (dx != NULL || mt_experts_are_trained(params))) {
+        status = mt_all_outputs_backward(pass, params, &moe->all_outputs, x, dx);
+        if (status != MT_OK) return status;
+    }
+    return shared->router ? mt_moe_router_scores_backward(pass, moe) : MT_OK;
+}
+
+/* The router and what is left of the shared experts; dx is added to. */
+static enum mt_status dense_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     const struct mt_moe *moe, struct shared_backward *shared)
+{
+    bool together = shared->router && shared->wanted && mt_moe_router_reads_x(pass);
+    const struct mt_linear_gradient router = {
+        .linear = &params->router, .dy = &moe->dlogits, .trace = &moe->router_lora};
+    enum mt_status status = MT_OK;
+    if (shared->router && !together)
+        status = mt_moe_router_backward(pass, params, moe, shared->x, shared->dx);
+    if (status != MT_OK || !shared->wanted) return status;
+    status = begin_shared(shared);
+    if (status != MT_OK) return status;
+    return mt_shared_experts_backward_inner(pass, params, &moe->shared, together ? &router : NULL, shared->x,
+                                            shared->dx);
+}
+
+enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               struct mt_moe *moe, const struct mt_tensor *dy, const struct mt_tensor *x,
+                               const struct mt_tensor *dx)
+{
+    enum mt_status status = MT_OK;
+    bool routed = dx != NULL || mt_experts_are_trained(params) || mt_linear_is_trained(&params->router);
+    struct shared_backward shared = {
+        .pass = pass, .params = params, .shared = &moe->shared, .dy = dy, .x = x, .dx = dx};
+    shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_shared_experts_are_trained(params));
+    shared.router = dx != NULL || mt_linear_is_trained(&params->router);
+    if (routed) status = routed_backward(pass, params, moe, &shared);
+    if (status == MT_OK) status = dense_backward(pass, params, moe, &shared);
+    if (status != MT_OK) return status;
+    return dx != NULL ? mt_moe_jitter(pass, moe, dx) : MT_OK;
 }

@@ -5,9 +5,9 @@
 #ifndef MT_MODEL_MOE_H
 #define MT_MODEL_MOE_H
 
-#include "model/experts/experts.h"
-#include "model/layers/mlp.h"
-#include "model/regions.h"
+#include "model/experts/all_outputs.h"
+#include "model/layers/shared_experts.h"
+#include "model/planner.h"
 
 /* Letters: n experts, k slots (a slot is a token's choice: a (token, choice) pair), R = T·k rows. */
 struct mt_moe {
@@ -16,10 +16,11 @@ struct mt_moe {
 
     struct mt_routing record; // logits, probs, choice, weights: kept whatever is recomputed
     struct mt_lora_trace router_lora;
-    struct mt_experts experts; // the routed ones
-    struct mt_mlp shared;      // where the model has shared experts
+    struct mt_experts experts;       // the routed ones
+    struct mt_shared_experts shared; // where the model has any
     // work
-    struct mt_tensor router_input; // [T,d], where a method has jitter on it
+    struct mt_tensor router_input;     // [T,d], where a method has jitter on it
+    struct mt_all_outputs all_outputs; // where a term asks for them
     struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
     // work of backward
     struct mt_tensor drows;    // [R,d]: gradient of record.rows, which is the same memory if nothing reads
@@ -44,8 +45,8 @@ struct mt_moe_planners {
 void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt_layer_params *params,
                  bool backward, const struct mt_moe_planners *planners);
 
-/* True when anything in it learns. */
-bool mt_moe_learns(const struct mt_layer_params *params);
+/* True when anything in it is trained. */
+bool mt_moe_is_trained(const struct mt_layer_params *params);
 
 /* y = residual + shared experts + routed experts, of x, [T,d] all. Input jitter is applied to x in place. */
 enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_params *params,

@@ -1,10 +1,11 @@
 /*
- * The router: logits = router(x), where a method may shake x in training (ST-MoE); then routing.h. Terms on
- * the router's rows see the weight as it acts, LoRA included: W + s·B·A, with dB += s·dW Aᵀ, dA += s·Bᵀ dW.
+ * The router: logits = router(x), where a method may add jitter to x in training (ST-MoE); then routing.h.
+ * Terms on the router's rows see the weight as it acts, LoRA included: W + s·B·A, with dB += s·dW Aᵀ, dA +=
+ * s·Bᵀ dW.
  */
 #include "model/layers/moe_router.h"
 
-bool mt_moe_router_shakes(const struct mt_pass *pass)
+bool mt_moe_router_has_jitter(const struct mt_pass *pass)
 {
     return pass->method != NULL && pass->method->jitter > 0.0;
 }
@@ -20,8 +21,8 @@ bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_p
     return rows_are_read(pass) && mt_linear_has_lora(&params->router);
 }
 
-static enum mt_status shake(const struct mt_pass *pass, const struct mt_moe *moe, const struct mt_tensor *x,
-                            const struct mt_tensor *y)
+static enum mt_status add_jitter(const struct mt_pass *pass, const struct mt_moe *moe,
+                                 const struct mt_tensor *x, const struct mt_tensor *y)
 {
     return mt_random_multiply(pass->device,
                               &(struct mt_random_multiply_args){
@@ -35,28 +36,30 @@ static enum mt_status shake(const struct mt_pass *pass, const struct mt_moe *moe
 
 bool mt_moe_router_reads_x(const struct mt_pass *pass)
 {
-    return !pass->training || !mt_moe_router_shakes(pass);
+    return !pass->training || !mt_moe_router_has_jitter(pass);
 }
 
-/* What the router reads: x, or x shaken. */
+/* What the router reads: x, or x with jitter. */
 static enum mt_status router_input(const struct mt_pass *pass, const struct mt_moe *moe,
                                    const struct mt_tensor *x, struct mt_tensor *input)
 {
     *input = *x;
     if (mt_moe_router_reads_x(pass)) return MT_OK;
     *input = moe->router_input;
-    return shake(pass, moe, x, input);
+    return add_jitter(pass, moe, x, input);
 }
 
 /* record.router_weight: the weight itself, or with a LoRA pair their sum. */
 static enum mt_status show_rows(const struct mt_pass *pass, const struct mt_linear *router,
                                 struct mt_moe *moe)
 {
-    moe->record.router_weight = router->weight;
+    struct mt_tensor weight;
+    enum mt_status status = mt_linear_operand(pass, router, &weight);
+    if (status != MT_OK) return status;
+    moe->record.router_weight = weight;
     if (!mt_linear_has_lora(router)) return MT_OK;
     moe->record.router_weight = moe->router_sum;
-    enum mt_status status =
-        mt_copy(pass->device, &(struct mt_copy_args){.x = router->weight, .y = moe->router_sum});
+    status = mt_copy(pass->device, &(struct mt_copy_args){.x = weight, .y = moe->router_sum});
     if (status != MT_OK) return status;
     return mt_gemm(
         pass->device,
@@ -119,7 +122,8 @@ enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct 
                                            .dprobs = moe->dprobs,
                                            .dweight = moe->dweight,
                                            .drouter_weight =
-                                               through_lora ? moe->drouter_sum : router->dweight};
+                                               through_lora ? moe->drouter_sum : router->dweight,
+                                           .dall_outputs = moe->all_outputs.doutputs};
     status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
                                    &(struct mt_objective_backward_options){.measure = pass->measure});
     if (status != MT_OK || !through_lora) return status;
@@ -149,7 +153,7 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
     status =
         mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, false, dinput);
     if (status != MT_OK) return status;
-    status = shake(pass, moe, dinput, dinput);
+    status = add_jitter(pass, moe, dinput, dinput);
     if (status != MT_OK) return status;
     return mt_axpby(pass->device,
                     &(struct mt_axpby_args){.x = *dinput, .y = *dx, .alpha = 1.0f, .beta = 1.0f});

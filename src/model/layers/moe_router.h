@@ -4,8 +4,8 @@
 
 #include "model/layers/moe.h"
 
-/* True when the method shakes the router's input in training. */
-bool mt_moe_router_shakes(const struct mt_pass *pass);
+/* True when the method adds jitter to the router's input in training. */
+bool mt_moe_router_has_jitter(const struct mt_pass *pass);
 
 /* True when a term reads the router's rows and they are not one tensor: a weight with a LoRA pair. */
 bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_params *params);

@@ -9,11 +9,6 @@ struct mt_norm_saved mt_norm_plan(struct mt_planner *planner, const struct mt_pa
     return saved;
 }
 
-bool mt_norm_learns(const struct mt_norm *norm)
-{
-    return mt_tensor_present(&norm->weight->dweight) || mt_tensor_present(&norm->weight->dbias);
-}
-
 enum mt_status mt_norm_forward_residual(const struct mt_pass *pass, const struct mt_norm *norm,
                                         const struct mt_tensor *x, const struct mt_tensor *residual,
                                         const struct mt_tensor *sum, const struct mt_norm_saved *saved,

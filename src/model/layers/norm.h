@@ -22,8 +22,6 @@ struct mt_norm_saved {
 struct mt_norm_saved mt_norm_plan(struct mt_planner *planner, const struct mt_pass *pass,
                                   enum mt_norm_kind kind, int64_t rows);
 
-bool mt_norm_learns(const struct mt_norm *norm);
-
 /* y = norm(x); y may be x itself. */
 enum mt_status mt_norm_forward(const struct mt_pass *pass, const struct mt_norm *norm,
                                const struct mt_tensor *x, const struct mt_norm_saved *saved,

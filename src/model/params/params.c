@@ -1,21 +1,152 @@
 /*
- * Parameters: list the tensors, decide what learns, lay memory out (counting, then placing), fill it.
+ * Parameters: list the tensors, decide what is trained, lay memory out (counting, then placing), fill it.
  */
 #include "model/params/params.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rng.h"
+#include "formats/hf/model_check.h"
+#include "formats/text/printable.h"
 #include "metier/ops.h"
 #include "model/adapters/router_bias.h"
 #include "model/experts/ranks.h"
-#include "model/params/params_parts.h"
+#include "model/params/loading.h"
 #include "model/params/stream.h"
+#include "tensor/dtype.h"
+
+// ------------------------------------------------------------------ checkpoint and config
+
+#define NAMED 4 // of a kind; the rest is counted
+
+static void append(char *text, size_t bytes, const char *addition)
+{
+    size_t used = strlen(text);
+    (void)snprintf(text + used, bytes - used, "%s", addition);
+}
+
+/* "; missing: A, B and 7 more" */
+static void append_findings(char *text, size_t bytes, const char *kind,
+                            const struct mt_model_findings *findings)
+{
+    char piece[512];
+    if (findings->count == 0) return;
+    append(text, bytes, text[0] == '\0' ? "" : "; ");
+    append(text, bytes, kind);
+    size_t named = findings->count < NAMED ? findings->count : NAMED;
+    for (size_t i = 0; i < named; i++) {
+        const struct mt_model_finding *finding = &findings->listed[i];
+        (void)snprintf(piece, sizeof piece, "%s %s%s%s", i == 0 ? ":" : ",", mt_printable(finding->name).text,
+                       finding->text != NULL ? " " : "", finding->text != NULL ? finding->text : "");
+        append(text, bytes, piece);
+    }
+    if (findings->count > named) {
+        (void)snprintf(piece, sizeof piece, " and %zu more", findings->count - named);
+        append(text, bytes, piece);
+    }
+}
+
+enum mt_status mt_params_check(struct mt_context *ctx, const struct mt_model_desc *desc,
+                               const struct mt_checkpoint *checkpoint)
+{
+    struct mt_model_check check;
+    enum mt_status status = mt_model_check_checkpoint(ctx, desc->config, checkpoint, &check);
+    if (status != MT_OK) return status;
+    char text[MT_MESSAGE_BYTES] = "";
+    append_findings(text, sizeof text, "missing", &check.missing);
+    append_findings(text, sizeof text, "wrong", &check.wrong);
+    append_findings(text, sizeof text, "unexpected", &check.unexpected);
+    if (text[0] != '\0') {
+        bool shape_only = check.missing.count == 0 && check.unexpected.count == 0;
+        status = mt_fail(ctx, shape_only ? MT_ERR_SHAPE : MT_ERR_FORMAT, "weights and config do not fit: %s",
+                         text);
+    }
+    mt_model_check_free(&check);
+    return status;
+}
+
+// ------------------------------------------------------------------ values
+
+#define PIECE 65536 // elements converted at a time
+
+struct staging {
+    float values[PIECE];
+    float stored[PIECE]; // bytes as in the file, aligned; at most four per element
+};
+
+enum mt_dtype mt_params_stored_type(const struct mt_safetensors_tensor *stored)
+{
+    switch (stored->dtype) {
+    case MT_SAFETENSORS_F32: return MT_F32;
+    case MT_SAFETENSORS_BF16: return MT_BF16;
+    case MT_SAFETENSORS_F16: return MT_F16;
+    default: break;
+    }
+    assert(false && "mt_params_check lets only these types pass");
+    return MT_F32;
+}
+
+/* Elements first … first+count-1 of `target` := the staged values. */
+static enum mt_status upload_piece(struct mt_device *device, const struct staging *staging,
+                                   const struct mt_tensor *target, int64_t first, int64_t count)
+{
+    return mt_device_upload(device, (float *)target->data + first, staging->values,
+                            (size_t)count * sizeof(float));
+}
+
+enum mt_status mt_params_upload_f32(struct mt_device *device, const struct mt_safetensors_tensor *stored,
+                                    const struct mt_tensor *target)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    enum mt_dtype dtype = mt_params_stored_type(stored);
+    size_t item_bytes = mt_dtype_bytes(dtype);
+    int64_t total = mt_tensor_count(target);
+    void *memory = NULL;
+    enum mt_status status = mt_allocate(ctx, sizeof(struct staging), &memory);
+    struct staging *staging = memory;
+    for (int64_t first = 0; status == MT_OK && first < total; first += PIECE) {
+        int64_t count = total - first < PIECE ? total - first : PIECE;
+        // By way of aligned memory: a tensor in the file may lie at any address.
+        memcpy(staging->stored, (const char *)stored->data + (size_t)first * item_bytes,
+               (size_t)count * item_bytes);
+        mt_convert_to_f32(dtype, staging->stored, count, staging->values);
+        status = upload_piece(device, staging, target, first, count);
+    }
+    mt_release(ctx, memory, sizeof(struct staging));
+    return status;
+}
+
+/* LoRA's A: uniform in ±1/sqrt(in), a pure function of the seed and the name. */
+static enum mt_status fill_lora_a(struct mt_device *device, uint64_t seed, const char *name,
+                                  const struct mt_tensor *a)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    uint64_t stream = mt_stream_of_name(name);
+    float bound = (float)(1.0 / sqrt((double)a->dim[1])); // kaiming uniform with a = sqrt(5)
+    int64_t total = mt_tensor_count(a);
+    void *memory = NULL;
+    enum mt_status status = mt_allocate(ctx, sizeof(struct staging), &memory);
+    struct staging *staging = memory;
+    for (int64_t first = 0; status == MT_OK && first < total; first += PIECE) {
+        int64_t count = total - first < PIECE ? total - first : PIECE;
+        for (int64_t i = 0; i < count; i++) {
+            float unit = mt_rng_uniform(seed, stream, (uint64_t)(first + i));
+            staging->values[i] = bound * (2.0f * unit - 1.0f);
+        }
+        status = upload_piece(device, staging, a, first, count);
+    }
+    mt_release(ctx, memory, sizeof(struct staging));
+    return status;
+}
+
+// ------------------------------------------------------------------ loading
 
 #define ARENA_BLOCK_BYTES 65536
 
-/* Where masters and gradients of things that learn go. */
+/* Where masters and gradients of things that are trained go. */
 struct trained_memory {
     struct mt_planner masters, gradients;
 };
@@ -90,35 +221,29 @@ static void free_items(struct loader *loader)
 
 // ------------------------------------------------------------------ layers
 
-static enum mt_status tensor_array(struct mt_arena *arena, int count, struct mt_tensor **array)
-{
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(arena, (size_t)count * sizeof(struct mt_tensor), &memory);
-    *array = memory;
-    return status;
-}
-
 static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_views *views,
-                                      struct mt_expert_linear *map, const char *map_name, int64_t layer)
+                                      struct mt_expert_linear *projection, const char *projection_name,
+                                      int64_t layer)
 {
     const struct mt_model_desc *desc = loader->desc;
-    struct mt_arena *arena = &loader->params->arena;
-    enum mt_status status = tensor_array(arena, desc->experts, &views->weight);
-    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->dweight);
-    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->a);
-    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->b);
-    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->da);
-    if (status == MT_OK) status = tensor_array(arena, desc->experts, &views->db);
-    if (status != MT_OK) return status;
+    struct mt_tensor **const arrays[] = {&views->weight, &views->dweight, &views->a,
+                                         &views->b,      &views->da,      &views->db};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        void *memory = NULL;
+        size_t bytes = (size_t)desc->experts * sizeof(struct mt_tensor);
+        enum mt_status status = mt_arena_allocate(&loader->params->arena, bytes, &memory);
+        if (status != MT_OK) return status;
+        *arrays[i] = memory;
+    }
     char name[MT_PARAMS_NAME_BYTES];
     (void)snprintf(name, sizeof name, "model.layers.%lld.%s.%s", (long long)layer, desc->names.experts,
-                   map_name);
-    bool down = strcmp(map_name, desc->names.down) == 0;
-    *map = (struct mt_expert_linear){
-        .experts = desc->experts,
-        .weight = views->weight,
-        .out = down ? desc->width : desc->expert_width,
-        .in = down ? desc->expert_width : desc->width,
+                   projection_name);
+    bool down = strcmp(projection_name, desc->names.down) == 0;
+    *projection = (struct mt_expert_linear){
+        .weight = {.stored = views->weight,
+                   .count = desc->experts,
+                   .out = down ? desc->width : desc->expert_width,
+                   .in = down ? desc->expert_width : desc->width},
         .stream = mt_stream_of_name(name),
     };
     return MT_OK;
@@ -130,7 +255,7 @@ static enum mt_status prepare_layers(struct loader *loader)
     struct mt_params *params = loader->params;
     void *layers = NULL;
     void *views = NULL;
-    size_t view_count = (size_t)desc->layers * MT_EXPERT_MAPS;
+    size_t view_count = (size_t)desc->layers * MT_EXPERT_PROJECTIONS;
     enum mt_status status =
         mt_arena_allocate(&params->arena, (size_t)desc->layers * sizeof *params->layer, &layers);
     if (status == MT_OK)
@@ -141,19 +266,26 @@ static enum mt_status prepare_layers(struct loader *loader)
     loader->views = views;
     for (int64_t i = 0; i < desc->layers && status == MT_OK; i++) {
         struct mt_layer_params *layer = &params->layer[i];
-        struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_MAPS;
+        struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_PROJECTIONS;
         layer->moe = mt_model_layer_is_moe(desc, i);
         if (!layer->moe) continue;
         layer->router.exact = true;
-        status = prepare_experts(loader, &layer_views[0], &layer->gate, desc->names.gate, i);
-        if (status == MT_OK) {
-            status = prepare_experts(loader, &layer_views[1], &layer->up, desc->names.up, i);
-        }
-        if (status == MT_OK) {
-            status = prepare_experts(loader, &layer_views[2], &layer->down, desc->names.down, i);
-        }
+        struct mt_expert_linear *const projections[] = {&layer->gate, &layer->up, &layer->down};
+        const char *const names[] = {desc->names.gate, desc->names.up, desc->names.down};
+        for (int p = 0; p < MT_EXPERT_PROJECTIONS && status == MT_OK; p++)
+            status = prepare_experts(loader, &layer_views[p], projections[p], names[p], i);
     }
     return status;
+}
+
+void mt_layer_linears(struct mt_layer_params *layer, struct mt_linear *linears[MT_LAYER_LINEARS])
+{
+    struct mt_linear *const all[MT_LAYER_LINEARS] = {
+        &layer->q,          &layer->k,           &layer->v,           &layer->o,
+        &layer->q_a,        &layer->q_b,         &layer->kv_a,        &layer->kv_b,
+        &layer->dense.gate, &layer->dense.up,    &layer->dense.down,  &layer->router,
+        &layer->shared.up,  &layer->shared.gate, &layer->shared.down, &layer->shared_gate};
+    memcpy(linears, all, sizeof all);
 }
 
 // ------------------------------------------------------------------ layout
@@ -307,10 +439,10 @@ static enum mt_status lay_out(struct loader *loader)
         enum mt_status status =
             mt_params_find_place(params, loader->desc, loader->views, &item->tensor, &place);
         if (status != MT_OK) return status;
-        switch (item->learning) {
-        case MT_LEARNING_NONE: lay_out_frozen(loader, item, place.value); break;
-        case MT_LEARNING_FULL: status = lay_out_full(loader, item, &place); break;
-        case MT_LEARNING_LORA: status = lay_out_lora(loader, item, &place); break;
+        switch (item->trainable) {
+        case MT_TRAINABLE_NONE: lay_out_frozen(loader, item, place.value); break;
+        case MT_TRAINABLE_FULL: status = lay_out_full(loader, item, &place); break;
+        case MT_TRAINABLE_LORA: status = lay_out_lora(loader, item, &place); break;
         }
         if (status != MT_OK) return status;
     }
@@ -359,17 +491,17 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     enum mt_status status =
         mt_params_find_place(loader->params, loader->desc, loader->views, &item->tensor, &place);
     if (status != MT_OK) return status;
-    if (item->learning == MT_LEARNING_FULL || item->correction) {
+    if (item->trainable == MT_TRAINABLE_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
     if (!usable_in_place(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);
     }
-    if (status != MT_OK || item->learning != MT_LEARNING_LORA) return status;
+    if (status != MT_OK || item->trainable != MT_TRAINABLE_LORA) return status;
     char name[MT_PARAMS_NAME_BYTES];
     lora_name(item, 'A', name, sizeof name);
-    status = mt_params_fill_lora_a(loader->device, loader->selection->seed, name, place.a);
+    status = fill_lora_a(loader->device, loader->selection->seed, name, place.a);
     if (status != MT_OK) return status;
     return mt_fill(loader->device, &(struct mt_fill_args){.y = *place.b, .value = 0.0f});
 }

@@ -1,11 +1,11 @@
 /*
  * The parameters of a model: every tensor of the checkpoint as the device computes with it, which of them
- * learn, and the LoRA pairs beside them.
+ * are trained, and the LoRA pairs beside them.
  *
  * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
  * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
  * gradients lie in one buffer, all masters in another, in the order of `trained`; where activations have 16
- * bits and something learns, products read bf16 roundings of the pairs (mt_params_round).
+ * bits and something is trained, products read bf16 roundings of the pairs (mt_params_round).
  *
  * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
  * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own
@@ -21,16 +21,17 @@
 #include "formats/safetensors/checkpoint.h"
 #include "metier/objective.h"
 #include "model/desc.h"
+#include "model/params/weight.h"
 
-/* What learns, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
+/* What is trained, and how. Patterns are part keys ("attention", "routed_experts", ...) or globs on names. */
 struct mt_train_selection {
     const char *const *full;   // tensors trained as they are; NULL-terminated; NULL: none
-    const char *const *lora;   // linear maps that get a LoRA pair
+    const char *const *lora;   // linear layers that get a LoRA pair
     const char *const *freeze; // taken away from both, e.g. "router"
     int lora_rank;             // r
     double lora_alpha;         // scale = alpha / r
     double lora_dropout;       // of the LoRA input, in training
-    // ESFT: for each layer the experts that learn (full or LoRA, as selected above); NULL: all of them.
+    // ESFT: for each layer the experts that are trained (full or LoRA, as selected above); NULL: all of them.
     const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
     uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
@@ -55,9 +56,10 @@ static inline bool mt_param_is_here(const struct mt_param *param)
     return param->value.data != NULL;
 }
 
-/* A linear map: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
+/* A linear layer: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
 struct mt_linear {
-    struct mt_tensor weight;  // [out,in], any float type
+    struct mt_tensor weight; // as it is stored; products read mt_linear_operand
+    enum mt_storage storage;
     struct mt_tensor bias;    // [out]
     struct mt_tensor dweight; // f32 [out,in]
     struct mt_tensor dbias;   // f32 [out]
@@ -70,19 +72,19 @@ struct mt_linear {
     uint64_t stream; // of its dropout; the step is added by the caller
 };
 
-/* The same for the routed experts of a layer: n maps of one shape, as arrays for the grouped products. */
+/* The same for the routed experts of a layer: n linear layers of one shape, as arrays for the grouped
+ * products. */
 struct mt_expert_linear {
-    int experts;                     // n
-    const struct mt_tensor *weight;  // n views [out,in]
+    struct mt_weight weight;         // n matrices
     const struct mt_tensor *dweight; // n views; NULL when none is trained, absent entries where one is not
     const struct mt_tensor *a, *b;   // n views; NULL without LoRA, absent entries where an expert has none
     const struct mt_tensor *da, *db;
     const struct mt_tensor *rounded_a, *rounded_b; // n views of bf16, as in mt_linear; NULL: a and b are read
-    int64_t out, in, rank;
+    int64_t rank;
     float lora_scale;
     float dropout;
     uint64_t stream;
-    bool exact; // as in mt_linear; a single map only
+    bool exact; // as in mt_linear; a single linear layer only
 };
 
 struct mt_norm_weight {
@@ -107,7 +109,12 @@ struct mt_layer_params {
     bool correction_frozen;      // the selection's freeze names it: not even mt_bias_update may move it
     struct mt_expert_linear gate, up, down;
     struct mt_mlp_params shared;
+    struct mt_linear shared_gate; // [1,d]; only where the description names one
 };
+
+/* Every linear layer of a layer but those of the routed experts, there or not. */
+#define MT_LAYER_LINEARS 16
+void mt_layer_linears(struct mt_layer_params *layer, struct mt_linear *linears[MT_LAYER_LINEARS]);
 
 struct mt_params {
     struct mt_device *device;                    // borrowed
@@ -151,8 +158,30 @@ enum mt_status mt_params_round(const struct mt_params *params);
 /* All gradients become 0. */
 enum mt_status mt_params_zero_gradients(struct mt_params *params);
 
-/* What can learn in each MoE layer, for mt_objective_check_live: paths[MoE layers], in order. */
+/* What can be trained in each MoE layer, for mt_objective_check_live: paths[MoE layers], in order. */
 void mt_params_paths(const struct mt_params *params, const struct mt_model_desc *desc,
                      struct mt_layer_paths *paths);
+
+// ------------------------------------------------------------------ tensors of a checkpoint
+
+/* Longest text: a name, "base_model.model." before it and ".lora_A.weight" behind. */
+#define MT_PARAMS_NAME_BYTES (MT_MODEL_NAME_BYTES + 64)
+
+/* The module a tensor belongs to: its name without ".weight" or ".bias". */
+void mt_params_module_name(const char *tensor_name, char *module, size_t bytes);
+
+/* What a layer's correction bias is called on disk. */
+void mt_params_correction_name(const struct mt_model_desc *desc, int64_t layer, char *name, size_t bytes);
+
+/* One message for everything that is missing, unexpected or of another shape. */
+enum mt_status mt_params_check(struct mt_context *ctx, const struct mt_model_desc *desc,
+                               const struct mt_checkpoint *checkpoint);
+
+/* The type a tensor of a checked checkpoint is stored in. */
+enum mt_dtype mt_params_stored_type(const struct mt_safetensors_tensor *stored);
+
+/* Copies a stored tensor into f32 memory of the device. */
+enum mt_status mt_params_upload_f32(struct mt_device *device, const struct mt_safetensors_tensor *stored,
+                                    const struct mt_tensor *target);
 
 #endif

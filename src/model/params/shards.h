@@ -1,7 +1,7 @@
 /*
- * What learns, brought together for writing. Where ranks share the routed experts each holds its own experts'
- * part of the values and moments; the first of these ranks writes for all of them. It runs the ordinary
- * writers, which ask for numbers wherever they are, piece by piece; meanwhile the others serve:
+ * What is trained, brought together for writing. Where ranks share the routed experts each holds its own
+ * experts' part of the values and moments; the first of these ranks writes for all of them. It runs the
+ * ordinary writers, which ask for numbers wherever they are, piece by piece; meanwhile the others serve:
  *
  *     first rank                                the others
  *     mt_state_save(...) or the like            mt_shards_serve(params, first, second)

@@ -30,6 +30,8 @@ const struct mt_op_impl *MT_CPU(table)(void)
         [MT_OP_swiglu_backward] = {MT_CPU(swiglu_backward), NULL},
         [MT_OP_bias_forward] = {MT_CPU(bias_forward), MT_CPU(bias_forward_scratch)},
         [MT_OP_bias_backward] = {MT_CPU(bias_backward), MT_CPU(bias_backward_scratch)},
+        [MT_OP_sigmoid_gate_forward] = {MT_CPU(sigmoid_gate_forward), NULL},
+        [MT_OP_sigmoid_gate_backward] = {MT_CPU(sigmoid_gate_backward), NULL},
         [MT_OP_axpby] = {MT_CPU(axpby), NULL},
         [MT_OP_fill] = {MT_CPU(fill), NULL},
         [MT_OP_copy] = {MT_CPU(copy), NULL},

@@ -121,6 +121,8 @@ static const struct {
     {MT_OP_swiglu_backward, {mt_cuda_swiglu_backward, NULL}},
     {MT_OP_bias_forward, {mt_cuda_bias_forward, NULL}},
     {MT_OP_bias_backward, {mt_cuda_bias_backward, mt_cuda_bias_backward_scratch}},
+    {MT_OP_sigmoid_gate_forward, {mt_cuda_sigmoid_gate_forward, NULL}},
+    {MT_OP_sigmoid_gate_backward, {mt_cuda_sigmoid_gate_backward, NULL}},
     {MT_OP_axpby, {mt_cuda_axpby, NULL}},
     {MT_OP_fill, {mt_cuda_fill, NULL}},
     {MT_OP_copy, {mt_cuda_copy, NULL}},

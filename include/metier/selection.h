@@ -1,0 +1,50 @@
+/*
+ * The list of selection rules: what a method does to the choice of experts besides its loss terms. A new one
+ * is a file in src/objective/selection, which defines its mt_selection_rule, and a line here. The router, the
+ * model and the trainer ask the functions below and name no rule.
+ */
+#ifndef METIER_SELECTION_H
+#define METIER_SELECTION_H
+
+#include "metier/routing.h"
+
+/* RULE(name of its mt_selection_rule), in the order in which they act. */
+#define MT_SELECTION_RULES(RULE)                                                                             \
+    RULE(bias) /* loss-free balancing */                                                                     \
+    RULE(drop) /* capacity of an expert, and slots dropped at random */
+
+struct mt_selection_rule {
+    /* Whether a method has it. */
+    bool (*is_on)(const struct mt_objective_config *config);
+    /* It selects by a bias of every expert (record.bias), which the model then keeps and saves. */
+    bool has_bias;
+    /* Refuses routers that it cannot work with; NULL: there are none. */
+    enum mt_status (*check)(struct mt_context *ctx, const struct mt_router_config *router);
+    /* In training, once the choice is made: record.expert = record.chosen, less what it drops (-1); NULL: it
+     * drops nothing. At most one rule of a method may. */
+    enum mt_status (*serve)(struct mt_device *device, const struct mt_router_policy *policy,
+                            const struct mt_routing *record);
+    /* On the host, after an optimizer step: moves one layer's bias[n] by the step's load[n]; NULL: it stays.
+     */
+    void (*after_step)(const struct mt_objective_config *config, const double *load, int experts,
+                       float *bias);
+};
+
+/* Whether a method has any rule, one with a bias, one that drops slots. */
+bool mt_selection_is_on(const struct mt_objective_config *config);
+bool mt_selection_has_bias(const struct mt_objective_config *config);
+bool mt_selection_drops(const struct mt_objective_config *config);
+
+/* Refuses a router that a rule of the method cannot work with. */
+enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_objective_config *config,
+                                  const struct mt_router_config *router);
+
+/* What mt_routing_forward ends with: record.expert from record.chosen. */
+enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_router_policy *policy,
+                                  const struct mt_routing *record);
+
+/* What the trainer does to each layer's bias after an optimizer step. */
+void mt_selection_after_step(const struct mt_objective_config *config, const double *load, int experts,
+                             float *bias);
+
+#endif

@@ -1,0 +1,56 @@
+/* What a model at work consists of. Only model.c and model_batch.c include this. */
+#ifndef MT_MODEL_MODEL_STRUCT_H
+#define MT_MODEL_MODEL_STRUCT_H
+
+#include "model/experts/ranks.h"
+#include "model/layers/cache.h"
+#include "model/model.h"
+#include "model/replay.h"
+#include "model/staging.h"
+#include "model/transformer.h"
+
+struct mt_model {
+    struct mt_device *device; // borrowed
+    struct mt_context *ctx;   // borrowed
+    struct mt_model_options options;
+    struct mt_hf_config config;
+    struct mt_model_desc desc;
+    struct mt_checkpoint checkpoint;
+    struct mt_params params;
+    struct mt_objective_config method; // a copy
+    struct mt_objective *objective;    // NULL without one
+    struct mt_cache cache;             // zeroed without one
+    struct mt_expert_ranks ranks;      // zeroed where all experts are here
+    struct mt_transformer transformer;
+    struct mt_buffer index, kept, shared, work; // the regions' memory
+    struct mt_buffer tables;                    // of the rotation
+    struct mt_buffer biases;   // of routers that have none of their own, if a method moves them
+    int32_t *host;             // [HOST_ROWS, host_row]: index tensors on their way to the device
+    struct mt_staging staging; // the same, as they will lie at the start of `index`
+    int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, heads + 1
+    struct mt_replay replay;   // of passes of one token a sequence
+    bool ran;                  // a forward that backward can follow has run
+};
+
+// Rows of the host's staging memory.
+enum {
+    HOST_POSITIONS,
+    HOST_SEGMENT,
+    HOST_LABELS,
+    HOST_ORTHO_MASK,
+    HOST_KEY_OFFSETS,
+    HOST_KEY_STARTS,
+    HOST_HEAD_OFFSETS,
+    HOST_PLACES,
+    HOST_ROWS
+};
+
+#define INDEX_TENSORS 11 // of a batch
+
+/* Lays the regions out for batches of a shape, in the memory there is, or counts what they need. */
+void mt_model_lay_out(struct mt_model *model, const struct mt_batch_shape *shape, struct mt_regions *regions);
+
+/* Runs the largest batches without computing: the device's scratch then suffices for every other. */
+enum mt_status mt_model_plan_scratch(struct mt_model *model);
+
+#endif

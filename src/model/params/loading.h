@@ -1,0 +1,65 @@
+/* Loading parameters: what is done with each tensor of the checkpoint, and where its views go. */
+#ifndef MT_MODEL_PARAMS_LOADING_H
+#define MT_MODEL_PARAMS_LOADING_H
+
+#include "model/params/params.h"
+#include "model/planner.h"
+
+enum mt_trainable {
+    MT_TRAINABLE_NONE, // frozen
+    MT_TRAINABLE_FULL, // the tensor itself
+    MT_TRAINABLE_LORA, // a pair added to it
+};
+
+/* One tensor of the checkpoint. */
+struct mt_params_item {
+    struct mt_model_tensor tensor;
+    const struct mt_safetensors_tensor *stored; // borrowed from the checkpoint
+    enum mt_trainable trainable;
+    bool correction; // the router's correction bias: f32, writable, never trained by a gradient
+};
+
+struct mt_params_items {
+    struct mt_context *ctx; // borrowed
+    struct mt_params_item *item;
+    size_t count;
+};
+
+/* The views of one kind of projection (gate, up or down) of a layer's experts, while they are being filled
+ * in. */
+struct mt_expert_views {
+    struct mt_tensor *weight, *dweight, *a, *b, *da, *db; // n each
+};
+
+#define MT_EXPERT_PROJECTIONS 3 // gate, up, down
+
+/* Where the views of a tensor go; NULL where there is no such place. */
+struct mt_params_place {
+    struct mt_tensor *value, *gradient;
+    struct mt_tensor *a, *b, *da, *db;
+    struct mt_linear *linear;         // a linear layer outside the routed experts
+    struct mt_expert_linear *experts; // a routed expert's
+    const struct mt_expert_views *views;
+};
+
+/* Decides what is trained: fills `trainable` of every item and, for correction biases, finds the frozen ones.
+ */
+enum mt_status mt_params_select(struct mt_context *ctx, const struct mt_model_desc *desc,
+                                const struct mt_train_selection *selection, struct mt_params_items *items,
+                                struct mt_params *params);
+
+/* LoRA adapts matrices that map one vector to another, so not the embedding. */
+static inline bool mt_params_is_linear(const struct mt_model_tensor *tensor)
+{
+    return tensor->rank == 2 && tensor->part != MT_PART_EMBEDDING;
+}
+
+/* Where the views of this tensor go. `views` has MT_EXPERT_PROJECTIONS entries per layer. */
+enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_model_desc *desc,
+                                    const struct mt_expert_views *views, const struct mt_model_tensor *tensor,
+                                    struct mt_params_place *place);
+
+/* Makes the roundings and points the linear layers to them. */
+enum mt_status mt_params_read_rounded(struct mt_params *params);
+
+#endif

@@ -1,0 +1,38 @@
+/* Loss-free balancing: the selection bias moves against the loads of the step that just ended (2408.15664).
+ */
+#include "metier/objective.h"
+
+void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias)
+{
+    double mean = 0.0;
+    for (int j = 0; j < experts; j++) mean += load[j] / experts;
+    if (rule == MT_BIAS_NONE || !(mean > 0.0)) return;
+    for (int j = 0; j < experts; j++) {
+        double error = mean - load[j];
+        double sign = (error > 0.0) - (error < 0.0);
+        // The proportional rule is in shares of the mean, so that the rate does not depend on the batch's
+        // size.
+        double push = rule == MT_BIAS_SIGN ? sign : error / mean;
+        bias[j] = (float)((double)bias[j] + rate * push);
+    }
+}
+
+static bool is_on(const struct mt_objective_config *config)
+{
+    return config->bias_rule != MT_BIAS_NONE;
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct mt_router_config *router)
+{
+    if (router->kind != MT_ROUTER_SPARSEMIXER) return MT_OK;
+    return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                   "objective.bias_rule: SparseMixer chooses without a bias; take another method");
+}
+
+static void after_step(const struct mt_objective_config *config, const double *load, int experts, float *bias)
+{
+    mt_bias_update(config->bias_rule, config->bias_rate, load, experts, bias);
+}
+
+const struct mt_selection_rule mt_selection_bias = {
+    .is_on = is_on, .has_bias = true, .check = check, .after_step = after_step};

@@ -1,0 +1,195 @@
+/*
+ * Terms that ask for more of a model than their own layer's record: the MoE layers before and after, and the
+ * outputs of all experts. Two terms of this file take the places of two of the list (mt_term_kind is
+ * wrapped), and whole models are held against finite differences in double.
+ */
+#include <math.h>
+
+#include "objective/objective.h"
+#include "support/cmocka_all.h"
+#include "support/model_runs.h"
+#include "support/small_models.h"
+
+#define NEIGHBOURS  MT_TERM_Z
+#define ALL_OUTPUTS MT_TERM_SIMBAL
+
+static size_t one_number(const struct mt_objective *objective)
+{
+    (void)objective;
+    return 1;
+}
+
+/* The mean over tokens. */
+static void mean(const struct mt_objective *objective, struct mt_term_view *views)
+{
+    for (int layer = 0; layer < objective->shape.layers; layer++) {
+        struct mt_term_view *view = &views[layer];
+        if (!(view->tokens > 0.0)) continue;
+        view->loss = view->statistics[0] / view->tokens;
+        view->gradient[0] = 1.0 / view->tokens;
+    }
+}
+
+// ------------------------------------------------------------------ L = mean of Σ_j p_j of the layer · p_j
+// of the one before
+
+static int needs_neighbours(const struct mt_objective_config *config)
+{
+    (void)config;
+    return MT_NEEDS_NEIGHBOURS;
+}
+
+static enum mt_status overlap(const struct mt_term_call *call)
+{
+    double sum = 0.0;
+    const double *own = call->record->probs.data;
+    const double *before = call->before != NULL ? call->before->probs.data : NULL;
+    int64_t count = before != NULL ? mt_tensor_count(&call->record->probs) : 0;
+    for (int64_t i = 0; i < count; i++) sum += own[i] * before[i];
+    call->statistics[0] = sum;
+    return MT_OK;
+}
+
+static enum mt_status overlap_backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
+{
+    double *dprobs = gradient->dprobs.data;
+    for (int64_t i = 0; i < mt_tensor_count(&gradient->dprobs); i++) {
+        if (call->before != NULL)
+            dprobs[i] += call->host_gradient[0] * ((const double *)call->before->probs.data)[i];
+        if (call->after != NULL)
+            dprobs[i] += call->host_gradient_after[0] * ((const double *)call->after->probs.data)[i];
+    }
+    return MT_OK;
+}
+
+static const struct mt_term_kind neighbours = {.info = {.name = "neighbours", .path = MT_PATH_LOGITS},
+                                               .needs = needs_neighbours,
+                                               .statistics = one_number,
+                                               .forward = overlap,
+                                               .value = mean,
+                                               .backward = overlap_backward};
+
+// ------------------------------------------------------------------ L = mean of Σ_e <output of e, output of
+// e+1>
+
+static int needs_all_outputs(const struct mt_objective_config *config)
+{
+    (void)config;
+    return MT_NEEDS_ALL_OUTPUTS;
+}
+
+static enum mt_status products(const struct mt_term_call *call)
+{
+    const double *outputs = call->record->all_outputs.data;
+    int64_t all = mt_tensor_count(&call->record->all_outputs);
+    int64_t expert = all / call->record->experts; // numbers
+    double sum = 0.0;
+    for (int64_t i = 0; i < all; i++) sum += outputs[i] * outputs[(i + expert) % all];
+    call->statistics[0] = sum;
+    return MT_OK;
+}
+
+/* The gradient in number i of the outputs. */
+static double product_gradient(const struct mt_term_call *call, int64_t i)
+{
+    const double *outputs = call->record->all_outputs.data;
+    int64_t all = mt_tensor_count(&call->record->all_outputs);
+    int64_t expert = all / call->record->experts;
+    return call->host_gradient[0] * (outputs[(i + expert) % all] + outputs[(i + all - expert) % all]);
+}
+
+static enum mt_status products_backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
+{
+    double *doutputs = gradient->dall_outputs.data;
+    for (int64_t i = 0; i < mt_tensor_count(&gradient->dall_outputs); i++)
+        doutputs[i] += product_gradient(call, i);
+    return MT_OK;
+}
+
+static enum mt_status products_norm(const struct mt_term_call *call, double *norm)
+{
+    double squares = 0.0;
+    for (int64_t i = 0; i < mt_tensor_count(&call->record->all_outputs); i++)
+        squares += product_gradient(call, i) * product_gradient(call, i);
+    *norm = sqrt(squares);
+    return MT_OK;
+}
+
+static const struct mt_term_kind all_outputs = {.info = {.name = "all_outputs", .path = MT_PATH_ROWS},
+                                                .needs = needs_all_outputs,
+                                                .statistics = one_number,
+                                                .forward = products,
+                                                .value = mean,
+                                                .backward = products_backward,
+                                                .norm = products_norm};
+
+// ------------------------------------------------------------------ in their places
+
+const struct mt_term_kind *__real_mt_term_kind(enum mt_term term);
+const struct mt_term_kind *__wrap_mt_term_kind(enum mt_term term);
+
+const struct mt_term_kind *__wrap_mt_term_kind(enum mt_term term)
+{
+    if (term == NEIGHBOURS) return &neighbours;
+    return term == ALL_OUTPUTS ? &all_outputs : __real_mt_term_kind(term);
+}
+
+// ------------------------------------------------------------------ whole models
+
+static void check(const struct workplace *place, enum mt_term term, const struct mt_model_options *given)
+{
+    struct mt_objective_config method = {.method = "test", .scale = MT_SCALE_NONE};
+    struct mt_model_options options = *given;
+    struct model_run run;
+    struct model_batch batch;
+    struct mt_model_loss loss;
+    double total = 0.0;
+    method.coefficient[term] = 0.3;
+    options.backward = true;
+    options.activations = MT_F64;
+    options.objective = &method;
+    assert_int_equal(model_run_open(&run, place, "ref", 1, &options), 0);
+    model_run_draw_lora(&run, 9);
+    model_batch_fill(&batch, (const int[]){7, 4, 0}, mt_model_description(run.model)->vocabulary, 4);
+    batch.batch.training = true;
+    assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_OK);
+    assert_true(fabs(loss.terms) > 1e-6);
+    assert_int_equal(model_run_step(&run, &batch.batch, &total), 0);
+    assert_true(model_run_check_gradients(&run, &batch.batch, 3, 2e-6, 2e-5) <= 2e-5);
+    model_run_close(&run);
+}
+
+static void check_all(const struct workplace *place, enum mt_term term)
+{
+    static const char *const everything[] = {"*", NULL};
+    static const char *const linear[] = {"all-linear", NULL};
+    static const enum mt_hf_model models[] = {MT_HF_DEEPSEEK, MT_HF_QWEN3_MOE};
+    for (int m = 0; m < 2; m++) {
+        assert_int_equal(small_model_make(place, small_model_config(models[m]), MT_HF_FLOAT32, 11), 0);
+        struct mt_model_options options = {.selection.full = everything};
+        check(place, term, &options);
+        options.recompute = m == 0 ? MT_RECOMPUTE_MOE : MT_RECOMPUTE_FULL;
+        options.selection = (struct mt_train_selection){
+            .lora = linear, .lora_rank = 2, .lora_alpha = 3.0, .lora_dropout = 0.2};
+        check(place, term, &options);
+        workplace_clear(place);
+    }
+}
+
+static void test_neighbours(void **state)
+{
+    check_all(*state, NEIGHBOURS);
+}
+
+static void test_all_outputs(void **state)
+{
+    check_all(*state, ALL_OUTPUTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_neighbours, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_all_outputs, workplace_open, workplace_close)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
