@@ -1,6 +1,6 @@
 # metier_text_arrays(target name...): the files src/eval/code/python/NAME.py as arrays mt_python_NAME, NUL-terminated.
 function(metier_text_arrays target)
-    set(code "#include \"eval/code/code_python.h\"\n")
+    set(code "#include \"eval/code/code_trial.h\"\n")
     foreach(name ${ARGN})
         set(path ${CMAKE_SOURCE_DIR}/src/eval/code/python/${name}.py)
         set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})

@@ -62,6 +62,16 @@ enum mt_status mt_arena_allocate(struct mt_arena *arena, size_t bytes, void **me
     return MT_OK;
 }
 
+void *mt_arena_array(struct mt_arena *arena, size_t count, size_t item_bytes, enum mt_status *status)
+{
+    void *memory = NULL;
+    if (*status == MT_OK && item_bytes > 0 && count > SIZE_MAX / item_bytes)
+        *status = mt_fail(arena->ctx, MT_ERR_MEMORY,
+                          "cannot allocate %zu items of %zu bytes: too large to address", count, item_bytes);
+    if (*status == MT_OK) *status = mt_arena_allocate(arena, count * item_bytes, &memory);
+    return memory;
+}
+
 enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, char **copy)
 {
     void *memory = NULL;

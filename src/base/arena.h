@@ -23,6 +23,11 @@ void mt_arena_init(struct mt_arena *arena, struct mt_context *ctx, size_t block_
 /* Zeroed memory, aligned to 16 bytes, that lives until mt_arena_free. */
 enum mt_status mt_arena_allocate(struct mt_arena *arena, size_t bytes, void **memory);
 
+/*
+ * The same for an array, for who takes several: NULL where *status is a failure already, or becomes one.
+ */
+void *mt_arena_array(struct mt_arena *arena, size_t count, size_t item_bytes, enum mt_status *status);
+
 /* A NUL-terminated copy of `length` bytes of text that lives until mt_arena_free. */
 enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, char **copy);
 

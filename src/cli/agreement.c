@@ -7,7 +7,7 @@
 #include "base/amount.h"
 #include "cli/shared/table.h"
 #include "eval/judges/agreement.h"
-#include "eval/pages/review_marks.h"
+#include "eval/judges/review.h"
 
 #define CELL 64
 

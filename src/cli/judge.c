@@ -9,7 +9,6 @@
 #include "cli/shared/share.h"
 #include "cli/verbs.h"
 #include "eval/judges/judge_llm.h"
-#include "eval/judges/judge_prompt.h"
 
 #define ARENA_BYTES 65536
 #define MOST_PROMPT ((size_t)1 << 20)

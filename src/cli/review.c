@@ -6,7 +6,7 @@
 #include "cli/agreement.h"
 #include "cli/shared/share.h"
 #include "cli/verbs.h"
-#include "eval/pages/review_page.h"
+#include "eval/judges/review.h"
 
 #define ARENA_BYTES 65536
 

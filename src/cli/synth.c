@@ -9,7 +9,7 @@
 #include "base/nearest.h"
 #include "cli/shared/table.h"
 #include "cli/verbs.h"
-#include "synth/rows.h"
+#include "synth/synth.h"
 
 #define MOST_ITEMS  INT64_C(10000000)
 #define DOMAIN_MARK "{domain}"

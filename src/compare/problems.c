@@ -6,7 +6,7 @@
 
 #include "base/files/file.h"
 #include "base/files/folder.h"
-#include "synth/rows.h"
+#include "synth/synth.h"
 
 static enum mt_status write_problems(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
                                      bool test)

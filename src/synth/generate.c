@@ -1,14 +1,25 @@
-/* Different items of one domain and split, sub-tasks taking turns. */
+/*
+ * Items: their numbers and texts; different ones of one domain and split, sub-tasks taking turns; as rows of
+ * a file.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/files/digest.h"
+#include "base/files/file.h"
+#include "base/rng.h"
+#include "formats/text/json_text.h"
 #include "synth/item.h"
 
 // Draws in a row without anything new after which a sub-task counts as exhausted. A tenth of the prompts is
 // in the smallest split, so most of a space of n items has been seen by then even if only n/500 are missing.
-#define PATIENCE       5000
+#define MOST_TRIES     5000
 
-#define FIRST_CAPACITY 1024 // of the table of hashes; a power of two
+#define WRITE_BYTES    65536 // rows are collected until there is so much
+#define FIRST_CAPACITY 1024  // of the table of hashes; a power of two
 
 // Separates this use of the hash from others. Changing it moves every item to another split.
 #define SPLIT_KEY 0x6D65746965723031u
@@ -33,6 +44,69 @@ struct mt_synth {
     size_t capacity;
     size_t count;
 };
+
+// ------------------------------------------------------------------ one item
+
+int mt_synth_below(struct mt_synth_draw *draw, int bound)
+{
+    assert(bound > 0);
+    return (int)mt_rng_below(draw->seed, draw->stream, draw->index++, (uint64_t)bound);
+}
+
+int mt_synth_between(struct mt_synth_draw *draw, int low, int high)
+{
+    return low + mt_synth_below(draw, high - low + 1);
+}
+
+void mt_synth_choose(struct mt_synth_draw *draw, const char *alphabet, int count, char *chosen)
+{
+    char left[33];
+    int letters = (int)strlen(alphabet);
+    assert(letters < (int)sizeof left && count <= letters);
+    memcpy(left, alphabet, (size_t)letters);
+    for (int i = 0; i < count; i++) {
+        int at = mt_synth_below(draw, letters - i);
+        chosen[i] = left[at];
+        left[at] = left[letters - i - 1];
+    }
+}
+
+void mt_synth_shuffle(struct mt_synth_draw *draw, int *entries, int count)
+{
+    for (int i = count - 1; i > 0; i--) {
+        int other = mt_synth_below(draw, i + 1);
+        int kept = entries[i];
+        entries[i] = entries[other];
+        entries[other] = kept;
+    }
+}
+
+/* Appends to a text of `bytes` bytes with its NUL; false: it does not fit. */
+__attribute__((format(printf, 3, 0))) static bool append(char *text, size_t bytes, const char *format,
+                                                         va_list values)
+{
+    size_t used = strlen(text);
+    int written = vsnprintf(text + used, bytes - used, format, values);
+    return written >= 0 && (size_t)written < bytes - used;
+}
+
+void mt_synth_ask(struct mt_synth_item *item, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (!append(item->prompt, sizeof item->prompt, format, values)) item->cut = true;
+    va_end(values);
+}
+
+void mt_synth_answer(struct mt_synth_item *item, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (!append(item->completion, sizeof item->completion, format, values)) item->cut = true;
+    va_end(values);
+}
+
+// ------------------------------------------------------------------ different ones
 
 const struct mt_synth_task *mt_synth_tasks(enum mt_task_domain domain, size_t *count)
 {
@@ -144,7 +218,7 @@ static enum mt_status make_room(struct mt_synth *synth)
 static enum mt_status draw_new(struct mt_synth *synth, size_t task, struct mt_synth_item *item, bool *found)
 {
     *found = false;
-    for (int tries = 0; tries < PATIENCE; tries++) {
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
         mt_synth_make(&synth->tasks[task], synth->options.seed, synth->options.difficulty,
                       synth->drawn[task]++, item);
         if (item->cut) {
@@ -187,4 +261,38 @@ enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
                    "another difficulty",
                    mt_domain_name(synth->options.domain), synth->count,
                    mt_synth_split_name(synth->options.split), synth->options.difficulty);
+}
+
+// ------------------------------------------------------------------ rows
+
+static enum mt_status append_item(struct mt_json_text *text, const struct mt_synth_item *item,
+                                  const struct mt_synth_task *task)
+{
+    enum mt_status status = mt_json_text_format(text, "{\"prompt\": ");
+    if (status == MT_OK) status = mt_json_text_string(text, item->prompt);
+    if (status == MT_OK) status = mt_json_text_format(text, ", \"completion\": ");
+    if (status == MT_OK) status = mt_json_text_string(text, item->completion);
+    if (status != MT_OK) return status;
+    return mt_json_text_format(text, ", \"domain\": \"%s\", \"task\": \"%s\", \"id\": \"%016" PRIx64 "\"}\n",
+                               mt_domain_name(task->domain), task->name, mt_synth_hash(item->prompt));
+}
+
+enum mt_status mt_synth_write_rows(struct mt_context *ctx, struct mt_synth *const *sources,
+                                   size_t source_count, int64_t count, struct mt_file_writer *writer)
+{
+    struct mt_json_text text;
+    enum mt_status status = MT_OK;
+    mt_json_text_init(&text, ctx);
+    for (int64_t i = 0; i < count && status == MT_OK; i++) {
+        struct mt_synth_item item;
+        const struct mt_synth_task *task = NULL;
+        status = mt_synth_next(sources[(size_t)i % source_count], &item, &task);
+        if (status == MT_OK) status = append_item(&text, &item, task);
+        if (status == MT_OK && (text.length >= WRITE_BYTES || i + 1 == count)) {
+            status = mt_file_writer_write(writer, text.bytes, text.length);
+            text.length = 0;
+        }
+    }
+    mt_json_text_free(&text);
+    return status;
 }

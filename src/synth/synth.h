@@ -83,4 +83,11 @@ void mt_synth_free(struct mt_synth *synth); // NULL is allowed
 enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
                              const struct mt_synth_task **task);
 
+struct mt_file_writer;
+
+/* Writes `count` items, the sources taking turns, as rows {"prompt", "completion", "domain", "task", "id"}.
+ */
+enum mt_status mt_synth_write_rows(struct mt_context *ctx, struct mt_synth *const *sources,
+                                   size_t source_count, int64_t count, struct mt_file_writer *writer);
+
 #endif

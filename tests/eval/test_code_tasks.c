@@ -71,7 +71,7 @@ static const char *arena_text(struct mt_arena *arena, const void *text, size_t b
 }
 
 /* A field of the row that is a text, NUL-terminated. */
-static const char *field(struct benchmark *benchmark, const struct mt_sample *sample, const char *name)
+static const char *field(struct benchmark *benchmark, const struct mt_task_sample *sample, const char *name)
 {
     const struct mt_row_field *found = mt_row_field(&sample->row, name);
     assert_non_null(found);
@@ -99,8 +99,8 @@ static void for_each_tested(const char *reference, const char *tests, struct mt_
     }
 }
 
-static void write_variant(struct benchmark *benchmark, const struct mt_sample *sample, enum variant variant,
-                          struct mt_byte_list *text)
+static void write_variant(struct benchmark *benchmark, const struct mt_task_sample *sample,
+                          enum variant variant, struct mt_byte_list *text)
 {
     static const char *const body[VARIANTS] = {
         [RETURNS_NONE] = "    return None\n", [RAISES] = "    raise ValueError(1)\n"};
@@ -130,7 +130,7 @@ static void write_variant(struct benchmark *benchmark, const struct mt_sample *s
 }
 
 /* The answer as a model would give it, taken apart as an evaluation does. */
-static void add_trial(struct benchmark *benchmark, const struct mt_sample *sample, const char *what,
+static void add_trial(struct benchmark *benchmark, const struct mt_task_sample *sample, const char *what,
                       const struct mt_byte_list *program, bool expected)
 {
     struct mt_byte_list answer = {.ctx = &benchmark->ctx};
@@ -142,9 +142,8 @@ static void add_trial(struct benchmark *benchmark, const struct mt_sample *sampl
     if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "```python\n");
     (void)mt_byte_list_append(&answer, program->data, program->count);
     if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "\n```\n");
-    assert_int_equal(mt_grade_program(&benchmark->grader, sample, (const char *)answer.data, answer.count,
-                                      &found, parts, &unjudged),
-                     MT_OK);
+    assert_int_equal(
+        mt_grade_program(&benchmark->grader, sample, mt_text_in(&answer), &found, parts, &unjudged), MT_OK);
     size_t at = benchmark->count++;
     assert_true(at < benchmark->most);
     for (int i = 0; i < MT_TRIAL_PARTS; i++) {
@@ -159,7 +158,7 @@ static void add_trial(struct benchmark *benchmark, const struct mt_sample *sampl
     mt_byte_list_free(&found);
 }
 
-static void add_variants(struct benchmark *benchmark, const struct mt_sample *sample)
+static void add_variants(struct benchmark *benchmark, const struct mt_task_sample *sample)
 {
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct mt_byte_list text = {.ctx = &benchmark->ctx};
@@ -169,7 +168,7 @@ static void add_variants(struct benchmark *benchmark, const struct mt_sample *sa
     }
 }
 
-static void add_cheats(struct benchmark *benchmark, const struct mt_sample *sample)
+static void add_cheats(struct benchmark *benchmark, const struct mt_task_sample *sample)
 {
     size_t count = 0;
     const struct mt_cheat *cheats = mt_cheats(&count);
@@ -239,7 +238,7 @@ static bool open_benchmark(struct benchmark *benchmark, const char *task)
     return true;
 }
 
-typedef void adder(struct benchmark *benchmark, const struct mt_sample *sample);
+typedef void adder(struct benchmark *benchmark, const struct mt_task_sample *sample);
 
 /* Some tasks of a benchmark, so many answers to each. */
 static void run_benchmark(const char *task, size_t tasks, size_t answers, adder *add)
@@ -257,7 +256,7 @@ static void run_benchmark(const char *task, size_t tasks, size_t answers, adder 
     benchmark.names = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.names);
     benchmark.expected = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.expected);
     benchmark.seconds = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.seconds);
-    struct mt_sample sample;
+    struct mt_task_sample sample;
     mt_sample_init(&benchmark.ctx, &sample);
     for (size_t i = 0; i < rows; i += step) {
         assert_int_equal(mt_task_data_sample(benchmark.data, i, &sample), MT_OK);

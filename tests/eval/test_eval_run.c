@@ -48,7 +48,7 @@ static const struct mt_task *task_named(const struct script *script, const char 
 }
 
 static enum mt_status find_sample(struct script *script, const char *name, const char *id,
-                                  struct mt_sample *sample)
+                                  struct mt_task_sample *sample)
 {
     struct mt_task_data *data = NULL;
     enum mt_status status = mt_task_data_open(script->ctx, task_named(script, name), script->data, &data);
@@ -72,7 +72,7 @@ static enum mt_status script_generate(void *self, const struct mt_question *ques
     if (options->samples != 1 || options->max_tokens < 1)
         return mt_fail(script->ctx, MT_ERR_INTERNAL, "odd options");
     for (size_t i = 0; i < count && status == MT_OK; i++) {
-        struct mt_sample sample;
+        struct mt_task_sample sample;
         script->asked++;
         if (script->asked == script->fail_at) return mt_fail(script->ctx, MT_ERR_IO, "the power is gone");
         mt_sample_init(script->ctx, &sample);
@@ -97,7 +97,7 @@ static enum mt_status script_score(void *self, const struct mt_choice_question *
     enum mt_status status = MT_OK;
     for (size_t q = 0; q < count && status == MT_OK; q++) {
         const struct mt_choice_question *question = &questions[q];
-        struct mt_sample sample;
+        struct mt_task_sample sample;
         script->asked++;
         mt_sample_init(script->ctx, &sample);
         status = find_sample(script, question->task, question->id, &sample);
@@ -410,7 +410,7 @@ static void test_shuffled_choices(void **state)
     int seen[4] = {0};
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct mt_task_data *data = NULL;
-        struct mt_sample sample;
+        struct mt_task_sample sample;
         setup.list.tasks[0].seed = seed;
         mt_sample_init(&setup.ctx, &sample);
         assert_int_equal(mt_task_data_open(&setup.ctx, &setup.list.tasks[0], setup.data, &data), MT_OK);

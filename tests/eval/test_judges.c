@@ -11,10 +11,8 @@
 #include "base/files/file.h"
 #include "eval/judges/agreement.h"
 #include "eval/judges/chat_api.h"
-#include "eval/judges/judge_prompt.h"
-#include "eval/pages/review_marks.h"
-#include "eval/pages/review_page.h"
-#include "eval/run/json_member.h"
+#include "eval/judges/judge_llm.h"
+#include "eval/judges/review.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"
@@ -372,7 +370,7 @@ static enum mt_status run_everything(struct mt_context *ctx, const void *self)
     if (status == MT_OK) status = write_page(ctx, &run, place, 0, NULL);
     if (status == MT_OK)
         status = mt_judge_prompt_render(ctx, "{mark}{answer}", &run.tasks[0].samples[0], &out);
-    if (status == MT_OK) status = mt_chat_request("m", (const char *)out.data, out.count, 5, &body);
+    if (status == MT_OK) status = mt_chat_request("m", mt_text_in(&out), 5, &body);
     mt_byte_list_free(&body);
     mt_byte_list_free(&out);
     mt_judged_run_free(&run);

@@ -162,7 +162,8 @@ static enum mt_status never(void *self, const struct mt_code_trial *trials, size
     return MT_OK;
 }
 
-static void judge_loops(const struct mt_grader *grader, const struct mt_sample *sample, struct tally *tally)
+static void judge_loops(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                        struct tally *tally)
 {
     struct mt_byte_list text = {.ctx = grader->ctx};
     struct mt_byte_list extracted = {.ctx = grader->ctx};
@@ -174,9 +175,8 @@ static void judge_loops(const struct mt_grader *grader, const struct mt_sample *
         double start = processor_seconds();
         enum mt_status status =
             mt_grader_runs_programs(grader)
-                ? mt_grade_program(grader, sample, (const char *)text.data, text.count, &extracted, parts,
-                                   &outcome.unjudged)
-                : mt_grade(grader, sample, (const char *)text.data, text.count, &extracted, &outcome);
+                ? mt_grade_program(grader, sample, mt_text_in(&text), &extracted, parts, &outcome.unjudged)
+                : mt_grade(grader, sample, mt_text_in(&text), &extracted, &outcome);
         assert_int_equal(status, MT_OK);
         note(tally, grader->task->name, &loops[i], start, outcome.unjudged);
         for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
@@ -205,7 +205,7 @@ static void check_task(struct mt_context *ctx, const struct mt_task *task, const
 {
     struct mt_task_data *data = NULL;
     struct mt_grader grader;
-    struct mt_sample sample;
+    struct mt_task_sample sample;
     const struct mt_code_judge nobody = {.run = never};
     struct mt_task zero_shot = *task; // examples are of no interest
     zero_shot.few_shot = 0;

@@ -5,7 +5,6 @@
 
 #include "base/files/file.h"
 #include "eval/run/sample_parts.h"
-#include "eval/run/shares.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

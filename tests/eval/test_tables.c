@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "eval/livebench/livebench.h"
-#include "eval/pages/table.h"
+#include "eval/livebench/table.h"
 #include "support/cmocka_all.h"
 #include "support/eval_cases.h"
 #include "support/every_allocation.h"

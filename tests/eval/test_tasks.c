@@ -131,7 +131,7 @@ static void test_description_and_first_examples(void **state)
     struct mt_arena arena;
     struct mt_task task;
     struct mt_task_data *data = NULL;
-    struct mt_sample sample;
+    struct mt_task_sample sample;
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, ARENA_BYTES);
     mt_sample_init(&ctx, &sample);
@@ -186,18 +186,16 @@ static enum mt_status never(void *self, const struct mt_code_trial *trials, size
 }
 
 /* Judges an answer; a program, which is not run, is right when the tests are in it. */
-static enum mt_status judge(const struct mt_grader *grader, const struct mt_sample *sample,
+static enum mt_status judge(const struct mt_grader *grader, const struct mt_task_sample *sample,
                             const struct mt_byte_list *text, struct mt_byte_list *extracted,
                             struct mt_outcome *outcome)
 {
-    const char *answer = (const char *)text->data;
     if (!mt_grader_runs_programs(grader))
-        return mt_grade(grader, sample, answer, text->count, extracted, outcome);
+        return mt_grade(grader, sample, mt_text_in(text), extracted, outcome);
     struct mt_byte_list parts[MT_TRIAL_PARTS];
     for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = grader->ctx};
     int64_t unjudged = 0;
-    enum mt_status status =
-        mt_grade_program(grader, sample, answer, text->count, extracted, parts, &unjudged);
+    enum mt_status status = mt_grade_program(grader, sample, mt_text_in(text), extracted, parts, &unjudged);
     struct mt_byte_list *tests = &parts[MT_TRIAL_TESTS];
     if (status == MT_OK) status = mt_byte_list_append(tests, "", 1);
     if (status == MT_OK) {
@@ -212,7 +210,7 @@ static enum mt_status judge(const struct mt_grader *grader, const struct mt_samp
 }
 
 /* What a model would have to write for the right answer, and for a wrong one. */
-static void write_answer(const struct mt_task *task, const struct mt_sample *sample, bool right,
+static void write_answer(const struct mt_task *task, const struct mt_task_sample *sample, bool right,
                          struct mt_byte_list *text)
 {
     text->count = 0;
@@ -242,7 +240,7 @@ struct tally {
 };
 
 /* Where the data has a worked solution, it is judged as if a model had written it. */
-static void check_solution(const struct mt_grader *grader, const struct mt_sample *sample,
+static void check_solution(const struct mt_grader *grader, const struct mt_task_sample *sample,
                            struct tally *tally)
 {
     bool gsm8k = strcmp(grader->task->name, "gsm8k") == 0;
@@ -251,7 +249,8 @@ static void check_solution(const struct mt_grader *grader, const struct mt_sampl
     struct mt_byte_list extracted = {.ctx = grader->ctx};
     struct mt_outcome outcome;
     assert_non_null(field);
-    assert_int_equal(mt_grade(grader, sample, field->text, field->bytes, &extracted, &outcome), MT_OK);
+    assert_int_equal(
+        mt_grade(grader, sample, (struct mt_text){field->text, field->bytes}, &extracted, &outcome), MT_OK);
     if (outcome.score != 1.0) {
         print_message("%s %s: the solution's answer '%.*s' is not '%.*s'\n", grader->task->name, sample->id,
                       (int)extracted.count, (const char *)extracted.data, (int)sample->answer.count,
@@ -261,7 +260,8 @@ static void check_solution(const struct mt_grader *grader, const struct mt_sampl
     mt_byte_list_free(&extracted);
 }
 
-static void check_sample(const struct mt_grader *grader, const struct mt_sample *sample, struct tally *tally)
+static void check_sample(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                         struct tally *tally)
 {
     const struct mt_task *task = grader->task;
     struct mt_byte_list text = {.ctx = grader->ctx};
@@ -299,7 +299,7 @@ static void check_task(struct mt_context *ctx, const struct mt_task *task, const
 {
     struct mt_task_data *data = NULL;
     struct mt_grader grader;
-    struct mt_sample sample;
+    struct mt_task_sample sample;
     const struct mt_code_judge nobody = {.run = never};
     if (!mt_task_data_exists(task, folder)) return;
     enum mt_status status = mt_task_data_open(ctx, task, folder, &data);

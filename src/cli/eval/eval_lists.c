@@ -7,7 +7,6 @@
 
 #include "base/files/file.h"
 #include "cli/eval/eval.h"
-#include "eval/run/results.h"
 #include "eval/tasks/task_data.h"
 
 #define MOST_FILES 1024
@@ -67,21 +66,16 @@ void eval_print_keys(void)
 
 /* To standard output where there is no writer. */
 static enum mt_status write_question(struct mt_byte_list *line, const struct mt_task *task,
-                                     const struct mt_sample *sample, struct mt_file_writer *writer)
+                                     const struct mt_task_sample *sample, struct mt_file_writer *writer)
 {
-    struct mt_text name = {.text = task->name, .bytes = strlen(task->name)};
-    struct mt_text id = {.text = sample->id, .bytes = strlen(sample->id)};
-    struct mt_text prompt = {.text = (const char *)sample->prompt.data, .bytes = sample->prompt.count};
-    char tail[64];
-    line->count = 0;
-    enum mt_status status = mt_byte_list_append_text(line, "{\"task\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, name);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"id\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, id);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"prompt\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, prompt);
-    (void)snprintf(tail, sizeof tail, ", \"max_tokens\": %" PRId64 "}\n", task->max_tokens);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, tail);
+    struct mt_text_writer made = {.text = *line};
+    made.text.count = 0;
+    mt_text_put_string(&made, "{\"task\": ", mt_text_of(task->name));
+    mt_text_put_string(&made, ", \"id\": ", mt_text_of(sample->id));
+    mt_text_put_string(&made, ", \"prompt\": ", mt_text_in(&sample->prompt));
+    mt_text_putf(&made, ", \"max_tokens\": %" PRId64 "}\n", task->max_tokens);
+    *line = made.text;
+    enum mt_status status = made.status;
     if (status != MT_OK) return status;
     if (writer != NULL) return mt_file_writer_write(writer, line->data, line->count);
     if (fwrite(line->data, 1, line->count, stdout) != line->count)
@@ -93,7 +87,7 @@ static enum mt_status write_task_questions(struct mt_context *ctx, const struct 
                                            const struct mt_task *task, struct mt_file_writer *writer)
 {
     struct mt_task_data *data = NULL;
-    struct mt_sample sample;
+    struct mt_task_sample sample;
     struct mt_byte_list line = {.ctx = ctx};
     if (arguments->skip_missing && !mt_task_data_exists(task, arguments->data)) return MT_OK;
     mt_sample_init(ctx, &sample);

@@ -1,15 +1,315 @@
-/* Ways to find an answer; those that take more than a few lines are in extract_ways.c. */
+/* Ways to find an answer. */
 #include "eval/answers/extract.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
-#include "eval/answers/extract_ways.h"
+#include "eval/answers/pattern.h"
 #include "formats/text/utf8.h"
+
+#define MOST_PATTERNS 8 // of one way
 
 struct compiled_step {
     struct mt_extract_step step;
-    struct mt_pattern *patterns[MT_WAY_PATTERNS]; // NULL from the first unused one on
+    struct mt_pattern *patterns[MOST_PATTERNS]; // NULL from the first unused one on
 };
+
+// ------------------------------------------------------------------ numbers
+
+static bool is_digit(const char *text, size_t bytes, size_t at)
+{
+    return at < bytes && isdigit((unsigned char)text[at]);
+}
+
+/* The end of a number whose first digit (or point) is at `at`. */
+static size_t number_end(const char *text, size_t bytes, size_t at)
+{
+    size_t end = at;
+    while (is_digit(text, bytes, end)) end++;
+    size_t lead = end - at;
+    bool grouped = lead >= 1 && lead <= 3;
+    while (grouped && end < bytes && text[end] == ',' && is_digit(text, bytes, end + 1) &&
+           is_digit(text, bytes, end + 2) && is_digit(text, bytes, end + 3) &&
+           !is_digit(text, bytes, end + 4)) {
+        end += 4;
+    }
+    if (end < bytes && text[end] == '.' && is_digit(text, bytes, end + 1)) {
+        end++;
+        while (is_digit(text, bytes, end)) end++;
+    }
+    return end;
+}
+
+/* Bytes of a minus sign that ends at `at`, when it is one and no hyphen. */
+static size_t minus_before(const char *text, size_t at)
+{
+    size_t length = 0;
+    if (at >= 1 && text[at - 1] == '-') length = 1;
+    if (at >= 3 && memcmp(text + at - 3, "\xE2\x88\x92", 3) == 0) length = 3; // U+2212
+    if (length == 0) return 0;
+    size_t before = at - length;
+    // "5-3", "covid-19", "(2)-1": a sign between two things is not the number's own.
+    if (before > 0 && (isalnum((unsigned char)text[before - 1]) || strchr(")]}-", text[before - 1]) != NULL))
+        return 0;
+    return length;
+}
+
+static bool last_number(const char *text, size_t bytes, struct mt_text *span)
+{
+    bool found = false;
+    for (size_t at = 0; at < bytes;) {
+        bool point = text[at] == '.' && is_digit(text, bytes, at + 1) && (at == 0 || text[at - 1] != '.');
+        if (!is_digit(text, bytes, at) && !point) {
+            at++;
+            continue;
+        }
+        // Digits inside a name, as in x2 or H2O, are not numbers.
+        bool in_name = at > 0 && (isalpha((unsigned char)text[at - 1]) || text[at - 1] == '_');
+        size_t end = number_end(text, bytes, at);
+        if (end < bytes && text[end] == '/' && is_digit(text, bytes, end + 1)) {
+            size_t under = number_end(text, bytes, end + 1);
+            bool date = under < bytes && text[under] == '/';
+            if (!date) end = under;
+        }
+        if (!in_name) {
+            size_t before = at > 0 && text[at - 1] == '$' ? at - 1 : at;
+            size_t minus = minus_before(text, before);
+            size_t start = minus > 0 ? before - minus : at;
+            *span = (struct mt_text){.text = text + start, .bytes = end - start};
+            found = true;
+        }
+        at = end;
+    }
+    return found;
+}
+
+// ------------------------------------------------------------------ boxes, lines, programs
+
+/* The end of a group whose opening brace is before `at`; `bytes` + 1 when it never closes. */
+static size_t closing_brace(const char *text, size_t bytes, size_t at)
+{
+    int open = 1;
+    for (; at < bytes; at++) {
+        if (text[at] == '\\' && at + 1 < bytes) {
+            at++; // \{ and \} are no group's
+        } else if (text[at] == '{') {
+            open++;
+        } else if (text[at] == '}') {
+            open--;
+            if (open == 0) return at;
+        }
+    }
+    return bytes + 1;
+}
+
+/* True when the brace at `at` stands behind a backslash that is not itself behind one. */
+static bool is_escaped(const char *text, size_t at)
+{
+    size_t slashes = 0;
+    while (slashes < at && text[at - 1 - slashes] == '\\') slashes++;
+    return slashes % 2 == 1;
+}
+
+/* The box at `at`. `closed`: the brace behind its name, if there is one, closes. */
+static bool box_at(const char *text, size_t bytes, size_t at, bool closed, struct mt_text *span)
+{
+    static const char *const names[] = {"\\boxed", "\\fbox"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(names[i]);
+        if (at + length >= bytes || memcmp(text + at, names[i], length) != 0) continue;
+        size_t start = at + length;
+        while (start < bytes && text[start] == ' ') start++;
+        if (start == bytes) return false;
+        if (text[start] != '{') { // \boxed 5
+            size_t end = start;
+            if (start == at + length) return false;
+            while (end < bytes && !isspace((unsigned char)text[end]) && strchr("$.,", text[end]) == NULL)
+                end++;
+            *span = (struct mt_text){.text = text + start, .bytes = end - start};
+            return end > start;
+        }
+        if (!closed) return false;
+        size_t end = closing_brace(text, bytes, start + 1);
+        if (end > bytes) return false;
+        *span = (struct mt_text){.text = text + start + 1, .bytes = end - start - 1};
+        return true;
+    }
+    return false;
+}
+
+bool mt_extract_boxed(struct mt_text answer, struct mt_text *span)
+{
+    const char *text = answer.text;
+    size_t bytes = answer.bytes;
+    size_t closing = 0;  // braces behind `at` that close what is opened before them
+    bool closed = false; // the first opening brace behind `at` is closed
+    for (size_t at = bytes; at-- > 0;) {
+        if (text[at] == '\\' && box_at(text, bytes, at, closed, span)) return true;
+        if (text[at] == '}' && !is_escaped(text, at)) closing++;
+        if (text[at] != '{' || is_escaped(text, at)) continue;
+        closed = closing > 0;
+        closing -= closed ? 1 : 0;
+    }
+    return false;
+}
+
+static bool line(struct mt_text text, bool last, struct mt_text *span)
+{
+    struct mt_text next;
+    bool found = false;
+    size_t at = 0;
+    while ((last || !found) && mt_text_next_line(text, &at, &next)) {
+        next = mt_text_trimmed(next);
+        if (next.bytes == 0) continue;
+        *span = next;
+        found = true;
+    }
+    return found;
+}
+
+/* The first block between fences that defines a function, else the first; without a fence, all. */
+static bool code(struct mt_text text, struct mt_text *span)
+{
+    static const char fence[] = "```";
+    size_t open = mt_text_find(text, 0, fence);
+    bool found = false;
+    *span = text;
+    while (open < text.bytes) {
+        size_t line_end = mt_text_find(text, open, "\n");
+        if (line_end == text.bytes) break;
+        size_t close = mt_text_find(text, line_end, fence);
+        struct mt_text block = {.text = text.text + line_end + 1, .bytes = close - line_end - 1};
+        bool defines = mt_text_find(block, 0, "def ") < block.bytes;
+        if (!found || defines) *span = block;
+        found = true;
+        if (defines || close == text.bytes) break;
+        open = mt_text_find(text, close + sizeof fence - 1, fence);
+    }
+    return span->bytes > 0;
+}
+
+// ------------------------------------------------------------------ choices
+
+/*
+ * How an answer is announced, and what may stand between that and the answer. What a repeat has taken (++) it
+ * does not give back: nothing else could take it, and trying takes a time quadratic in a run of spaces.
+ */
+#define ANNOUNCED                                                                                            \
+    "(?i:\\b(?:answer|choice|option|conclusion)s?\\b(?:[ \\t]++(?:to|for)[^.:\\n]{0,80}?)?"                  \
+    "(?:[ \\t]*+\\*\\*)?(?:[ \\t]++(?:is|are|would be|must be|should be|has to be|therefore is))?"           \
+    "(?:[ \\t]++(?:indeed|then|thus|clearly|therefore|option|choice|letter|simply))?[ \\t]*+[:=]?+)"
+#define OPENING                                                                                              \
+    "(?:[\\s*_$(\\[\"'`]++|\\\\boxed\\{|\\\\text\\{|\\\\textbf\\{|\\\\mathrm\\{|(?i:option|choice|"          \
+    "letter)[ ]){0,16}"
+
+static enum mt_status letter_patterns(struct mt_context *ctx, struct mt_pattern **patterns)
+{
+    static const char *const texts[] = {
+        // "The answer is (C)", "Answer: **C**", "correct option is C"
+        ANNOUNCED OPENING
+        "([A-Z])(?![A-Za-z0-9])(?!'[a-z])(?! (?:think|believe|guess|would|am|bit|few|lot)\\b)",
+        // "\boxed{\text{C}}"
+        "\\\\boxed\\{[^A-Za-z{}]*+(?:(?<=\\\\)[a-z]++\\{[^A-Za-z{}]*+)?+([A-Z])(?![A-Za-z])",
+        // "C is correct", "(C) is the best choice"
+        "(?<![A-Za-z'])([A-Z])\\)?(?:\\*\\*)? (?:is|would be|must be) (?:the "
+        ")?(?i:correct|right|best|true|answer)",
+        // a line of its own: "C", "(C)", "**C**."
+        "(?m)^[^A-Za-z0-9\\n]*([A-Z])[^A-Za-z0-9\\n]*$",
+        // the beginning: "C. Paris", "(C) Paris", "C) Paris", "C: Paris"
+        "\\A\\s*(?:\\*\\*)?\\(?([A-Z])(?:\\)|[.:](?!\\w)|\\*\\*|,(?= ))"
+        "(?! (?:is|says|would|seems|can|and|or|implies|fails)\\b)",
+        // the last "(C)" or "C)" or "**C"
+        "(?:\\(([A-Z])\\)|(?<=[ \\n*])([A-Z])\\)|\\*\\*([A-Z])[.):]?(?: [^*\\n]*)?\\*\\*)",
+        // the last capital letter that stands alone and is no word
+        "(?<![A-Za-z0-9'])(?!(?:A|I) [a-z])([A-Z])(?![A-Za-z0-9'])",
+    };
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == MT_OK; i++) {
+        status = mt_pattern_create(ctx, texts[i], &patterns[i]);
+    }
+    return status;
+}
+
+static bool letter(struct mt_pattern *const *patterns, const char *text, size_t bytes, int choices,
+                   struct mt_text *span)
+{
+    char last = (char)(choices > 0 && choices < 26 ? 'A' + choices - 1 : 'Z');
+    for (int i = 0; i < MOST_PATTERNS && patterns[i] != NULL; i++) {
+        struct mt_pattern_match match;
+        size_t from = 0;
+        bool found = false;
+        // The last match whose letter is one of the choices.
+        while (from < bytes && mt_pattern_find(patterns[i], text, bytes, from, &match)) {
+            from = match.to > from ? match.to : from + 1;
+            while (from < bytes && ((unsigned char)text[from] & 0xC0u) == 0x80u) from++;
+            if (text[match.start] > last) continue;
+            *span = (struct mt_text){.text = text + match.start, .bytes = 1};
+            found = true;
+        }
+        if (found) return true;
+    }
+    return false;
+}
+
+// ------------------------------------------------------------------ words
+
+/* Appends "(?i:yes|no)", what is special in a pattern escaped. */
+static enum mt_status append_words(struct mt_byte_list *out, const char *const *words)
+{
+    enum mt_status status = mt_byte_list_append_text(out, "((?i:");
+    for (size_t i = 0; words[i] != NULL && status == MT_OK; i++) {
+        if (i > 0) status = mt_byte_list_append_text(out, "|");
+        for (const char *at = words[i]; *at != '\0' && status == MT_OK; at++) {
+            bool plain = isalnum((unsigned char)*at) || (unsigned char)*at >= 128;
+            if (!plain) status = mt_byte_list_append_text(out, "\\");
+            if (status == MT_OK) status = mt_byte_list_append(out, at, 1);
+        }
+    }
+    return status == MT_OK ? mt_byte_list_append_text(out, "))") : status;
+}
+
+static enum mt_status word_patterns(struct mt_context *ctx, const char *const *words,
+                                    struct mt_pattern **patterns)
+{
+    static const char *const around[][2] = {
+        {ANNOUNCED OPENING, "(?![A-Za-z0-9_])"},
+        {"\\\\boxed\\{(?:\\\\[a-z]+\\{)?\\s*", "(?![A-Za-z0-9_])"},
+        {"(?m)^[^A-Za-z0-9\\n]*", "[^A-Za-z0-9\\n]*$"},
+        {"\\A[^A-Za-z0-9]*", "(?![A-Za-z0-9_])"},
+        {"(?<![A-Za-z0-9_])", "(?![A-Za-z0-9_])"},
+    };
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < sizeof around / sizeof around[0] && status == MT_OK; i++) {
+        struct mt_byte_list text = {.ctx = ctx};
+        status = mt_byte_list_append_text(&text, around[i][0]);
+        if (status == MT_OK) status = append_words(&text, words);
+        if (status == MT_OK) status = mt_byte_list_append_text(&text, around[i][1]);
+        if (status == MT_OK) status = mt_byte_list_append(&text, "", 1);
+        if (status == MT_OK) status = mt_pattern_create(ctx, (const char *)text.data, &patterns[i]);
+        mt_byte_list_free(&text);
+    }
+    return status;
+}
+
+static bool words(struct mt_pattern *const *patterns, const char *const *words, const char *text,
+                  size_t bytes, struct mt_text *span)
+{
+    for (int i = 0; i < MOST_PATTERNS && patterns[i] != NULL; i++) {
+        struct mt_pattern_match match;
+        if (!mt_pattern_find_last(patterns[i], text, bytes, &match)) continue;
+        for (size_t k = 0; words[k] != NULL; k++) {
+            size_t length = strlen(words[k]);
+            if (length != match.end - match.start) continue;
+            if (strncasecmp(words[k], text + match.start, length) != 0) continue;
+            *span = (struct mt_text){.text = words[k], .bytes = length};
+            return true;
+        }
+    }
+    return false;
+}
+
+// ------------------------------------------------------------------ all ways
 
 struct mt_extractor {
     struct mt_context *ctx;
@@ -25,24 +325,17 @@ static const char *const names[MT_EXTRACT_KINDS] = {
     [MT_EXTRACT_WHOLE] = "whole",         [MT_EXTRACT_VERBATIM] = "verbatim",
 };
 
-const char *mt_extract_name(enum mt_extract_kind kind)
-{
-    return names[kind];
-}
-
 enum mt_extract_kind mt_extract_named(const char *name)
 {
-    int kind = 0;
-    while (kind < MT_EXTRACT_KINDS && strcmp(names[kind], name) != 0) kind++;
-    return (enum mt_extract_kind)kind;
+    return (enum mt_extract_kind)mt_name_place(names, MT_EXTRACT_KINDS, name);
 }
 
 static enum mt_status compile_step(struct mt_context *ctx, struct compiled_step *compiled)
 {
     switch (compiled->step.kind) {
     case MT_EXTRACT_REGEX: return mt_pattern_create(ctx, compiled->step.pattern, &compiled->patterns[0]);
-    case MT_EXTRACT_LETTER: return mt_way_letter_patterns(ctx, compiled->patterns);
-    case MT_EXTRACT_WORDS: return mt_way_word_patterns(ctx, compiled->step.words, compiled->patterns);
+    case MT_EXTRACT_LETTER: return letter_patterns(ctx, compiled->patterns);
+    case MT_EXTRACT_WORDS: return word_patterns(ctx, compiled->step.words, compiled->patterns);
     default: return MT_OK;
     }
 }
@@ -77,31 +370,33 @@ void mt_extractor_free(struct mt_extractor *extractor)
 {
     if (extractor == NULL) return;
     for (size_t i = 0; i < extractor->count; i++) {
-        for (int k = 0; k < MT_WAY_PATTERNS; k++) mt_pattern_free(extractor->steps[i].patterns[k]);
+        for (int k = 0; k < MOST_PATTERNS; k++) mt_pattern_free(extractor->steps[i].patterns[k]);
     }
     mt_release(extractor->ctx, extractor->steps, extractor->count * sizeof *extractor->steps);
     mt_release(extractor->ctx, extractor, sizeof *extractor);
 }
 
-static bool apply(const struct compiled_step *compiled, const char *text, size_t bytes, int choices,
-                  struct mt_way_span *span)
+static bool apply(const struct compiled_step *compiled, struct mt_text text, int choices,
+                  struct mt_text *span)
 {
+    struct mt_pattern *const *patterns = compiled->patterns;
     struct mt_pattern_match match;
     switch (compiled->step.kind) {
     case MT_EXTRACT_REGEX: {
-        bool found = compiled->step.first ? mt_pattern_find(compiled->patterns[0], text, bytes, 0, &match)
-                                          : mt_pattern_find_last(compiled->patterns[0], text, bytes, &match);
-        if (found) *span = (struct mt_way_span){.text = text + match.start, .bytes = match.end - match.start};
+        bool found = compiled->step.first ? mt_pattern_find(patterns[0], text.text, text.bytes, 0, &match)
+                                          : mt_pattern_find_last(patterns[0], text.text, text.bytes, &match);
+        if (found)
+            *span = (struct mt_text){.text = text.text + match.start, .bytes = match.end - match.start};
         return found;
     }
-    case MT_EXTRACT_LAST_NUMBER: return mt_way_last_number(text, bytes, span);
-    case MT_EXTRACT_BOXED: return mt_way_boxed(text, bytes, span);
-    case MT_EXTRACT_LETTER: return mt_way_letter(compiled->patterns, text, bytes, choices, span);
-    case MT_EXTRACT_WORDS: return mt_way_words(compiled->patterns, compiled->step.words, text, bytes, span);
-    case MT_EXTRACT_FIRST_LINE: return mt_way_line(text, bytes, false, span);
-    case MT_EXTRACT_LAST_LINE: return mt_way_line(text, bytes, true, span);
-    case MT_EXTRACT_CODE_BLOCK: return mt_way_code(text, bytes, span);
-    default: *span = (struct mt_way_span){.text = text, .bytes = bytes}; return true;
+    case MT_EXTRACT_LAST_NUMBER: return last_number(text.text, text.bytes, span);
+    case MT_EXTRACT_BOXED: return mt_extract_boxed(text, span);
+    case MT_EXTRACT_LETTER: return letter(patterns, text.text, text.bytes, choices, span);
+    case MT_EXTRACT_WORDS: return words(patterns, compiled->step.words, text.text, text.bytes, span);
+    case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
+    case MT_EXTRACT_LAST_LINE: return line(text, true, span);
+    case MT_EXTRACT_CODE_BLOCK: return code(text, span);
+    default: *span = text; return true;
     }
 }
 
@@ -113,17 +408,15 @@ enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text
     *found = false;
     enum mt_status status = mt_utf8_append_repaired(&valid, (const uint8_t *)text, bytes);
     for (size_t i = 0; status == MT_OK && i < extractor->count && !*found; i++) {
-        struct mt_way_span span = {0};
-        const char *whole = valid.count > 0 ? (const char *)valid.data : "";
-        bool applied = apply(&extractor->steps[i], whole, valid.count, choices, &span);
-        for (int k = 0; k < MT_WAY_PATTERNS && extractor->steps[i].patterns[k] != NULL && status == MT_OK;
-             k++)
+        struct mt_text span = {0};
+        bool applied = apply(&extractor->steps[i], mt_text_in(&valid), choices, &span);
+        for (int k = 0; k < MOST_PATTERNS && extractor->steps[i].patterns[k] != NULL && status == MT_OK; k++)
             status = mt_pattern_status(extractor->steps[i].patterns[k]);
         if (!applied || status != MT_OK) continue;
         enum mt_extract_kind kind = extractor->steps[i].step.kind;
         bool indented =
             kind == MT_EXTRACT_CODE_BLOCK || kind == MT_EXTRACT_VERBATIM; // where white space counts
-        if (!indented) span = mt_way_trimmed(span);
+        if (!indented) span = mt_text_trimmed(span);
         *found = span.bytes > 0;
         status = mt_byte_list_append(out, span.text, span.bytes);
     }

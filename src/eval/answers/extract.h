@@ -16,10 +16,7 @@
 #ifndef MT_EVAL_EXTRACT_H
 #define MT_EVAL_EXTRACT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "formats/text/lists.h"
+#include "eval/text.h"
 
 enum mt_extract_kind {
     MT_EXTRACT_REGEX,
@@ -56,8 +53,10 @@ void mt_extractor_free(struct mt_extractor *extractor); // NULL is allowed
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found);
 
+/* What the last \boxed{} of a text holds; false: there is none. */
+bool mt_extract_boxed(struct mt_text text, struct mt_text *inner);
+
 /* "regex", "last_number", ...; MT_EXTRACT_KINDS for an unknown name. */
-const char *mt_extract_name(enum mt_extract_kind kind);
 enum mt_extract_kind mt_extract_named(const char *name);
 
 #endif

@@ -41,11 +41,6 @@ static double number_of(const struct mt_byte_list *text)
     return end != digits && isfinite(value) ? value : NAN;
 }
 
-static bool same_text(const struct mt_byte_list *a, const struct mt_byte_list *b)
-{
-    return a->count == b->count && (a->count == 0 || memcmp(a->data, b->data, a->count) == 0);
-}
-
 // ------------------------------------------------------------------ lists
 
 struct items {
@@ -85,10 +80,7 @@ static double similarity(const struct mt_byte_list *a, const struct mt_byte_list
         size_t diagonal = row[0];
         row[0] = i + 1;
         for (size_t j = 0; j < other.count; j++) {
-            const struct mt_text *x = &one.each[i];
-            const struct mt_text *y = &other.each[j];
-            bool same = x->bytes == y->bytes && memcmp(x->text, y->text, x->bytes) == 0;
-            size_t best = diagonal + (same ? 0 : 1);
+            size_t best = diagonal + (mt_text_same(one.each[i], other.each[j]) ? 0 : 1);
             if (row[j] + 1 < best) best = row[j] + 1;
             if (row[j + 1] + 1 < best) best = row[j + 1] + 1;
             diagonal = row[j + 1];
@@ -100,7 +92,7 @@ static double similarity(const struct mt_byte_list *a, const struct mt_byte_list
 
 // ------------------------------------------------------------------ answers
 
-void mt_grade_choice(const struct mt_sample *sample, int chosen, struct mt_outcome *outcome)
+void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome)
 {
     bool right = chosen >= 0 && chosen == sample->gold;
     *outcome = (struct mt_outcome){.score = right ? 1.0 : 0.0,
@@ -111,15 +103,13 @@ void mt_grade_choice(const struct mt_sample *sample, int chosen, struct mt_outco
 }
 
 /* The choice whose letter, or whose text where choices have labels, was extracted; -1: none. */
-static int chosen_by_text(const struct mt_grader *grader, const struct mt_sample *sample,
+static int chosen_by_text(const struct mt_grader *grader, const struct mt_task_sample *sample,
                           const struct mt_byte_list *extracted)
 {
     bool by_text = grader->task->choice_labels != NULL;
     for (size_t i = 0; i < sample->choice_count; i++) {
-        const struct mt_text *choice = &sample->choices[i];
         bool letter = !by_text && extracted->count == 1 && extracted->data[0] == 'A' + i;
-        bool text = by_text && choice->bytes == extracted->count &&
-                    memcmp(choice->text, extracted->data, choice->bytes) == 0;
+        bool text = by_text && mt_text_same(sample->choices[i], mt_text_in(extracted));
         if (letter || text) return (int)i;
     }
     return -1;
@@ -137,16 +127,16 @@ bool mt_grader_runs_programs(const struct mt_grader *grader)
     return grader->task->compare == MT_COMPARE_CODE;
 }
 
-enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
-                                const char *text, size_t bytes, struct mt_byte_list *extracted,
+enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                struct mt_text text, struct mt_byte_list *extracted,
                                 struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged)
 {
     bool found = false;
     enum mt_status status =
-        mt_extract(grader->extractor, text, bytes, (int)sample->choice_count, extracted, &found);
+        mt_extract(grader->extractor, text.text, text.bytes, (int)sample->choice_count, extracted, &found);
     status = note_limit(status, unjudged);
     if (status != MT_OK || !found) return status;
-    struct mt_text completion = {.text = (const char *)extracted->data, .bytes = extracted->count};
+    struct mt_text completion = mt_text_in(extracted);
     struct mt_prompt_names names = mt_sample_names(grader->task, sample);
     const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_ANSWER] = grader->task->program,
                                                    [MT_TRIAL_GIVEN] = grader->task->given,
@@ -166,56 +156,91 @@ void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcom
     outcome->score = count > 0 && passed[0] ? 1.0 : 0.0;
 }
 
-/* Compares two texts after normalising; both are changed. */
-static enum mt_status compare(const struct mt_grader *grader, struct mt_byte_list *one,
-                              struct mt_byte_list *gold, struct mt_outcome *outcome)
+// ------------------------------------------------------------------ judges
+
+static enum mt_status judge_text(struct mt_context *ctx, const struct mt_byte_list *said,
+                                 const struct mt_byte_list *right, struct mt_outcome *outcome)
 {
-    const struct mt_task *task = grader->task;
-    enum mt_status status = MT_OK;
-    bool right = false;
-    mt_normalize_text(one, task->normalize, task->normalize_count);
-    mt_normalize_text(gold, task->normalize, task->normalize_count);
-    switch (task->compare) {
-    case MT_COMPARE_MATH:
-        status = mt_math_compare(grader->ctx, (const char *)one->data, one->count, (const char *)gold->data,
-                                 gold->count, &right, NULL);
-        outcome->score = right ? 1.0 : 0.0;
-        break;
-    case MT_COMPARE_LIST: outcome->score = similarity(one, gold); break;
-    case MT_COMPARE_NUMBERS:
-        outcome->predicted = number_of(one);
-        outcome->gold = number_of(gold);
-        outcome->score = outcome->predicted == outcome->gold ? 1.0 : 0.0;
-        break;
-    default: outcome->score = same_text(one, gold) ? 1.0 : 0.0; break;
-    }
+    (void)ctx;
+    outcome->score = mt_text_same(mt_text_in(said), mt_text_in(right)) ? 1.0 : 0.0;
+    return MT_OK;
+}
+
+static enum mt_status judge_math(struct mt_context *ctx, const struct mt_byte_list *said,
+                                 const struct mt_byte_list *right, struct mt_outcome *outcome)
+{
+    bool equal = false;
+    enum mt_status status = mt_math_compare(ctx, (const char *)said->data, said->count,
+                                            (const char *)right->data, right->count, &equal, NULL);
+    outcome->score = equal ? 1.0 : 0.0;
     return status;
 }
 
-/* LiveBench's rules look at the row, not at a text that is the answer. */
-static bool judged_by_row(enum mt_task_compare compare)
+static enum mt_status judge_list(struct mt_context *ctx, const struct mt_byte_list *said,
+                                 const struct mt_byte_list *right, struct mt_outcome *outcome)
 {
-    return compare == MT_COMPARE_INSTRUCTIONS || compare == MT_COMPARE_TABLE || compare == MT_COMPARE_MAPPING;
+    (void)ctx;
+    outcome->score = similarity(said, right);
+    return MT_OK;
 }
 
-static enum mt_status judge_by_row(const struct mt_grader *grader, const struct mt_sample *sample,
-                                   struct mt_text answer, double *score)
+static enum mt_status judge_numbers(struct mt_context *ctx, const struct mt_byte_list *said,
+                                    const struct mt_byte_list *right, struct mt_outcome *outcome)
 {
-    switch (grader->task->compare) {
-    case MT_COMPARE_TABLE: return mt_livebench_table(grader->ctx, &sample->row, answer, score);
-    case MT_COMPARE_MAPPING: return mt_livebench_mapping(grader->ctx, &sample->row, answer, score);
-    default: return mt_livebench_instructions(grader->ctx, &sample->row, answer, score);
+    (void)ctx;
+    outcome->predicted = number_of(said);
+    outcome->gold = number_of(right);
+    outcome->score = outcome->predicted == outcome->gold ? 1.0 : 0.0;
+    return MT_OK;
+}
+
+/*
+ * The judges, by the task's key `compare`: of two normalised texts, or of the row, where the answer is no
+ * text that could be held against another. Programs have none here: they are run.
+ */
+static const struct judge {
+    enum mt_status (*texts)(struct mt_context *ctx, const struct mt_byte_list *said,
+                            const struct mt_byte_list *right, struct mt_outcome *outcome);
+    enum mt_status (*row)(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
+                          double *score);
+} judges[] = {
+    [MT_COMPARE_TEXT] = {.texts = judge_text},
+    [MT_COMPARE_MATH] = {.texts = judge_math},
+    [MT_COMPARE_LIST] = {.texts = judge_list},
+    [MT_COMPARE_NUMBERS] = {.texts = judge_numbers},
+    [MT_COMPARE_INSTRUCTIONS] = {.row = mt_livebench_instructions},
+    [MT_COMPARE_TABLE] = {.row = mt_livebench_table},
+    [MT_COMPARE_MAPPING] = {.row = mt_livebench_mapping},
+};
+
+/* Normalises copies of what was extracted and of the right answer, and compares them. */
+static enum mt_status compare(const struct mt_grader *grader, const struct mt_byte_list *extracted,
+                              const struct mt_byte_list *answer, struct mt_outcome *outcome)
+{
+    const struct mt_task *task = grader->task;
+    struct mt_byte_list said = {.ctx = grader->ctx};
+    struct mt_byte_list right = {.ctx = grader->ctx};
+    enum mt_status status = mt_byte_list_append(&said, extracted->data, extracted->count);
+    if (status == MT_OK) status = mt_byte_list_append(&right, answer->data, answer->count);
+    if (status == MT_OK) {
+        mt_normalize_text(&said, task->normalize, task->normalize_count);
+        mt_normalize_text(&right, task->normalize, task->normalize_count);
+        status = judges[task->compare].texts(grader->ctx, &said, &right, outcome);
     }
+    mt_byte_list_free(&said);
+    mt_byte_list_free(&right);
+    return status;
 }
 
-enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
-                        size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome)
+enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                        struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome)
 {
+    const struct judge *judge = &judges[grader->task->compare];
     bool found = false;
     int64_t unjudged = 0;
     *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = 1};
     enum mt_status status =
-        mt_extract(grader->extractor, text, bytes, (int)sample->choice_count, extracted, &found);
+        mt_extract(grader->extractor, text.text, text.bytes, (int)sample->choice_count, extracted, &found);
     status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;
     if (sample->choice_count > 0) {
@@ -223,22 +248,13 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *
         outcome->unjudged = unjudged;
         return MT_OK;
     }
-    if (judged_by_row(grader->task->compare)) {
-        struct mt_text answer = {.text = (const char *)extracted->data, .bytes = extracted->count};
-        if (found) status = note_limit(judge_by_row(grader, sample, answer, &outcome->score), &unjudged);
-        if (unjudged > 0) outcome->score = 0.0;
-        outcome->unjudged = unjudged;
-        outcome->passed = outcome->score == 1.0 ? 1 : 0;
-        return status;
+    if (judge->row == NULL) {
+        status = compare(grader, extracted, &sample->answer, outcome);
+    } else if (found) {
+        status = judge->row(grader->ctx, &sample->row, mt_text_in(extracted), &outcome->score);
+        status = note_limit(status, &unjudged);
     }
-    struct mt_byte_list one = {.ctx = grader->ctx};
-    struct mt_byte_list gold = {.ctx = grader->ctx};
-    status = mt_byte_list_append(&one, extracted->data, extracted->count);
-    if (status == MT_OK) status = mt_byte_list_append(&gold, sample->answer.data, sample->answer.count);
-    if (status == MT_OK) status = compare(grader, &one, &gold, outcome);
-    if (!found) outcome->score = 0.0;
-    mt_byte_list_free(&one);
-    mt_byte_list_free(&gold);
+    if (!found || unjudged > 0) outcome->score = 0.0;
     outcome->unjudged = unjudged;
     outcome->passed = outcome->score == 1.0 ? 1 : 0;
     return status;

@@ -26,8 +26,8 @@ bool mt_grader_runs_programs(const struct mt_grader *grader);
  * `extracted` is replaced by what was found. *unjudged is 1 where that took more work
  * than allowed, else 0.
  */
-enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_sample *sample,
-                                const char *text, size_t bytes, struct mt_byte_list *extracted,
+enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                struct mt_text text, struct mt_byte_list *extracted,
                                 struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged);
 
 /* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
@@ -38,10 +38,10 @@ void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcom
  * outcome's score, predicted and gold are set; tries is 1. An answer whose judging takes more work than
  * allowed has score 0 and is `unjudged`.
  */
-enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_sample *sample, const char *text,
-                        size_t bytes, struct mt_byte_list *extracted, struct mt_outcome *outcome);
+enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                        struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome);
 
 /* The same for a choice that was made. */
-void mt_grade_choice(const struct mt_sample *sample, int chosen, struct mt_outcome *outcome);
+void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome);
 
 #endif

@@ -2,16 +2,13 @@
 #include "eval/answers/metric.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/rng.h"
+#include "eval/text.h"
 
-#define RESAMPLES      1000
-#define MOST_CLASSES   32
-#define BOOTSTRAP_SEED 20240817u
-#define NORMAL_95      1.959963984540054 // two-sided 95 %
+#define MOST_CLASSES 32
+#define NORMAL_95    1.959963984540054 // two-sided 95 %
 
 static const char *const names[MT_METRIC_KINDS] = {
     [MT_METRIC_ACCURACY] = "acc",    [MT_METRIC_EXACT_MATCH] = "exact_match", [MT_METRIC_MEAN] = "score",
@@ -26,9 +23,7 @@ const char *mt_metric_name(enum mt_metric_kind kind)
 
 enum mt_metric_kind mt_metric_named(const char *name)
 {
-    int kind = 0;
-    while (kind < MT_METRIC_KINDS && strcmp(names[kind], name) != 0) kind++;
-    return (enum mt_metric_kind)kind;
+    return (enum mt_metric_kind)mt_name_place(names, MT_METRIC_KINDS, name);
 }
 
 double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
@@ -41,7 +36,7 @@ double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
 }
 
 /* The samples a figure is computed of: all of them in order, or a draw. */
-struct view {
+struct metric_view {
     const struct mt_outcome *outcomes;
     const size_t *drawn; // NULL: in order
     const double *ranks; // [2][count of all]: predicted, gold; only for Spearman
@@ -49,7 +44,7 @@ struct view {
     size_t count;
 };
 
-static size_t place(const struct view *view, size_t i)
+static size_t place(const struct metric_view *view, size_t i)
 {
     return view->drawn != NULL ? view->drawn[i] : i;
 }
@@ -61,7 +56,7 @@ static double part_of(const struct mt_outcome *one, enum mt_metric_kind kind, in
     return kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);
 }
 
-static double mean_of(const struct view *view, enum mt_metric_kind kind, int64_t k)
+static double mean_of(const struct metric_view *view, enum mt_metric_kind kind, int64_t k)
 {
     double sum = 0;
     for (size_t i = 0; i < view->count; i++) sum += part_of(&view->outcomes[place(view, i)], kind, k);
@@ -73,7 +68,7 @@ struct confusion {
     double hit, extra, missed, rest;
 };
 
-static struct confusion confusion_of(const struct view *view, double class)
+static struct confusion confusion_of(const struct metric_view *view, double class)
 {
     struct confusion counts = {0};
     for (size_t i = 0; i < view->count; i++) {
@@ -88,14 +83,14 @@ static struct confusion confusion_of(const struct view *view, double class)
     return counts;
 }
 
-static double f1_of(const struct view *view, double class)
+static double f1_of(const struct metric_view *view, double class)
 {
     struct confusion c = confusion_of(view, class);
     double under = 2 * c.hit + c.extra + c.missed;
     return under > 0 ? 2 * c.hit / under : 0.0;
 }
 
-static double macro_f1_of(const struct view *view)
+static double macro_f1_of(const struct metric_view *view)
 {
     double sum = 0;
     int classes = 0;
@@ -109,7 +104,7 @@ static double macro_f1_of(const struct view *view)
 }
 
 /* Of two classes, 0 and 1. No answer counts as the wrong class: leaving it out would reward silence. */
-static double matthews_of(const struct view *view)
+static double matthews_of(const struct metric_view *view)
 {
     double tp = 0;
     double fp = 0;
@@ -128,7 +123,7 @@ static double matthews_of(const struct view *view)
     return under > 0 ? (tp * tn - fp * fn) / under : 0.0;
 }
 
-static double value_at(const struct view *view, size_t i, int side)
+static double value_at(const struct metric_view *view, size_t i, int side)
 {
     size_t at = place(view, i);
     if (view->ranks != NULL) return view->ranks[(size_t)side * view->all + at];
@@ -136,7 +131,7 @@ static double value_at(const struct view *view, size_t i, int side)
     return isnan(value) ? 0.0 : value; // no answer: the lowest score there is
 }
 
-static double correlation_of(const struct view *view)
+static double correlation_of(const struct metric_view *view)
 {
     double x = 0;
     double y = 0;
@@ -157,7 +152,7 @@ static double correlation_of(const struct view *view)
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
 }
 
-static double figure(const struct view *view, enum mt_metric_kind kind, int64_t k)
+static double figure(const struct metric_view *view, enum mt_metric_kind kind, int64_t k)
 {
     switch (kind) {
     case MT_METRIC_F1: return f1_of(view, 1);
@@ -171,25 +166,26 @@ static double figure(const struct view *view, enum mt_metric_kind kind, int64_t 
 
 // ------------------------------------------------------------------ ranks
 
-struct ranked {
+struct value_place {
     double value;
     size_t at;
 };
 
 static int by_value(const void *a, const void *b)
 {
-    const struct ranked *one = a;
-    const struct ranked *other = b;
+    const struct value_place *one = a;
+    const struct value_place *other = b;
     if (one->value != other->value) return one->value < other->value ? -1 : 1;
     return one->at < other->at ? -1 : 1;
 }
 
 /* Ranks from 1; equal values share the mean of theirs. */
-static void rank(const struct mt_outcome *outcomes, size_t count, int side, struct ranked *order,
+static void rank(const struct mt_outcome *outcomes, size_t count, int side, struct value_place *order,
                  double *ranks)
 {
-    struct view view = {.outcomes = outcomes, .all = count, .count = count};
-    for (size_t i = 0; i < count; i++) order[i] = (struct ranked){.value = value_at(&view, i, side), .at = i};
+    struct metric_view view = {.outcomes = outcomes, .all = count, .count = count};
+    for (size_t i = 0; i < count; i++)
+        order[i] = (struct value_place){.value = value_at(&view, i, side), .at = i};
     qsort(order, count, sizeof *order, by_value);
     for (size_t i = 0; i < count;) {
         size_t end = i + 1;
@@ -214,7 +210,7 @@ static void wilson(struct mt_metric_result *result)
 }
 
 /* Of a mean: the samples' deviation over the root of their number, as lm-evaluation-harness has it. */
-static double error_of_mean(const struct view *view, enum mt_metric_kind kind, int64_t k, double mean)
+static double error_of_mean(const struct metric_view *view, enum mt_metric_kind kind, int64_t k, double mean)
 {
     double squares = 0;
     double n = (double)view->count;
@@ -229,17 +225,24 @@ static int by_size(const void *a, const void *b)
     return one < other ? -1 : (one > other ? 1 : 0);
 }
 
-static void bootstrap(struct view view, enum mt_metric_kind kind, int64_t k, size_t *drawn,
+void mt_metric_interval(double *values, size_t count, double *low, double *high)
+{
+    qsort(values, count, sizeof values[0], by_size);
+    *low = values[(size_t)(0.025 * (double)(count - 1))];
+    *high = values[(size_t)ceil(0.975 * (double)(count - 1))];
+}
+
+static void bootstrap(struct metric_view view, enum mt_metric_kind kind, int64_t k, size_t *drawn,
                       struct mt_metric_result *result)
 {
-    double values[RESAMPLES];
+    double values[MT_RESAMPLES];
     size_t count = 0;
     double sum = 0;
     double squares = 0;
     view.drawn = drawn;
-    for (uint64_t round = 0; round < RESAMPLES; round++) {
+    for (uint64_t round = 0; round < MT_RESAMPLES; round++) {
         for (size_t i = 0; i < view.count; i++)
-            drawn[i] = (size_t)mt_rng_below(BOOTSTRAP_SEED, round, i, view.count);
+            drawn[i] = (size_t)mt_rng_below(MT_RESAMPLING_SEED, round, i, view.count);
         double value = figure(&view, kind, k);
         if (isnan(value)) continue; // a draw of constants has no correlation
         values[count++] = value;
@@ -248,17 +251,15 @@ static void bootstrap(struct view view, enum mt_metric_kind kind, int64_t k, siz
     result->error = result->low = result->high = NAN;
     if (count < 2) return;
     for (size_t i = 0; i < count; i++) squares += pow(values[i] - sum / (double)count, 2);
-    qsort(values, count, sizeof values[0], by_size);
     result->error = sqrt(squares / (double)(count - 1));
-    result->low = values[(size_t)(0.025 * (double)(count - 1))];
-    result->high = values[(size_t)ceil(0.975 * (double)(count - 1))];
+    mt_metric_interval(values, count, &result->low, &result->high);
 }
 
 enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
                                  const struct mt_outcome *outcomes, size_t count,
                                  struct mt_metric_result *result)
 {
-    struct view view = {.outcomes = outcomes, .all = count, .count = count};
+    struct metric_view view = {.outcomes = outcomes, .all = count, .count = count};
     *result = (struct mt_metric_result){NAN, NAN, NAN, NAN, count};
     if (count == 0) return MT_OK;
     bool shares = kind == MT_METRIC_ACCURACY || kind == MT_METRIC_EXACT_MATCH;
@@ -272,7 +273,7 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
     void *ranks = NULL;
     bool ranked = kind == MT_METRIC_SPEARMAN;
     enum mt_status status = mt_allocate_array(ctx, count, sizeof(size_t), &drawn);
-    if (status == MT_OK && ranked) status = mt_allocate_array(ctx, count, sizeof(struct ranked), &order);
+    if (status == MT_OK && ranked) status = mt_allocate_array(ctx, count, sizeof(struct value_place), &order);
     if (status == MT_OK && ranked) status = mt_allocate_array(ctx, 2 * count, sizeof(double), &ranks);
     if (status == MT_OK && ranked) {
         rank(outcomes, count, 0, order, ranks);
@@ -286,7 +287,7 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
             result->error = error_of_mean(&view, kind, k, result->value);
     }
     mt_release(ctx, ranks, 2 * count * sizeof(double));
-    mt_release(ctx, order, count * sizeof(struct ranked));
+    mt_release(ctx, order, count * sizeof(struct value_place));
     mt_release(ctx, drawn, count * sizeof(size_t));
     return status;
 }

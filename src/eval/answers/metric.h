@@ -11,6 +11,9 @@
 
 #include "metier/context.h"
 
+#define MT_RESAMPLES       1000 // of a bootstrap
+#define MT_RESAMPLING_SEED 20240817u
+
 enum mt_metric_kind {
     MT_METRIC_ACCURACY,    // share of right answers; lm-evaluation-harness: acc
     MT_METRIC_EXACT_MATCH, // the same, for answers that were written
@@ -53,6 +56,9 @@ enum mt_metric_kind mt_metric_named(const char *name); // MT_METRIC_KINDS: unkno
 enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
                                  const struct mt_outcome *outcomes, size_t count,
                                  struct mt_metric_result *result);
+
+/* The 95 % percentiles of at least two values of a bootstrap, which are sorted. */
+void mt_metric_interval(double *values, size_t count, double *low, double *high);
 
 /* 1 - C(n-c, k)/C(n, k): the chance that one of k answers drawn from n, of which c are right, is right. */
 double mt_pass_at_k(int64_t n, int64_t c, int64_t k);

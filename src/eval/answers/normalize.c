@@ -2,7 +2,6 @@
 #include "eval/answers/normalize.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
@@ -14,16 +13,9 @@ static const char *const names[MT_NORMALIZE_STEPS] = {
     [MT_NORMALIZE_MARKUP] = "markup",
 };
 
-const char *mt_normalize_name(enum mt_normalize_step step)
-{
-    return names[step];
-}
-
 enum mt_normalize_step mt_normalize_named(const char *name)
 {
-    int step = 0;
-    while (step < MT_NORMALIZE_STEPS && strcmp(names[step], name) != 0) step++;
-    return (enum mt_normalize_step)step;
+    return (enum mt_normalize_step)mt_name_place(names, MT_NORMALIZE_STEPS, name);
 }
 
 /* Keeps bytes from `start` to `end`. */

@@ -3,7 +3,7 @@
 #ifndef MT_EVAL_NORMALIZE_H
 #define MT_EVAL_NORMALIZE_H
 
-#include "formats/text/lists.h"
+#include "eval/text.h"
 
 enum mt_normalize_step {
     MT_NORMALIZE_TRIM,        // white space at the ends
@@ -19,7 +19,6 @@ enum mt_normalize_step {
 };
 
 /* "trim", "lower", ...; MT_NORMALIZE_STEPS for an unknown name. */
-const char *mt_normalize_name(enum mt_normalize_step step);
 enum mt_normalize_step mt_normalize_named(const char *name);
 
 /* Applies the steps, one after the other, to the text in place: it only shrinks. */

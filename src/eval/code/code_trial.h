@@ -1,5 +1,5 @@
 /*
- * An answer that is a program, and what tests it: two programs in two interpreters (src/eval/python).
+ * An answer that is a program, and what tests it: two programs in two interpreters (src/eval/code/python).
  *
  *     the answer's   runs `answer`, then answers calls; it has nothing of the tests
  *     the judge's    runs `given` (the task's own solution, with helpers and imports), then `tests`, in which
@@ -11,8 +11,7 @@
 #ifndef MT_EVAL_CODE_TRIAL_H
 #define MT_EVAL_CODE_TRIAL_H
 
-#include "eval/tasks/prompt.h"
-#include "formats/text/lists.h"
+#include "eval/text.h"
 
 enum mt_trial_part {
     MT_TRIAL_ANSWER, // nothing: there was no program in the answer, which fails
@@ -26,6 +25,11 @@ enum mt_trial_part {
 struct mt_code_trial {
     struct mt_text part[MT_TRIAL_PARTS]; // borrowed
 };
+
+/* That Python, as text in the program: CMake makes the arrays. */
+extern const char mt_python_wire[];   // values between the two interpreters
+extern const char mt_python_answer[]; // of the answer's
+extern const char mt_python_tests[];  // of the tests'
 
 /* Append the two programs, for mt_sandbox_run_many. The texts may hold any bytes. */
 enum mt_status mt_code_trial_program(const struct mt_code_trial *trial, struct mt_byte_list *text);

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "eval/code/sandbox_parts.h"
 #include "formats/text/printable.h"
 
 #define SETUP_SECONDS       30    // until bubblewrap has the sandbox ready

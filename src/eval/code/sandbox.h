@@ -16,12 +16,10 @@
 #define MT_EVAL_SANDBOX_H
 
 #include <poll.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 #include "eval/code/sandbox_cgroup.h"
+#include "eval/code/sandbox_watch.h"
 #include "metier/context.h"
 
 #define MT_SANDBOX_TAIL_BYTES    4096       // of standard error that are kept, with the NUL
@@ -63,14 +61,6 @@ struct mt_sandbox_result {
     double seconds;                   // from the program's start to its end
     uint64_t peak_memory;             // bytes resident, of all processes together; 0: ended before a look
     char tail[MT_SANDBOX_TAIL_BYTES]; // the end of standard error, NUL-terminated
-};
-
-/* Folders of a sandbox that are looked at from outside while it runs. */
-enum mt_sandbox_view {
-    MT_SANDBOX_VIEW_PROCESSES, // its /proc
-    MT_SANDBOX_VIEW_TMP,
-    MT_SANDBOX_VIEW_SHM,
-    MT_SANDBOX_VIEWS
 };
 
 /* A program on its way. Zeroed, or made by mt_sandbox_start. The fields are not for the caller. */
@@ -135,5 +125,20 @@ enum mt_status mt_sandbox_step(struct mt_sandbox *sandbox);
 
 /* Ends a program that still runs; a zeroed or finished one is allowed. */
 void mt_sandbox_stop(struct mt_sandbox *sandbox);
+
+// ------------------------------------------------------------------ between the files of the sandbox
+
+/* Opens what is needed and starts bubblewrap, or the interpreter without it. The caller closes what is open.
+ */
+enum mt_status mt_sandbox_launch(struct mt_sandbox *sandbox, const char *program, size_t bytes);
+
+/* Limits what process 1 of a sandbox and all after it may start. 0, or the error number. */
+int mt_sandbox_limit_processes(pid_t first, int64_t processes);
+
+/* Writes the system call filter, as bubblewrap wants it, into a file. 0, or the error number. */
+int mt_sandbox_write_filter(int descriptor);
+
+/* Writes all of it. 0, or the error number. */
+int mt_sandbox_write_whole(int descriptor, const void *data, size_t bytes);
 
 #endif

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "eval/code/sandbox_cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "eval/code/sandbox_parts.h"
+#include "eval/code/sandbox_watch.h"
 
 #define JUDGE_NAME    "metier-judge"
 #define RUN_PREFIX    "metier-run-"

@@ -252,7 +252,7 @@ enum mt_status mt_cheat_answer(const struct mt_cheat *cheat, const char *entry, 
 struct mt_code_trial mt_cheat_trial(const struct mt_byte_list *answer)
 {
     return (struct mt_code_trial){
-        .part = {[MT_TRIAL_ANSWER] = {.text = (const char *)answer->data, .bytes = answer->count},
+        .part = {[MT_TRIAL_ANSWER] = mt_text_in(answer),
                  [MT_TRIAL_GIVEN] = TEXT("import math\n"
                                          "def twice(x): return 2 * x\n"),
                  [MT_TRIAL_TESTS] = TEXT("def check(candidate):\n"

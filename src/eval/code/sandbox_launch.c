@@ -24,12 +24,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "eval/code/sandbox_parts.h"
+#include "eval/code/sandbox.h"
 
 #define FIRST_FREE       16 // our own descriptors lie above the fixed ones of the child
 #define MAX_ARGUMENTS    128
 #define MAX_OPEN         128 // files a process may have open
 #define CALL_CLOSE_RANGE 436
+
+/* Fixed descriptors of the launched process, after standard input, output and error. */
+enum mt_sandbox_channel {
+    MT_CHANNEL_PROGRAM = 3, // its text
+    MT_CHANNEL_FILTER,      // system calls
+    MT_CHANNEL_STATUS,      // bubblewrap writes
+    MT_CHANNEL_GATE,        // bubblewrap waits
+    MT_CHANNEL_PROOF,       // the program's first and last line write
+    MT_CHANNEL_TALK,        // to another program, where it has one
+    MT_CHANNEL_END
+};
 
 /* What the child needs, made before it exists. */
 struct launch {
@@ -162,57 +173,30 @@ static void add_arguments(struct launch *launch, const char *const *arguments)
 }
 
 // What bubblewrap is asked for. The numbers are those of enum mt_sandbox_channel.
-static const char *const isolation[] = {"--unshare-user",
-                                        "--unshare-ipc",
-                                        "--unshare-pid",
-                                        "--unshare-net",
-                                        "--unshare-uts",
-                                        "--unshare-cgroup-try",
-                                        "--uid",
-                                        "65534",
-                                        "--gid",
-                                        "65534",
-                                        "--hostname",
-                                        "sandbox",
-                                        "--die-with-parent",
-                                        "--new-session",
-                                        "--cap-drop",
-                                        "ALL",
-                                        "--seccomp",
-                                        "4",
-                                        "--json-status-fd",
-                                        "5",
-                                        "--block-fd",
-                                        "6",
-                                        NULL};
+static const char *const isolation[] = {
+    // namespaces of its own
+    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+    "--unshare-cgroup-try",
+
+    // nobody, without rights
+    "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--die-with-parent", "--new-session",
+    "--cap-drop", "ALL",
+
+    // and what we have open for it
+    "--seccomp", "4", "--json-status-fd", "5", "--block-fd", "6", NULL};
 static_assert(MT_CHANNEL_PROGRAM == 3 && MT_CHANNEL_FILTER == 4 && MT_CHANNEL_STATUS == 5 &&
                   MT_CHANNEL_GATE == 6,
               "the numbers in the arguments");
 
 // The same hash of a text in every run: a program that depends on the order of a set ends the same way.
-static const char *const environment[] = {"--clearenv",
-                                          "--setenv",
-                                          "PATH",
-                                          "/usr/bin:/bin",
-                                          "--setenv",
-                                          "HOME",
-                                          "/home",
-                                          "--setenv",
-                                          "TMPDIR",
-                                          "/tmp",
-                                          "--setenv",
-                                          "LANG",
-                                          "C.UTF-8",
-                                          "--setenv",
-                                          "PYTHONHASHSEED",
-                                          "0",
-                                          "--setenv",
-                                          "OMP_NUM_THREADS",
-                                          "1",
-                                          "--setenv",
-                                          "OPENBLAS_NUM_THREADS",
-                                          "1",
-                                          NULL};
+static const char *const environment[] = {
+    // paths
+    "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/home", "--setenv", "TMPDIR",
+    "/tmp", "--setenv", "LANG", "C.UTF-8",
+
+    // one thread each, one order of sets
+    "--setenv", "PYTHONHASHSEED", "0", "--setenv", "OMP_NUM_THREADS", "1", "--setenv", "OPENBLAS_NUM_THREADS",
+    "1", NULL};
 
 static const char *const system_places[] = {
     "--ro-bind", "/usr", "/usr", "--ro-bind-try", "/bin", "/bin", "--ro-bind-try", "/lib", "/lib",

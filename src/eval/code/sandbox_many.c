@@ -1,11 +1,101 @@
-/* Many programs, some of them at a time: slots, each with a program on its way. */
+/* Many programs at a time, each alone or with another that judges it. */
+#define _GNU_SOURCE
 #include "eval/code/sandbox_many.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-struct slot {
+#include "base/clock.h"
+
+#define PROGRAM_GONE 3   // exit status of a judge that says so (src/eval/code/python/tests.py)
+#define WAIT_SECONDS 1.0 // for the end of such a program
+
+/* A program and its judge. */
+struct judged_pair {
+    struct mt_sandbox program;
+    struct mt_sandbox judge; // not running: the program stands alone
+    bool judged;             // there is a judge
+    bool running;
+    double judge_ended;              // clock; 0: not yet
+    struct mt_sandbox_result result; // complete once `running` is false
+};
+
+#define PAIR_DESCRIPTORS (2 * MT_SANDBOX_DESCRIPTORS)
+
+// ------------------------------------------------------------------ two programs that talk
+
+static void stop_pair(struct judged_pair *pair)
+{
+    mt_sandbox_stop(&pair->program);
+    mt_sandbox_stop(&pair->judge);
+    pair->running = false;
+}
+
+/* A judge without text: the program stands alone, and passes by itself. */
+static enum mt_status start_pair(struct mt_context *ctx, const struct mt_sandbox_options *options,
+                                 struct mt_text program, struct mt_text judge, struct judged_pair *pair)
+{
+    memset(pair, 0, sizeof *pair);
+    pair->judged = judge.bytes > 0;
+    pair->result.outcome = MT_SANDBOX_COULD_NOT_START;
+    int ends[2] = {0, 0};
+    if (pair->judged && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return mt_fail(ctx, MT_ERR_IO, "cannot join two programs: %s", strerror(errno));
+    struct mt_sandbox_options own = *options;
+    own.talk = ends[0];
+    enum mt_status status = mt_sandbox_start(ctx, &own, program.text, program.bytes, &pair->program);
+    own.talk = ends[1];
+    if (status == MT_OK && pair->judged)
+        status = mt_sandbox_start(ctx, &own, judge.text, judge.bytes, &pair->judge);
+    // With ours closed, the end of one program is the end of the other's channel.
+    for (int i = 0; i < 2 && pair->judged; i++) (void)close(ends[i]);
+    if (status != MT_OK) stop_pair(pair);
+    pair->running = status == MT_OK;
+    return status;
+}
+
+/* The judge's word, unless the program ended before it in a way of its own. */
+static void conclude(struct judged_pair *pair, bool program_ended)
+{
+    const struct mt_sandbox_result *program = &pair->program.result;
+    const struct mt_sandbox_result *judge = &pair->judge.result;
+    bool own_end = !pair->judged || (program_ended && program->outcome != MT_SANDBOX_PASSED);
+    pair->result = own_end ? *program : *judge;
+    if (!pair->judged) return;
+    if (program->peak_memory > pair->result.peak_memory) pair->result.peak_memory = program->peak_memory;
+    if (judge->seconds > pair->result.seconds) pair->result.seconds = judge->seconds;
+}
+
+/* A judge that found the program gone is seen to end, at times, before the program. */
+static bool awaits_program(struct judged_pair *pair)
+{
+    if (!pair->judged || !pair->program.running || pair->judge.result.exit_status != PROGRAM_GONE)
+        return false;
+    double now = mt_clock_seconds();
+    if (pair->judge_ended == 0) pair->judge_ended = now;
+    return now - pair->judge_ended < WAIT_SECONDS;
+}
+
+static enum mt_status step_pair(struct judged_pair *pair)
+{
+    if (!pair->running) return MT_OK;
+    enum mt_status status = mt_sandbox_step(&pair->program);
+    if (status == MT_OK) status = mt_sandbox_step(&pair->judge);
+    bool program_ended = !pair->program.running;
+    bool ended = pair->judged ? !pair->judge.running : program_ended;
+    if (status == MT_OK && (!ended || awaits_program(pair))) return MT_OK;
+    stop_pair(pair);
+    if (status == MT_OK) conclude(pair, program_ended);
+    return status;
+}
+
+// ------------------------------------------------------------------ many
+
+struct crowd_slot {
     size_t index;
-    struct mt_sandbox_pair pair;
+    struct judged_pair pair;
 };
 
 struct crowd {
@@ -14,8 +104,8 @@ struct crowd {
     const struct mt_sandbox_batch *batch;
     struct mt_byte_list text;
     struct mt_byte_list judge;
-    struct slot *slots;   // [at_once]
-    struct pollfd *waits; // [at_once · MT_SANDBOX_PAIR_DESCRIPTORS]
+    struct crowd_slot *slots; // [at_once]
+    struct pollfd *waits;     // [at_once · PAIR_DESCRIPTORS]
     size_t at_once;
     size_t next; // program to start
     size_t done;
@@ -29,7 +119,7 @@ static size_t how_many(const struct mt_sandbox_batch *batch)
     return at_once < batch->count ? at_once : batch->count;
 }
 
-static enum mt_status start_next(struct crowd *crowd, struct slot *slot)
+static enum mt_status start_next(struct crowd *crowd, struct crowd_slot *slot)
 {
     struct mt_sandbox_options options = *crowd->options;
     crowd->text.count = 0;
@@ -40,16 +130,15 @@ static enum mt_status start_next(struct crowd *crowd, struct slot *slot)
     if (status == MT_OK && batch->judge != NULL)
         status = batch->judge(batch->self, slot->index, &crowd->judge);
     if (status != MT_OK) return status;
-    struct mt_text program = {.text = (const char *)crowd->text.data, .bytes = crowd->text.count};
-    struct mt_text judge = {.text = (const char *)crowd->judge.data, .bytes = crowd->judge.count};
-    return mt_sandbox_pair_start(crowd->ctx, &options, program, judge, &slot->pair);
+    return start_pair(crowd->ctx, &options, mt_text_in(&crowd->text), mt_text_in(&crowd->judge), &slot->pair);
 }
 
 static void wait_for_any(struct crowd *crowd)
 {
     size_t count = 0;
     for (size_t i = 0; i < crowd->at_once; i++) {
-        count += (size_t)mt_sandbox_pair_descriptors(&crowd->slots[i].pair, crowd->waits + count);
+        count += (size_t)mt_sandbox_descriptors(&crowd->slots[i].pair.program, crowd->waits + count);
+        count += (size_t)mt_sandbox_descriptors(&crowd->slots[i].pair.judge, crowd->waits + count);
     }
     (void)poll(crowd->waits, (nfds_t)count, (int)(MT_SANDBOX_WATCH_SECONDS * 1000));
 }
@@ -57,10 +146,10 @@ static void wait_for_any(struct crowd *crowd)
 static enum mt_status step_all(struct crowd *crowd)
 {
     for (size_t i = 0; i < crowd->at_once; i++) {
-        struct slot *slot = &crowd->slots[i];
+        struct crowd_slot *slot = &crowd->slots[i];
         enum mt_status status = MT_OK;
         if (slot->pair.running) {
-            status = mt_sandbox_pair_step(&slot->pair);
+            status = step_pair(&slot->pair);
             if (status == MT_OK && slot->pair.running) continue;
             if (status == MT_OK)
                 status = crowd->batch->done(crowd->batch->self, slot->index, &slot->pair.result);
@@ -79,7 +168,7 @@ enum mt_status mt_sandbox_run_many(struct mt_context *ctx, const struct mt_sandb
     struct crowd crowd = {
         .ctx = ctx, .options = options, .batch = batch, .text = {.ctx = ctx}, .judge = {.ctx = ctx}};
     crowd.at_once = how_many(batch);
-    size_t waits = crowd.at_once * MT_SANDBOX_PAIR_DESCRIPTORS;
+    size_t waits = crowd.at_once * PAIR_DESCRIPTORS;
     void *block = NULL;
     enum mt_status status = mt_allocate_array(ctx, crowd.at_once, sizeof *crowd.slots, &block);
     if (status != MT_OK) return status;
@@ -91,7 +180,7 @@ enum mt_status mt_sandbox_run_many(struct mt_context *ctx, const struct mt_sandb
         status = step_all(&crowd);
         if (status == MT_OK && crowd.done < batch->count) wait_for_any(&crowd);
     }
-    for (size_t i = 0; i < crowd.at_once; i++) mt_sandbox_pair_stop(&crowd.slots[i].pair);
+    for (size_t i = 0; i < crowd.at_once; i++) stop_pair(&crowd.slots[i].pair);
     mt_byte_list_free(&crowd.text);
     mt_byte_list_free(&crowd.judge);
     mt_release(ctx, crowd.waits, waits * sizeof *crowd.waits);

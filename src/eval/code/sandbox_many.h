@@ -1,9 +1,15 @@
-/* Many programs, some of them at a time, in one thread. */
+/*
+ * Many programs, some of them at a time, in one thread; each alone, or with another that judges it.
+ *
+ * The two are in sandboxes of their own, joined by a socket and nothing else: neither sees the other's files,
+ * memory or processes. The pair has passed when the judge has. A program that ends early, or breaks a limit,
+ * ends the pair with its own outcome. Both have the same limits.
+ */
 #ifndef MT_EVAL_SANDBOX_MANY_H
 #define MT_EVAL_SANDBOX_MANY_H
 
-#include "eval/code/sandbox_pair.h"
-#include "formats/text/lists.h"
+#include "eval/code/sandbox.h"
+#include "eval/text.h"
 
 #define MT_SANDBOX_MOST_AT_ONCE 256
 

@@ -1,12 +1,13 @@
 /*
- * Memory and files of a sandbox, seen from outside. RLIMIT_AS bounds each process, this the sum.
+ * Memory and files of a sandbox.
  *
  * The sandbox's own /proc lists exactly its processes, orphans included. It is opened, like its /tmp and
  * /dev/shm, through process 1, which the program cannot touch, and stays open: what a program does to its own
  * processes cannot take the view away, and nothing can be mounted over those places inside.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
+#include "eval/code/sandbox_watch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,8 +16,6 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "eval/code/sandbox_parts.h"
 
 #define MAX_PROCESSES 4096       // the limit on processes is not above it
 #define EXITING       0x4ul      // PF_EXITING of the kernel, in the flags of /proc/PID/stat

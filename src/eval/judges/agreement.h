@@ -52,6 +52,13 @@ void mt_agreement_compute(const struct mt_judged_run *run, const struct mt_judge
 const char *mt_judge_name(enum mt_judge judge);          // "rule", "llm", "human"
 const char *mt_judge_pair_name(enum mt_judge_pair pair); // "rule-llm", ...
 
+/*
+ * Appends `text`, a JSON object that has been parsed before, with member `name` (plain ASCII) set to `value`
+ * (JSON): in its place where it is there, else as the last. Everything else stays byte by byte.
+ */
+enum mt_status mt_json_member_set(const char *text, size_t bytes, const char *name,
+                                  const struct mt_byte_list *value, struct mt_byte_list *out);
+
 /* Computes everything and stores it as "agreement" in FOLDER/results.json, whose other members stay as they
  * are.
  */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "eval/run/results.h"
 #include "formats/text/json.h"
 #include "formats/text/printable.h"
 
@@ -14,23 +13,21 @@
 static const struct mt_json_limits reply_limits = {
     .max_bytes = (size_t)8 << 20, .max_values = 200000, .max_depth = 32, .integers_as_real = true};
 
-enum mt_status mt_chat_request(const char *model, const char *text, size_t bytes, int64_t max_tokens,
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
                                struct mt_byte_list *body)
 {
-    struct mt_text name = {.text = model, .bytes = strlen(model)};
-    struct mt_text content = {.text = text, .bytes = bytes};
-    char limit[64] = "}";
-    if (max_tokens > 0) (void)snprintf(limit, sizeof limit, ", \"max_tokens\": %" PRId64 "}", max_tokens);
-    enum mt_status status = mt_byte_list_append_text(body, "{\"model\": ");
-    if (status == MT_OK) status = mt_results_append_string(body, name);
-    if (status == MT_OK)
-        status = mt_byte_list_append_text(body, ", \"messages\": [{\"role\": \"user\", \"content\": ");
-    if (status == MT_OK) status = mt_results_append_string(body, content);
-    if (status == MT_OK) status = mt_byte_list_append_text(body, "}], \"temperature\": 0");
-    return status == MT_OK ? mt_byte_list_append_text(body, limit) : status;
+    struct mt_text_writer writer = {.text = *body};
+    mt_text_put_string(&writer, "{\"model\": ", mt_text_of(model));
+    mt_text_put_string(&writer, ", \"messages\": [{\"role\": \"user\", \"content\": ", text);
+    mt_text_put(&writer, "}], \"temperature\": 0");
+    if (max_tokens > 0) mt_text_putf(&writer, ", \"max_tokens\": %" PRId64, max_tokens);
+    mt_text_put(&writer, "}");
+    *body = writer.text;
+    return writer.status;
 }
 
-void mt_chat_blot(char *text, size_t bytes, const char *key)
+/* Overwrites every occurrence of the key with '*'. Keys below four characters are no secret ("none", "x"). */
+static void blot(char *text, size_t bytes, const char *key)
 {
     size_t length = key != NULL ? strlen(key) : 0;
     if (length < LEAST_SECRET) return;
@@ -67,8 +64,7 @@ enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t by
     struct mt_json_node root = mt_json_root(&json);
     status = content_of(&root, &content);
     if (status == MT_OK) status = mt_byte_list_append_text(text, content);
-    if (status == MT_OK && text->count > before)
-        mt_chat_blot((char *)text->data + before, text->count - before, key);
+    if (status == MT_OK && text->count > before) blot((char *)text->data + before, text->count - before, key);
     mt_json_free(&json);
     return status;
 }
@@ -98,7 +94,7 @@ enum mt_status mt_chat_refusal(struct mt_context *ctx, const void *body, size_t 
     if (message != NULL) status = mt_byte_list_append_text(&whole, message);
     if (status == MT_OK && whole.count > 0) {
         // Blotted before it is cut: half a key is a key, too.
-        mt_chat_blot((char *)whole.data, whole.count, key);
+        blot((char *)whole.data, whole.count, key);
         (void)snprintf(line, line_bytes, "%s",
                        mt_printable_bytes((const char *)whole.data, whole.count).text);
     }

@@ -6,10 +6,10 @@
 #ifndef MT_EVAL_CHAT_API_H
 #define MT_EVAL_CHAT_API_H
 
-#include "formats/text/lists.h"
+#include "eval/text.h"
 
 /* Appends a request of one user message at temperature 0; max_tokens 0: the endpoint's own limit. */
-enum mt_status mt_chat_request(const char *model, const char *text, size_t bytes, int64_t max_tokens,
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
                                struct mt_byte_list *body);
 
 /* Appends the text of a reply; `key` (may be NULL) is blotted out in it. What is no reply is MT_ERR_FORMAT.
@@ -20,8 +20,5 @@ enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t by
 /* A line on why an endpoint refused, for a message; "" where it does not say. The key is blotted out. */
 enum mt_status mt_chat_refusal(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
                                char *line, size_t line_bytes);
-
-/* Overwrites every occurrence of the key with '*'. Keys below four characters are no secret ("none", "x"). */
-void mt_chat_blot(char *text, size_t bytes, const char *key);
 
 #endif

@@ -19,7 +19,7 @@
 enum slot_state { SLOT_FREE, SLOT_RUNNING, SLOT_WAITING };
 
 /* One of the requests under way. */
-struct slot {
+struct http_slot {
     CURL *easy;
     struct mt_byte_list body;
     struct mt_byte_list reply;
@@ -40,7 +40,7 @@ struct client {
     char *url;  // libcurl's
     char *host; // libcurl's; for messages: the URL may hold more than people should see
     bool plain; // http
-    struct slot slots[MT_HTTP_MOST_PARALLEL];
+    struct http_slot slots[MT_HTTP_MOST_PARALLEL];
     size_t next;
 };
 
@@ -152,7 +152,7 @@ static enum mt_status make_headers(struct client *client)
 
 static size_t take_in(char *data, size_t size, size_t count, void *self)
 {
-    struct slot *slot = self;
+    struct http_slot *slot = self;
     size_t bytes = size * count;
     if (bytes > MT_HTTP_MOST_BYTES - slot->reply.count) {
         slot->too_long = true;
@@ -162,7 +162,7 @@ static size_t take_in(char *data, size_t size, size_t count, void *self)
     return slot->status == MT_OK ? bytes : 0;
 }
 
-static enum mt_status set_up_slot(struct client *client, struct slot *slot)
+static enum mt_status set_up_slot(struct client *client, struct http_slot *slot)
 {
     const struct mt_http_options *options = client->options;
     slot->body.ctx = slot->reply.ctx = client->ctx;
@@ -184,7 +184,7 @@ static enum mt_status set_up_slot(struct client *client, struct slot *slot)
     return set ? MT_OK : fail_memory(client->ctx);
 }
 
-static enum mt_status start(struct client *client, struct slot *slot)
+static enum mt_status start(struct client *client, struct http_slot *slot)
 {
     slot->body.count = slot->reply.count = 0;
     slot->too_long = false;
@@ -219,7 +219,7 @@ static bool passes(CURLcode code)
     }
 }
 
-static enum mt_status try_again(struct client *client, struct slot *slot, const char *why)
+static enum mt_status try_again(struct client *client, struct http_slot *slot, const char *why)
 {
     const struct mt_http_options *options = client->options;
     curl_off_t asked = 0;
@@ -237,7 +237,7 @@ static enum mt_status try_again(struct client *client, struct slot *slot, const 
 }
 
 /* A whole reply with some status. */
-static enum mt_status answer(struct client *client, struct slot *slot, long code)
+static enum mt_status answer(struct client *client, struct http_slot *slot, long code)
 {
     char said[WHY_BYTES / 2];
     char why[WHY_BYTES];
@@ -262,7 +262,7 @@ static enum mt_status answer(struct client *client, struct slot *slot, long code
     return client->work->refused(client->work->self, slot->index, why);
 }
 
-static enum mt_status finish(struct client *client, struct slot *slot, CURLcode result)
+static enum mt_status finish(struct client *client, struct http_slot *slot, CURLcode result)
 {
     long code = 0;
     (void)curl_multi_remove_handle(client->multi, slot->easy);
@@ -292,7 +292,7 @@ static enum mt_status start_due(struct client *client, int *busy, int *pause)
     *busy = 0;
     *pause = POLL_MS;
     for (int i = 0; i < client->options->parallel && status == MT_OK; i++) {
-        struct slot *slot = &client->slots[i];
+        struct http_slot *slot = &client->slots[i];
         if (slot->state == SLOT_FREE && client->next < client->work->count) {
             slot->index = client->next++;
             slot->tries = 0;
@@ -316,7 +316,7 @@ static enum mt_status finish_done(struct client *client, bool *some)
     *some = false;
     for (CURLMsg *message = curl_multi_info_read(client->multi, &left); message != NULL && status == MT_OK;
          message = curl_multi_info_read(client->multi, &left)) {
-        struct slot *slot = NULL;
+        struct http_slot *slot = NULL;
         CURLcode result = message->data.result; // the message is gone with the handle
         if (message->msg != CURLMSG_DONE) continue;
         if (curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&slot) != CURLE_OK)
@@ -355,7 +355,7 @@ static enum mt_status open_client(struct client *client)
 static void close_client(struct client *client)
 {
     for (int i = 0; i < MT_HTTP_MOST_PARALLEL; i++) {
-        struct slot *slot = &client->slots[i];
+        struct http_slot *slot = &client->slots[i];
         if (slot->state == SLOT_RUNNING) (void)curl_multi_remove_handle(client->multi, slot->easy);
         curl_easy_cleanup(slot->easy);
         mt_byte_list_free(&slot->body);

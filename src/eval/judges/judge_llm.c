@@ -1,4 +1,4 @@
-/* Judging a run with a language model. */
+/* Judging a run with a language model: asking, finding the verdict, writing it down. */
 #include "eval/judges/judge_llm.h"
 
 #include <string.h>
@@ -6,15 +6,93 @@
 #include "base/files/folder_lock.h"
 #include "base/progress.h"
 #include "eval/judges/chat_api.h"
-#include "eval/judges/judge_prompt.h"
 #include "eval/run/line_file.h"
-#include "eval/run/results.h"
 
 #define MOST_FAILURES 20 // before the first verdict: then something is wrong with all of them
 #define REPLY_BYTES   8192
+#define MARK_DIGITS   12
+
+// ------------------------------------------------------------------ the prompt and its verdict
+
+enum blank { QUESTION, REFERENCE, ANSWER, MARK, BLANKS };
+
+static const char *const blank_names[BLANKS] = {"{question}", "{reference}", "{answer}", "{mark}"};
+
+enum mt_status mt_judge_prompt_check(struct mt_context *ctx, const char *file, const char *template)
+{
+    for (int blank = 0; blank < MARK; blank++) {
+        if (strstr(template, blank_names[blank]) == NULL)
+            return mt_fail(ctx, MT_ERR_FORMAT, "%s: the prompt has no %s in it", file, blank_names[blank]);
+    }
+    return MT_OK;
+}
+
+static enum mt_status mark_of(struct mt_context *ctx, const struct mt_judged_sample *sample,
+                              char mark[MARK_DIGITS + 1])
+{
+    struct mt_digest *digest = NULL;
+    enum mt_status status = mt_digest_create(ctx, &digest);
+    if (status != MT_OK) return status;
+    mt_digest_add(digest, sample->question, strlen(sample->question));
+    mt_digest_add(digest, sample->reference, strlen(sample->reference));
+    mt_digest_add(digest, sample->answer, strlen(sample->answer));
+    struct mt_digest_text text = mt_digest_finish(digest);
+    mt_digest_free(digest);
+    memcpy(mark, text.digits, MARK_DIGITS);
+    mark[MARK_DIGITS] = '\0';
+    return MT_OK;
+}
+
+enum mt_status mt_judge_prompt_render(struct mt_context *ctx, const char *template,
+                                      const struct mt_judged_sample *sample, struct mt_byte_list *out)
+{
+    char mark[MARK_DIGITS + 1];
+    const char *const values[BLANKS] = {sample->question, sample->reference, sample->answer, mark};
+    enum mt_status status = mark_of(ctx, sample, mark);
+    while (*template != '\0' && status == MT_OK) {
+        int blank = 0;
+        while (blank < BLANKS && strncmp(template, blank_names[blank], strlen(blank_names[blank])) != 0)
+            blank++;
+        if (blank < BLANKS) {
+            status = mt_byte_list_append_text(out, values[blank]);
+            template += strlen(blank_names[blank]);
+            continue;
+        }
+        size_t plain = 1 + strcspn(template + 1, "{");
+        status = mt_byte_list_append(out, template, plain);
+        template += plain;
+    }
+    return status;
+}
+
+static bool is_space(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
+enum mt_verdict mt_judge_prompt_verdict(const char *text, size_t bytes)
+{
+    static const struct {
+        const char *word;
+        enum mt_verdict verdict;
+    } words[] = {
+        {"CORRECT", MT_VERDICT_CORRECT}, {"INCORRECT", MT_VERDICT_INCORRECT}, {"UNSURE", MT_VERDICT_UNSURE}};
+    while (bytes > 0 && is_space(text[bytes - 1])) bytes--;
+    size_t start = bytes;
+    while (start > 0 && text[start - 1] != '\n') start--;
+    while (start < bytes && is_space(text[start])) start++;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t length = strlen(words[i].word);
+        if (bytes - start == length && memcmp(text + start, words[i].word, length) == 0)
+            return words[i].verdict;
+    }
+    return MT_VERDICT_UNREADABLE;
+}
+
+// ------------------------------------------------------------------ a task
 
 /* One task being judged. */
-struct judging {
+struct llm_judging {
     struct mt_context *ctx;
     const struct mt_llm_judge_options *options;
     struct mt_llm_judge_report *report;
@@ -33,17 +111,17 @@ struct judging {
 
 static enum mt_status make_request(void *self, size_t index, struct mt_byte_list *body)
 {
-    struct judging *judging = self;
+    struct llm_judging *judging = self;
     const struct mt_judged_sample *sample = &judging->task->samples[judging->open[index]];
     judging->prompt.count = 0;
     enum mt_status status =
         mt_judge_prompt_render(judging->ctx, judging->options->template, sample, &judging->prompt);
     if (status != MT_OK) return status;
-    return mt_chat_request(judging->options->model, (const char *)judging->prompt.data, judging->prompt.count,
+    return mt_chat_request(judging->options->model, mt_text_in(&judging->prompt),
                            judging->options->max_tokens, body);
 }
 
-static void show(struct judging *judging)
+static void show(struct llm_judging *judging)
 {
     const struct mt_llm_judge_report *report = judging->report;
     mt_progress_update(judging->progress, (int64_t)(report->kept + report->judged + report->failed));
@@ -51,7 +129,7 @@ static void show(struct judging *judging)
 
 static enum mt_status note_failure(void *self, size_t index, const char *why)
 {
-    struct judging *judging = self;
+    struct llm_judging *judging = self;
     struct mt_llm_judge_report *report = judging->report;
     const struct mt_judged_sample *sample = &judging->task->samples[judging->open[index]];
     if (report->failed == 0)
@@ -66,31 +144,27 @@ static enum mt_status note_failure(void *self, size_t index, const char *why)
 }
 
 /* A verdict with who gave it, and what was said: cut where somebody talks too long. */
-static enum mt_status write_verdict(struct judging *judging, const struct mt_judged_sample *sample,
+static enum mt_status write_verdict(struct llm_judging *judging, const struct mt_judged_sample *sample,
                                     enum mt_verdict verdict)
 {
-    struct mt_byte_list *line = &judging->line;
-    const char *model = judging->options->model;
-    struct mt_text name = {.text = model, .bytes = strlen(model)};
-    size_t bytes = judging->text.count;
-    struct mt_text said = {.text = (const char *)judging->text.data,
-                           .bytes = bytes < REPLY_BYTES ? bytes : REPLY_BYTES};
-    line->count = 0;
-    enum mt_status status = mt_judged_append_verdict(line, sample, verdict);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"model\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, name);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"prompt_hash\": \"");
-    if (status == MT_OK) status = mt_byte_list_append_text(line, judging->prompt_hash.digits);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, "\", \"reply\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, said);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, "}\n");
+    struct mt_text_writer line = {.text = judging->line};
+    struct mt_text said = mt_text_in(&judging->text);
+    if (said.bytes > REPLY_BYTES) said.bytes = REPLY_BYTES;
+    line.text.count = 0;
+    mt_judged_put_verdict(&line, sample, verdict);
+    mt_text_put_string(&line, ", \"model\": ", mt_text_of(judging->options->model));
+    mt_text_put_string(&line, ", \"prompt_hash\": ", mt_text_of(judging->prompt_hash.digits));
+    mt_text_put_string(&line, ", \"reply\": ", said);
+    mt_text_put(&line, "}\n");
+    judging->line = line.text;
+    enum mt_status status = line.status;
     if (status == MT_OK) status = mt_folder_check(judging->ctx, judging->folder, judging->held);
-    return status == MT_OK ? mt_line_file_append(&judging->file, line) : status;
+    return status == MT_OK ? mt_line_file_append(&judging->file, &judging->line) : status;
 }
 
 static enum mt_status take_reply(void *self, size_t index, const struct mt_byte_list *body)
 {
-    struct judging *judging = self;
+    struct llm_judging *judging = self;
     struct mt_judged_sample *sample = &judging->task->samples[judging->open[index]];
     judging->text.count = 0;
     enum mt_status status =
@@ -114,7 +188,7 @@ static enum mt_status pass_over(void *self, const struct mt_json_node *line)
     return MT_OK;
 }
 
-static enum mt_status check_task(const struct judging *judging)
+static enum mt_status check_task(const struct llm_judging *judging)
 {
     const struct mt_judged_task *task = judging->task;
     if (task->model != NULL && strcmp(task->model, judging->options->model) != 0)
@@ -138,7 +212,7 @@ static enum mt_status check_task(const struct judging *judging)
     return MT_OK;
 }
 
-static enum mt_status judge_open(struct judging *judging, struct mt_judged_run *run)
+static enum mt_status judge_open(struct llm_judging *judging, struct mt_judged_run *run)
 {
     const char *path = NULL;
     const struct mt_http_work work = {.count = judging->open_count,
@@ -154,7 +228,7 @@ static enum mt_status judge_open(struct judging *judging, struct mt_judged_run *
     return status == MT_OK ? closed : status;
 }
 
-static enum mt_status judge_task(struct judging *judging, struct mt_judged_run *run)
+static enum mt_status judge_task(struct llm_judging *judging, struct mt_judged_run *run)
 {
     void *memory = NULL;
     size_t count = judging->task->count;
@@ -177,15 +251,15 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
                             struct mt_judged_run *run, struct mt_llm_judge_report *report)
 {
     struct mt_progress progress;
-    struct judging judging = {.ctx = ctx,
-                              .options = options,
-                              .folder = run->folder,
-                              .report = report,
-                              .prompt_hash = mt_digest_of(options->template, strlen(options->template)),
-                              .prompt = {.ctx = ctx},
-                              .text = {.ctx = ctx},
-                              .line = {.ctx = ctx},
-                              .progress = &progress};
+    struct llm_judging judging = {.ctx = ctx,
+                                  .options = options,
+                                  .folder = run->folder,
+                                  .report = report,
+                                  .prompt_hash = mt_digest_of(options->template, strlen(options->template)),
+                                  .prompt = {.ctx = ctx},
+                                  .text = {.ctx = ctx},
+                                  .line = {.ctx = ctx},
+                                  .progress = &progress};
     size_t total = 0;
     *report = (struct mt_llm_judge_report){0};
     enum mt_status status = mt_http_check(ctx, &options->http);

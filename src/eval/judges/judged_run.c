@@ -10,19 +10,16 @@
 #include <unistd.h>
 
 #include "eval/run/line_file.h"
-#include "eval/run/results.h"
 
 #define ARENA_BYTES ((size_t)1 << 20)
 #define PREFIX      "samples_"
 #define SUFFIX      ".jsonl"
 
-static const char *const verdict_names[MT_VERDICTS] = {
-    [MT_VERDICT_NONE] = "none",
-    [MT_VERDICT_CORRECT] = "correct",
-    [MT_VERDICT_INCORRECT] = "incorrect",
-    [MT_VERDICT_UNSURE] = "unsure",
-    [MT_VERDICT_UNREADABLE] = "unreadable",
-};
+static const char *const verdict_names[MT_VERDICTS] = {[MT_VERDICT_NONE] = "none",
+                                                       [MT_VERDICT_CORRECT] = "correct",
+                                                       [MT_VERDICT_INCORRECT] = "incorrect",
+                                                       [MT_VERDICT_UNSURE] = "unsure",
+                                                       [MT_VERDICT_UNREADABLE] = "unreadable"};
 
 const char *mt_verdict_name(enum mt_verdict verdict)
 {
@@ -31,21 +28,20 @@ const char *mt_verdict_name(enum mt_verdict verdict)
 
 enum mt_verdict mt_verdict_named(const char *name)
 {
-    int verdict = 1;
-    while (verdict < MT_VERDICTS && strcmp(verdict_names[verdict], name) != 0) verdict++;
-    return (enum mt_verdict)verdict;
+    int verdict = mt_name_place(verdict_names, MT_VERDICTS, name);
+    return verdict != MT_VERDICT_NONE ? (enum mt_verdict)verdict : MT_VERDICTS;
 }
 
 // ------------------------------------------------------------------ samples
 
 /* What a line of a file is read into. */
-struct reading {
+struct run_reader {
     struct mt_judged_run *run;
     struct mt_judged_task *task;
     enum mt_judge judge;
 };
 
-static enum mt_status copy(struct reading *reading, const char *text, const char **kept)
+static enum mt_status copy(struct run_reader *reading, const char *text, const char **kept)
 {
     char *made = NULL;
     enum mt_status status = mt_arena_copy_text(&reading->run->arena, text, strlen(text), &made);
@@ -54,7 +50,7 @@ static enum mt_status copy(struct reading *reading, const char *text, const char
 }
 
 /* The first text of a list; "" where it is empty. */
-static enum mt_status copy_first(struct reading *reading, const struct mt_json_node *line, const char *key,
+static enum mt_status copy_first(struct run_reader *reading, const struct mt_json_node *line, const char *key,
                                  const char **kept)
 {
     struct mt_json_node list;
@@ -69,7 +65,7 @@ static enum mt_status copy_first(struct reading *reading, const struct mt_json_n
 
 static enum mt_status read_sample(void *self, const struct mt_json_node *line)
 {
-    struct reading *reading = self;
+    struct run_reader *reading = self;
     struct mt_judged_task *task = reading->task;
     struct mt_judged_sample sample = {0};
     const char *id = NULL;
@@ -97,74 +93,51 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     return status;
 }
 
-struct ranked {
-    const char *id;
-    size_t at;
-};
-
 static int by_id(const void *a, const void *b)
 {
-    const struct ranked *one = a;
-    const struct ranked *other = b;
-    int order = strcmp(one->id, other->id);
-    if (order != 0) return order;
-    return one->at < other->at ? -1 : 1;
+    return strcmp(((const struct mt_judged_place *)a)->id, ((const struct mt_judged_place *)b)->id);
 }
 
-/* Keeps the last sample of every id, in the order of the file. ranks is [count], in order of id. */
-static void keep_last(struct mt_judged_task *task, const struct ranked *ranks)
+static int by_id_and_place(const void *a, const void *b)
 {
+    int order = by_id(a, b);
+    if (order != 0) return order;
+    return ((const struct mt_judged_place *)a)->at < ((const struct mt_judged_place *)b)->at ? -1 : 1;
+}
+
+static void sort_places(struct mt_judged_task *task)
+{
+    for (size_t i = 0; i < task->count; i++)
+        task->by_id[i] = (struct mt_judged_place){.id = task->samples[i].id, .at = i};
+    if (task->count > 0) qsort(task->by_id, task->count, sizeof *task->by_id, by_id_and_place);
+}
+
+/* Keeps the last sample of every id, in the order of the file. */
+static enum mt_status index_samples(struct mt_judged_run *run, struct mt_judged_task *task)
+{
+    enum mt_status status = MT_OK;
     size_t kept = 0;
+    task->by_id = mt_arena_array(&run->arena, task->count, sizeof *task->by_id, &status);
+    if (status != MT_OK) return status;
+    sort_places(task);
     for (size_t i = 0; i + 1 < task->count; i++) {
-        if (strcmp(ranks[i].id, ranks[i + 1].id) == 0) task->samples[ranks[i].at].id = NULL;
+        if (by_id(&task->by_id[i], &task->by_id[i + 1]) == 0) task->samples[task->by_id[i].at].id = NULL;
     }
     for (size_t i = 0; i < task->count; i++) {
         if (task->samples[i].id != NULL) task->samples[kept++] = task->samples[i];
     }
     task->count = kept;
-}
-
-static void rank_samples(const struct mt_judged_task *task, struct ranked *ranks)
-{
-    for (size_t i = 0; i < task->count; i++) ranks[i] = (struct ranked){.id = task->samples[i].id, .at = i};
-    if (task->count > 0) qsort(ranks, task->count, sizeof *ranks, by_id);
-}
-
-static enum mt_status index_samples(struct mt_judged_run *run, struct mt_judged_task *task)
-{
-    size_t all = task->count;
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(run->ctx, all, sizeof(struct ranked), &memory);
-    if (status != MT_OK) return status;
-    struct ranked *ranks = memory;
-    rank_samples(task, ranks);
-    keep_last(task, ranks);
-    rank_samples(task, ranks);
-    status = mt_arena_allocate(&run->arena, (task->count + 1) * sizeof *task->by_id, &memory);
-    if (status == MT_OK) {
-        task->by_id = memory;
-        for (size_t i = 0; i < task->count; i++) task->by_id[i] = ranks[i].at;
-    }
-    mt_release(run->ctx, ranks, all * sizeof *ranks);
-    return status;
+    sort_places(task);
+    return MT_OK;
 }
 
 struct mt_judged_sample *mt_judged_sample_named(const struct mt_judged_task *task, const char *id)
 {
-    size_t low = 0;
-    size_t high = task->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct mt_judged_sample *sample = &task->samples[task->by_id[middle]];
-        int order = strcmp(sample->id, id);
-        if (order == 0) return sample;
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return NULL;
+    const struct mt_judged_place wanted = {.id = id};
+    if (task->count == 0) return NULL;
+    const struct mt_judged_place *found =
+        bsearch(&wanted, task->by_id, task->count, sizeof *task->by_id, by_id);
+    return found != NULL ? &task->samples[found->at] : NULL;
 }
 
 struct mt_judged_task *mt_judged_task_named(const struct mt_judged_run *run, const char *name)
@@ -179,7 +152,7 @@ struct mt_judged_task *mt_judged_task_named(const struct mt_judged_run *run, con
 
 static enum mt_status read_verdict(void *self, const struct mt_json_node *line)
 {
-    struct reading *reading = self;
+    struct run_reader *reading = self;
     const char *id = NULL;
     const char *hash = NULL;
     const char *word = NULL;
@@ -218,24 +191,19 @@ enum mt_status mt_judged_path(struct mt_judged_run *run, const char *kind, const
 static enum mt_status read_verdicts(struct mt_judged_run *run, struct mt_judged_task *task,
                                     enum mt_judge judge, const char *kind)
 {
-    struct reading reading = {.run = run, .task = task, .judge = judge};
+    struct run_reader reading = {.run = run, .task = task, .judge = judge};
     const char *path = NULL;
     enum mt_status status = mt_judged_path(run, kind, task->name, &path);
     if (status != MT_OK || access(path, F_OK) != 0) return status;
     return mt_lines_read(run->ctx, path, read_verdict, &reading, NULL);
 }
 
-enum mt_status mt_judged_append_verdict(struct mt_byte_list *line, const struct mt_judged_sample *sample,
-                                        enum mt_verdict verdict)
+void mt_judged_put_verdict(struct mt_text_writer *line, const struct mt_judged_sample *sample,
+                           enum mt_verdict verdict)
 {
-    struct mt_text id = {.text = sample->id, .bytes = strlen(sample->id)};
-    enum mt_status status = mt_byte_list_append_text(line, "{\"id\": ");
-    if (status == MT_OK) status = mt_results_append_string(line, id);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"answer_hash\": \"");
-    if (status == MT_OK) status = mt_byte_list_append_text(line, sample->answer_hash.digits);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, "\", \"verdict\": \"");
-    if (status == MT_OK) status = mt_byte_list_append_text(line, mt_verdict_name(verdict));
-    return status == MT_OK ? mt_byte_list_append_text(line, "\"") : status;
+    mt_text_put_string(line, "{\"id\": ", mt_text_of(sample->id));
+    mt_text_put_string(line, ", \"answer_hash\": ", mt_text_of(sample->answer_hash.digits));
+    mt_text_put_string(line, ", \"verdict\": ", mt_text_of(mt_verdict_name(verdict)));
 }
 
 // ------------------------------------------------------------------ folders
@@ -311,7 +279,7 @@ static enum mt_status check_names(struct mt_judged_run *run, const char *tasks)
 
 static enum mt_status read_task(struct mt_judged_run *run, struct mt_judged_task *task)
 {
-    struct reading reading = {.run = run, .task = task};
+    struct run_reader reading = {.run = run, .task = task};
     const char *path = NULL;
     enum mt_status status = mt_judged_path(run, "samples", task->name, &path);
     if (status == MT_OK) status = mt_lines_read(run->ctx, path, read_sample, &reading, NULL);

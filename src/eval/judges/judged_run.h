@@ -6,11 +6,9 @@
 #ifndef MT_EVAL_JUDGED_RUN_H
 #define MT_EVAL_JUDGED_RUN_H
 
-#include <stdbool.h>
-
 #include "base/arena.h"
 #include "base/files/digest.h"
-#include "formats/text/lists.h"
+#include "eval/text.h"
 
 enum mt_judge { MT_JUDGE_RULE, MT_JUDGE_LLM, MT_JUDGE_HUMAN, MT_JUDGES };
 
@@ -34,10 +32,16 @@ struct mt_judged_sample {
     enum mt_verdict verdicts[MT_JUDGES];
 };
 
+/* Where a sample is. */
+struct mt_judged_place {
+    const char *id;
+    size_t at;
+};
+
 struct mt_judged_task {
     const char *name;
     struct mt_judged_sample *samples; // [count], in the order of the file; of a repeated id the last
-    size_t *by_id;                    // [count], the samples in order of id
+    struct mt_judged_place *by_id;    // [count], in order of id
     size_t count, capacity;
     const char *model;       // the language model that judged; NULL: none yet
     const char *prompt_hash; // of the prompt it was asked with
@@ -70,11 +74,8 @@ enum mt_verdict mt_verdict_named(const char *name);
 enum mt_status mt_judged_path(struct mt_judged_run *run, const char *kind, const char *task,
                               const char **path);
 
-/*
- * Appends the start of a verdict's line: {"id": ..., "answer_hash": ..., "verdict": "correct" -- without the
- * brace that closes it.
- */
-enum mt_status mt_judged_append_verdict(struct mt_byte_list *line, const struct mt_judged_sample *sample,
-                                        enum mt_verdict verdict);
+/* Appends {"id": ..., "answer_hash": ..., "verdict": "correct" -- without the brace that closes it. */
+void mt_judged_put_verdict(struct mt_text_writer *line, const struct mt_judged_sample *sample,
+                           enum mt_verdict verdict);
 
 #endif

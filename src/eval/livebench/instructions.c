@@ -15,11 +15,6 @@ struct check {
     const struct mt_json_node *values;
 };
 
-static struct mt_text text_of(const char *text)
-{
-    return (struct mt_text){.text = text, .bytes = strlen(text)};
-}
-
 static enum mt_status number_in(const struct check *check, const char *key, size_t *number)
 {
     int64_t value = 0;
@@ -33,7 +28,7 @@ static enum mt_status text_in(const struct check *check, const char *key, struct
 {
     const char *found = "";
     enum mt_status status = mt_json_get_string(check->values, key, &found);
-    *text = mt_livebench_stripped(text_of(found));
+    *text = mt_livebench_stripped(mt_text_of(found));
     return status;
 }
 
@@ -52,184 +47,157 @@ static enum mt_status related(const struct check *check, const char *key, size_t
     return MT_OK;
 }
 
-static enum mt_status found(const struct check *check, const char *pattern, bool *followed)
-{
-    size_t count = 0;
-    enum mt_status status = mt_livebench_count(check->ctx, pattern, check->answer, &count);
-    *followed = count > 0;
-    return status;
-}
+// ------------------------------------------------------------------ patterns
 
-// ------------------------------------------------------------------ words
+/* How often a pattern has to occur. */
+enum how {
+    ONCE,     // or more
+    NEVER,    //
+    AT_LEAST, // the number among the values
+    RELATED,  // to that number as the value `relation` says
+    ALL_OF,   // once or more, with each literal of a list
+    NONE_OF,  // never, with any of them
+};
 
-/* How many of the words in list `key` occur. */
-static enum mt_status count_words(const struct check *check, const char *key, const char *before,
-                                  const char *behind, size_t *words, size_t *occurring)
+/* One instruction. */
+struct rule {
+    const char *name;
+    enum mt_status (*check)(const struct check *check, bool *followed); // NULL: the pattern decides
+    const char *before;
+    const char *literal; // key of the text between `before` and `behind`; NULL: none
+    const char *behind;
+    enum how how;
+    const char *number; // key
+};
+
+/* The literals are a list. */
+static enum mt_status judge_words(const struct check *check, const struct rule *rule, bool *followed)
 {
     struct mt_json_node list;
-    enum mt_status status = mt_json_get_array(check->values, key, &list);
-    *words = status == MT_OK ? mt_json_count(&list) : 0;
-    *occurring = 0;
-    for (size_t i = 0; i < *words && status == MT_OK; i++) {
+    size_t occurring = 0;
+    enum mt_status status = mt_json_get_array(check->values, rule->literal, &list);
+    size_t words = status == MT_OK ? mt_json_count(&list) : 0;
+    for (size_t i = 0; i < words && status == MT_OK; i++) {
         struct mt_json_node item = mt_json_element(&list, i);
         const char *word = NULL;
         size_t count = 0;
         status = mt_json_as_string(&item, &word);
         if (status == MT_OK)
-            status =
-                mt_livebench_count_literal(check->ctx, before, text_of(word), behind, check->answer, &count);
-        *occurring += count > 0 ? 1 : 0;
+            status = mt_livebench_count(check->ctx, rule->before, mt_text_of(word), rule->behind,
+                                        check->answer, &count);
+        occurring += count > 0 ? 1 : 0;
     }
+    *followed = occurring == (rule->how == ALL_OF ? words : 0);
     return status;
 }
 
-/* Also within other words, as there. */
-static enum mt_status has_keywords(const struct check *check, bool *followed)
+static enum mt_status judge_pattern(const struct check *check, const struct rule *rule, bool *followed)
 {
-    size_t words = 0;
-    size_t occurring = 0;
-    enum mt_status status = count_words(check, "keywords", "(?i)", "", &words, &occurring);
-    *followed = occurring == words;
-    return status;
-}
-
-/* Only whole words: "art" is not in "party". */
-static enum mt_status lacks_words(const struct check *check, bool *followed)
-{
-    size_t words = 0;
-    size_t occurring = 0;
-    enum mt_status status = count_words(check, "forbidden_words", "(?i)(?<![\\p{L}\\p{N}_])",
-                                        "(?![\\p{L}\\p{N}_])", &words, &occurring);
-    *followed = occurring == 0;
-    return status;
-}
-
-static enum mt_status keyword_often(const struct check *check, bool *followed)
-{
-    struct mt_text word = {0};
+    struct mt_text literal = mt_text_of("");
+    size_t wanted = 1;
     size_t count = 0;
-    enum mt_status status = text_in(check, "keyword", &word);
+    enum mt_status status = MT_OK;
+    if (rule->how == ALL_OF || rule->how == NONE_OF) return judge_words(check, rule, followed);
+    if (rule->literal != NULL) status = text_in(check, rule->literal, &literal);
+    if (status == MT_OK && rule->how == AT_LEAST) status = number_in(check, rule->number, &wanted);
     if (status == MT_OK)
-        status = mt_livebench_count_literal(check->ctx, "(?i)", word, "", check->answer, &count);
-    return status == MT_OK ? related(check, "frequency", count, followed) : status;
+        status = mt_livebench_count(check->ctx, rule->before, literal, rule->behind, check->answer, &count);
+    if (status == MT_OK && rule->how == RELATED) return related(check, rule->number, count, followed);
+    *followed = rule->how == NEVER ? count == 0 : count >= wanted;
+    return status;
 }
 
-static enum mt_status no_comma(const struct check *check, bool *followed)
-{
-    *followed = memchr(check->answer.text, ',', check->answer.bytes) == NULL;
-    return MT_OK;
-}
+// ------------------------------------------------------------------ pieces
 
-// ------------------------------------------------------------------ lengths
+/* What dividers make of an answer; texts without white space at the ends. */
+struct cut {
+    size_t filled;           // pieces that are not empty
+    bool empty_inside;       // an empty one that is neither first nor last
+    struct mt_text first[2]; // of the filled ones
+    struct mt_text nth;      // the piece asked for, from 1
+};
 
-static enum mt_status number_words(const struct check *check, bool *followed)
+static enum mt_status cut_up(const struct check *check, const char *divider, size_t nth, struct cut *cut)
 {
-    size_t count = 0;
-    enum mt_status status = mt_livebench_count(check->ctx, "[\\p{L}\\p{N}_]+", check->answer, &count);
-    return status == MT_OK ? related(check, "num_words", count, followed) : status;
-}
-
-static enum mt_status number_sentences(const struct check *check, bool *followed)
-{
-    return related(check, "num_sentences", mt_livebench_sentences(check->answer), followed);
+    struct mt_pattern *pattern = NULL;
+    size_t from = 0;
+    bool more = true;
+    *cut = (struct cut){.nth = mt_text_of("")};
+    enum mt_status status = mt_pattern_create(check->ctx, divider, &pattern);
+    if (status != MT_OK) return status;
+    for (size_t i = 1; more; i++) {
+        struct mt_text piece = mt_livebench_next_piece(pattern, check->answer, &from, &more);
+        piece = mt_livebench_stripped(piece);
+        if (i == nth) cut->nth = piece;
+        cut->empty_inside = cut->empty_inside || (piece.bytes == 0 && i > 1 && more);
+        if (piece.bytes == 0) continue;
+        if (cut->filled < 2) cut->first[cut->filled] = piece;
+        cut->filled++;
+    }
+    status = mt_pattern_status(pattern);
+    mt_pattern_free(pattern);
+    return status;
 }
 
 /* Paragraphs between ***: none empty but before the first and behind the last divider. */
 static enum mt_status number_paragraphs(const struct check *check, bool *followed)
 {
-    struct mt_pattern *divider = NULL;
+    struct cut cut = {0};
     size_t wanted = 0;
-    size_t filled = 0;
-    size_t from = 0;
-    bool more = true;
-    bool empty_inside = false;
     enum mt_status status = number_in(check, "num_paragraphs", &wanted);
-    if (status == MT_OK) status = mt_pattern_create(check->ctx, "(*LF)(*UCP)\\s?\\*\\*\\*\\s?", &divider);
-    if (status != MT_OK) return status;
-    for (size_t i = 0; more; i++) {
-        struct mt_text piece = mt_livebench_next_piece(divider, check->answer, &from, &more);
-        bool empty = mt_livebench_stripped(piece).bytes == 0;
-        filled += empty ? 0 : 1;
-        empty_inside = empty_inside || (empty && i > 0 && more);
-    }
-    status = mt_pattern_status(divider);
-    mt_pattern_free(divider);
-    *followed = filled == wanted && !empty_inside;
+    if (status == MT_OK) status = cut_up(check, "(*LF)(*UCP)\\s?\\*\\*\\*\\s?", 0, &cut);
+    *followed = cut.filled == wanted && !cut.empty_inside;
     return status;
 }
 
 /* Paragraphs between empty lines: as many as asked for, and number `nth_paragraph` begins with the word. */
 static enum mt_status paragraph_first_word(const struct check *check, bool *followed)
 {
-    struct mt_pattern *divider = NULL;
-    struct mt_text chosen = {.text = "", .bytes = 0};
+    struct cut cut = {0};
     struct mt_text word = {0};
     size_t wanted = 0;
     size_t nth = 0;
-    size_t filled = 0;
-    size_t from = 0;
     size_t begins = 0;
-    bool more = true;
     enum mt_status status = number_in(check, "num_paragraphs", &wanted);
     if (status == MT_OK) status = number_in(check, "nth_paragraph", &nth);
     if (status == MT_OK) status = text_in(check, "first_word", &word);
-    if (status == MT_OK) status = mt_pattern_create(check->ctx, "\\n\\n", &divider);
-    if (status != MT_OK) return status;
-    for (size_t i = 1; more; i++) {
-        struct mt_text piece = mt_livebench_next_piece(divider, check->answer, &from, &more);
-        filled += mt_livebench_stripped(piece).bytes > 0 ? 1 : 0;
-        if (i == nth) chosen = mt_livebench_stripped(piece);
-    }
-    status = mt_pattern_status(divider);
-    mt_pattern_free(divider);
+    if (status == MT_OK) status = cut_up(check, "\\n\\n", nth, &cut);
     if (status == MT_OK)
-        status = mt_livebench_count_literal(check->ctx, "(?i)\\A'*\"*", word, "(?=[.,?!'\"\\s]|\\z)", chosen,
-                                            &begins);
-    *followed = filled == wanted && nth <= filled && chosen.bytes > 0 && begins > 0;
+        status =
+            mt_livebench_count(check->ctx, "(?i)\\A'*\"*", word, "(?=[.,?!'\"\\s]|\\z)", cut.nth, &begins);
+    *followed = cut.filled == wanted && nth <= cut.filled && cut.nth.bytes > 0 && begins > 0;
     return status;
 }
 
-// ------------------------------------------------------------------ forms
+/* Two different texts between ******; an empty one only at the ends. */
+static enum mt_status two_responses(const struct check *check, bool *followed)
+{
+    struct cut cut;
+    enum mt_status status = cut_up(check, "\\*{6}", 0, &cut);
+    *followed = cut.filled == 2 && !cut.empty_inside && !mt_text_same(cut.first[0], cut.first[1]);
+    return status;
+}
+
+// ------------------------------------------------------------------ others
+
+static enum mt_status number_sentences(const struct check *check, bool *followed)
+{
+    return related(check, "num_sentences", mt_livebench_sentences(check->answer), followed);
+}
 
 static enum mt_status number_bullets(const struct check *check, bool *followed)
 {
-    size_t wanted = 0;
-    size_t stars = 0;
-    size_t dashes = 0;
-    enum mt_status status = number_in(check, "num_bullets", &wanted);
     // The authors' ^\s* goes over empty lines, too, which counts the same and takes longer.
-    if (status == MT_OK)
-        status = mt_livebench_count(check->ctx, "(?m)^[^\\S\\n]*+\\*[^*].*$", check->answer, &stars);
-    if (status == MT_OK)
-        status = mt_livebench_count(check->ctx, "(?m)^[^\\S\\n]*+-.*$", check->answer, &dashes);
-    *followed = stars + dashes == wanted;
-    return status;
-}
-
-static enum mt_status number_sections(const struct check *check, bool *followed)
-{
-    struct mt_text splitter = {0};
+    static const char *const bullets[] = {"(?m)^[^\\S\\n]*+\\*[^*].*$", "(?m)^[^\\S\\n]*+-.*$"};
     size_t wanted = 0;
-    size_t count = 0;
-    enum mt_status status = text_in(check, "section_spliter", &splitter);
-    if (status == MT_OK) status = number_in(check, "num_sections", &wanted);
-    if (status == MT_OK)
-        status =
-            mt_livebench_count_literal(check->ctx, "\\s?", splitter, "\\s?\\d+\\s?", check->answer, &count);
-    *followed = count >= wanted;
-    return status;
-}
-
-static enum mt_status number_placeholders(const struct check *check, bool *followed)
-{
-    size_t wanted = 0;
-    size_t count = 0;
-    enum mt_status status = number_in(check, "num_placeholders", &wanted);
-    // Where none closes on a line, no later one on it does.
-    if (status == MT_OK)
-        status =
-            mt_livebench_count(check->ctx, "\\[[^\\]\\n]*+(?:\\]|(*SKIP)(*FAIL))", check->answer, &count);
-    *followed = count >= wanted;
+    size_t total = 0;
+    enum mt_status status = number_in(check, "num_bullets", &wanted);
+    for (size_t i = 0; i < 2 && status == MT_OK; i++) {
+        size_t count = 0;
+        status = mt_livebench_count(check->ctx, bullets[i], mt_text_of(""), "", check->answer, &count);
+        total += count;
+    }
+    *followed = total == wanted;
     return status;
 }
 
@@ -260,12 +228,11 @@ static enum mt_status has_postscript(const struct check *check, bool *followed)
     struct mt_text marker = {0};
     size_t count = 0;
     enum mt_status status = text_in(check, "postscript_marker", &marker);
-    if (status != MT_OK) return status;
-    if (marker.bytes == 4 && memcmp(marker.text, "P.S.", 4) == 0)
-        return found(check, "(?i)p\\.\\s?s\\.", followed);
-    if (marker.bytes == 5 && memcmp(marker.text, "P.P.S", 5) == 0)
-        return found(check, "(?i)p\\.\\s?p\\.\\s?s", followed);
-    status = mt_livebench_count_literal(check->ctx, "(?i)", marker, "", check->answer, &count);
+    bool one = mt_text_is(marker, "P.S.");
+    bool two = mt_text_is(marker, "P.P.S");
+    const char *pattern = one ? "(?i)p\\.\\s?s\\." : two ? "(?i)p\\.\\s?p\\.\\s?s" : "(?i)";
+    if (one || two) marker = mt_text_of("");
+    if (status == MT_OK) status = mt_livebench_count(check->ctx, pattern, marker, "", check->answer, &count);
     *followed = count > 0;
     return status;
 }
@@ -274,12 +241,7 @@ static struct mt_text without_fences(struct mt_text text)
 {
     static const char *const opening[] = {"```json", "```Json", "```JSON", "```"};
     text = mt_livebench_stripped(text);
-    for (size_t i = 0; i < sizeof opening / sizeof opening[0]; i++) {
-        size_t bytes = strlen(opening[i]);
-        if (text.bytes < bytes || memcmp(text.text, opening[i], bytes) != 0) continue;
-        text.text += bytes;
-        text.bytes -= bytes;
-    }
+    for (size_t i = 0; i < sizeof opening / sizeof opening[0]; i++) (void)mt_text_take(&text, opening[i]);
     if (text.bytes >= 3 && memcmp(text.text + text.bytes - 3, "```", 3) == 0) text.bytes -= 3;
     return mt_livebench_stripped(text);
 }
@@ -288,55 +250,6 @@ static enum mt_status is_json(const struct check *check, bool *followed)
 {
     *followed = mt_livebench_is_json(without_fences(check->answer));
     return MT_OK;
-}
-
-/* Two different texts between ******; an empty one only at the ends. */
-static enum mt_status two_responses(const struct check *check, bool *followed)
-{
-    struct mt_pattern *divider = NULL;
-    struct mt_text filled[2] = {{0}, {0}};
-    size_t count = 0;
-    size_t from = 0;
-    bool more = true;
-    bool empty_inside = false;
-    enum mt_status status = mt_pattern_create(check->ctx, "\\*{6}", &divider);
-    if (status != MT_OK) return status;
-    for (size_t i = 0; more; i++) {
-        struct mt_text piece = mt_livebench_next_piece(divider, check->answer, &from, &more);
-        piece = mt_livebench_stripped(piece);
-        empty_inside = empty_inside || (piece.bytes == 0 && i > 0 && more);
-        if (piece.bytes == 0) continue;
-        if (count < 2) filled[count] = piece;
-        count++;
-    }
-    status = mt_pattern_status(divider);
-    mt_pattern_free(divider);
-    *followed =
-        count == 2 && !empty_inside &&
-        (filled[0].bytes != filled[1].bytes || memcmp(filled[0].text, filled[1].text, filled[0].bytes) != 0);
-    return status;
-}
-
-static enum mt_status repeats_prompt(const struct check *check, bool *followed)
-{
-    struct mt_text prompt = {0};
-    size_t count = 0;
-    enum mt_status status = text_in(check, "prompt_to_repeat", &prompt);
-    if (status == MT_OK)
-        status = mt_livebench_count_literal(check->ctx, "(?i)\\A\\s*", prompt, "", check->answer, &count);
-    *followed = count > 0;
-    return status;
-}
-
-static enum mt_status ends_with(const struct check *check, bool *followed)
-{
-    struct mt_text phrase = {0};
-    size_t count = 0;
-    enum mt_status status = text_in(check, "end_phrase", &phrase);
-    if (status == MT_OK)
-        status = mt_livebench_count_literal(check->ctx, "(?i)", phrase, "\"*\\s*\\z", check->answer, &count);
-    *followed = count > 0;
-    return status;
 }
 
 static enum mt_status is_quoted(const struct check *check, bool *followed)
@@ -348,28 +261,29 @@ static enum mt_status is_quoted(const struct check *check, bool *followed)
 
 // ------------------------------------------------------------------ all of them
 
-static const struct rule {
-    const char *name;
-    enum mt_status (*check)(const struct check *check, bool *followed);
-} rules[] = {
-    {"keywords:existence", has_keywords},
-    {"keywords:forbidden_words", lacks_words},
-    {"keywords:frequency", keyword_often},
-    {"punctuation:no_comma", no_comma},
-    {"length_constraints:number_words", number_words},
-    {"length_constraints:number_sentences", number_sentences},
-    {"length_constraints:number_paragraphs", number_paragraphs},
-    {"length_constraints:nth_paragraph_first_word", paragraph_first_word},
-    {"detectable_format:number_bullet_lists", number_bullets},
-    {"detectable_format:multiple_sections", number_sections},
-    {"detectable_format:title", has_title},
-    {"detectable_format:json_format", is_json},
-    {"detectable_content:number_placeholders", number_placeholders},
-    {"detectable_content:postscript", has_postscript},
-    {"combination:two_responses", two_responses},
-    {"combination:repeat_prompt", repeats_prompt},
-    {"startend:end_checker", ends_with},
-    {"startend:quotation", is_quoted},
+static const struct rule rules[] = {
+    {"keywords:existence", NULL, "(?i)", "keywords", "", ALL_OF, NULL}, // also within words, as there
+    {"keywords:forbidden_words", NULL, "(?i)(?<![\\p{L}\\p{N}_])", "forbidden_words", "(?![\\p{L}\\p{N}_])",
+     NONE_OF, NULL}, // only whole words: "art" is not in "party"
+    {"keywords:frequency", NULL, "(?i)", "keyword", "", RELATED, "frequency"},
+    {"punctuation:no_comma", NULL, ",", NULL, "", NEVER, NULL},
+    {"length_constraints:number_words", NULL, "[\\p{L}\\p{N}_]+", NULL, "", RELATED, "num_words"},
+    {"length_constraints:number_sentences", .check = number_sentences},
+    {"length_constraints:number_paragraphs", .check = number_paragraphs},
+    {"length_constraints:nth_paragraph_first_word", .check = paragraph_first_word},
+    {"detectable_format:number_bullet_lists", .check = number_bullets},
+    {"detectable_format:multiple_sections", NULL, "\\s?", "section_spliter", "\\s?\\d+\\s?", AT_LEAST,
+     "num_sections"},
+    {"detectable_format:title", .check = has_title},
+    {"detectable_format:json_format", .check = is_json},
+    // Where none closes on a line, no later one on it does.
+    {"detectable_content:number_placeholders", NULL, "\\[[^\\]\\n]*+(?:\\]|(*SKIP)(*FAIL))", NULL, "",
+     AT_LEAST, "num_placeholders"},
+    {"detectable_content:postscript", .check = has_postscript},
+    {"combination:two_responses", .check = two_responses},
+    {"combination:repeat_prompt", NULL, "(?i)\\A\\s*", "prompt_to_repeat", "", ONCE, NULL},
+    {"startend:end_checker", NULL, "(?i)", "end_phrase", "\"*\\s*\\z", ONCE, NULL},
+    {"startend:quotation", .check = is_quoted},
 };
 
 enum mt_status mt_livebench_follows(struct mt_context *ctx, const char *instruction,
@@ -382,7 +296,8 @@ enum mt_status mt_livebench_follows(struct mt_context *ctx, const char *instruct
     *known = i < sizeof rules / sizeof rules[0];
     if (!*known) return MT_OK;
     // The values are looked at even where there is no answer: a broken row is found by any run.
-    enum mt_status status = rules[i].check(&check, followed);
+    enum mt_status status = rules[i].check != NULL ? rules[i].check(&check, followed)
+                                                   : judge_pattern(&check, &rules[i], followed);
     if (mt_livebench_stripped(answer).bytes == 0) *followed = false;
     return status;
 }

@@ -6,7 +6,8 @@
 #ifndef MT_EVAL_LIVEBENCH_H
 #define MT_EVAL_LIVEBENCH_H
 
-#include "eval/tasks/prompt.h"
+#include "eval/text.h"
+#include "formats/data/dataset.h"
 
 /*
  * Instruction following: the row's `instruction_id_list` names instructions, its `kwargs` holds an object of

@@ -6,14 +6,13 @@
  * A pair of the answer whose name is mapped rightly is tp; to another name it is fp and fn; with a name the
  * right dict has not, fp. A name of the right dict that the answer leaves out, or maps to nothing, is fn.
  */
-#define _GNU_SOURCE // memmem
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "eval/answers/extract_ways.h"
+#include "eval/answers/extract.h"
 #include "eval/livebench/livebench.h"
 #include "eval/livebench/text.h"
 #include "formats/text/utf8.h"
@@ -21,7 +20,7 @@
 #define ARENA_BYTES 4096
 #define MOST_PAIRS  4096
 
-struct pair {
+struct dict_pair {
     struct mt_text name, value;
     bool none;  // None: as if the pair were not there
     bool other; // a value that is no text: equal to none
@@ -30,7 +29,7 @@ struct pair {
 struct dict {
     struct mt_context *ctx;
     struct mt_arena arena;
-    struct pair *pairs;
+    struct dict_pair *pairs;
     size_t count, capacity;
 };
 
@@ -40,16 +39,11 @@ static void free_dict(struct dict *dict)
     mt_arena_free(&dict->arena);
 }
 
-static bool same(struct mt_text a, struct mt_text b)
-{
-    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.text, b.text, a.bytes) == 0);
-}
-
 /* The pair of a name; NULL: none. */
-static struct pair *find_pair(const struct dict *dict, struct mt_text name)
+static struct dict_pair *find_pair(const struct dict *dict, struct mt_text name)
 {
     for (size_t i = 0; i < dict->count; i++) {
-        if (same(dict->pairs[i].name, name)) return &dict->pairs[i];
+        if (mt_text_same(dict->pairs[i].name, name)) return &dict->pairs[i];
     }
     return NULL;
 }
@@ -58,23 +52,26 @@ static struct pair *find_pair(const struct dict *dict, struct mt_text name)
 
 struct literal {
     struct dict *dict;
-    const char *at, *end;
+    struct mt_text rest;
     bool broken;
     struct mt_byte_list text;
 };
 
-static void skip_space(struct literal *literal)
-{
-    while (literal->at < literal->end && isspace((unsigned char)*literal->at)) literal->at++;
-}
-
 static bool take(struct literal *literal, const char *word)
 {
-    size_t bytes = strlen(word);
-    skip_space(literal);
-    if ((size_t)(literal->end - literal->at) < bytes || memcmp(literal->at, word, bytes) != 0) return false;
-    literal->at += bytes;
-    return true;
+    while (literal->rest.bytes > 0 && isspace((unsigned char)literal->rest.text[0]))
+        literal->rest = mt_text_from(literal->rest, 1);
+    return mt_text_take(&literal->rest, word);
+}
+
+/* The next byte; where there is none the literal is broken. */
+static char take_byte(struct literal *literal)
+{
+    if (literal->rest.bytes == 0) literal->broken = true;
+    if (literal->rest.bytes == 0) return '\0';
+    char byte = literal->rest.text[0];
+    literal->rest = mt_text_from(literal->rest, 1);
+    return byte;
 }
 
 /* So many hexadecimal digits behind \x, \u or \U. */
@@ -82,8 +79,8 @@ static enum mt_status take_code(struct literal *literal, int digits)
 {
     uint32_t character = 0;
     uint8_t utf8[4];
-    for (int i = 0; i < digits; i++, literal->at++) {
-        int digit = literal->at < literal->end ? (unsigned char)*literal->at : 0;
+    for (int i = 0; i < digits; i++) {
+        int digit = (unsigned char)take_byte(literal);
         if (!isxdigit(digit)) literal->broken = true;
         if (literal->broken) return MT_OK;
         character = character * 16 + (uint32_t)(isdigit(digit) ? digit - '0' : tolower(digit) - 'a' + 10);
@@ -98,11 +95,8 @@ static enum mt_status take_escape(struct literal *literal)
 {
     static const char letters[] = "\\'\"nrtabfv";
     static const char meanings[] = "\\'\"\n\r\t\a\b\f\v";
-    if (literal->at == literal->end) {
-        literal->broken = true;
-        return MT_OK;
-    }
-    char letter = *literal->at++;
+    char letter = take_byte(literal);
+    if (literal->broken) return MT_OK;
     if (letter == 'x') return take_code(literal, 2);
     if (letter == 'u') return take_code(literal, 4);
     if (letter == 'U') return take_code(literal, 8);
@@ -117,25 +111,18 @@ static enum mt_status take_string(struct literal *literal, struct mt_text *strin
 {
     enum mt_status status = MT_OK;
     char *copy = NULL;
-    skip_space(literal);
-    char quote = literal->at < literal->end ? *literal->at : '\0';
-    *string = (struct mt_text){.text = ""};
+    (void)take(literal, "");
+    char quote = take_byte(literal);
+    *string = mt_text_of("");
     if (quote != '\'' && quote != '"') literal->broken = true;
-    if (literal->broken) return MT_OK;
-    literal->at++;
     literal->text.count = 0;
-    while (status == MT_OK && !literal->broken && literal->at < literal->end && *literal->at != quote) {
-        char byte = *literal->at++;
+    while (status == MT_OK && !literal->broken) {
+        char byte = take_byte(literal);
+        if (byte == quote && !literal->broken) break;
         if (byte == '\n' || byte == '\r') literal->broken = true;
         status = byte == '\\' ? take_escape(literal) : mt_byte_list_append(&literal->text, &byte, 1);
     }
-    if (status != MT_OK || literal->broken) return status;
-    if (literal->at == literal->end) {
-        literal->broken = true;
-        return MT_OK;
-    }
-    literal->at++;
-    if (literal->text.count == 0) return MT_OK;
+    if (status != MT_OK || literal->broken || literal->text.count == 0) return status;
     status = mt_arena_copy_text(&literal->dict->arena, (const char *)literal->text.data, literal->text.count,
                                 &copy);
     if (status == MT_OK) *string = (struct mt_text){.text = copy, .bytes = literal->text.count};
@@ -143,33 +130,25 @@ static enum mt_status take_string(struct literal *literal, struct mt_text *strin
 }
 
 /* A text, None, a truth value or a number; nothing that holds others. */
-static enum mt_status take_value(struct literal *literal, struct pair *pair)
+static enum mt_status take_value(struct literal *literal, struct dict_pair *pair)
 {
-    if (take(literal, "None") || take(literal, "null")) {
-        pair->none = true;
-        return MT_OK;
+    pair->none = take(literal, "None") || take(literal, "null");
+    if (pair->none) return MT_OK;
+    pair->other = take(literal, "True") || take(literal, "False");
+    for (bool number = !pair->other; number;) { // digits, signs, a point, an exponent
+        size_t left = literal->rest.bytes;
+        char next = left > 0 ? literal->rest.text[0] : '\0';
+        number = next != '\0' && strchr("+-.0123456789eE", next) != NULL;
+        if (number) literal->rest = mt_text_from(literal->rest, 1);
+        pair->other = pair->other || number;
     }
-    if (take(literal, "True") || take(literal, "False")) {
-        pair->other = true;
-        return MT_OK;
-    }
-    skip_space(literal);
-    size_t number = 0;
-    while (literal->at + number < literal->end && literal->at[number] != '\0' &&
-           strchr("+-.0123456789eE", literal->at[number]) != NULL)
-        number++;
-    if (number > 0) {
-        literal->at += number;
-        pair->other = true;
-        return MT_OK;
-    }
-    return take_string(literal, &pair->value);
+    return pair->other ? MT_OK : take_string(literal, &pair->value);
 }
 
 /* The later of two pairs with one name counts. */
-static enum mt_status keep(struct dict *dict, struct pair pair)
+static enum mt_status keep(struct dict *dict, struct dict_pair pair)
 {
-    struct pair *known = find_pair(dict, pair.name);
+    struct dict_pair *known = find_pair(dict, pair.name);
     if (known != NULL) {
         *known = pair;
         return MT_OK;
@@ -183,13 +162,12 @@ static enum mt_status keep(struct dict *dict, struct pair pair)
 /* Reads a dict of Python, which is all of the text. Where it is none the dict stays empty. */
 static enum mt_status read_dict(struct mt_text text, struct dict *dict)
 {
-    struct literal literal = {
-        .dict = dict, .at = text.text, .end = text.text + text.bytes, .text = {.ctx = dict->ctx}};
+    struct literal literal = {.dict = dict, .rest = text, .text = {.ctx = dict->ctx}};
     enum mt_status status = MT_OK;
     bool more = take(&literal, "{");
     literal.broken = !more;
     while (more && status == MT_OK && !literal.broken && !take(&literal, "}")) {
-        struct pair pair = {0};
+        struct dict_pair pair = {0};
         status = take_string(&literal, &pair.name);
         if (status == MT_OK && !literal.broken && !take(&literal, ":")) literal.broken = true;
         if (status == MT_OK && !literal.broken) status = take_value(&literal, &pair);
@@ -199,8 +177,8 @@ static enum mt_status read_dict(struct mt_text text, struct dict *dict)
         more = false;
         if (!take(&literal, "}")) literal.broken = true;
     }
-    skip_space(&literal);
-    if (literal.broken || literal.at != literal.end) dict->count = 0;
+    (void)take(&literal, "");
+    if (literal.broken || literal.rest.bytes > 0) dict->count = 0;
     mt_byte_list_free(&literal.text);
     return status;
 }
@@ -208,7 +186,7 @@ static enum mt_status read_dict(struct mt_text text, struct dict *dict)
 // ------------------------------------------------------------------ the dict in an answer
 
 /* A box holds LaTeX: \text{'name'} is 'name', and braces are written \{ \}. */
-static enum mt_status unpack_box(struct mt_way_span box, struct mt_byte_list *out)
+static enum mt_status unpack_box(struct mt_text box, struct mt_byte_list *out)
 {
     static const char mark[] = "\\text{";
     enum mt_status status = MT_OK;
@@ -237,17 +215,15 @@ static enum mt_status unpack_box(struct mt_way_span box, struct mt_byte_list *ou
  */
 static enum mt_status find_dict(struct mt_text whole, struct mt_byte_list *box, struct mt_text *found)
 {
-    struct mt_way_span span;
+    struct mt_text span;
     if (mt_livebench_last_between(whole, "```python", "```", found) ||
         mt_livebench_last_between(whole, "```json", "```", found) ||
         mt_livebench_last_between(whole, "```", "```", found))
         return MT_OK;
-    *found = (struct mt_text){.text = ""};
-    if (memmem(whole.text, whole.bytes, "\\boxed", 6) == NULL ||
-        !mt_way_boxed(whole.text, whole.bytes, &span))
-        return MT_OK;
+    *found = mt_text_of("");
+    if (mt_text_find(whole, 0, "\\boxed") == whole.bytes || !mt_extract_boxed(whole, &span)) return MT_OK;
     enum mt_status status = unpack_box(span, box);
-    if (box->count > 0) *found = (struct mt_text){.text = (const char *)box->data, .bytes = box->count};
+    *found = mt_text_in(box);
     return status;
 }
 
@@ -262,8 +238,7 @@ static enum mt_status read_answer(struct mt_text answer, struct dict *dict)
     for (size_t i = 0; i < text.bytes && status == MT_OK; i++) {
         if (text.text[i] != '\n') status = mt_byte_list_append(&flat, text.text + i, 1);
     }
-    struct mt_text whole = {.text = flat.count > 0 ? (const char *)flat.data : "", .bytes = flat.count};
-    if (status == MT_OK) status = find_dict(whole, &box, &found);
+    if (status == MT_OK) status = find_dict(mt_text_in(&flat), &box, &found);
     if (status == MT_OK) status = read_dict(found, dict);
     mt_byte_list_free(&flat);
     mt_byte_list_free(&box);
@@ -273,7 +248,7 @@ static enum mt_status read_answer(struct mt_text answer, struct dict *dict)
 // ------------------------------------------------------------------ the score
 
 /* True when a pair maps to a name that can be right. */
-static bool maps(const struct pair *pair)
+static bool maps(const struct dict_pair *pair)
 {
     return pair != NULL && !pair->none && (pair->other || pair->value.bytes > 0);
 }
@@ -283,12 +258,12 @@ static double score_of(const struct dict *right, const struct dict *said)
     double hits = 0.0;
     double misses = 0.0; // fp + fn
     for (size_t i = 0; i < said->count; i++) {
-        const struct pair *pair = &said->pairs[i];
-        const struct pair *wanted = find_pair(right, pair->name);
+        const struct dict_pair *pair = &said->pairs[i];
+        const struct dict_pair *wanted = find_pair(right, pair->name);
         if (pair->none) continue;
         if (!maps(wanted)) {
             misses += 1.0;
-        } else if (!pair->other && !wanted->other && same(pair->value, wanted->value)) {
+        } else if (!pair->other && !wanted->other && mt_text_same(pair->value, wanted->value)) {
             hits += 1.0;
         } else {
             misses += 2.0;

@@ -1,5 +1,4 @@
-/* Patterns, pieces and sentences of answers. */
-#define _GNU_SOURCE // memmem
+/* Patterns, pieces, sentences and JSON of answers. */
 #include "eval/livebench/text.h"
 
 #include <ctype.h>
@@ -12,6 +11,7 @@
 
 /* Lines end with \n alone, and white space and digits are Unicode's: as Python's re has it. */
 #define LIKE_PYTHON "(*LF)(*UCP)"
+#define MOST_DEPTH  512 // of JSON
 
 struct mt_text mt_livebench_stripped(struct mt_text text)
 {
@@ -31,16 +31,12 @@ struct mt_text mt_livebench_stripped(struct mt_text text)
 bool mt_livebench_last_between(struct mt_text text, const char *before, const char *behind,
                                struct mt_text *inner)
 {
-    const char *end = text.text + text.bytes;
-    const char *at = text.text;
     bool found = false;
-    while (at < end) {
-        const char *start = memmem(at, (size_t)(end - at), before, strlen(before));
-        if (start == NULL) break;
-        start += strlen(before);
-        const char *stop = memmem(start, (size_t)(end - start), behind, strlen(behind));
-        if (stop == NULL) break;
-        *inner = (struct mt_text){.text = start, .bytes = (size_t)(stop - start)};
+    for (size_t at = mt_text_find(text, 0, before); at < text.bytes; at = mt_text_find(text, at, before)) {
+        size_t start = at + strlen(before);
+        size_t stop = mt_text_find(text, start, behind);
+        if (stop == text.bytes) break;
+        *inner = (struct mt_text){.text = text.text + start, .bytes = stop - start};
         found = true;
         at = stop + strlen(behind);
     }
@@ -55,7 +51,8 @@ struct mt_text mt_livebench_solution(struct mt_text text)
     return text;
 }
 
-enum mt_status mt_livebench_quote(struct mt_byte_list *pattern, struct mt_text literal)
+/* Appends a pattern that matches the text and nothing else. */
+static enum mt_status append_quoted(struct mt_byte_list *pattern, struct mt_text literal)
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < literal.bytes && status == MT_OK; i++) {
@@ -67,22 +64,15 @@ enum mt_status mt_livebench_quote(struct mt_byte_list *pattern, struct mt_text l
     return status;
 }
 
-enum mt_status mt_livebench_count(struct mt_context *ctx, const char *pattern, struct mt_text text,
-                                  size_t *count)
-{
-    return mt_livebench_count_literal(ctx, pattern, (struct mt_text){.text = "", .bytes = 0}, "", text,
-                                      count);
-}
-
-enum mt_status mt_livebench_count_literal(struct mt_context *ctx, const char *before, struct mt_text literal,
-                                          const char *behind, struct mt_text text, size_t *count)
+enum mt_status mt_livebench_count(struct mt_context *ctx, const char *before, struct mt_text literal,
+                                  const char *behind, struct mt_text text, size_t *count)
 {
     struct mt_byte_list whole = {.ctx = ctx};
     struct mt_pattern *pattern = NULL;
     *count = 0;
     enum mt_status status = mt_byte_list_append_text(&whole, LIKE_PYTHON);
     if (status == MT_OK) status = mt_byte_list_append_text(&whole, before);
-    if (status == MT_OK) status = mt_livebench_quote(&whole, literal);
+    if (status == MT_OK) status = append_quoted(&whole, literal);
     if (status == MT_OK) status = mt_byte_list_append(&whole, behind, strlen(behind) + 1);
     if (status == MT_OK) status = mt_pattern_create(ctx, (const char *)whole.data, &pattern);
     size_t from = 0;
@@ -177,4 +167,121 @@ size_t mt_livebench_sentences(struct mt_text text)
         start = next;
     }
     return count + (start < all.bytes ? 1 : 0);
+}
+
+// ------------------------------------------------------------------ JSON
+
+// jansson is stricter than what answers are held against: keys twice, NaN.
+struct json_scan {
+    struct mt_text rest;
+    bool in_object[MOST_DEPTH]; // of every open bracket, whether it is a brace
+    int depth;
+};
+
+static void skip_space(struct json_scan *scan)
+{
+    while (mt_text_take(&scan->rest, " ") || mt_text_take(&scan->rest, "\t") ||
+           mt_text_take(&scan->rest, "\r") || mt_text_take(&scan->rest, "\n"))
+        continue;
+}
+
+static bool take(struct json_scan *scan, const char *word)
+{
+    return mt_text_take(&scan->rest, word);
+}
+
+/* The next byte; 0 at the end. */
+static unsigned char take_byte(struct json_scan *scan)
+{
+    if (scan->rest.bytes == 0) return 0;
+    unsigned char byte = (unsigned char)scan->rest.text[0];
+    scan->rest = mt_text_from(scan->rest, 1);
+    return byte;
+}
+
+static bool take_string(struct json_scan *scan)
+{
+    if (!take(scan, "\"")) return false;
+    for (unsigned char byte = take_byte(scan); byte >= 0x20; byte = take_byte(scan)) {
+        if (byte == '"') return true;
+        if (byte != '\\') continue;
+        unsigned char escape = take_byte(scan);
+        if (escape == '\0' || strchr("\"\\/bfnrtu", escape) == NULL) return false;
+        for (int i = 0; escape == 'u' && i < 4; i++) {
+            if (!isxdigit(take_byte(scan))) return false;
+        }
+    }
+    return false;
+}
+
+static bool take_digits(struct json_scan *scan)
+{
+    size_t count = 0;
+    while (count < scan->rest.bytes && isdigit((unsigned char)scan->rest.text[count])) count++;
+    scan->rest = mt_text_from(scan->rest, count);
+    return count > 0;
+}
+
+static bool take_number(struct json_scan *scan)
+{
+    (void)take(scan, "-");
+    if (take(scan, "Infinity")) return true;
+    if (!take(scan, "0") && !take_digits(scan)) return false;
+    if (take(scan, ".") && !take_digits(scan)) return false;
+    if (!take(scan, "e") && !take(scan, "E")) return true;
+    if (!take(scan, "+")) (void)take(scan, "-");
+    return take_digits(scan);
+}
+
+/* A value without others in it. */
+static bool take_scalar(struct json_scan *scan)
+{
+    return take_string(scan) || take(scan, "true") || take(scan, "false") || take(scan, "null") ||
+           take(scan, "NaN") || take_number(scan);
+}
+
+/* The key and colon of a member, where the innermost bracket is a brace. */
+static bool take_key(struct json_scan *scan)
+{
+    if (!scan->in_object[scan->depth - 1]) return true;
+    skip_space(scan);
+    if (!take_string(scan)) return false;
+    skip_space(scan);
+    return take(scan, ":");
+}
+
+/* Behind a value: closes brackets until a comma asks for another value. False: neither fits. */
+static bool take_end(struct json_scan *scan)
+{
+    while (scan->depth > 0) {
+        skip_space(scan);
+        if (take(scan, ",")) return take_key(scan);
+        if (!take(scan, scan->in_object[scan->depth - 1] ? "}" : "]")) return false;
+        scan->depth--;
+    }
+    return true;
+}
+
+bool mt_livebench_is_json(struct mt_text text)
+{
+    struct json_scan scan = {.rest = text};
+    do {
+        skip_space(&scan);
+        bool brace = take(&scan, "{");
+        if (!brace && !take(&scan, "[")) {
+            if (!take_scalar(&scan) || !take_end(&scan)) return false;
+            continue;
+        }
+        if (scan.depth == MOST_DEPTH) return false;
+        scan.in_object[scan.depth++] = brace;
+        skip_space(&scan);
+        if (take(&scan, brace ? "}" : "]")) {
+            scan.depth--;
+            if (!take_end(&scan)) return false;
+        } else if (!take_key(&scan)) {
+            return false;
+        }
+    } while (scan.depth > 0);
+    skip_space(&scan);
+    return scan.rest.bytes == 0;
 }

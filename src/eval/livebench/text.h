@@ -2,9 +2,7 @@
 #ifndef MT_EVAL_LIVEBENCH_TEXT_H
 #define MT_EVAL_LIVEBENCH_TEXT_H
 
-#include <stdbool.h>
-
-#include "eval/tasks/prompt.h"
+#include "eval/text.h"
 
 /* Without white space (Unicode's) at the ends. */
 struct mt_text mt_livebench_stripped(struct mt_text text);
@@ -16,16 +14,9 @@ bool mt_livebench_last_between(struct mt_text text, const char *before, const ch
 /* What stands between <solution> and </solution>, else all of it. */
 struct mt_text mt_livebench_solution(struct mt_text text);
 
-/* Appends a pattern that matches the text and nothing else. */
-enum mt_status mt_livebench_quote(struct mt_byte_list *pattern, struct mt_text literal);
-
-/* How often a pattern occurs, each match behind the one before. */
-enum mt_status mt_livebench_count(struct mt_context *ctx, const char *pattern, struct mt_text text,
-                                  size_t *count);
-
-/* The same for `before`, a literal text, `behind`. */
-enum mt_status mt_livebench_count_literal(struct mt_context *ctx, const char *before, struct mt_text literal,
-                                          const char *behind, struct mt_text text, size_t *count);
+/* How often a pattern occurs, each match behind the one before: `before`, a literal text, `behind`. */
+enum mt_status mt_livebench_count(struct mt_context *ctx, const char *before, struct mt_text literal,
+                                  const char *behind, struct mt_text text, size_t *count);
 
 struct mt_pattern;
 

@@ -1,16 +1,19 @@
 /* Comparing mathematical answers: collections and relations first, single values exactly or by numbers. */
 #include "eval/math/answer_math.h"
 
+#include <complex.h>
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 #include "eval/math/exact.h"
-#include "eval/math/numeric.h"
 
 #define ARENA_BYTES   65536
 #define MOST_ELEMENTS 64
+#define CLOSE         1e-9
+#define POINTS        5 // at which values without an exact form are compared
 
-struct comparison {
+struct math_comparison {
     struct mt_context *ctx;
     struct mt_arena *arena;
     enum mt_status status;
@@ -18,14 +21,16 @@ struct comparison {
     int depth;
 };
 
-static bool same_answer(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b);
+static bool same_answer(struct math_comparison *all, const struct mt_math_node *a,
+                        const struct mt_math_node *b);
 
-static void weaken(struct comparison *all, enum mt_math_verdict verdict)
+static void weaken(struct math_comparison *all, enum mt_math_verdict verdict)
 {
     if (verdict < all->verdict) all->verdict = verdict;
 }
 
-static bool same_letters(struct comparison *all, const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+static bool same_letters(struct math_comparison *all, const char *a, size_t a_bytes, const char *b,
+                         size_t b_bytes)
 {
     struct mt_byte_list one = {.ctx = all->ctx};
     struct mt_byte_list other = {.ctx = all->ctx};
@@ -40,30 +45,125 @@ static bool same_letters(struct comparison *all, const char *a, size_t a_bytes, 
     return same;
 }
 
+// ------------------------------------------------------------------ values in double
+
+/* Where a variable is evaluated: negative ones, too, or |x| would be x. */
+static double complex symbol_value(int symbol, int point)
+{
+    static const double bases[POINTS] = {0.7310, 1.9270, -0.6130, 3.4410, -2.2870};
+    if (symbol == MT_SYMBOL_PI) return acos(-1.0);
+    if (symbol == MT_SYMBOL_E) return exp(1.0);
+    if (symbol == MT_SYMBOL_I) return I;
+    double shift = fmod(symbol * 0.6180339887498949, 1.0);
+    return bases[point] * (1.0 + 0.37 * shift);
+}
+
+static bool call_value(const struct mt_math_node *node, double complex x, bool two, double complex second,
+                       double complex *value)
+{
+    switch (node->call) {
+    case MT_CALL_SQRT:
+        *value = csqrt(x);
+        if (two && cimag(x) == 0 && creal(x) < 0 && fmod(creal(second), 2.0) == 1.0) {
+            *value = -pow(-creal(x), 1.0 / creal(second)); // the real root
+        } else if (two) {
+            *value = cpow(x, 1.0 / second);
+        }
+        return true;
+    case MT_CALL_ABS: *value = cabs(x); return true;
+    case MT_CALL_SIN: *value = csin(x); return true;
+    case MT_CALL_COS: *value = ccos(x); return true;
+    case MT_CALL_TAN: *value = ctan(x); return true;
+    case MT_CALL_COT: *value = 1.0 / ctan(x); return true;
+    case MT_CALL_SEC: *value = 1.0 / ccos(x); return true;
+    case MT_CALL_CSC: *value = 1.0 / csin(x); return true;
+    case MT_CALL_ARCSIN: *value = casin(x); return true;
+    case MT_CALL_ARCCOS: *value = cacos(x); return true;
+    case MT_CALL_ARCTAN: *value = catan(x); return true;
+    case MT_CALL_LOG: *value = two ? clog(x) / clog(second) : clog(x); return true;
+    case MT_CALL_EXP: *value = cexp(x); return true;
+    case MT_CALL_FLOOR: *value = floor(creal(x)); return cimag(x) == 0;
+    case MT_CALL_CEIL: *value = ceil(creal(x)); return cimag(x) == 0;
+    }
+    return false;
+}
+
+/* Combines the values of one or two children. */
+static bool combine(const struct mt_math_node *node, int sign, double complex x, bool two, double complex y,
+                    double complex *value)
+{
+    switch (node->kind) {
+    case MT_MATH_SUM: *value = x + y; return true;
+    case MT_MATH_PRODUCT: *value = x * y; return true;
+    case MT_MATH_QUOTIENT: *value = x / y; return true;
+    case MT_MATH_POWER: *value = x == 0 && creal(y) > 0 ? 0 : cpow(x, y); return true;
+    case MT_MATH_NEGATIVE: *value = -x; return true;
+    case MT_MATH_EITHER: *value = (node->flag ? -sign : sign) * x; return true;
+    case MT_MATH_CALL: return call_value(node, x, two, y, value);
+    case MT_MATH_FACTORIAL: *value = tgamma(creal(x) + 1.0); return cimag(x) == 0;
+    case MT_MATH_PERCENT: *value = x / 100.0; return true;
+    case MT_MATH_DEGREE: *value = x * acos(-1.0) / 180.0; return true;
+    case MT_MATH_UNIT: *value = x; return true;
+    case MT_MATH_GROUP: *value = x; return node->count == 1;
+    default: return false;
+    }
+}
+
+/*
+ * The value with every variable set to a number of its own, different for each `point`; ± means `sign`.
+ * False: the tree has no value (a list, words), or none at this point.
+ */
+static bool value_at(const struct mt_math_node *node, int point, int sign, double complex *value)
+{
+    double complex x = 0;
+    double complex y = 0;
+    if (node == NULL) return false;
+    if (node->kind == MT_MATH_NUMBER) {
+        *value = node->value;
+        return isfinite(node->value);
+    }
+    if (node->kind == MT_MATH_SYMBOL) {
+        *value = symbol_value(node->symbol, point);
+        return true;
+    }
+    if (node->count < 1 || node->count > 2) return false;
+    bool two = node->count == 2;
+    if (!value_at(node->first, point, sign, &x)) return false;
+    if (two && !value_at(node->first->next, point, sign, &y)) return false;
+    if (!combine(node, sign, x, two, y, value)) return false;
+    return isfinite(creal(*value)) && isfinite(cimag(*value));
+}
+
+/* Equal as far as double can tell. */
+static bool are_close(double complex a, double complex b)
+{
+    double size = fmax(fmax(cabs(a), cabs(b)), 1e-6);
+    return cabs(a - b) <= CLOSE * size;
+}
+
 // ------------------------------------------------------------------ single values
 
 /* Values at points: all must agree, and there must be a value at two of them at least. */
-static bool same_numbers(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b,
-                         int a_sign, int b_sign)
+static bool same_numbers(struct math_comparison *all, const struct mt_math_node *a,
+                         const struct mt_math_node *b, int a_sign, int b_sign)
 {
     int compared = 0;
-    bool varies = false;
-    for (int point = 0; point < MT_NUMERIC_POINTS; point++) {
+    for (int point = 0; point < POINTS; point++) {
         double complex one = 0;
         double complex other = 0;
-        bool first = mt_numeric_of(a, point, a_sign, &varies, &one);
-        bool second = mt_numeric_of(b, point, b_sign, &varies, &other);
+        bool first = value_at(a, point, a_sign, &one);
+        bool second = value_at(b, point, b_sign, &other);
         if (first != second) return false;
         if (!first) continue;
-        if (!mt_numeric_close(one, other)) return false;
+        if (!are_close(one, other)) return false;
         compared++;
     }
     weaken(all, MT_MATH_BY_NUMBER);
     return compared >= 2;
 }
 
-static bool same_value(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b,
-                       int a_sign, int b_sign)
+static bool same_value(struct math_comparison *all, const struct mt_math_node *a,
+                       const struct mt_math_node *b, int a_sign, int b_sign)
 {
     struct mt_exact one = {.arena = all->arena, .sign = a_sign};
     struct mt_exact other = {.arena = all->arena, .sign = b_sign};
@@ -152,8 +252,8 @@ static bool same_unit(const char *a, const char *b)
     return true;
 }
 
-static bool same_single(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b,
-                        int a_sign, int b_sign)
+static bool same_single(struct math_comparison *all, const struct mt_math_node *a,
+                        const struct mt_math_node *b, int a_sign, int b_sign)
 {
     struct peeled one = peel(a);
     struct peeled other = peel(b);
@@ -234,7 +334,7 @@ static struct elements elements_of(const struct mt_math_node *node)
     return list;
 }
 
-static bool same_element(struct comparison *all, const struct element *a, const struct element *b)
+static bool same_element(struct math_comparison *all, const struct element *a, const struct element *b)
 {
     if (a->node->kind == MT_MATH_GROUP || b->node->kind == MT_MATH_GROUP ||
         a->node->kind == MT_MATH_RELATION || b->node->kind == MT_MATH_RELATION) {
@@ -244,7 +344,8 @@ static bool same_element(struct comparison *all, const struct element *a, const 
 }
 
 /* Every element has a partner of its own on the other side; the first that fits is taken. */
-static bool same_unordered(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
+static bool same_unordered(struct math_comparison *all, const struct mt_math_node *a,
+                           const struct mt_math_node *b)
 {
     struct elements one = elements_of(a);
     struct elements other = elements_of(b);
@@ -259,7 +360,8 @@ static bool same_unordered(struct comparison *all, const struct mt_math_node *a,
     return true;
 }
 
-static bool same_ordered(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
+static bool same_ordered(struct math_comparison *all, const struct mt_math_node *a,
+                         const struct mt_math_node *b)
 {
     // Round and square brackets tell intervals apart; around three things and more they tell nothing.
     bool bare = is_bare(a) || is_bare(b);
@@ -281,86 +383,61 @@ static bool is_unordered(const struct mt_math_node *node)
 
 // ------------------------------------------------------------------ relations
 
-static struct mt_math_node *new_node(struct comparison *all, enum mt_math_kind kind)
+/* An interval made of inequalities. Its ends are copies, whose children are borrowed. */
+struct interval {
+    struct mt_math_node group, low, high, infinity;
+};
+
+static bool is_less(char relation)
 {
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(all->arena, sizeof(struct mt_math_node), &memory);
-    if (status != MT_OK) {
-        all->status = status;
-        return NULL;
-    }
-    struct mt_math_node *node = memory;
-    node->kind = kind;
-    return node;
+    return relation == '<' || relation == 'l';
 }
 
-static void adopt(struct mt_math_node *parent, const struct mt_math_node *child)
+static bool is_more(char relation)
 {
-    struct mt_math_node *last = parent->last;
-    struct mt_math_node *mine = (struct mt_math_node *)child;
-    if (last != NULL) last->next = mine;
-    if (parent->first == NULL) parent->first = mine;
-    parent->last = mine;
-    parent->count++;
+    return relation == '>' || relation == 'g';
 }
 
-static const struct mt_math_node *copied(struct comparison *all, const struct mt_math_node *node)
-{
-    struct mt_math_node *copy = new_node(all, node->kind);
-    if (copy == NULL) return NULL;
-    *copy = *node;
-    copy->next = NULL;
-    return copy;
-}
-
-static const struct mt_math_node *infinity(struct comparison *all, bool negative)
-{
-    struct mt_math_node *node = new_node(all, MT_MATH_INFINITY);
-    if (node == NULL || !negative) return node;
-    struct mt_math_node *minus = new_node(all, MT_MATH_NEGATIVE);
-    if (minus != NULL) adopt(minus, node);
-    return minus;
-}
-
-/* An interval from inequalities in one symbol: x > 3, 1 < x <= 2. NULL: they are none. */
-static const struct mt_math_node *interval_of(struct comparison *all, const struct mt_math_node *chain)
+/* From inequalities in one symbol: x > 3, 1 < x <= 2. False: they are none. */
+static bool make_interval(const struct mt_math_node *chain, struct interval *made)
 {
     const struct mt_math_node *a = chain->first;
     const struct mt_math_node *b = a->next;
     const struct mt_math_node *c = b->next;
     char first = chain->relations[0];
-    if (strchr("<>lg", first) == NULL || chain->count > 3) return NULL;
-    const struct mt_math_node *low = NULL;
-    const struct mt_math_node *high = NULL;
-    bool low_closed = false;
-    bool high_closed = false;
+    char second = chain->relations[1];
+    char low = first; // the relations at the two ends
+    char high = first;
+    if ((!is_less(first) && !is_more(first)) || chain->count > 3) return false;
+    *made = (struct interval){.infinity = {.kind = MT_MATH_INFINITY}};
     if (c == NULL) {
         bool left = a->kind == MT_MATH_SYMBOL;
-        if (left == (b->kind == MT_MATH_SYMBOL)) return NULL;
-        bool below = left == (first == '<' || first == 'l'); // the symbol is the smaller one
-        bool closed = first == 'l' || first == 'g';
-        const struct mt_math_node *bound = copied(all, left ? b : a);
-        low = below ? infinity(all, true) : bound;
-        high = below ? bound : infinity(all, false);
-        low_closed = !below && closed;
-        high_closed = below && closed;
+        if (left == (b->kind == MT_MATH_SYMBOL)) return false;
+        bool below = left == is_less(first); // the symbol is the smaller one
+        const struct mt_math_node minus = {
+            .kind = MT_MATH_NEGATIVE, .first = &made->infinity, .last = &made->infinity, .count = 1};
+        made->low = below ? minus : *(left ? b : a);
+        made->high = below ? *(left ? b : a) : made->infinity;
+        if (below) low = '\0';
+        if (!below) high = '\0';
     } else {
-        char second = chain->relations[1];
-        bool up = (first == '<' || first == 'l') && (second == '<' || second == 'l');
-        bool down = (first == '>' || first == 'g') && (second == '>' || second == 'g');
-        if (b->kind != MT_MATH_SYMBOL || (!up && !down)) return NULL;
-        low = copied(all, up ? a : c);
-        high = copied(all, up ? c : a);
-        low_closed = (up ? first : second) == 'l' || (up ? first : second) == 'g';
-        high_closed = (up ? second : first) == 'l' || (up ? second : first) == 'g';
+        bool up = is_less(first) && is_less(second);
+        bool down = is_more(first) && is_more(second);
+        if (b->kind != MT_MATH_SYMBOL || (!up && !down)) return false;
+        made->low = *(up ? a : c);
+        made->high = *(up ? c : a);
+        low = up ? first : second;
+        high = up ? second : first;
     }
-    struct mt_math_node *group = new_node(all, MT_MATH_GROUP);
-    if (group == NULL || low == NULL || high == NULL) return NULL;
-    group->open = low_closed ? '[' : '(';
-    group->close = high_closed ? ']' : ')';
-    adopt(group, low);
-    adopt(group, high);
-    return group;
+    made->low.next = &made->high;
+    made->high.next = NULL;
+    made->group = (struct mt_math_node){.kind = MT_MATH_GROUP,
+                                        .open = low == 'l' || low == 'g' ? '[' : '(',
+                                        .close = high == 'l' || high == 'g' ? ']' : ')',
+                                        .first = &made->low,
+                                        .last = &made->high,
+                                        .count = 2};
+    return true;
 }
 
 /* a = b as a - b. */
@@ -371,7 +448,8 @@ static struct mt_exact_form difference(struct mt_exact *exact, const struct mt_m
     return mt_exact_subtract(exact, left, right);
 }
 
-static bool same_equation(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
+static bool same_equation(struct math_comparison *all, const struct mt_math_node *a,
+                          const struct mt_math_node *b)
 {
     struct mt_exact exact = {.arena = all->arena, .sign = 1};
     struct mt_exact_form left = difference(&exact, a);
@@ -392,7 +470,8 @@ static char mirrored(char relation)
     }
 }
 
-static bool same_relation(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
+static bool same_relation(struct math_comparison *all, const struct mt_math_node *a,
+                          const struct mt_math_node *b)
 {
     bool equations = a->count == 2 && b->count == 2 && a->relations[0] == '=' && b->relations[0] == '=';
     if (equations && same_equation(all, a, b)) return true;
@@ -432,27 +511,26 @@ static const struct mt_math_node *value_of_equation(const struct mt_math_node *n
     return node->last;
 }
 
-static bool same_with_relation(struct comparison *all, const struct mt_math_node *a,
+static bool same_with_relation(struct math_comparison *all, const struct mt_math_node *a,
                                const struct mt_math_node *b)
 {
     bool both = a->kind == MT_MATH_RELATION && b->kind == MT_MATH_RELATION;
     if (both && same_relation(all, a, b)) return true;
     const struct mt_math_node *relation = a->kind == MT_MATH_RELATION ? a : b;
     const struct mt_math_node *other = relation == a ? b : a;
-    if (both) {
-        const struct mt_math_node *one = interval_of(all, a);
-        const struct mt_math_node *two = interval_of(all, b);
-        return one != NULL && two != NULL && same_answer(all, one, two);
-    }
+    struct interval one;
+    struct interval two;
+    if (both)
+        return make_interval(a, &one) && make_interval(b, &two) && same_answer(all, &one.group, &two.group);
     const struct mt_math_node *value = value_of_equation(relation);
     if (value != NULL) return same_answer(all, value, other);
-    const struct mt_math_node *interval = interval_of(all, relation);
-    return interval != NULL && same_answer(all, interval, other);
+    return make_interval(relation, &one) && same_answer(all, &one.group, other);
 }
 
 // ------------------------------------------------------------------ answers
 
-static bool same_answer(struct comparison *all, const struct mt_math_node *a, const struct mt_math_node *b)
+static bool same_answer(struct math_comparison *all, const struct mt_math_node *a,
+                        const struct mt_math_node *b)
 {
     if (a == NULL || b == NULL || all->status != MT_OK || all->depth > 100) return false;
     all->depth++;
@@ -478,7 +556,7 @@ enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t o
                                size_t other_bytes, bool *equal, enum mt_math_verdict *verdict)
 {
     struct mt_arena arena;
-    struct comparison all = {.ctx = ctx, .arena = &arena, .verdict = MT_MATH_EXACTLY};
+    struct math_comparison all = {.ctx = ctx, .arena = &arena, .verdict = MT_MATH_EXACTLY};
     struct mt_math_node *left = NULL;
     struct mt_math_node *right = NULL;
     mt_arena_init(&arena, ctx, ARENA_BYTES);

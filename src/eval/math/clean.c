@@ -2,72 +2,37 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "eval/math/parse.h"
+#include "eval/math/tree.h"
 
 struct replacement {
     const char *from;
     const char *to;
 };
 
-/* Commands, without their backslash; a command not listed stays. */
+/* Commands, without their backslash, several that become the same; a command not listed stays. */
 static const struct replacement commands[] = {
-    {"left", ""},
-    {"right", ""},
-    {"big", ""},
-    {"Big", ""},
-    {"bigl", ""},
-    {"bigr", ""},
-    {"Bigl", ""},
-    {"Bigr", ""},
-    {"bigg", ""},
-    {"Bigg", ""},
-    {"displaystyle", " "},
-    {"textstyle", " "},
-    {"limits", ""},
-    {"quad", " "},
-    {"qquad", " "},
-    {"dfrac", "\\frac"},
-    {"tfrac", "\\frac"},
-    {"cfrac", "\\frac"},
-    {"dbinom", "\\binom"},
-    {"tbinom", "\\binom"},
-    {"cdot", "*"},
-    {"times", "*"},
-    {"ast", "*"},
+    {"left right big Big bigl bigr Bigl Bigr bigg Bigg limits", ""},
+    {"displaystyle textstyle quad qquad implies to", " "},
+    {"dfrac tfrac cfrac", "\\frac"},
+    {"dbinom tbinom", "\\binom"},
+    {"cdot times ast", "*"},
     {"div", "/"},
-    {"leq", "\\le "},
-    {"leqslant", "\\le "},
-    {"geq", "\\ge "},
-    {"geqslant", "\\ge "},
+    {"leq leqslant", "\\le "},
+    {"geq geqslant", "\\ge "},
+    {"neq", "\\ne "},
     {"lt", "<"},
     {"gt", ">"},
-    {"neq", "\\ne "},
     {"lbrace", "\\{"},
     {"rbrace", "\\}"},
     {"lbrack", "["},
     {"rbrack", "]"},
     {"langle", "("},
     {"rangle", ")"},
-    {"lvert", "|"},
-    {"rvert", "|"},
-    {"vert", "|"},
-    {"degree", "\\deg "},
-    {"circ", "\\deg "},
-    {"mathrm", "\\text"},
-    {"mathbf", "\\text"},
-    {"textbf", "\\text"},
-    {"textit", "\\text"},
-    {"textrm", "\\text"},
-    {"mbox", "\\text"},
-    {"operatorname", "\\text"},
-    {"mathbb", "\\text"},
-    {"dots", "..."},
-    {"ldots", "..."},
-    {"cdots", "..."},
-    {"emptyset", "\\text{empty}"},
-    {"varnothing", "\\text{empty}"},
-    {"implies", " "},
-    {"to", " "},
+    {"lvert rvert vert", "|"},
+    {"degree circ", "\\deg "},
+    {"mathrm mathbf textbf textit textrm mbox operatorname mathbb", "\\text"},
+    {"dots ldots cdots", "..."},
+    {"emptyset varnothing", "\\text{empty}"},
 };
 
 /* Other texts. Longer ones first where one begins another. */
@@ -88,11 +53,6 @@ static const struct replacement signs[] = {
     {"’", "'"},         {"“", "\""},        {"”", "\""},
 };
 
-static enum mt_status append(struct mt_byte_list *out, const char *text)
-{
-    return mt_byte_list_append_text(out, text);
-}
-
 static bool digit_at(const char *text, size_t bytes, size_t at)
 {
     return at < bytes && isdigit((unsigned char)text[at]);
@@ -110,6 +70,17 @@ static size_t grouping(const char *text, size_t bytes, size_t at)
     return 0;
 }
 
+/* True for one of the words between spaces. */
+static bool has_word(const char *words, const char *word, size_t bytes)
+{
+    while (*words != '\0') {
+        size_t length = strcspn(words, " ");
+        if (length == bytes && memcmp(words, word, bytes) == 0) return true;
+        words += length + strspn(words + length, " ");
+    }
+    return false;
+}
+
 static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, struct mt_byte_list *out)
 {
     size_t start = *at + 1;
@@ -117,8 +88,8 @@ static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, 
     while (end < bytes && isalpha((unsigned char)text[end])) end++;
     *at = end;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strlen(commands[i].from) != end - start) continue;
-        if (memcmp(commands[i].from, text + start, end - start) == 0) return append(out, commands[i].to);
+        if (has_word(commands[i].from, text + start, end - start))
+            return mt_byte_list_append_text(out, commands[i].to);
     }
     return mt_byte_list_append(out, text + start - 1, end - start + 1);
 }
@@ -129,17 +100,17 @@ static enum mt_status clean_next(const char *text, size_t bytes, size_t *at, str
     if (length > 0) {
         // Thousands keep a comma, so that the lexer can see that the groups are whole.
         *at += length;
-        return append(out, ",");
+        return mt_byte_list_append_text(out, ",");
     }
     if (*at + 1 < bytes && text[*at] == '\\' && text[*at + 1] == ',') {
         *at += 2;
-        return append(out, " ");
+        return mt_byte_list_append_text(out, " ");
     }
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         length = strlen(signs[i].from);
         if (*at + length > bytes || memcmp(text + *at, signs[i].from, length) != 0) continue;
         *at += length;
-        return append(out, signs[i].to);
+        return mt_byte_list_append_text(out, signs[i].to);
     }
     if (text[*at] == '\\' && *at + 1 < bytes && isalpha((unsigned char)text[*at + 1])) {
         return clean_command(text, bytes, at, out);

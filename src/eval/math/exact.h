@@ -11,7 +11,7 @@
 #ifndef MT_EVAL_MATH_EXACT_H
 #define MT_EVAL_MATH_EXACT_H
 
-#include "eval/math/parse.h"
+#include "eval/math/tree.h"
 
 #define MT_EXACT_FACTORS 8
 
@@ -55,18 +55,5 @@ bool mt_exact_same_zeros(struct mt_exact *exact, struct mt_exact_form a, struct 
 
 struct mt_exact_form mt_exact_subtract(struct mt_exact *exact, struct mt_exact_form a,
                                        struct mt_exact_form b);
-struct mt_exact_form mt_exact_multiply(struct mt_exact *exact, struct mt_exact_form a,
-                                       struct mt_exact_form b);
-struct mt_exact_form mt_exact_add(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
-struct mt_exact_form mt_exact_divide(struct mt_exact *exact, struct mt_exact_form a, struct mt_exact_form b);
-struct mt_exact_form mt_exact_rational(struct mt_exact *exact, struct mt_rational value);
-struct mt_exact_form mt_exact_symbol(struct mt_exact *exact, int symbol);
-
-/* base^power; a power that is no whole number only for rationals and single symbols. */
-struct mt_exact_form mt_exact_power(struct mt_exact *exact, struct mt_exact_form base,
-                                    struct mt_rational power);
-
-/* True when the form is one rational number. */
-bool mt_exact_is_rational(struct mt_exact_form form, struct mt_rational *value);
 
 #endif

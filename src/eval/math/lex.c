@@ -36,7 +36,7 @@ static bool same(const char *word, size_t bytes, const char *name)
     return strlen(name) == bytes && memcmp(word, name, bytes) == 0;
 }
 
-bool mt_math_is_unit(const char *word, size_t bytes)
+static bool is_unit(const char *word, size_t bytes)
 {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (same(word, bytes, units[i])) return true;
@@ -217,7 +217,7 @@ static void lex_word(struct mt_math_parser *parser, struct mt_math_token *token)
     }
     if (token->kind == MT_TOKEN_COMMAND || token->symbol != 0) {
         parser->at = next;
-    } else if (token->bytes > 1 && mt_math_is_unit(token->start, token->bytes)) {
+    } else if (token->bytes > 1 && is_unit(token->start, token->bytes)) {
         token->kind = MT_TOKEN_UNIT;
         parser->at = next;
     } else if (token->bytes > 3) {
@@ -270,6 +270,13 @@ bool mt_math_is_command(const struct mt_math_parser *parser, const char *name)
 bool mt_math_take(struct mt_math_parser *parser, char sign)
 {
     if (!mt_math_is_sign(parser, sign)) return false;
+    mt_math_advance(parser);
+    return true;
+}
+
+bool mt_math_take_command(struct mt_math_parser *parser, const char *name)
+{
+    if (!mt_math_is_command(parser, name)) return false;
     mt_math_advance(parser);
     return true;
 }

@@ -2,7 +2,7 @@
 #ifndef MT_EVAL_MATH_LEX_H
 #define MT_EVAL_MATH_LEX_H
 
-#include "eval/math/parse.h"
+#include "eval/math/tree.h"
 
 enum mt_math_token_kind {
     MT_TOKEN_END,
@@ -29,9 +29,6 @@ struct mt_math_token {
     bool spaced; // white space before it
 };
 
-#define MT_MATH_MOST_DEPTH 40
-#define MT_MATH_MOST_NODES 2000
-
 struct mt_math_parser {
     struct mt_arena *arena;
     const char *at;
@@ -53,24 +50,8 @@ void mt_math_first_digit(struct mt_math_parser *parser);
 bool mt_math_is_sign(const struct mt_math_parser *parser, char sign);
 bool mt_math_is_command(const struct mt_math_parser *parser, const char *name);
 
-/* Takes the sign when it comes next. */
+/* Takes the sign, or the command, when it comes next. */
 bool mt_math_take(struct mt_math_parser *parser, char sign);
-
-/* True for a unit's name, singular or plural. */
-bool mt_math_is_unit(const char *word, size_t bytes);
-
-/* A node; NULL once memory is out, which every function here lets pass. */
-struct mt_math_node *mt_math_node(struct mt_math_parser *parser, enum mt_math_kind kind);
-void mt_math_adopt(struct mt_math_node *parent, struct mt_math_node *child);
-struct mt_math_node *mt_math_fail(struct mt_math_parser *parser);
-
-/* The levels: a bare list, a sum, a base with what follows it. */
-struct mt_math_node *mt_math_list(struct mt_math_parser *parser);
-struct mt_math_node *mt_math_sum(struct mt_math_parser *parser);
-struct mt_math_node *mt_math_factor(struct mt_math_parser *parser);
-struct mt_math_node *mt_math_base(struct mt_math_parser *parser);
-
-/* True when the next token can begin a factor: multiplication needs no sign. */
-bool mt_math_begins_factor(const struct mt_math_parser *parser);
+bool mt_math_take_command(struct mt_math_parser *parser, const char *name);
 
 #endif

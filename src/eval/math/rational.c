@@ -97,8 +97,3 @@ int mt_rational_sign(struct mt_rational a)
 {
     return a.over > 0 ? 1 : (a.over < 0 ? -1 : 0);
 }
-
-double mt_rational_double(struct mt_rational a)
-{
-    return (double)a.over / (double)a.under;
-}

@@ -27,6 +27,5 @@ bool mt_rational_power(struct mt_rational base, int exponent, struct mt_rational
 bool mt_rational_equal(struct mt_rational a, struct mt_rational b);
 bool mt_rational_is_whole(struct mt_rational a);
 int mt_rational_sign(struct mt_rational a); // -1, 0, 1
-double mt_rational_double(struct mt_rational a);
 
 #endif

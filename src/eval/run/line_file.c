@@ -29,6 +29,17 @@ static enum mt_status read_line(struct mt_context *ctx, const char *where, const
     return status;
 }
 
+bool mt_lines_next(struct mt_text text, size_t *at, struct mt_text *line)
+{
+    size_t end = *at < text.bytes ? mt_text_find(text, *at, "\n") : text.bytes;
+    if (end == text.bytes) return false;
+    *line = (struct mt_text){.text = text.text + *at, .bytes = end + 1 - *at};
+    // After a power failure, bytes that never arrived read as zeros.
+    if (memchr(line->text, '\0', line->bytes) != NULL) return false;
+    *at = end + 1;
+    return true;
+}
+
 enum mt_status mt_lines_read(struct mt_context *ctx, const char *path, mt_line_fn each, void *self,
                              size_t *kept)
 {
@@ -36,16 +47,13 @@ enum mt_status mt_lines_read(struct mt_context *ctx, const char *path, mt_line_f
     size_t bytes = 0;
     size_t number = 1;
     size_t at = 0;
+    struct mt_text line;
     enum mt_status status = mt_file_read_all(ctx, path, MOST_BYTES, &data, &bytes);
-    const char *text = data;
-    while (status == MT_OK && at < bytes) {
+    const struct mt_text text = {.text = data, .bytes = bytes};
+    while (status == MT_OK && mt_lines_next(text, &at, &line)) {
         char where[512];
-        const char *end = memchr(text + at, '\n', bytes - at);
-        // Torn: not finished, or, after a power failure, with bytes that never arrived and read as zeros.
-        if (end == NULL || memchr(text + at, '\0', (size_t)(end - text) - at) != NULL) break;
         (void)snprintf(where, sizeof where, "%.480s:%zu", path, number++);
-        status = read_line(ctx, where, text + at, (size_t)(end - text) - at, each, self);
-        at = (size_t)(end - text) + 1;
+        status = read_line(ctx, where, line.text, line.bytes - 1, each, self);
     }
     mt_release(ctx, data, bytes);
     if (kept != NULL) *kept = at;

@@ -7,11 +7,15 @@
 #ifndef MT_EVAL_LINE_FILE_H
 #define MT_EVAL_LINE_FILE_H
 
+#include "eval/text.h"
 #include "formats/text/json.h"
-#include "formats/text/lists.h"
 
 /* One line, an object; lasts for the call. Messages of the node begin with "FILE:LINE". */
 typedef enum mt_status (*mt_line_fn)(void *self, const struct mt_json_node *line);
+
+/* The next line of a file's text, with its newline; false: there is none, or it is torn. *at moves behind it.
+ */
+bool mt_lines_next(struct mt_text text, size_t *at, struct mt_text *line);
 
 /* Hands over every whole line of a file; *kept (may be NULL) is how many bytes they are. */
 enum mt_status mt_lines_read(struct mt_context *ctx, const char *path, mt_line_fn each, void *self,

@@ -6,11 +6,12 @@
 
 #include "base/amount.h"
 #include "base/files/digest.h"
+#include "formats/data/dataset.h"
 
 #define BATCH 256
 
 /* Where the answer to a question is: a checksum of task and id, and the row. */
-struct entry {
+struct recorded_entry {
     struct mt_digest_text key;
     uint64_t row;
 };
@@ -18,7 +19,7 @@ struct entry {
 struct mt_recorded {
     struct mt_context *ctx;
     struct mt_dataset *dataset;
-    struct entry *entries; // [rows], by key
+    struct recorded_entry *entries; // [rows], by key
     size_t count;
     struct mt_row row;
 };
@@ -38,8 +39,8 @@ static struct mt_digest_text key_of(const char *task, size_t task_bytes, const c
 
 static int by_key(const void *a, const void *b)
 {
-    const struct entry *one = a;
-    const struct entry *other = b;
+    const struct recorded_entry *one = a;
+    const struct recorded_entry *other = b;
     return strcmp(one->key.digits, other->key.digits);
 }
 
@@ -54,7 +55,7 @@ static enum mt_status index_rows(struct mt_recorded *recorded)
         if (id == NULL || id->kind != MT_FIELD_TEXT)
             return mt_row_fail(&recorded->row, "the key 'id' is missing");
         bool told = task != NULL && task->kind == MT_FIELD_TEXT;
-        recorded->entries[i] = (struct entry){
+        recorded->entries[i] = (struct recorded_entry){
             .key = key_of(told ? task->text : "", told ? task->bytes : 0, id->text, id->bytes), .row = i};
     }
     if (status == MT_OK && recorded->count > 0)
@@ -99,12 +100,13 @@ void mt_recorded_close(struct mt_recorded *recorded)
     mt_release(recorded->ctx, recorded, sizeof *recorded);
 }
 
-static const struct entry *find(const struct mt_recorded *recorded, const struct mt_question *question)
+static const struct recorded_entry *find(const struct mt_recorded *recorded,
+                                         const struct mt_question *question)
 {
-    struct entry wanted = {
+    struct recorded_entry wanted = {
         .key = key_of(question->task, strlen(question->task), question->id, strlen(question->id))};
     if (recorded->count == 0) return NULL;
-    const struct entry *found =
+    const struct recorded_entry *found =
         bsearch(&wanted, recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
     if (found != NULL) return found;
     wanted.key = key_of("", 0, question->id, strlen(question->id));
@@ -114,7 +116,7 @@ static const struct entry *find(const struct mt_recorded *recorded, const struct
 static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_question *question,
                                  size_t samples, struct mt_byte_list *answers)
 {
-    const struct entry *entry = find(recorded, question);
+    const struct recorded_entry *entry = find(recorded, question);
     if (entry == NULL) {
         return mt_fail(recorded->ctx, MT_ERR_USAGE, "%s: there is no answer for task %s, id %s",
                        mt_dataset_path(recorded->dataset), question->task, question->id);

@@ -2,19 +2,15 @@
 #include "eval/run/results.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/exact.h"
-#include "base/files/digest.h"
 #include "eval/run/line_file.h"
-#include "formats/text/utf8.h"
 
 #define FIRST_CAPACITY 256
 
 /* A sample done: a key made of id and prompt, 0 where the slot is free. */
-struct slot {
+struct done_sample {
     uint64_t key;
     struct mt_digest_text content; // "": not known
     struct mt_outcome outcome;
@@ -23,10 +19,10 @@ struct slot {
 struct mt_results {
     struct mt_context *ctx;
     struct mt_line_file file;
-    struct slot *slots; // [capacity], a power of two, at most half full
+    struct done_sample *slots; // [capacity], a power of two, at most half full
     size_t capacity;
     size_t count;
-    struct mt_byte_list line;
+    struct mt_text_writer line;
 };
 
 // ------------------------------------------------------------------ keys
@@ -42,7 +38,7 @@ static uint64_t key_of_digits(const char *id, const char *digits)
     return key != 0 ? key : 1;
 }
 
-static struct slot *slot_of(const struct mt_results *results, uint64_t key)
+static struct done_sample *slot_of(const struct mt_results *results, uint64_t key)
 {
     size_t at = (size_t)key & (results->capacity - 1);
     while (results->slots[at].key != 0 && results->slots[at].key != key)
@@ -54,7 +50,7 @@ static enum mt_status remember(struct mt_results *results, uint64_t key, const c
                                const struct mt_outcome *outcome)
 {
     if (2 * (results->count + 1) > results->capacity) {
-        struct slot *old = results->slots;
+        struct done_sample *old = results->slots;
         size_t old_capacity = results->capacity;
         void *memory = NULL;
         size_t capacity = old_capacity > 0 ? 2 * old_capacity : FIRST_CAPACITY;
@@ -67,9 +63,9 @@ static enum mt_status remember(struct mt_results *results, uint64_t key, const c
         }
         mt_release(results->ctx, old, old_capacity * sizeof *old);
     }
-    struct slot *slot = slot_of(results, key);
+    struct done_sample *slot = slot_of(results, key);
     results->count += slot->key == 0 ? 1 : 0;
-    *slot = (struct slot){.key = key, .outcome = *outcome};
+    *slot = (struct done_sample){.key = key, .outcome = *outcome};
     memcpy(slot->content.digits, content, strlen(content) + 1);
     return MT_OK;
 }
@@ -84,7 +80,7 @@ bool mt_results_find(const struct mt_results *results, const char *id, struct mt
 {
     if (results->capacity == 0) return false;
     struct mt_digest_text digest = mt_digest_of(prompt.text, prompt.bytes);
-    const struct slot *slot = slot_of(results, key_of_digits(id, digest.digits));
+    const struct done_sample *slot = slot_of(results, key_of_digits(id, digest.digits));
     if (slot->key == 0) return false;
     if (slot->content.digits[0] != '\0' && strcmp(slot->content.digits, content->digits) != 0) return false;
     *outcome = slot->outcome;
@@ -132,7 +128,7 @@ enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct 
     if (status != MT_OK) return status;
     struct mt_results *made = memory;
     made->ctx = ctx;
-    made->line.ctx = ctx;
+    made->line.text.ctx = ctx;
     status = mt_line_file_open(ctx, path, read_line, made, &made->file);
     if (status != MT_OK) {
         (void)mt_results_close(made);
@@ -147,7 +143,7 @@ enum mt_status mt_results_close(struct mt_results *results)
     if (results == NULL) return MT_OK;
     struct mt_context *ctx = results->ctx;
     enum mt_status status = mt_line_file_close(&results->file);
-    mt_byte_list_free(&results->line);
+    mt_byte_list_free(&results->line.text);
     mt_release(ctx, results->slots, results->capacity * sizeof *results->slots);
     mt_release(ctx, results, sizeof *results);
     return status;
@@ -155,118 +151,53 @@ enum mt_status mt_results_close(struct mt_results *results)
 
 // ------------------------------------------------------------------ writing
 
-enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text text)
+static void put_texts(struct mt_text_writer *line, const char *before, const struct mt_text *texts,
+                      size_t count)
 {
-    struct mt_byte_list valid = {.ctx = out->ctx};
-    enum mt_status status = mt_utf8_append_repaired(&valid, (const uint8_t *)text.text, text.bytes);
-    if (status == MT_OK) status = mt_byte_list_append_text(out, "\"");
-    for (size_t i = 0; i < valid.count && status == MT_OK; i++) {
-        uint8_t byte = valid.data[i];
-        char escaped[8];
-        if (byte == '"' || byte == '\\') {
-            (void)snprintf(escaped, sizeof escaped, "\\%c", byte);
-        } else if (byte == '\n') {
-            (void)snprintf(escaped, sizeof escaped, "\\n");
-        } else if (byte == '\0') {
-            // Valid in JSON, but many readers, ours among them, refuse it.
-            (void)snprintf(escaped, sizeof escaped, "\\ufffd");
-        } else if (byte < 0x20) {
-            (void)snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-        } else {
-            status = mt_byte_list_append(out, &byte, 1);
-            continue;
-        }
-        status = mt_byte_list_append_text(out, escaped);
-    }
-    if (status == MT_OK) status = mt_byte_list_append_text(out, "\"");
-    mt_byte_list_free(&valid);
-    return status;
-}
-
-enum mt_status mt_results_append_number(struct mt_byte_list *out, double number)
-{
-    char digits[MT_EXACT_BYTES];
-    return mt_byte_list_append_text(out, isfinite(number) ? mt_exact_text(number, digits) : "null");
-}
-
-static enum mt_status append_named(struct mt_byte_list *line, const char *name, struct mt_text text)
-{
-    enum mt_status status = mt_byte_list_append_text(line, name);
-    return status == MT_OK ? mt_results_append_string(line, text) : status;
-}
-
-static enum mt_status append_texts(struct mt_byte_list *line, const char *name, const struct mt_text *texts,
-                                   size_t count)
-{
-    enum mt_status status = mt_byte_list_append_text(line, name);
-    for (size_t i = 0; i < count && status == MT_OK; i++) {
-        if (i > 0) status = mt_byte_list_append_text(line, ", ");
-        if (status == MT_OK) status = mt_results_append_string(line, texts[i]);
-    }
-    return status == MT_OK ? mt_byte_list_append_text(line, "]") : status;
+    mt_text_put(line, before);
+    for (size_t i = 0; i < count; i++) mt_text_put_string(line, i > 0 ? ", " : "", texts[i]);
+    mt_text_put(line, "]");
 }
 
 /* What lm-evaluation-harness calls the loglikelihood responses: a sum and whether it is the greedy text. */
-static enum mt_status append_choices(struct mt_byte_list *line, const struct mt_choice_question *choosing)
+static void put_choices(struct mt_text_writer *line, const struct mt_choice_question *choosing)
 {
-    enum mt_status status = append_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"log_likelihoods\": [");
-    for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
-        if (i > 0) status = mt_byte_list_append_text(line, ", ");
-        if (status == MT_OK) status = mt_results_append_number(line, choosing->scores[i].log_likelihood);
-    }
-    if (status == MT_OK) status = mt_byte_list_append_text(line, "], \"greedy\": [");
-    for (size_t i = 0; i < choosing->count && status == MT_OK; i++) {
-        if (i > 0) status = mt_byte_list_append_text(line, ", ");
-        if (status == MT_OK)
-            status = mt_byte_list_append_text(line, choosing->scores[i].greedy ? "true" : "false");
-    }
-    return status == MT_OK ? mt_byte_list_append_text(line, "]") : status;
-}
-
-static enum mt_status append_outcome(struct mt_byte_list *line, const struct mt_outcome *outcome)
-{
-    char counts[96];
-    enum mt_status status = mt_byte_list_append_text(line, ", \"score\": ");
-    if (status == MT_OK) status = mt_results_append_number(line, outcome->score);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"predicted\": ");
-    if (status == MT_OK) status = mt_results_append_number(line, outcome->predicted);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, ", \"gold\": ");
-    if (status == MT_OK) status = mt_results_append_number(line, outcome->gold);
-    (void)snprintf(counts, sizeof counts, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
-                   (long long)outcome->passed);
-    if (status == MT_OK) status = mt_byte_list_append_text(line, counts);
-    (void)snprintf(counts, sizeof counts, ", \"unjudged\": %lld", (long long)outcome->unjudged);
-    if (status == MT_OK && outcome->unjudged > 0) status = mt_byte_list_append_text(line, counts);
-    return status == MT_OK ? mt_byte_list_append_text(line, "}\n") : status;
+    const struct mt_choice_score *scores = choosing->scores;
+    put_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
+    mt_text_put(line, ", \"log_likelihoods\": [");
+    for (size_t i = 0; i < choosing->count; i++)
+        mt_text_put_number(line, i > 0 ? ", " : "", scores[i].log_likelihood);
+    mt_text_put(line, "], \"greedy\": [");
+    for (size_t i = 0; i < choosing->count; i++)
+        mt_text_putf(line, "%s%s", i > 0 ? ", " : "", scores[i].greedy ? "true" : "false");
+    mt_text_put(line, "]");
 }
 
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record)
 {
-    struct mt_byte_list *line = &results->line;
+    struct mt_text_writer *line = &results->line;
+    const struct mt_outcome *outcome = &record->outcome;
     struct mt_digest_text digest = mt_digest_of(record->prompt.text, record->prompt.bytes);
-    char head[64];
-    line->count = 0;
-    (void)snprintf(head, sizeof head, "{\"doc_id\": %zu, \"id\": ", record->number);
-    struct mt_text id = {.text = record->id, .bytes = strlen(record->id)};
-    enum mt_status status = append_named(line, head, id);
-    if (status == MT_OK) {
-        struct mt_text hash = {.text = digest.digits, .bytes = MT_DIGEST_DIGITS};
-        status = append_named(line, ", \"prompt_hash\": ", hash);
-    }
-    if (status == MT_OK) {
-        struct mt_text hash = {.text = record->content.digits, .bytes = MT_DIGEST_DIGITS};
-        status = append_named(line, ", \"sample_hash\": ", hash);
-    }
-    if (status == MT_OK) status = append_named(line, ", \"prompt\": ", record->prompt);
-    if (status == MT_OK) status = append_named(line, ", \"target\": ", record->target);
-    if (status == MT_OK) status = append_texts(line, ", \"resps\": [", record->answers, record->count);
-    if (status == MT_OK) status = append_texts(line, ", \"filtered_resps\": [", record->found, record->count);
-    if (status == MT_OK && record->choosing != NULL) status = append_choices(line, record->choosing);
-    if (status == MT_OK) status = append_outcome(line, &record->outcome);
-    if (status == MT_OK) status = mt_line_file_append(&results->file, line);
-    if (status == MT_OK)
-        status = remember(results, key_of_digits(record->id, digest.digits), record->content.digits,
-                          &record->outcome);
-    return status;
+    line->text.count = 0;
+    line->status = MT_OK;
+    mt_text_putf(line, "{\"doc_id\": %zu", record->number);
+    mt_text_put_string(line, ", \"id\": ", mt_text_of(record->id));
+    mt_text_put_string(line, ", \"prompt_hash\": ", mt_text_of(digest.digits));
+    mt_text_put_string(line, ", \"sample_hash\": ", mt_text_of(record->content.digits));
+    mt_text_put_string(line, ", \"prompt\": ", record->prompt);
+    mt_text_put_string(line, ", \"target\": ", record->target);
+    put_texts(line, ", \"resps\": [", record->answers, record->count);
+    put_texts(line, ", \"filtered_resps\": [", record->found, record->count);
+    if (record->choosing != NULL) put_choices(line, record->choosing);
+    mt_text_put_number(line, ", \"score\": ", outcome->score);
+    mt_text_put_number(line, ", \"predicted\": ", outcome->predicted);
+    mt_text_put_number(line, ", \"gold\": ", outcome->gold);
+    mt_text_putf(line, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
+                 (long long)outcome->passed);
+    if (outcome->unjudged > 0) mt_text_putf(line, ", \"unjudged\": %lld", (long long)outcome->unjudged);
+    mt_text_put(line, "}\n");
+    enum mt_status status = line->status;
+    if (status == MT_OK) status = mt_line_file_append(&results->file, &line->text);
+    if (status != MT_OK) return status;
+    return remember(results, key_of_digits(record->id, digest.digits), record->content.digits, outcome);
 }

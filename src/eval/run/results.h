@@ -43,10 +43,4 @@ struct mt_result_record {
 
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record);
 
-/* Appends a quoted, escaped JSON string; what is not UTF-8 becomes U+FFFD, and so does NUL. */
-enum mt_status mt_results_append_string(struct mt_byte_list *out, struct mt_text text);
-
-/* Appends a number that reads back as it is; what is not finite as null. */
-enum mt_status mt_results_append_number(struct mt_byte_list *out, double number);
-
 #endif

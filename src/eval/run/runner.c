@@ -1,43 +1,213 @@
-/* Tasks from their first sample to their figures. */
+/*
+ * Tasks from their first sample to their figures: a batch of samples is asked and judged; ranks share a
+ * task's samples, tell each other how they are getting on, and bring what they wrote into one file.
+ */
 #include "eval/run/runner.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/amount.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/files/folder_lock.h"
+#include "base/progress.h"
+#include "comm/rank_progress.h"
+#include "eval/answers/grade.h"
 #include "eval/judges/agreement.h"
-#include "eval/run/runner_parts.h"
+#include "eval/run/results.h"
+#include "eval/run/sample_parts.h"
+#include "eval/tasks/task_data.h"
 
-struct mt_text eval_text_of(const struct mt_byte_list *list)
-{
-    return (struct mt_text){.text = list->count > 0 ? (const char *)list->data : "", .bytes = list->count};
-}
+#define ARENA_BYTES   ((size_t)1 << 16)
+#define MOST_BATCH    4096
+#define MOST_ANSWERS  1000000 // of one batch
+#define BYTES_A_TOKEN 4       // of an answer to come, beside the bytes of its prompt
 
-enum mt_status eval_check_folder(struct mt_context *ctx, const struct mt_eval_options *options)
+/* Samples that are asked together. Arrays that the task's kind has no use for are NULL. */
+struct task_batch {
+    struct mt_arena arena;          // of the arrays
+    size_t capacity;                // samples
+    size_t count;                   // that wait
+    struct mt_task_sample *samples; // [capacity]
+    size_t *numbers;                // [capacity]: of the samples in their task
+    bool *answered;                 // [capacity]
+    // Answers in writing; `tries` for each sample.
+    size_t tries;
+    struct mt_question *questions; // [capacity]
+    struct mt_byte_list *answers;  // [capacity · tries]
+    struct mt_byte_list *found;    // [capacity · tries]: what was extracted
+    struct mt_text *texts;         // [2 · tries]
+    // Programs; only of the samples that were answered.
+    struct mt_byte_list *programs; // [capacity · tries · MT_TRIAL_PARTS]
+    struct mt_code_trial *trials;  // [capacity · tries]
+    bool *passed;                  // [capacity · tries]
+    int64_t *unjudged;             // [capacity]: of a sample's programs, those that could not be looked for
+    // Choices.
+    struct mt_choice_question *choosing;    // [capacity]
+    struct mt_byte_list continuation_bytes; // of all samples, one after the other
+    struct mt_text *continuations;          // [capacity · MT_SAMPLE_MOST_CHOICES]
+    struct mt_choice_score *scores;         // the same
+};
+
+/* One task in progress. */
+struct task_run {
+    struct mt_context *ctx;
+    const struct mt_eval_options *options;
+    const struct mt_task *task;
+    struct mt_comm *comm; // borrowed
+    int rank;
+    struct mt_rank_progress *ranks;
+    struct mt_task_data *data;
+    struct mt_grader grader;
+    struct mt_arena arena;       // of the arrays
+    struct mt_results *file;     // rank 0: the task's; else a part of it
+    size_t count;                // samples to do
+    struct mt_outcome *outcomes; // [count]: by number, so that figures do not depend on who was first
+    bool *done;                  // [count]: before, or now by this rank
+    int32_t *owner;              // [count]: the rank a sample is for; -1: done before
+    size_t done_count, kept;
+    bool chooses; // scores choices instead of reading answers
+    bool stopped;
+    struct task_batch batch;
+    struct mt_progress progress;
+    double start;   // clock
+    int64_t tokens; // computed in calls that are over
+    int64_t latest; // in the call at hand
+};
+
+/* Refuses to go on in a folder that has become somebody else's: before anything is written there. */
+static enum mt_status check_folder(struct mt_context *ctx, const struct mt_eval_options *options)
 {
     return options->held != NULL ? mt_folder_check(ctx, options->out, *options->held) : MT_OK;
 }
 
-enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const struct mt_outcome *outcome)
+static bool is_alone(const struct task_run *run)
 {
-    struct eval_batch *batch = &run->batch;
-    const struct mt_sample *sample = &batch->samples[i];
+    return mt_comm_size(run->comm) == 1;
+}
+
+// ------------------------------------------------------------------ while it is answered
+
+static void show(struct task_run *run)
+{
+    char rate[64];
+    double seconds = mt_clock_seconds() - run->start;
+    double tokens = mt_rank_progress_work(run->ranks);
+    int64_t done = is_alone(run) ? (int64_t)(run->done_count - run->kept) : mt_rank_progress_done(run->ranks);
+    mt_amount_rate(rate, sizeof rate, seconds > 0.0 ? tokens / seconds : 0.0, "tok");
+    mt_progress_note(&run->progress, "%s", rate);
+    mt_progress_update(&run->progress, (int64_t)run->kept + done);
+}
+
+/* Tells everybody how this rank is getting on, and shows it. False: all come back now. */
+static bool beat(struct task_run *run, bool finished, bool failed)
+{
+    const struct mt_eval_options *options = run->options;
+    const struct mt_rank_progress_state mine = {.done = (int64_t)(run->done_count - run->kept),
+                                                .work = (double)(run->tokens + run->latest),
+                                                .finished = finished,
+                                                .failed = failed,
+                                                .stop = options->stop != NULL &&
+                                                        options->stop(options->stop_self)};
+    bool over = mt_rank_progress_update(run->ranks, &mine);
+    show(run);
+    return !over;
+}
+
+/* After a rank's last answer: waits for the others. Agreed on; nobody has failed when it is MT_OK. */
+static enum mt_status wait_for_ranks(struct task_run *run, enum mt_status status)
+{
+    bool failed = status != MT_OK;
+    while (beat(run, !failed && !run->stopped, failed)) mt_rank_progress_rest();
+    return mt_comm_agree(run->comm, run->ctx, status);
+}
+
+// ------------------------------------------------------------------ the batch
+
+/* Lists that can grow: empty, with their context. */
+static struct mt_byte_list *take_lists(struct mt_arena *arena, size_t count, enum mt_status *status)
+{
+    struct mt_byte_list *lists = mt_arena_array(arena, count, sizeof *lists, status);
+    for (size_t i = 0; lists != NULL && i < count; i++) lists[i].ctx = arena->ctx;
+    return lists;
+}
+
+static void free_lists(struct mt_byte_list *lists, size_t count)
+{
+    for (size_t i = 0; lists != NULL && i < count; i++) mt_byte_list_free(&lists[i]);
+}
+
+/* A batch for the task at hand; freed whatever it returned. */
+static enum mt_status open_batch(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    struct mt_arena *arena = &batch->arena;
+    size_t tries = run->chooses ? 1 : (size_t)run->task->samples;
+    size_t capacity = run->options->answerer->batch;
+    enum mt_status status = MT_OK;
+    if (capacity < 1) capacity = 1;
+    if (capacity > MOST_BATCH) capacity = MOST_BATCH;
+    while (capacity > 1 && capacity * tries > MOST_ANSWERS) capacity /= 2;
+    size_t answers = capacity * tries;
+    *batch =
+        (struct task_batch){.capacity = capacity, .tries = tries, .continuation_bytes = {.ctx = run->ctx}};
+    mt_arena_init(arena, run->ctx, ARENA_BYTES);
+    batch->samples = mt_arena_array(arena, capacity, sizeof *batch->samples, &status);
+    for (size_t i = 0; status == MT_OK && i < capacity; i++) mt_sample_init(run->ctx, &batch->samples[i]);
+    batch->numbers = mt_arena_array(arena, capacity, sizeof *batch->numbers, &status);
+    batch->answered = mt_arena_array(arena, capacity, sizeof *batch->answered, &status);
+    batch->texts = mt_arena_array(arena, 2 * tries, sizeof *batch->texts, &status);
+    batch->answers = take_lists(arena, answers, &status);
+    batch->found = take_lists(arena, answers, &status);
+    if (run->chooses) {
+        size_t choices = capacity * MT_SAMPLE_MOST_CHOICES;
+        batch->choosing = mt_arena_array(arena, capacity, sizeof *batch->choosing, &status);
+        batch->continuations = mt_arena_array(arena, choices, sizeof *batch->continuations, &status);
+        batch->scores = mt_arena_array(arena, choices, sizeof *batch->scores, &status);
+        return status;
+    }
+    batch->questions = mt_arena_array(arena, capacity, sizeof *batch->questions, &status);
+    if (!mt_grader_runs_programs(&run->grader)) return status;
+    batch->programs = take_lists(arena, answers * MT_TRIAL_PARTS, &status);
+    batch->trials = mt_arena_array(arena, answers, sizeof *batch->trials, &status);
+    batch->passed = mt_arena_array(arena, answers, sizeof *batch->passed, &status);
+    batch->unjudged = mt_arena_array(arena, capacity, sizeof *batch->unjudged, &status);
+    return status;
+}
+
+static void free_batch(struct task_batch *batch)
+{
+    size_t answers = batch->capacity * batch->tries;
+    for (size_t i = 0; batch->samples != NULL && i < batch->capacity; i++) mt_sample_free(&batch->samples[i]);
+    free_lists(batch->answers, answers);
+    free_lists(batch->found, answers);
+    free_lists(batch->programs, answers * MT_TRIAL_PARTS);
+    mt_byte_list_free(&batch->continuation_bytes);
+    if (batch->capacity > 0) mt_arena_free(&batch->arena);
+}
+
+/* Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's. */
+static enum mt_status record(struct task_run *run, size_t i, size_t answers, const struct mt_outcome *outcome)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_task_sample *sample = &batch->samples[i];
     size_t first = i * batch->tries;
     for (size_t k = 0; k < answers; k++) {
-        batch->texts[k] = eval_text_of(&batch->answers[first + k]);
-        batch->texts[answers + k] = eval_text_of(&batch->found[first + k]);
+        batch->texts[k] = mt_text_in(&batch->answers[first + k]);
+        batch->texts[answers + k] = mt_text_in(&batch->found[first + k]);
     }
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
-                                    .prompt = eval_text_of(&sample->prompt),
-                                    .target = eval_text_of(&sample->answer),
+                                    .prompt = mt_text_in(&sample->prompt),
+                                    .target = mt_text_in(&sample->answer),
                                     .answers = batch->texts,
                                     .found = batch->texts + answers,
                                     .count = answers,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .outcome = *outcome};
-    enum mt_status status = eval_check_folder(run->ctx, run->options);
+    enum mt_status status = check_folder(run->ctx, run->options);
     if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &line.content);
     if (status == MT_OK) status = mt_results_add(run->file, &line);
     if (status != MT_OK) return status;
@@ -47,56 +217,216 @@ enum mt_status eval_record(struct eval_run *run, size_t i, size_t answers, const
     return MT_OK;
 }
 
-// ------------------------------------------------------------------ one task
-
-static enum mt_status open_run(struct eval_run *run)
+static bool go_on(void *self, int64_t tokens)
 {
-    const struct mt_eval_options *options = run->options;
-    void *memory[3] = {NULL};
-    enum mt_status status = eval_check_folder(run->ctx, options);
-    if (status == MT_OK) status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
-    if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, options->judge, &run->grader);
-    if (status == MT_OK) status = mt_rank_progress_create(run->comm, run->ctx, &run->pulse);
-    if (status != MT_OK) return status;
-    run->count = mt_task_data_count(run->data);
-    if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
-    status = mt_allocate_array(run->ctx, run->count, sizeof *run->outcomes, &memory[0]);
-    if (status == MT_OK) status = mt_allocate_array(run->ctx, run->count, sizeof *run->done, &memory[1]);
-    if (status == MT_OK) status = mt_allocate_array(run->ctx, run->count, sizeof *run->owner, &memory[2]);
-    run->outcomes = memory[0];
-    run->done = memory[1];
-    run->owner = memory[2];
-    return status == MT_OK ? eval_batch_open(run) : status;
+    struct task_run *run = self;
+    run->latest = tokens;
+    run->stopped = !beat(run, false, false);
+    return !run->stopped;
 }
 
-static enum mt_status close_run(struct eval_run *run)
+/* All answers to one question: the first one's score counts. */
+static enum mt_status judge_written(struct task_run *run, size_t i)
 {
-    enum mt_status status = mt_results_close(run->file);
-    eval_batch_free(run);
-    mt_release(run->ctx, run->outcomes, run->count * sizeof *run->outcomes);
-    mt_release(run->ctx, run->done, run->count * sizeof *run->done);
-    mt_release(run->ctx, run->owner, run->count * sizeof *run->owner);
-    mt_rank_progress_free(run->pulse);
-    mt_grader_free(&run->grader);
-    mt_task_data_close(run->data);
+    struct task_batch *batch = &run->batch;
+    struct mt_outcome total = {0};
+    enum mt_status status = MT_OK;
+    for (size_t k = 0; k < batch->tries && status == MT_OK; k++) {
+        size_t at = i * batch->tries + k;
+        struct mt_outcome one;
+        status = mt_grade(&run->grader, &batch->samples[i], mt_text_in(&batch->answers[at]),
+                          &batch->found[at], &one);
+        if (k == 0) total = one;
+        if (k > 0) total.passed += one.passed;
+        if (k > 0) total.unjudged += one.unjudged;
+    }
+    total.tries = (int64_t)batch->tries;
+    return status == MT_OK ? record(run, i, batch->tries, &total) : status;
+}
+
+static enum mt_status judge_choice(struct task_run *run, size_t i)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_choice_question *question = &batch->choosing[i];
+    int best = -1;
+    for (size_t k = 0; k < question->count; k++) {
+        double score = question->scores[k].log_likelihood;
+        if (!isnan(score) && (best < 0 || score > question->scores[best].log_likelihood)) best = (int)k;
+    }
+    struct mt_outcome outcome;
+    mt_grade_choice(&batch->samples[i], best, &outcome);
+    batch->answers[i].count = 0;
+    batch->found[i].count = 0;
+    enum mt_status status = MT_OK;
+    if (best >= 0)
+        status = mt_byte_list_append(&batch->answers[i], question->continuations[best].text,
+                                     question->continuations[best].bytes);
+    return status == MT_OK ? record(run, i, 1, &outcome) : status;
+}
+
+/* Programs wait until the call is over: they then run side by side. */
+static enum mt_status answered(void *self, size_t i)
+{
+    struct task_run *run = self;
+    run->batch.answered[i] = true;
+    if (run->chooses) return judge_choice(run, i);
+    return mt_grader_runs_programs(&run->grader) ? MT_OK : judge_written(run, i);
+}
+
+/* The programs of one sample, written out as trials. */
+static enum mt_status make_trials(struct task_run *run, size_t i, size_t *count)
+{
+    struct task_batch *batch = &run->batch;
+    enum mt_status status = MT_OK;
+    batch->unjudged[i] = 0;
+    for (size_t k = 0; k < batch->tries && status == MT_OK; k++) {
+        size_t at = i * batch->tries + k;
+        struct mt_byte_list *parts = batch->programs + *count * MT_TRIAL_PARTS;
+        int64_t unjudged = 0;
+        for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
+        status = mt_grade_program(&run->grader, &batch->samples[i], mt_text_in(&batch->answers[at]),
+                                  &batch->found[at], parts, &unjudged);
+        for (int part = 0; part < MT_TRIAL_PARTS; part++)
+            batch->trials[*count].part[part] = mt_text_in(&parts[part]);
+        batch->unjudged[i] += unjudged;
+        ++*count;
+    }
     return status;
 }
 
-enum mt_status eval_take_over(struct eval_run *run)
+static enum mt_status judge_programs(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_code_judge *judge = run->grader.judge;
+    enum mt_status status = MT_OK;
+    size_t count = 0;
+    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
+        if (batch->answered[i]) status = make_trials(run, i, &count);
+    }
+    if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->passed);
+    const bool *passed = batch->passed;
+    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
+        if (!batch->answered[i]) continue;
+        struct mt_outcome outcome;
+        mt_grade_passed(passed, batch->tries, &outcome);
+        outcome.unjudged = batch->unjudged[i];
+        passed += batch->tries;
+        status = record(run, i, batch->tries, &outcome);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ asking
+
+static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_listener *listener)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_answerer *answerer = run->options->answerer;
+    const struct mt_answer_options options = {.max_tokens = run->task->max_tokens,
+                                              .stop = run->task->stop,
+                                              .samples = run->task->samples,
+                                              .seed = run->task->seed};
+    if (answerer->generate == NULL)
+        return mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s wants answers in writing, which %s cannot give",
+                       run->task->name, answerer->name);
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->questions[i] = (struct mt_question){.task = run->task->name,
+                                                   .id = batch->samples[i].id,
+                                                   .number = batch->numbers[i],
+                                                   .prompt = mt_text_in(&batch->samples[i].prompt)};
+    }
+    for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
+    enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
+                                               listener, batch->answers);
+    if (status == MT_OK && mt_grader_runs_programs(&run->grader)) status = judge_programs(run);
+    return status;
+}
+
+/* Writes out the continuations of sample i, which end up in continuation_bytes; texts get their sizes only.
+ */
+static enum mt_status render_choices(struct task_run *run, size_t i, struct mt_text *texts)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_task_sample *sample = &batch->samples[i];
+    enum mt_status status = MT_OK;
+    for (size_t k = 0; k < sample->choice_count && status == MT_OK; k++) {
+        struct mt_prompt_names names = mt_sample_names(run->task, sample);
+        names.choice = (int)k;
+        size_t before = batch->continuation_bytes.count;
+        status = mt_prompt_render(run->task->continuation, &sample->row, &names, &batch->continuation_bytes);
+        texts[k] = (struct mt_text){.text = "", .bytes = batch->continuation_bytes.count - before};
+    }
+    return status;
+}
+
+static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer_listener *listener)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_answerer *answerer = run->options->answerer;
+    enum mt_status status = MT_OK;
+    size_t used = 0;
+    batch->continuation_bytes.count = 0;
+    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
+        const struct mt_task_sample *sample = &batch->samples[i];
+        batch->choosing[i] = (struct mt_choice_question){.task = run->task->name,
+                                                         .id = sample->id,
+                                                         .number = batch->numbers[i],
+                                                         .prefix = mt_text_in(&sample->prompt),
+                                                         .continuations = batch->continuations + used,
+                                                         .count = sample->choice_count,
+                                                         .scores = batch->scores + used};
+        status = render_choices(run, i, batch->continuations + used);
+        used += sample->choice_count;
+    }
+    // The bytes no longer move.
+    const char *at = (const char *)batch->continuation_bytes.data;
+    for (size_t i = 0; i < used && status == MT_OK; i++) {
+        batch->scores[i] = (struct mt_choice_score){.log_likelihood = NAN};
+        if (batch->continuations[i].bytes == 0) continue;
+        batch->continuations[i].text = at;
+        at += batch->continuations[i].bytes;
+    }
+    if (status == MT_OK) status = answerer->score(answerer->self, batch->choosing, batch->count, listener);
+    return status;
+}
+
+/* Asks what waits; answers are judged and written as they come. */
+static enum mt_status ask(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_answer_listener listener = {.self = run, .answered = answered, .go_on = go_on};
+    if (batch->count == 0) return MT_OK;
+    memset(batch->answered, 0, batch->capacity * sizeof *batch->answered);
+    run->latest = 0;
+    enum mt_status status = run->chooses ? ask_to_choose(run, &listener) : ask_to_write(run, &listener);
+    run->tokens += run->latest;
+    run->latest = 0;
+    size_t asked = batch->count;
+    batch->count = 0;
+    const struct mt_task_watcher *watcher = run->options->watcher;
+    if (status != MT_OK || run->stopped || watcher == NULL) return status;
+    status = check_folder(run->ctx, run->options);
+    if (status != MT_OK) return status;
+    return watcher->rested(watcher->self, asked);
+}
+
+// ------------------------------------------------------------------ among ranks
+
+/* Marks samples that are in the file; outcomes of those that are not marked yet. */
+static enum mt_status take_over(struct task_run *run)
 {
     enum mt_status status = MT_OK;
     int64_t tries = run->chooses ? 1 : run->task->samples;
     if (mt_results_empty(run->file)) return MT_OK;
     for (size_t i = 0; i < run->count && status == MT_OK; i++) {
-        struct mt_sample *sample = &run->batch.samples[0];
+        struct mt_task_sample *sample = &run->batch.samples[0];
         struct mt_digest_text content;
         struct mt_outcome outcome;
         if (run->done[i]) continue;
         status = mt_task_data_sample(run->data, i, sample);
         if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &content);
         if (status != MT_OK) break;
-        bool found =
-            mt_results_find(run->file, sample->id, eval_text_of(&sample->prompt), &content, &outcome);
+        bool found = mt_results_find(run->file, sample->id, mt_text_in(&sample->prompt), &content, &outcome);
         if (!found || outcome.tries != tries) continue;
         run->outcomes[i] = outcome;
         run->done[i] = true;
@@ -105,22 +435,155 @@ enum mt_status eval_take_over(struct eval_run *run)
     return status;
 }
 
-static enum mt_status go_through(struct eval_run *run)
+/* Opens what this rank writes to: the task's file, with what is in it, or a part that is not there yet. */
+static enum mt_status open_file(struct task_run *run)
 {
-    struct eval_batch *batch = &run->batch;
+    const char *out = run->options->out;
+    char path[MT_SAMPLE_PATH_BYTES];
+    enum mt_status status = mt_sample_part_path(run->ctx, out, run->task->name, run->rank, path);
+    return status == MT_OK ? mt_results_open(run->ctx, path, &run->file) : status;
+}
+
+/* What is there already. Looked for first, so that the time left is that of the others. */
+static enum mt_status find_old(struct task_run *run)
+{
+    if (run->rank != 0) return MT_OK;
+    enum mt_status status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
+    if (status == MT_OK) status = open_file(run);
+    return status == MT_OK ? take_over(run) : status;
+}
+
+/* About how long a sample takes, in bytes of text. */
+static uint64_t size_of(const struct task_run *run, const struct mt_task_sample *sample)
+{
+    uint64_t size = sample->prompt.count + 1;
+    if (run->chooses) return size + sample->choice_text.count;
+    return size * (uint64_t)run->task->samples +
+           BYTES_A_TOKEN * (uint64_t)run->task->max_tokens * (uint64_t)run->task->samples;
+}
+
+static enum mt_status make_shares(struct task_run *run)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(run->ctx, run->count, sizeof(uint64_t), &memory);
+    uint64_t *sizes = memory;
+    for (size_t i = 0; i < run->count && status == MT_OK; i++) {
+        struct mt_task_sample *sample = &run->batch.samples[0];
+        if (run->done[i]) continue;
+        status = mt_task_data_sample(run->data, i, sample);
+        if (status == MT_OK) sizes[i] = size_of(run, sample);
+    }
+    if (status == MT_OK)
+        status = mt_shares_make(run->ctx, sizes, run->count, mt_comm_size(run->comm), run->owner);
+    mt_release(run->ctx, memory, run->count * sizeof(uint64_t));
+    return status;
+}
+
+/* Ranks that read other data would leave samples out, or ask them twice. */
+static enum mt_status compare_counts(struct task_run *run)
+{
+    int64_t of_first = (int64_t)run->count;
+    mt_comm_broadcast(run->comm, &of_first, sizeof of_first, 0);
+    if (of_first == (int64_t)run->count) return MT_OK;
+    return mt_fail(run->ctx, MT_ERR_USAGE,
+                   "task %s has %zu samples here and %" PRId64 " on rank 0: ranks must see the same data",
+                   run->task->name, run->count, of_first);
+}
+
+/*
+ * Between opening and the first question: what was done before, who does what, a file for every rank. Freed
+ * with the run. Agreed on.
+ */
+static enum mt_status share_samples(struct task_run *run)
+{
+    enum mt_status status = mt_comm_agree(run->comm, run->ctx, find_old(run));
+    if (status == MT_OK) status = mt_comm_agree(run->comm, run->ctx, compare_counts(run));
+    if (status != MT_OK) return status;
+    int64_t kept = (int64_t)run->done_count;
+    mt_comm_broadcast(run->comm, &kept, sizeof kept, 0);
+    mt_comm_broadcast(run->comm, run->done, run->count * sizeof *run->done, 0);
+    run->kept = (size_t)kept;
+    run->done_count = run->kept;
+    if (is_alone(run)) return MT_OK;
+    status = make_shares(run);
+    if (status == MT_OK && run->rank != 0) status = open_file(run);
+    return mt_comm_agree(run->comm, run->ctx, status);
+}
+
+/* Outcomes of the other ranks, read from what they wrote. */
+static enum mt_status learn_outcomes(struct task_run *run, size_t done_by_all)
+{
+    enum mt_status status = open_file(run);
+    if (status == MT_OK) status = take_over(run);
+    if (status != MT_OK || run->done_count == done_by_all) return status;
+    return mt_fail(run->ctx, MT_ERR_IO,
+                   "%s: ranks have written %zu samples of task %s, %zu are there: all ranks must see this "
+                   "folder under the same path",
+                   run->options->out, done_by_all, run->task->name, run->done_count);
+}
+
+/* Closes the files and brings them together; rank 0 then knows all outcomes. Agreed on. */
+static enum mt_status join_samples(struct task_run *run)
+{
+    int64_t now = (int64_t)(run->done_count - run->kept);
+    enum mt_status status = mt_results_close(run->file);
+    run->file = NULL;
+    status = mt_comm_agree(run->comm, run->ctx, status);
+    if (status != MT_OK) return status;
+    mt_comm_sum_i64(run->comm, &now, 1);
+    size_t done_by_all = run->kept + (size_t)now;
+    if (run->rank == 0) status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
+    if (status == MT_OK && run->rank == 0 && !is_alone(run)) status = learn_outcomes(run, done_by_all);
+    run->done_count = done_by_all;
+    return mt_comm_agree(run->comm, run->ctx, status);
+}
+
+// ------------------------------------------------------------------ one task
+
+static enum mt_status open_run(struct task_run *run)
+{
+    const struct mt_eval_options *options = run->options;
+    enum mt_status status = check_folder(run->ctx, options);
+    if (status == MT_OK) status = mt_task_data_open(run->ctx, run->task, options->data, &run->data);
+    if (status == MT_OK) status = mt_grader_open(run->ctx, run->task, options->judge, &run->grader);
+    if (status == MT_OK) status = mt_rank_progress_create(run->comm, run->ctx, &run->ranks);
+    if (status != MT_OK) return status;
+    run->count = mt_task_data_count(run->data);
+    if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
+    run->outcomes = mt_arena_array(&run->arena, run->count, sizeof *run->outcomes, &status);
+    run->done = mt_arena_array(&run->arena, run->count, sizeof *run->done, &status);
+    run->owner = mt_arena_array(&run->arena, run->count, sizeof *run->owner, &status);
+    return status == MT_OK ? open_batch(run) : status;
+}
+
+static enum mt_status close_run(struct task_run *run)
+{
+    enum mt_status status = mt_results_close(run->file);
+    free_batch(&run->batch);
+    mt_arena_free(&run->arena);
+    mt_rank_progress_free(run->ranks);
+    mt_grader_free(&run->grader);
+    mt_task_data_close(run->data);
+    return status;
+}
+
+static enum mt_status go_through(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < run->count && status == MT_OK && !run->stopped; i++) {
-        if (!eval_is_own(run, i)) continue;
+        bool own = !run->done[i] && (is_alone(run) || run->owner[i] == run->rank);
+        if (!own) continue;
         status = mt_task_data_sample(run->data, i, &batch->samples[batch->count]);
         if (status != MT_OK) break;
         batch->numbers[batch->count++] = i;
-        if (batch->count == batch->capacity) status = eval_batch_ask(run);
+        if (batch->count == batch->capacity) status = ask(run);
     }
-    return status == MT_OK && !run->stopped ? eval_batch_ask(run) : status;
+    return status == MT_OK && !run->stopped ? ask(run) : status;
 }
 
 /* All of this rank's samples, then until the other ranks have theirs. */
-static enum mt_status run_samples(struct eval_run *run)
+static enum mt_status run_samples(struct task_run *run)
 {
     const struct mt_task_watcher *watcher = run->options->watcher;
     size_t samples = mt_task_data_count(run->data);
@@ -135,12 +598,12 @@ static enum mt_status run_samples(struct eval_run *run)
                                               .done = (int64_t)run->kept};
     run->start = mt_clock_seconds();
     mt_progress_start(&run->progress, &shown);
-    status = eval_wait_for_ranks(run, go_through(run));
+    status = wait_for_ranks(run, go_through(run));
     mt_progress_finish(&run->progress);
     return status;
 }
 
-static enum mt_status compute_metrics(const struct eval_run *run, struct mt_task_result *result)
+static enum mt_status compute_metrics(const struct task_run *run, struct mt_task_result *result)
 {
     enum mt_status status = MT_OK;
     if (run->rank != 0 || result->stopped) return MT_OK;
@@ -169,15 +632,16 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
                                struct mt_comm *comm, const struct mt_task *task,
                                struct mt_task_result *result)
 {
-    struct eval_run run = {
+    struct task_run run = {
         .ctx = ctx, .options = options, .task = task, .comm = comm, .rank = mt_comm_rank(comm)};
+    mt_arena_init(&run.arena, ctx, ARENA_BYTES);
     run.chooses = task->kind == MT_TASK_CHOOSE && options->answerer->score != NULL;
     result->skipped = is_missing(options, comm, task);
     if (result->skipped) return MT_OK;
     enum mt_status status = mt_comm_agree(comm, ctx, open_run(&run));
-    if (status == MT_OK) status = eval_share_samples(&run);
+    if (status == MT_OK) status = share_samples(&run);
     if (status == MT_OK) status = run_samples(&run);
-    if (status == MT_OK) status = eval_join_samples(&run);
+    if (status == MT_OK) status = join_samples(&run);
     if (status == MT_OK) {
         result->total = mt_task_data_count(run.data);
         result->done = run.done_count;
@@ -185,7 +649,7 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
         result->stopped = run.done_count < run.count;
         status = mt_comm_agree(comm, ctx, compute_metrics(&run, result));
     }
-    if (status == MT_OK) status = mt_comm_agree(comm, ctx, eval_check_folder(ctx, options));
+    if (status == MT_OK) status = mt_comm_agree(comm, ctx, check_folder(ctx, options));
     if (status == MT_OK && options->watcher != NULL)
         status = options->watcher->ended(options->watcher->self, result);
     enum mt_status closed = close_run(&run);
@@ -210,7 +674,7 @@ static void warn_of_missing(const struct mt_eval_options *options, const struct 
 static enum mt_status write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                     const struct mt_task_result *results, double seconds)
 {
-    enum mt_status status = eval_check_folder(ctx, options);
+    enum mt_status status = check_folder(ctx, options);
     if (status == MT_OK) status = mt_eval_write_summary(ctx, options, results, seconds);
     return status == MT_OK ? mt_agreement_refresh(ctx, options->out) : status;
 }

@@ -74,9 +74,4 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
 /* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
 const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);
 
-/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left
- * out. */
-double mt_eval_mean(const struct mt_task_result *results, size_t count,
-                    bool (*belongs)(const struct mt_task *task, const void *self), const void *self);
-
 #endif

@@ -1,4 +1,4 @@
-/* Parts of a file of samples: finding, sorting, joining. */
+/* Samples among ranks: sharing them out, and the parts of their file: finding, sorting, joining. */
 #include "eval/run/sample_parts.h"
 
 #include <dirent.h>
@@ -10,20 +10,70 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
-#include "formats/text/lists.h"
+#include "eval/run/line_file.h"
 
 #define MOST_BYTES ((size_t)8 << 30)
 #define DOC_ID     "{\"doc_id\": "
 
-struct line {
-    uint64_t number; // of its sample
-    size_t source;   // 0: the file
-    const char *text;
-    size_t bytes; // with the newline
+// ------------------------------------------------------------------ shares
+
+struct sized {
+    uint64_t size;
+    size_t number;
+};
+
+/* Falling sizes; the same ones in their order. */
+static int larger_first(const void *a, const void *b)
+{
+    const struct sized *x = a;
+    const struct sized *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return x->number < y->number ? -1 : (x->number > y->number ? 1 : 0);
+}
+
+static int least(const uint64_t *totals, int shares)
+{
+    int best = 0;
+    for (int i = 1; i < shares; i++) {
+        if (totals[i] < totals[best]) best = i;
+    }
+    return best;
+}
+
+enum mt_status mt_shares_make(struct mt_context *ctx, const uint64_t *sizes, size_t count, int shares,
+                              int32_t *owner)
+{
+    void *memory[2] = {NULL};
+    enum mt_status status = mt_allocate_array(ctx, count, sizeof(struct sized), &memory[0]);
+    if (status == MT_OK) status = mt_allocate_array(ctx, (size_t)shares, sizeof(uint64_t), &memory[1]);
+    struct sized *pieces = memory[0];
+    uint64_t *totals = memory[1];
+    size_t used = 0;
+    for (size_t i = 0; status == MT_OK && i < count; i++) {
+        owner[i] = -1;
+        if (sizes[i] > 0) pieces[used++] = (struct sized){.size = sizes[i], .number = i};
+    }
+    if (used > 1) qsort(pieces, used, sizeof *pieces, larger_first);
+    for (size_t i = 0; i < used; i++) {
+        int share = least(totals, shares);
+        totals[share] += pieces[i].size;
+        owner[pieces[i].number] = share;
+    }
+    mt_release(ctx, memory[0], count * sizeof(struct sized));
+    mt_release(ctx, memory[1], (size_t)shares * sizeof(uint64_t));
+    return status;
+}
+
+// ------------------------------------------------------------------ parts
+
+struct part_line {
+    uint64_t number;     // of its sample
+    size_t source;       // 0: the file
+    struct mt_text text; // with the newline
 };
 
 /* A file in memory. */
-struct source {
+struct part_file {
     int part;
     void *data;
     size_t bytes;
@@ -32,9 +82,9 @@ struct source {
 struct collecting {
     struct mt_context *ctx;
     const char *out, *task;
-    struct source *sources; // the file, then its parts
+    struct part_file *sources; // the file, then its parts
     size_t source_count, source_capacity;
-    struct line *lines;
+    struct part_line *lines;
     size_t line_count, line_capacity;
     bool sorted; // the file's own lines are
 };
@@ -47,8 +97,6 @@ enum mt_status mt_sample_part_path(struct mt_context *ctx, const char *out, cons
     if (written > 0 && written < MT_SAMPLE_PATH_BYTES) return MT_OK;
     return mt_fail(ctx, MT_ERR_USAGE, "the path of the results is too long");
 }
-
-// ------------------------------------------------------------------ finding
 
 /* The number in "part_NUMBER_TASK.jsonl"; 0: the file is something else. */
 static int part_of_file(const char *file, const char *task)
@@ -71,13 +119,13 @@ static enum mt_status add_source(struct collecting *c, int part)
     enum mt_status status =
         mt_list_reserve(c->ctx, &memory, &c->source_capacity, sizeof *c->sources, c->source_count + 1);
     c->sources = memory;
-    if (status == MT_OK) c->sources[c->source_count++] = (struct source){.part = part};
+    if (status == MT_OK) c->sources[c->source_count++] = (struct part_file){.part = part};
     return status;
 }
 
 static int by_part(const void *a, const void *b)
 {
-    return ((const struct source *)a)->part - ((const struct source *)b)->part;
+    return ((const struct part_file *)a)->part - ((const struct part_file *)b)->part;
 }
 
 static enum mt_status find_sources(struct collecting *c)
@@ -115,23 +163,19 @@ static uint64_t number_of(const char *text, size_t bytes)
 
 static enum mt_status add_lines(struct collecting *c, size_t source)
 {
-    const char *text = c->sources[source].data;
-    size_t bytes = c->sources[source].bytes;
+    const struct mt_text text = {.text = c->sources[source].data, .bytes = c->sources[source].bytes};
+    struct mt_text next;
     enum mt_status status = MT_OK;
-    for (size_t at = 0; status == MT_OK && at < bytes;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
+    size_t at = 0;
+    while (status == MT_OK && mt_lines_next(text, &at, &next)) {
         void *memory = c->lines;
-        // Torn, as in line_file.c.
-        if (end == NULL || memchr(text + at, '\0', (size_t)(end - text) - at) != NULL) break;
         status = mt_list_reserve(c->ctx, &memory, &c->line_capacity, sizeof *c->lines, c->line_count + 1);
         c->lines = memory;
         if (status != MT_OK) break;
-        size_t length = (size_t)(end - text) + 1 - at;
-        struct line line = {
-            .number = number_of(text + at, length), .source = source, .text = text + at, .bytes = length};
+        const struct part_line line = {
+            .number = number_of(next.text, next.bytes), .source = source, .text = next};
         if (c->line_count > 0 && c->lines[c->line_count - 1].number > line.number) c->sorted = false;
         c->lines[c->line_count++] = line;
-        at += length;
     }
     return status;
 }
@@ -141,7 +185,7 @@ static enum mt_status read_sources(struct collecting *c)
     enum mt_status status = MT_OK;
     for (size_t i = 0; status == MT_OK && i < c->source_count; i++) {
         char path[MT_SAMPLE_PATH_BYTES];
-        struct source *source = &c->sources[i];
+        struct part_file *source = &c->sources[i];
         status = mt_sample_part_path(c->ctx, c->out, c->task, source->part, path);
         if (status == MT_OK)
             status = mt_file_read_all(c->ctx, path, MOST_BYTES, &source->data, &source->bytes);
@@ -152,16 +196,11 @@ static enum mt_status read_sources(struct collecting *c)
 
 static int in_order(const void *a, const void *b)
 {
-    const struct line *x = a;
-    const struct line *y = b;
+    const struct part_line *x = a;
+    const struct part_line *y = b;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
     if (x->source != y->source) return x->source < y->source ? -1 : 1;
-    return x->text < y->text ? -1 : (x->text > y->text ? 1 : 0); // of one source
-}
-
-static bool same_line(const struct line *a, const struct line *b)
-{
-    return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
+    return x->text.text < y->text.text ? -1 : (x->text.text > y->text.text ? 1 : 0); // of one source
 }
 
 // ------------------------------------------------------------------ the file
@@ -174,9 +213,9 @@ static enum mt_status write_file(struct collecting *c)
     if (c->line_count > 1) qsort(c->lines, c->line_count, sizeof *c->lines, in_order);
     if (status == MT_OK) status = mt_file_writer_open(c->ctx, path, &writer);
     for (size_t i = 0; status == MT_OK && i < c->line_count; i++) {
-        const struct line *line = &c->lines[i];
-        if (i > 0 && same_line(line, &c->lines[i - 1])) continue;
-        status = mt_file_writer_write(&writer, line->text, line->bytes);
+        const struct part_line *line = &c->lines[i];
+        if (i > 0 && mt_text_same(line->text, c->lines[i - 1].text)) continue;
+        status = mt_file_writer_write(&writer, line->text.text, line->text.bytes);
     }
     if (status == MT_OK) return mt_file_writer_commit(&writer);
     mt_file_writer_abandon(&writer);

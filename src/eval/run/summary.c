@@ -9,28 +9,6 @@
 
 #define PATH_BYTES 4096
 
-/* The text in the making; the first failure stays. */
-struct writer {
-    struct mt_byte_list text;
-    enum mt_status status;
-};
-
-static void put(struct writer *writer, const char *text)
-{
-    if (writer->status == MT_OK) writer->status = mt_byte_list_append_text(&writer->text, text);
-}
-
-static void put_string(struct writer *writer, const char *text)
-{
-    struct mt_text whole = {.text = text, .bytes = strlen(text)};
-    if (writer->status == MT_OK) writer->status = mt_results_append_string(&writer->text, whole);
-}
-
-static void put_number(struct writer *writer, double number)
-{
-    if (writer->status == MT_OK) writer->status = mt_results_append_number(&writer->text, number);
-}
-
 const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes)
 {
     enum mt_metric_kind kind = task->metrics[metric];
@@ -42,8 +20,10 @@ const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char
     return text;
 }
 
-double mt_eval_mean(const struct mt_task_result *results, size_t count,
-                    bool (*belongs)(const struct mt_task *task, const void *self), const void *self)
+/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left
+ * out. */
+static double mean_of(const struct mt_task_result *results, size_t count,
+                      bool (*belongs)(const struct mt_task *task, const void *self), const void *self)
 {
     double sum = 0;
     double weight = 0;
@@ -57,97 +37,78 @@ double mt_eval_mean(const struct mt_task_result *results, size_t count,
     return weight > 0 ? sum / weight : NAN;
 }
 
-static void put_task(struct writer *writer, const struct mt_task_result *result)
+static void put_task(struct mt_text_writer *writer, const struct mt_task_result *result)
 {
     const struct mt_task *task = result->task;
-    put(writer, "{\"alias\": ");
-    put_string(writer, task->name);
+    mt_text_put_string(writer, "{\"alias\": ", mt_text_of(task->name));
     for (size_t i = 0; i < task->metric_count; i++) {
         char label[64];
-        char name[128];
         const struct mt_metric_result *metric = &result->metrics[i];
         (void)mt_eval_metric_label(task, i, label, sizeof label);
-        (void)snprintf(name, sizeof name, ", \"%s,none\": ", label);
-        put(writer, name);
-        put_number(writer, metric->value);
+        mt_text_putf(writer, ", \"%s,none\": ", label);
+        mt_text_put_number(writer, "", metric->value);
         if (!isnan(metric->error)) { // the harness's own reader expects a number, or nothing
-            (void)snprintf(name, sizeof name, ", \"%s_stderr,none\": ", label);
-            put(writer, name);
-            put_number(writer, metric->error);
+            mt_text_putf(writer, ", \"%s_stderr,none\": ", label);
+            mt_text_put_number(writer, "", metric->error);
         }
-        (void)snprintf(name, sizeof name, ", \"%s_ci95,none\": [", label);
-        put(writer, name);
-        put_number(writer, metric->low);
-        put(writer, ", ");
-        put_number(writer, metric->high);
-        put(writer, "]");
+        mt_text_putf(writer, ", \"%s_ci95,none\": [", label);
+        mt_text_put_number(writer, "", metric->low);
+        mt_text_put_number(writer, ", ", metric->high);
+        mt_text_put(writer, "]");
     }
-    if (result->unjudged > 0) {
-        put(writer, ", \"unjudged,none\": ");
-        put_number(writer, (double)result->unjudged);
-    }
-    if (!isnan(result->max_vio)) {
-        put(writer, ", \"max_vio,none\": ");
-        put_number(writer, result->max_vio);
-    }
-    put(writer, "}");
+    if (result->unjudged > 0) mt_text_put_number(writer, ", \"unjudged,none\": ", (double)result->unjudged);
+    if (!isnan(result->max_vio)) mt_text_put_number(writer, ", \"max_vio,none\": ", result->max_vio);
+    mt_text_put(writer, "}");
 }
 
-static void put_config(struct writer *writer, const struct mt_task *task)
+static void put_config(struct mt_text_writer *writer, const struct mt_task_result *result)
 {
-    char numbers[160];
-    put(writer, "{\"task\": ");
-    put_string(writer, task->name);
-    put(writer, ", \"description\": ");
-    put_string(writer, task->title);
-    put(writer, ", \"tag\": ");
-    put_string(writer, mt_domain_name(task->domain));
-    put(writer, ", \"dataset_path\": ");
-    put_string(writer, task->data);
-    put(writer, ", \"doc_to_text\": ");
-    put_string(writer, task->prompt);
-    put(writer, ", \"doc_to_target\": ");
-    put_string(writer, task->answer);
-    put(writer, ", \"output_type\": ");
-    put_string(writer, task->kind == MT_TASK_CHOOSE ? "multiple_choice" : "generate_until");
-    (void)snprintf(numbers, sizeof numbers,
-                   ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
-                   (long long)task->few_shot, (long long)task->samples, (long long)task->max_tokens);
-    put(writer, numbers);
+    const struct mt_task *task = result->task;
+    const char *const members[][2] = {
+        {"{\"task\": ", task->name},
+        {", \"description\": ", task->title},
+        {", \"tag\": ", mt_domain_name(task->domain)},
+        {", \"dataset_path\": ", task->data},
+        {", \"doc_to_text\": ", task->prompt},
+        {", \"doc_to_target\": ", task->answer},
+        {", \"output_type\": ", task->kind == MT_TASK_CHOOSE ? "multiple_choice" : "generate_until"},
+    };
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        mt_text_put_string(writer, members[i][0], mt_text_of(members[i][1]));
+    mt_text_putf(writer, ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
+                 (long long)task->few_shot, (long long)task->samples, (long long)task->max_tokens);
 }
 
-enum section { RESULTS, CONFIGS, VERSIONS, SHOTS, COUNTS };
-
-static void put_member(struct writer *writer, enum section section, const struct mt_task_result *result)
+static void put_version(struct mt_text_writer *writer, const struct mt_task_result *result)
 {
-    char text[160] = "";
-    switch (section) {
-    case RESULTS: put_task(writer, result); break;
-    case CONFIGS: put_config(writer, result->task); break;
-    case VERSIONS: (void)snprintf(text, sizeof text, "%lld", (long long)result->task->version); break;
-    case SHOTS: (void)snprintf(text, sizeof text, "%lld", (long long)result->task->few_shot); break;
-    case COUNTS:
-        (void)snprintf(text, sizeof text, "{\"original\": %zu, \"effective\": %zu}", result->total,
-                       result->done);
-        break;
-    }
-    put(writer, text);
+    mt_text_putf(writer, "%lld", (long long)result->task->version);
 }
 
-static void put_section(struct writer *writer, const char *name, enum section section,
+static void put_shots(struct mt_text_writer *writer, const struct mt_task_result *result)
+{
+    mt_text_putf(writer, "%lld", (long long)result->task->few_shot);
+}
+
+static void put_counts(struct mt_text_writer *writer, const struct mt_task_result *result)
+{
+    mt_text_putf(writer, "{\"original\": %zu, \"effective\": %zu}", result->total, result->done);
+}
+
+/* One member of the summary: an object with an entry per task. */
+static void put_section(struct mt_text_writer *writer, const char *name,
+                        void (*put_entry)(struct mt_text_writer *, const struct mt_task_result *),
                         const struct mt_task_result *results, size_t count)
 {
     bool first = true;
-    put(writer, name);
+    mt_text_putf(writer, "  \"%s\": {", name);
     for (size_t i = 0; i < count; i++) {
         if (results[i].skipped) continue;
-        put(writer, first ? "\n    " : ",\n    ");
-        put_string(writer, results[i].task->name);
-        put(writer, ": ");
-        put_member(writer, section, &results[i]);
+        mt_text_put_string(writer, first ? "\n    " : ",\n    ", mt_text_of(results[i].task->name));
+        mt_text_put(writer, ": ");
+        put_entry(writer, &results[i]);
         first = false;
     }
-    put(writer, "\n  },\n");
+    mt_text_put(writer, "\n  },\n");
 }
 
 static bool asked_as(const struct mt_task *task, const void *self)
@@ -162,58 +123,52 @@ static bool of_domain(const struct mt_task *task, const void *self)
 
 /* Means over what was asked for by one name, and over domains: the first metric, each sample weighing the
  * same. */
-static void put_means(struct writer *writer, const struct mt_task_result *results, size_t count)
+static void put_means(struct mt_text_writer *writer, const struct mt_task_result *results, size_t count)
 {
     bool first = true;
-    put(writer, "  \"groups\": {");
+    mt_text_put(writer, "  \"groups\": {");
     for (size_t i = 0; i < count; i++) {
         const char *name = results[i].task->asked;
         bool before = false;
         for (size_t k = 0; k < i; k++) before |= asked_as(results[k].task, name);
         if (before || strcmp(name, results[i].task->name) == 0) continue;
-        put(writer, first ? "\n    " : ",\n    ");
-        put_string(writer, name);
-        put(writer, ": {\"alias\": ");
-        put_string(writer, name);
-        put(writer, ", \"mean,none\": ");
-        put_number(writer, mt_eval_mean(results, count, asked_as, name));
-        put(writer, "}");
+        mt_text_put_string(writer, first ? "\n    " : ",\n    ", mt_text_of(name));
+        mt_text_put_string(writer, ": {\"alias\": ", mt_text_of(name));
+        mt_text_put_number(writer, ", \"mean,none\": ", mean_of(results, count, asked_as, name));
+        mt_text_put(writer, "}");
         first = false;
     }
-    put(writer, "\n  },\n  \"domains\": {");
+    mt_text_put(writer, "\n  },\n  \"domains\": {");
     first = true;
     for (int domain = 0; domain < MT_DOMAINS; domain++) {
-        double mean = mt_eval_mean(results, count, of_domain, &domain);
+        double mean = mean_of(results, count, of_domain, &domain);
         if (isnan(mean)) continue;
-        put(writer, first ? "\n    " : ",\n    ");
-        put_string(writer, mt_domain_name((enum mt_task_domain)domain));
-        put(writer, ": ");
-        put_number(writer, mean);
+        const char *name = mt_domain_name((enum mt_task_domain)domain);
+        mt_text_put_string(writer, first ? "\n    " : ",\n    ", mt_text_of(name));
+        mt_text_put_number(writer, ": ", mean);
         first = false;
     }
-    put(writer, "\n  },\n");
+    mt_text_put(writer, "\n  },\n");
 }
 
 enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                      const struct mt_task_result *results, double seconds)
 {
-    struct writer writer = {.text = {.ctx = ctx}};
+    struct mt_text_writer writer = {.text = {.ctx = ctx}};
     size_t count = options->task_count;
     char path[PATH_BYTES];
-    put(&writer, "{\n");
-    put_section(&writer, "  \"results\": {", RESULTS, results, count);
+    mt_text_put(&writer, "{\n");
+    put_section(&writer, "results", put_task, results, count);
     put_means(&writer, results, count);
-    put_section(&writer, "  \"configs\": {", CONFIGS, results, count);
-    put_section(&writer, "  \"versions\": {", VERSIONS, results, count);
-    put_section(&writer, "  \"n-shot\": {", SHOTS, results, count);
-    put_section(&writer, "  \"n-samples\": {", COUNTS, results, count);
-    put(&writer, "  \"config\": {\"model\": \"metier\", \"model_args\": ");
-    put_string(&writer, options->answerer->name);
-    put(&writer, ", \"limit\": ");
-    put_number(&writer, options->limit > 0 ? (double)options->limit : (double)NAN);
-    put(&writer, "},\n  \"total_evaluation_time_seconds\": ");
-    put_number(&writer, seconds);
-    put(&writer, "\n}\n");
+    put_section(&writer, "configs", put_config, results, count);
+    put_section(&writer, "versions", put_version, results, count);
+    put_section(&writer, "n-shot", put_shots, results, count);
+    put_section(&writer, "n-samples", put_counts, results, count);
+    mt_text_put_string(&writer, "  \"config\": {\"model\": \"metier\", \"model_args\": ",
+                       mt_text_of(options->answerer->name));
+    mt_text_put_number(&writer, ", \"limit\": ", options->limit > 0 ? (double)options->limit : (double)NAN);
+    mt_text_put_number(&writer, "},\n  \"total_evaluation_time_seconds\": ", seconds);
+    mt_text_put(&writer, "\n}\n");
     int written = snprintf(path, sizeof path, "%s/results.json", options->out);
     if (written < 0 || (size_t)written >= sizeof path)
         writer.status = mt_fail(ctx, MT_ERR_USAGE, "the path of the results is too long");

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/answers/extract_ways.h"
+#include "eval/answers/extract.h"
 #include "formats/text/printable.h"
 
 #define MOST_NAME 128
 
 /* "{name|filter:argument|filter}", taken apart. */
-struct field {
+struct prompt_field {
     char text[MOST_NAME]; // the name, then filters; bars replaced by NUL
     const char *parts[8];
     int count;
@@ -35,7 +35,7 @@ static bool is_filter(const char *part)
 
 /* Reads a field whose brace was just passed; returns where it ends, NULL: it is none, and `problem` says why.
  */
-static const char *read_field(const char *at, struct field *field, const char **problem)
+static const char *read_field(const char *at, struct prompt_field *field, const char **problem)
 {
     const char *end = strchr(at, '}');
     *problem = "a brace that does not close ({{ means a brace)";
@@ -59,7 +59,7 @@ static const char *read_field(const char *at, struct field *field, const char **
 }
 
 /* The next piece: plain text up to a brace, then perhaps a field. *field_count 0: no field. */
-static const char *next_piece(const char *at, struct mt_text *plain, struct field *field,
+static const char *next_piece(const char *at, struct mt_text *plain, struct prompt_field *field,
                               const char **problem)
 {
     size_t length = strcspn(at, "{}");
@@ -81,7 +81,7 @@ enum mt_status mt_prompt_check(struct mt_context *ctx, const char *template)
     const char *at = template;
     while (*at != '\0') {
         struct mt_text plain;
-        struct field field;
+        struct prompt_field field;
         const char *problem = NULL;
         at = next_piece(at, &plain, &field, &problem);
         if (at == NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s", problem);
@@ -133,7 +133,7 @@ static enum mt_status append_items(const struct mt_row *row, const char *name, s
     return status;
 }
 
-static enum mt_status append_of_row(const struct field *field, const struct mt_row *row,
+static enum mt_status append_of_row(const struct prompt_field *field, const struct mt_row *row,
                                     struct mt_byte_list *out)
 {
     const char *name = field->parts[0];
@@ -156,7 +156,7 @@ static enum mt_status append_of_row(const struct field *field, const struct mt_r
         mt_printable(name).text, mt_printable(name).text);
 }
 
-static enum mt_status append_value(const struct field *field, const struct mt_row *row,
+static enum mt_status append_value(const struct prompt_field *field, const struct mt_row *row,
                                    const struct mt_prompt_names *names, struct mt_byte_list *out)
 {
     const char *name = field->parts[0];
@@ -179,32 +179,18 @@ static enum mt_status append_value(const struct field *field, const struct mt_ro
 
 // ------------------------------------------------------------------ filters
 
-/* Where `what` first (or last) stands in the text; `bytes`: nowhere. */
-static size_t find(const char *text, size_t bytes, const char *what, bool last)
+static struct mt_text cut(struct mt_text span, const char *filter)
 {
-    size_t length = strlen(what);
-    size_t found = bytes;
-    for (size_t at = 0; at + length <= bytes; at++) {
-        if (memcmp(text + at, what, length) != 0) continue;
-        found = at;
-        if (!last) break;
-    }
-    return found;
-}
-
-static struct mt_way_span cut(struct mt_way_span span, const char *filter)
-{
-    struct mt_way_span inner;
-    if (strcmp(filter, "trim") == 0) return mt_way_trimmed(span);
-    if (strcmp(filter, "boxed") == 0 && mt_way_boxed(span.text, span.bytes, &inner)) return inner;
-    if (strncmp(filter, "after:", 6) == 0) {
-        size_t at = find(span.text, span.bytes, filter + 6, true);
-        if (at == span.bytes) return span;
-        at += strlen(filter + 6);
-        return (struct mt_way_span){.text = span.text + at, .bytes = span.bytes - at};
-    }
-    if (strncmp(filter, "before:", 7) == 0) span.bytes = find(span.text, span.bytes, filter + 7, false);
-    return span;
+    struct mt_text inner;
+    if (strcmp(filter, "trim") == 0) return mt_text_trimmed(span);
+    if (strcmp(filter, "boxed") == 0 && mt_extract_boxed(span, &inner)) return inner;
+    if (strncmp(filter, "before:", 7) == 0) span.bytes = mt_text_find(span, 0, filter + 7);
+    if (strncmp(filter, "after:", 6) != 0) return span;
+    size_t from = 0; // behind the last one
+    for (size_t at = mt_text_find(span, 0, filter + 6); at < span.bytes;
+         at = mt_text_find(span, at + 1, filter + 6))
+        from = at + strlen(filter + 6);
+    return mt_text_from(span, from);
 }
 
 /* Applies a filter to what was appended from `start` on; it only shrinks. */
@@ -216,7 +202,7 @@ static void apply(struct mt_byte_list *out, size_t start, const char *filter)
         if (strcmp(filter, "words") == 0 && out->data[i] == '_') out->data[i] = ' ';
     }
     if (out->count == start) return;
-    struct mt_way_span span = {.text = (const char *)out->data + start, .bytes = out->count - start};
+    struct mt_text span = {.text = (const char *)out->data + start, .bytes = out->count - start};
     span = cut(span, filter);
     memmove(out->data + start, span.text, span.bytes);
     out->count = start + span.bytes;
@@ -229,7 +215,7 @@ enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
     enum mt_status status = MT_OK;
     while (*at != '\0' && status == MT_OK) {
         struct mt_text plain;
-        struct field field;
+        struct prompt_field field;
         const char *problem = NULL;
         at = next_piece(at, &plain, &field, &problem);
         if (at == NULL) return mt_fail(out->ctx, MT_ERR_USAGE, "a template is wrong: %s", problem);

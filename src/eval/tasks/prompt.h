@@ -16,12 +16,8 @@
 #ifndef MT_EVAL_PROMPT_H
 #define MT_EVAL_PROMPT_H
 
+#include "eval/text.h"
 #include "formats/data/dataset.h"
-
-struct mt_text {
-    const char *text;
-    size_t bytes;
-};
 
 /* What a template can name besides the row's fields; NULL and 0: nothing of the kind. */
 struct mt_prompt_names {

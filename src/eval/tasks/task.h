@@ -106,10 +106,6 @@ enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_
 enum mt_status mt_task_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
                              struct mt_arena *arena, struct mt_task *task);
 
-/* Subtask `index` of a family as a task of its own. */
-enum mt_status mt_task_subtask(struct mt_context *ctx, const struct mt_task *family, size_t index,
-                               struct mt_arena *arena, struct mt_task *task);
-
 /* A list of tasks to run: names resolved, groups and families taken apart. */
 struct mt_task_list {
     struct mt_task *tasks; // in the arena

@@ -108,13 +108,14 @@ static enum mt_status list_rows(struct mt_context *ctx, const struct mt_dataset 
 
 // ------------------------------------------------------------------ samples
 
-void mt_sample_init(struct mt_context *ctx, struct mt_sample *sample)
+void mt_sample_init(struct mt_context *ctx, struct mt_task_sample *sample)
 {
-    *sample = (struct mt_sample){.prompt = {.ctx = ctx}, .answer = {.ctx = ctx}, .choice_text = {.ctx = ctx}};
+    *sample =
+        (struct mt_task_sample){.prompt = {.ctx = ctx}, .answer = {.ctx = ctx}, .choice_text = {.ctx = ctx}};
     mt_row_init(ctx, &sample->row);
 }
 
-void mt_sample_free(struct mt_sample *sample)
+void mt_sample_free(struct mt_task_sample *sample)
 {
     mt_row_free(&sample->row);
     mt_byte_list_free(&sample->prompt);
@@ -129,7 +130,7 @@ static void add_text(struct mt_digest *digest, const void *text, size_t bytes)
     mt_digest_add(digest, text, bytes);
 }
 
-enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_sample *sample,
+enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_task_sample *sample,
                              struct mt_digest_text *sum)
 {
     struct mt_digest *digest = NULL;
@@ -144,7 +145,7 @@ enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_sample *sam
     return MT_OK;
 }
 
-struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_sample *sample)
+struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_task_sample *sample)
 {
     return (struct mt_prompt_names){.choices = sample->choice_count > 0 ? sample->choices : NULL,
                                     .choice_count = sample->choice_count,
@@ -152,7 +153,7 @@ struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct 
                                     .choice = -1};
 }
 
-static enum mt_status add_choice(struct mt_sample *sample, const char *text, size_t bytes)
+static enum mt_status add_choice(struct mt_task_sample *sample, const char *text, size_t bytes)
 {
     if (sample->choice_count == MT_SAMPLE_MOST_CHOICES)
         return mt_row_fail(&sample->row, "more than %d choices", MT_SAMPLE_MOST_CHOICES);
@@ -161,7 +162,7 @@ static enum mt_status add_choice(struct mt_sample *sample, const char *text, siz
 }
 
 /* The choices in the order of the file; the row's own texts, which do not move. */
-static enum mt_status find_choices(const struct mt_task *task, struct mt_sample *sample)
+static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sample *sample)
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; task->choices != NULL && task->choices[i] != NULL && status == MT_OK; i++)
@@ -185,7 +186,7 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_sample 
 }
 
 /* Mixes the choices by seed and row; returns where the first one went. */
-static int mix(const struct mt_task *task, uint64_t row, struct mt_sample *sample)
+static int mix(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
 {
     int first = 0;
     for (size_t i = sample->choice_count; i > 1; i--) {
@@ -203,7 +204,7 @@ static int mix(const struct mt_task *task, uint64_t row, struct mt_sample *sampl
 }
 
 /* Which choice the answer names: by label, by letter. */
-static int named_choice(const struct mt_task *task, const struct mt_sample *sample)
+static int named_choice(const struct mt_task *task, const struct mt_task_sample *sample)
 {
     const char *text = (const char *)sample->answer.data;
     size_t bytes = sample->answer.count;
@@ -218,7 +219,7 @@ static int named_choice(const struct mt_task *task, const struct mt_sample *samp
 }
 
 /* The right answer: of choices, the letter or the label's own text. */
-static enum mt_status make_answer(const struct mt_task *task, uint64_t row, struct mt_sample *sample)
+static enum mt_status make_answer(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
 {
     struct mt_prompt_names names = mt_sample_names(task, sample);
     sample->answer.count = 0;
@@ -239,7 +240,7 @@ static enum mt_status make_answer(const struct mt_task *task, uint64_t row, stru
     return mt_byte_list_append(&sample->answer, &letter, 1);
 }
 
-static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct mt_sample *sample)
+static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
 {
     if (task->id == NULL) {
         (void)snprintf(sample->id, sizeof sample->id, "%llu", (unsigned long long)row);
@@ -255,7 +256,7 @@ static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct m
 }
 
 static enum mt_status read_sample(const struct mt_task *task, const struct mt_dataset *dataset, uint64_t row,
-                                  struct mt_sample *sample)
+                                  struct mt_task_sample *sample)
 {
     sample->choice_count = 0;
     enum mt_status status = mt_dataset_read(dataset, row, &sample->row);
@@ -264,7 +265,8 @@ static enum mt_status read_sample(const struct mt_task *task, const struct mt_da
     return status == MT_OK ? make_answer(task, row, sample) : status;
 }
 
-enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index, struct mt_sample *sample)
+enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
+                                   struct mt_task_sample *sample)
 {
     enum mt_status status = read_sample(data->task, data->dataset, data->rows[index], sample);
     if (status != MT_OK) return status;
@@ -281,7 +283,7 @@ enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index
 // ------------------------------------------------------------------ examples
 
 /* One example: its own template, or the prompt, a space and the answer; then an empty line. */
-static enum mt_status append_example(struct mt_task_data *data, struct mt_sample *sample)
+static enum mt_status append_example(struct mt_task_data *data, struct mt_task_sample *sample)
 {
     const struct mt_task *task = data->task;
     struct mt_prompt_names names = mt_sample_names(task, sample);
@@ -300,7 +302,7 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
 {
     const struct mt_task *task = data->task;
     struct mt_dataset *dataset = NULL;
-    struct mt_sample sample;
+    struct mt_task_sample sample;
     uint64_t *rows = NULL;
     size_t count = 0;
     size_t capacity = 0;

@@ -11,7 +11,7 @@
 struct mt_task_data; // opaque
 
 /* One sample; made with mt_sample_init, used for any number, freed with mt_sample_free. */
-struct mt_sample {
+struct mt_task_sample {
     struct mt_row row;
     char id[128]; // NUL-terminated
     struct mt_byte_list prompt;
@@ -33,18 +33,19 @@ void mt_task_data_close(struct mt_task_data *data); // NULL is allowed
 
 size_t mt_task_data_count(const struct mt_task_data *data);
 
-void mt_sample_init(struct mt_context *ctx, struct mt_sample *sample);
-void mt_sample_free(struct mt_sample *sample);
+void mt_sample_init(struct mt_context *ctx, struct mt_task_sample *sample);
+void mt_sample_free(struct mt_task_sample *sample);
 
 /* Makes sample `index`; what it holds lasts until the next call. */
-enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index, struct mt_sample *sample);
+enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
+                                   struct mt_task_sample *sample);
 
 /* A checksum of all that a sample is made of and judged by: its row, the right answer, the choices in their
  * order. */
-enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_sample *sample,
+enum mt_status mt_sample_sum(struct mt_context *ctx, const struct mt_task_sample *sample,
                              struct mt_digest_text *sum);
 
 /* What the template may name. */
-struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_sample *sample);
+struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct mt_task_sample *sample);
 
 #endif

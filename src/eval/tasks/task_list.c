@@ -1,4 +1,4 @@
-/* Names to tasks: files, families, groups. */
+/* Names to tasks: files, families, groups; and several answers to a question, for pass@k. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,30 +12,23 @@
 #define PATH_BYTES 4096
 #define NEAR       5
 
-static enum mt_status joined(struct mt_arena *arena, const char *a, const char *b, const char **text)
+/* Subtask `index` of a family as a task of its own. */
+static enum mt_status take_subtask(const struct mt_task *family, size_t index, struct mt_arena *arena,
+                                   struct mt_task *task)
 {
-    void *memory = NULL;
-    size_t bytes = strlen(a) + strlen(b) + 2;
-    enum mt_status status = mt_arena_allocate(arena, bytes, &memory);
-    if (status == MT_OK) (void)snprintf(memory, bytes, "%s_%s", a, b);
-    *text = memory;
-    return status;
-}
-
-enum mt_status mt_task_subtask(struct mt_context *ctx, const struct mt_task *family, size_t index,
-                               struct mt_arena *arena, struct mt_task *task)
-{
-    (void)ctx;
+    enum mt_status status = MT_OK;
     *task = *family;
     task->subtask = family->subtasks[index];
     task->subtasks = NULL;
-    return joined(arena, family->name, task->subtask, &task->name);
+    size_t bytes = strlen(family->name) + strlen(task->subtask) + 2;
+    char *name = mt_arena_array(arena, bytes, 1, &status);
+    if (status == MT_OK) (void)snprintf(name, bytes, "%s_%s", family->name, task->subtask);
+    task->name = name;
+    return status;
 }
 
-static enum mt_status append(struct mt_context *ctx, struct mt_arena *arena, struct mt_task_list *list,
-                             const struct mt_task *task)
+static enum mt_status append(struct mt_arena *arena, struct mt_task_list *list, const struct mt_task *task)
 {
-    (void)ctx;
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->tasks[i].name, task->name) == 0) return MT_OK; // named twice, run once
     }
@@ -81,7 +74,7 @@ static enum mt_status find_subtask(struct mt_context *ctx, const char *folder, c
         for (size_t i = 0; family.subtasks != NULL && family.subtasks[i] != NULL && !*found; i++) {
             if (strcmp(family.subtasks[i], bar + 1) != 0) continue;
             *found = true;
-            status = mt_task_subtask(ctx, &family, i, arena, task);
+            status = take_subtask(&family, i, arena, task);
             if (status != MT_OK) return status;
         }
     }
@@ -118,7 +111,7 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
         bool found = false;
         status = find_subtask(ctx, folder, name, arena, &task, &found);
         if (status != MT_OK) return status;
-        return found ? append(ctx, arena, list, &task) : refuse(ctx, folder, name);
+        return found ? append(arena, list, &task) : refuse(ctx, folder, name);
     }
     status = mt_task_read(ctx, path, arena, &task);
     if (status != MT_OK) return status;
@@ -126,11 +119,10 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
         status = resolve(ctx, folder, task.members[i], arena, list, depth + 1);
     for (size_t i = 0; task.subtasks != NULL && task.subtasks[i] != NULL && status == MT_OK; i++) {
         struct mt_task one;
-        status = mt_task_subtask(ctx, &task, i, arena, &one);
-        if (status == MT_OK) status = append(ctx, arena, list, &one);
+        status = take_subtask(&task, i, arena, &one);
+        if (status == MT_OK) status = append(arena, list, &one);
     }
-    if (status == MT_OK && task.members == NULL && task.subtasks == NULL)
-        status = append(ctx, arena, list, &task);
+    if (status == MT_OK && task.members == NULL && task.subtasks == NULL) status = append(arena, list, &task);
     return status;
 }
 
@@ -143,4 +135,25 @@ enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const
     if (status == MT_OK) status = resolve(ctx, folder, name, arena, list, 0);
     for (size_t i = before; status == MT_OK && i < list->count; i++) list->tasks[i].asked = asked;
     return status;
+}
+
+bool mt_task_take_samples(struct mt_task *task, int64_t samples, int64_t k)
+{
+    size_t at = 0;
+    while (at < task->metric_count && task->metrics[at] != MT_METRIC_PASS) at++;
+    if (at == task->metric_count) return false;
+    task->samples = samples;
+    task->pass_k = k;
+    if (k == 1 || task->metric_count == MT_TASK_MOST_METRICS) return true;
+    for (size_t i = task->metric_count; i > at; i--) task->metrics[i] = task->metrics[i - 1];
+    task->metric_count++;
+    return true;
+}
+
+int64_t mt_task_metric_k(const struct mt_task *task, size_t metric)
+{
+    for (size_t i = metric + 1; i < task->metric_count; i++) {
+        if (task->metrics[i] == MT_METRIC_PASS) return 1;
+    }
+    return task->pass_k;
 }

@@ -5,17 +5,12 @@
 
 #include "eval/answers/pattern.h"
 #include "eval/livebench/livebench.h"
+#include "eval/livebench/table.h"
 #include "eval/livebench/text.h"
-#include "eval/pages/table.h"
 
 #define MOST_DROPPED 100 // lines behind a table
 
 // ------------------------------------------------------------------ texts
-
-static const char *find(struct mt_text text, size_t from, const char *literal)
-{
-    return memmem(text.text + from, text.bytes - from, literal, strlen(literal));
-}
 
 /* Appends the text with every `old` replaced. */
 static enum mt_status replaced(struct mt_text text, const char *old, const char *new,
@@ -25,18 +20,12 @@ static enum mt_status replaced(struct mt_text text, const char *old, const char 
     enum mt_status status = MT_OK;
     out->count = 0;
     while (status == MT_OK && from < text.bytes) {
-        const char *at = find(text, from, old);
-        size_t to = at != NULL ? (size_t)(at - text.text) : text.bytes;
+        size_t to = mt_text_find(text, from, old);
         status = mt_byte_list_append(out, text.text + from, to - from);
-        if (status == MT_OK && at != NULL) status = mt_byte_list_append_text(out, new);
-        from = at != NULL ? to + strlen(old) : text.bytes;
+        if (status == MT_OK && to < text.bytes) status = mt_byte_list_append_text(out, new);
+        from = to < text.bytes ? to + strlen(old) : to;
     }
     return status;
-}
-
-static struct mt_text text_of(const struct mt_byte_list *list)
-{
-    return (struct mt_text){.text = list->count > 0 ? (const char *)list->data : "", .bytes = list->count};
 }
 
 /* Without a sentence in front that only says that a table follows. */
@@ -47,10 +36,7 @@ static enum mt_status without_phrase(struct mt_context *ctx, struct mt_text *tex
     enum mt_status status = mt_pattern_create(
         ctx, "(*LF)(*UCP)(?i)\\A\\s*(?:Here|Input)\\b.*?\\b(?:format|table)\\s*[:)]\\s*", &pattern);
     if (status != MT_OK) return status;
-    if (mt_pattern_find(pattern, text->text, text->bytes, 0, &match)) {
-        text->text += match.to;
-        text->bytes -= match.to;
-    }
+    if (mt_pattern_find(pattern, text->text, text->bytes, 0, &match)) *text = mt_text_from(*text, match.to);
     status = mt_pattern_status(pattern);
     mt_pattern_free(pattern);
     *text = mt_livebench_stripped(*text);
@@ -61,22 +47,18 @@ static enum mt_status without_phrase(struct mt_context *ctx, struct mt_text *tex
 static enum mt_status clean(struct mt_context *ctx, struct mt_text answer, struct mt_byte_list *one,
                             struct mt_byte_list *other, struct mt_text *table)
 {
-    struct mt_text text = answer;
+    struct mt_text text = mt_livebench_solution(answer);
     struct mt_text inner;
-    text = mt_livebench_solution(text);
     if (mt_livebench_last_between(text, "```json\n", "```", &inner) ||
         mt_livebench_last_between(text, "```html\n", "```", &inner)) {
         *table = mt_livebench_stripped(inner);
         return without_phrase(ctx, table);
     }
-    if (text.bytes >= 3 && memcmp(text.text, "```", 3) == 0) {
-        const char *line_end = memchr(text.text, '\n', text.bytes);
-        size_t fence = line_end != NULL ? (size_t)(line_end - text.text) + 1 : 0;
-        text = (struct mt_text){.text = text.text + fence, .bytes = text.bytes - fence};
-    }
+    size_t line_end = mt_text_find(text, 0, "\n");
+    if (mt_text_has(text, 0, "```") && line_end < text.bytes) text = mt_text_from(text, line_end + 1);
     enum mt_status status = replaced(text, "&amp;", "&", one);
-    if (status == MT_OK) status = replaced(text_of(one), "```", "", other);
-    *table = mt_livebench_stripped(text_of(other));
+    if (status == MT_OK) status = replaced(mt_text_in(one), "```", "", other);
+    *table = mt_livebench_stripped(mt_text_in(other));
     return status == MT_OK ? without_phrase(ctx, table) : status;
 }
 
@@ -96,8 +78,7 @@ static enum mt_status is_header(const struct mt_table *right, struct mt_text lin
             if (status == MT_OK) status = mt_byte_list_append(header, name.text, name.bytes);
         }
         if (status != MT_OK) return status;
-        struct mt_text wanted = mt_livebench_stripped(text_of(header));
-        *matches = wanted.bytes == line.bytes && memcmp(wanted.text, line.text, line.bytes) == 0;
+        *matches = mt_text_same(mt_livebench_stripped(mt_text_in(header)), line);
     }
     return MT_OK;
 }
@@ -108,15 +89,13 @@ static enum mt_status read_below_header(const struct mt_table *right, struct mt_
 {
     struct mt_byte_list header = {.ctx = right->ctx};
     enum mt_status status = MT_OK;
+    struct mt_text line;
     bool found = false;
     size_t at = 0;
-    while (at < text.bytes && status == MT_OK) {
-        const char *stop = memchr(text.text + at, '\n', text.bytes - at);
-        size_t end = stop != NULL ? (size_t)(stop - text.text) : text.bytes;
-        struct mt_text line = {.text = text.text + at, .bytes = end - at};
+    size_t next = 0;
+    while (!found && status == MT_OK && mt_text_next_line(text, &next, &line)) {
+        at = (size_t)(line.text - text.text);
         status = is_header(right, mt_livebench_stripped(line), delimiter, &header, &found);
-        if (found) break;
-        at = end + 1;
     }
     table->broken = true;
     size_t end = text.bytes;
@@ -139,8 +118,8 @@ static bool may_be_row(const struct mt_table *right, struct mt_text line)
 {
     if (line.bytes < 2 || line.text[0] != '{' || line.text[line.bytes - 1] != '}') return false;
     for (size_t i = 0; i < right->columns; i++) {
-        const struct mt_text *name = &right->names[i];
-        if (memmem(line.text, line.bytes, name->text, name->bytes) == NULL) return false;
+        struct mt_text name = right->names[i];
+        if (memmem(line.text, line.bytes, name.text, name.bytes) == NULL) return false;
     }
     return mt_livebench_is_json(line);
 }
@@ -150,32 +129,29 @@ static enum mt_status read_row_lines(const struct mt_table *right, struct mt_tex
                                      struct mt_byte_list *rows, struct mt_table *table)
 {
     enum mt_status status = MT_OK;
+    struct mt_text line;
     size_t at = 0;
     rows->count = 0;
-    while (at < text.bytes && status == MT_OK) {
-        const char *stop = memchr(text.text + at, '\n', text.bytes - at);
-        size_t end = stop != NULL ? (size_t)(stop - text.text) : text.bytes;
-        struct mt_text line = {.text = text.text + at, .bytes = end - at};
-        if (may_be_row(right, line)) {
-            status = mt_byte_list_append(rows, line.text, line.bytes);
-            if (status == MT_OK) status = mt_byte_list_append(rows, "\n", 1);
-        }
-        at = end + 1;
+    while (status == MT_OK && mt_text_next_line(text, &at, &line)) {
+        if (!may_be_row(right, line)) continue;
+        status = mt_byte_list_append(rows, line.text, line.bytes);
+        if (status == MT_OK) status = mt_byte_list_append(rows, "\n", 1);
     }
-    return status == MT_OK ? mt_table_read_json_lines(table, text_of(rows), false) : status;
+    return status == MT_OK ? mt_table_read_json_lines(table, mt_text_in(rows), false) : status;
 }
 
 // ------------------------------------------------------------------ judging
 
 /* Everything one answer needs. */
-struct judging {
+struct table_judging {
     struct mt_byte_list one, other, rows;
     struct mt_table right, table;
 };
 
 /* The second look: at a table that stands among other words. TSV gets one only where all of it is no table.
  */
-static enum mt_status look_again(struct judging *judging, enum mt_table_format format, struct mt_text text)
+static enum mt_status look_again(struct table_judging *judging, enum mt_table_format format,
+                                 struct mt_text text)
 {
     struct mt_table *table = &judging->table;
     bool broken = table->broken;
@@ -188,7 +164,7 @@ static enum mt_status look_again(struct judging *judging, enum mt_table_format f
     return read_below_header(&judging->right, text, format == MT_TABLE_CSV ? ',' : '\t', table);
 }
 
-static enum mt_status judge(struct judging *judging, enum mt_table_format format, struct mt_text answer,
+static enum mt_status judge(struct table_judging *judging, enum mt_table_format format, struct mt_text answer,
                             bool *matches)
 {
     struct mt_text text;
@@ -206,7 +182,7 @@ enum mt_status mt_livebench_table_matches(struct mt_context *ctx, struct mt_text
                                           struct mt_text answer, bool *matches)
 {
     enum mt_table_format known = mt_table_format_named(format);
-    struct judging judging = {.one = {.ctx = ctx}, .other = {.ctx = ctx}, .rows = {.ctx = ctx}};
+    struct table_judging judging = {.one = {.ctx = ctx}, .other = {.ctx = ctx}, .rows = {.ctx = ctx}};
     *matches = false;
     if (known == MT_TABLE_FORMATS)
         return mt_fail(ctx, MT_ERR_FORMAT, "tables of the format '%.*s' are not known",
@@ -228,11 +204,10 @@ enum mt_status mt_livebench_table_matches(struct mt_context *ctx, struct mt_text
 /* The word behind a mark, up to `behind`. */
 static bool word_after(struct mt_text text, const char *mark, const char *behind, struct mt_text *word)
 {
-    const char *at = find(text, 0, mark);
-    if (at == NULL) return false;
-    size_t from = (size_t)(at - text.text) + strlen(mark);
-    const char *stop = find(text, from, behind);
-    size_t end = stop != NULL ? (size_t)(stop - text.text) : text.bytes;
+    size_t at = mt_text_find(text, 0, mark);
+    if (at == text.bytes) return false;
+    size_t from = at + strlen(mark);
+    size_t end = mt_text_find(text, from, behind);
     *word = mt_livebench_stripped((struct mt_text){.text = text.text + from, .bytes = end - from});
     return true;
 }

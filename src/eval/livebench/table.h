@@ -7,11 +7,11 @@
  * where all of it is, else texts; a column of JSON keeps its values' types, but texts that are all numbers
  * become such. Truth values are the numbers 1 and 0.
  */
-#ifndef MT_EVAL_TABLE_H
-#define MT_EVAL_TABLE_H
+#ifndef MT_EVAL_LIVEBENCH_TABLE_H
+#define MT_EVAL_LIVEBENCH_TABLE_H
 
 #include "base/arena.h"
-#include "eval/tasks/prompt.h"
+#include "eval/text.h"
 
 enum mt_table_format {
     MT_TABLE_JSON,     // an object of rows, a list of rows, or a row a line
@@ -26,22 +26,22 @@ enum mt_table_format {
 /* "json", "JSONL", ...; MT_TABLE_FORMATS for an unknown name. */
 enum mt_table_format mt_table_format_named(struct mt_text name);
 
-enum mt_cell_kind {
+enum mt_table_kind {
     MT_CELL_MISSING,
     MT_CELL_NUMBER,
     MT_CELL_TEXT,
     MT_CELL_NESTED, // a list or object of JSON: equal to nothing
 };
 
-struct mt_cell {
-    enum mt_cell_kind kind;
+struct mt_table_cell {
+    enum mt_table_kind kind;
     double number;
     struct mt_text text;
 };
 
-struct mt_cell_entry {
+struct mt_table_entry {
     size_t row, column;
-    struct mt_cell cell;
+    struct mt_table_cell cell;
 };
 
 /* A table in the making and read. Texts lie in the arena or in what was read, which stays as long. */
@@ -50,9 +50,9 @@ struct mt_table {
     struct mt_arena arena;
     struct mt_text *names; // [columns], as written
     size_t columns, name_capacity;
-    struct mt_cell_entry *entries; // in the order they were read
+    struct mt_table_entry *entries; // in the order they were read
     size_t entry_count, entry_capacity;
-    struct mt_cell *cells; // [rows, columns]; after mt_table_finish
+    struct mt_table_cell *cells; // [rows, columns]; after mt_table_finish
     size_t rows, cell_capacity;
     bool broken;   // what was read is no such table
     bool oversize; // or one beyond all measure: then broken, too
@@ -85,7 +85,7 @@ enum mt_status mt_table_column(struct mt_table *table, struct mt_text name, size
 enum mt_status mt_table_add_column(struct mt_table *table, struct mt_text name);
 
 /* Appends a cell; where there are two of one place the later one counts. */
-enum mt_status mt_table_put(struct mt_table *table, size_t row, size_t column, struct mt_cell cell);
+enum mt_status mt_table_put(struct mt_table *table, size_t row, size_t column, struct mt_table_cell cell);
 
 /* Lays the cells out. `rows` is at least the largest row number + 1. */
 enum mt_status mt_table_finish(struct mt_table *table, size_t rows);

@@ -6,10 +6,9 @@
 #include <float.h>
 #include <string.h>
 
+#include "eval/livebench/table.h"
 #include "eval/livebench/text.h"
-#include "eval/pages/table.h"
-
-#define WORD_BYTES 3 // NaN
+#include "formats/text/json.h"
 
 static const struct mt_json_limits limits = {
     .max_bytes = (size_t)16 << 20, .max_values = 1000000, .max_depth = 64, .integers_as_real = true};
@@ -26,10 +25,9 @@ static enum mt_status without_nan(struct mt_text text, struct mt_byte_list *out)
             continue;
         }
         if (byte == '"') in_string = !in_string;
-        bool nan =
-            !in_string && text.bytes - i >= WORD_BYTES && memcmp(text.text + i, "NaN", WORD_BYTES) == 0;
+        bool nan = !in_string && mt_text_has(text, i, "NaN");
         status = nan ? mt_byte_list_append_text(out, "null") : mt_byte_list_append(out, &byte, 1);
-        if (nan) i += WORD_BYTES - 1;
+        if (nan) i += strlen("NaN") - 1;
     }
     return status;
 }
@@ -45,18 +43,19 @@ static enum mt_status parse(struct mt_context *ctx, struct mt_text text, struct 
     return status == MT_ERR_MEMORY ? status : MT_OK;
 }
 
-static enum mt_status read_cell(struct mt_table *table, const struct mt_json_node *node, struct mt_cell *cell)
+static enum mt_status read_cell(struct mt_table *table, const struct mt_json_node *node,
+                                struct mt_table_cell *cell)
 {
     enum mt_status status = MT_OK;
     const char *text = NULL;
     char *copy = NULL;
     bool truth = false;
-    *cell = (struct mt_cell){.kind = MT_CELL_MISSING};
+    *cell = (struct mt_table_cell){.kind = MT_CELL_MISSING};
     switch (mt_json_kind(node)) {
     case MT_JSON_NULL: break;
     case MT_JSON_BOOL:
         status = mt_json_as_bool(node, &truth);
-        *cell = (struct mt_cell){.kind = MT_CELL_NUMBER, .number = truth ? 1.0 : 0.0};
+        *cell = (struct mt_table_cell){.kind = MT_CELL_NUMBER, .number = truth ? 1.0 : 0.0};
         break;
     case MT_JSON_INTEGER:
     case MT_JSON_REAL:
@@ -67,7 +66,8 @@ static enum mt_status read_cell(struct mt_table *table, const struct mt_json_nod
         status = mt_json_as_string(node, &text);
         if (status == MT_OK) status = mt_arena_copy_text(&table->arena, text, strlen(text), &copy);
         if (status == MT_OK)
-            *cell = (struct mt_cell){.kind = MT_CELL_TEXT, .text = {.text = copy, .bytes = strlen(copy)}};
+            *cell =
+                (struct mt_table_cell){.kind = MT_CELL_TEXT, .text = {.text = copy, .bytes = strlen(copy)}};
         break;
     case MT_JSON_ARRAY:
     case MT_JSON_OBJECT: cell->kind = MT_CELL_NESTED; break;
@@ -82,7 +82,7 @@ static enum mt_status read_row(struct mt_table *table, const struct mt_json_node
     enum mt_status status = MT_OK;
     for (size_t i = 0; status == MT_OK && !table->broken && mt_json_next(object, &position, &member); i++) {
         struct mt_text name = {.text = member.key, .bytes = strlen(member.key)};
-        struct mt_cell cell;
+        struct mt_table_cell cell;
         size_t column = 0;
         status = mt_table_column(table, name, i, &column);
         if (status == MT_OK) status = read_cell(table, &member, &cell);
@@ -155,17 +155,13 @@ static enum mt_status read_line(struct mt_table *table, struct mt_text line, str
 enum mt_status mt_table_read_json_lines(struct mt_table *table, struct mt_text text, bool infer)
 {
     struct mt_byte_list source = {.ctx = table->ctx};
-    const char *at = text.text;
-    const char *end = text.text + text.bytes;
+    struct mt_text line;
+    size_t at = 0;
     size_t rows = 0;
     enum mt_status status = MT_OK;
-    while (at < end && status == MT_OK && !table->broken) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (stop == NULL) stop = end;
-        struct mt_text line =
-            mt_livebench_stripped((struct mt_text){.text = at, .bytes = (size_t)(stop - at)});
+    while (status == MT_OK && !table->broken && mt_text_next_line(text, &at, &line)) {
+        line = mt_livebench_stripped(line);
         if (line.bytes > 0) status = read_line(table, line, &source, rows++);
-        at = stop < end ? stop + 1 : end;
     }
     if (rows == 0) table->broken = true;
     if (status == MT_OK) status = mt_table_finish(table, rows);

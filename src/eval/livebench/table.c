@@ -1,7 +1,6 @@
 /* Tables: columns and cells, their types, and whether two are equal. */
-#include "eval/pages/table.h"
+#include "eval/livebench/table.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,16 +60,11 @@ enum mt_status mt_table_read(struct mt_table *table, enum mt_table_format format
 
 // ------------------------------------------------------------------ making one
 
-static bool same(struct mt_text a, struct mt_text b)
-{
-    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.text, b.text, a.bytes) == 0);
-}
-
 /* The column of a name; table->columns: none. */
 static size_t find_column(const struct mt_table *table, struct mt_text name)
 {
     size_t column = 0;
-    while (column < table->columns && !same(table->names[column], name)) column++;
+    while (column < table->columns && !mt_text_same(table->names[column], name)) column++;
     return column;
 }
 
@@ -88,7 +82,8 @@ static enum mt_status append_name(struct mt_table *table, struct mt_text name)
 
 enum mt_status mt_table_column(struct mt_table *table, struct mt_text name, size_t hint, size_t *column)
 {
-    *column = hint < table->columns && same(table->names[hint], name) ? hint : find_column(table, name);
+    *column =
+        hint < table->columns && mt_text_same(table->names[hint], name) ? hint : find_column(table, name);
     if (*column < table->columns) return MT_OK;
     char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&table->arena, name.text, name.bytes, &copy);
@@ -114,7 +109,7 @@ enum mt_status mt_table_add_column(struct mt_table *table, struct mt_text name)
                            : status;
 }
 
-enum mt_status mt_table_put(struct mt_table *table, size_t row, size_t column, struct mt_cell cell)
+enum mt_status mt_table_put(struct mt_table *table, size_t row, size_t column, struct mt_table_cell cell)
 {
     if (table->entry_count == MOST_CELLS) table->broken = table->oversize = true;
     if (table->broken) return MT_OK;
@@ -122,7 +117,7 @@ enum mt_status mt_table_put(struct mt_table *table, size_t row, size_t column, s
                                             sizeof *table->entries, table->entry_count + 1);
     if (status == MT_OK)
         table->entries[table->entry_count++] =
-            (struct mt_cell_entry){.row = row, .column = column, .cell = cell};
+            (struct mt_table_entry){.row = row, .column = column, .cell = cell};
     return status;
 }
 
@@ -138,9 +133,9 @@ enum mt_status mt_table_finish(struct mt_table *table, size_t rows)
     table->cell_capacity = rows * table->columns;
     table->rows = rows;
     for (size_t i = 0; i < rows * table->columns; i++)
-        table->cells[i] = (struct mt_cell){.kind = MT_CELL_MISSING};
+        table->cells[i] = (struct mt_table_cell){.kind = MT_CELL_MISSING};
     for (size_t i = 0; i < table->entry_count; i++) {
-        const struct mt_cell_entry *entry = &table->entries[i];
+        const struct mt_table_entry *entry = &table->entries[i];
         table->cells[entry->row * table->columns + entry->column] = entry->cell;
     }
     return MT_OK;
@@ -166,28 +161,24 @@ static bool spells_number(const char *at)
 }
 
 /* `nan`: whether the word for no number is one; it is then a missing cell. */
-static bool read_number(struct mt_text text, bool nan, struct mt_cell *cell)
+static bool read_number(struct mt_text text, bool nan, struct mt_table_cell *cell)
 {
     char number[LONGEST + 1];
-    while (text.bytes > 0 && isspace((unsigned char)text.text[0])) {
-        text.text++;
-        text.bytes--;
-    }
-    while (text.bytes > 0 && isspace((unsigned char)text.text[text.bytes - 1])) text.bytes--;
+    text = mt_text_trimmed(text);
     if (text.bytes == 0 || text.bytes > LONGEST) return false;
     memcpy(number, text.text, text.bytes);
     number[text.bytes] = '\0';
-    *cell = (struct mt_cell){.kind = MT_CELL_MISSING};
+    *cell = (struct mt_table_cell){.kind = MT_CELL_MISSING};
     if (nan && strcasecmp(number + (number[0] == '-' || number[0] == '+'), "nan") == 0) return true;
     if (strlen(number) != text.bytes || !spells_number(number)) return false;
-    *cell = (struct mt_cell){.kind = MT_CELL_NUMBER, .number = strtod(number, NULL)};
+    *cell = (struct mt_table_cell){.kind = MT_CELL_NUMBER, .number = strtod(number, NULL)};
     return true;
 }
 
 static bool is_word(struct mt_text text, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (strlen(words[i]) == text.bytes && memcmp(words[i], text.text, text.bytes) == 0) return true;
+        if (mt_text_is(text, words[i])) return true;
     }
     return false;
 }
@@ -201,37 +192,37 @@ static bool is_missing(struct mt_text text)
     return is_word(text, words, sizeof words / sizeof words[0]);
 }
 
-static bool read_truth(struct mt_text text, struct mt_cell *cell)
+static bool read_truth(struct mt_text text, struct mt_table_cell *cell)
 {
     static const char *const yes[] = {"True", "TRUE", "true"};
     static const char *const no[] = {"False", "FALSE", "false"};
     bool is_true = is_word(text, yes, 3);
-    *cell = (struct mt_cell){.kind = MT_CELL_NUMBER, .number = is_true ? 1.0 : 0.0};
+    *cell = (struct mt_table_cell){.kind = MT_CELL_NUMBER, .number = is_true ? 1.0 : 0.0};
     return is_true || is_word(text, no, 3);
 }
 
-static bool read_plain_number(struct mt_text text, struct mt_cell *cell)
+static bool read_plain_number(struct mt_text text, struct mt_table_cell *cell)
 {
     return read_number(text, false, cell);
 }
 
-static bool read_json_number(struct mt_text text, struct mt_cell *cell)
+static bool read_json_number(struct mt_text text, struct mt_table_cell *cell)
 {
     return read_number(text, true, cell);
 }
 
 /* Replaces the texts of a column by what `read` makes of them, if it makes something of all; false: not. */
 static bool convert(struct mt_table *table, size_t column,
-                    bool (*read)(struct mt_text text, struct mt_cell *cell))
+                    bool (*read)(struct mt_text text, struct mt_table_cell *cell))
 {
-    struct mt_cell made;
+    struct mt_table_cell made;
     for (size_t row = 0; row < table->rows; row++) {
-        const struct mt_cell *cell = &table->cells[row * table->columns + column];
+        const struct mt_table_cell *cell = &table->cells[row * table->columns + column];
         if (cell->kind == MT_CELL_NESTED) return false;
         if (cell->kind == MT_CELL_TEXT && !read(cell->text, &made)) return false;
     }
     for (size_t row = 0; row < table->rows; row++) {
-        struct mt_cell *cell = &table->cells[row * table->columns + column];
+        struct mt_table_cell *cell = &table->cells[row * table->columns + column];
         if (cell->kind == MT_CELL_TEXT && read(cell->text, &made)) *cell = made;
     }
     return true;
@@ -240,7 +231,7 @@ static bool convert(struct mt_table *table, size_t column,
 void mt_table_infer_texts(struct mt_table *table)
 {
     for (size_t i = 0; i < table->rows * table->columns; i++) {
-        struct mt_cell *cell = &table->cells[i];
+        struct mt_table_cell *cell = &table->cells[i];
         if (cell->kind == MT_CELL_TEXT && is_missing(cell->text)) cell->kind = MT_CELL_MISSING;
     }
     for (size_t column = 0; column < table->columns; column++) {
@@ -255,13 +246,13 @@ void mt_table_infer_json(struct mt_table *table)
 
 // ------------------------------------------------------------------ comparing
 
-static bool cells_equal(const struct mt_cell *a, const struct mt_cell *b)
+static bool cells_equal(const struct mt_table_cell *a, const struct mt_table_cell *b)
 {
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case MT_CELL_MISSING: return true;
     case MT_CELL_NUMBER: return fabs(a->number - b->number) < NEAR;
-    case MT_CELL_TEXT: return same(mt_livebench_stripped(a->text), mt_livebench_stripped(b->text));
+    case MT_CELL_TEXT: return mt_text_same(mt_livebench_stripped(a->text), mt_livebench_stripped(b->text));
     case MT_CELL_NESTED: break;
     }
     return false;
@@ -269,8 +260,7 @@ static bool cells_equal(const struct mt_cell *a, const struct mt_cell *b)
 
 static bool is_index(struct mt_text name)
 {
-    static const char *const word[] = {"index"};
-    return is_word(mt_livebench_stripped(name), word, 1);
+    return mt_text_is(mt_livebench_stripped(name), "index");
 }
 
 /* The only column with that name, white space around aside; table->columns: none, or several. */
@@ -279,7 +269,7 @@ static size_t only_column(const struct mt_table *table, struct mt_text name)
     struct mt_text wanted = mt_livebench_stripped(name);
     size_t found = table->columns;
     for (size_t i = 0; i < table->columns; i++) {
-        if (!same(mt_livebench_stripped(table->names[i]), wanted)) continue;
+        if (!mt_text_same(mt_livebench_stripped(table->names[i]), wanted)) continue;
         if (found < table->columns) return table->columns;
         found = i;
     }

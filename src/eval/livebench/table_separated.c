@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
+#include "eval/livebench/table.h"
 #include "eval/livebench/text.h"
-#include "eval/pages/table.h"
 
-struct reader {
+struct separated {
     struct mt_table *table;
     const char *at, *end;
     char delimiter;
@@ -17,19 +17,19 @@ struct reader {
     struct mt_byte_list quoted;
 };
 
-static bool at_line_end(const struct reader *reader)
+static bool at_line_end(const struct separated *reader)
 {
     return reader->at == reader->end || *reader->at == '\n' || *reader->at == '\r';
 }
 
-static void skip_line_end(struct reader *reader)
+static void skip_line_end(struct separated *reader)
 {
     if (reader->at < reader->end && *reader->at == '\r') reader->at++;
     if (reader->at < reader->end && *reader->at == '\n') reader->at++;
 }
 
 /* Skips lines without anything but white space; false: the text is over. White space in front goes, too. */
-static bool find_line(struct reader *reader)
+static bool find_line(struct separated *reader)
 {
     while (reader->at < reader->end) {
         while (reader->at < reader->end && *reader->at != reader->delimiter &&
@@ -42,7 +42,7 @@ static bool find_line(struct reader *reader)
 }
 
 /* Behind the opening quote. The table is broken where it never closes. */
-static enum mt_status read_quoted(struct reader *reader)
+static enum mt_status read_quoted(struct separated *reader)
 {
     reader->quoted.count = 0;
     while (reader->at < reader->end) {
@@ -62,7 +62,7 @@ static enum mt_status read_quoted(struct reader *reader)
 }
 
 /* The next field of a line, with the delimiter behind it; *last: the line ends there. */
-static enum mt_status read_field(struct reader *reader, struct mt_text *field, bool *last)
+static enum mt_status read_field(struct separated *reader, struct mt_text *field, bool *last)
 {
     enum mt_status status = MT_OK;
     char *copy = NULL;
@@ -89,7 +89,7 @@ static enum mt_status read_field(struct reader *reader, struct mt_text *field, b
     return status;
 }
 
-static enum mt_status read_names(struct reader *reader)
+static enum mt_status read_names(struct separated *reader)
 {
     enum mt_status status = MT_OK;
     bool last = false;
@@ -102,7 +102,7 @@ static enum mt_status read_names(struct reader *reader)
 }
 
 /* Fields of the line in hand; the reader stays where it is. */
-static enum mt_status count_fields(struct reader *reader, size_t *count)
+static enum mt_status count_fields(struct separated *reader, size_t *count)
 {
     const char *start = reader->at;
     enum mt_status status = MT_OK;
@@ -116,7 +116,7 @@ static enum mt_status count_fields(struct reader *reader, size_t *count)
 }
 
 /* The cells of one row behind its `labels`; the table is broken where there are too many. */
-static enum mt_status read_row(struct reader *reader, size_t row, size_t labels)
+static enum mt_status read_row(struct separated *reader, size_t row, size_t labels)
 {
     struct mt_table *table = reader->table;
     enum mt_status status = MT_OK;
@@ -128,14 +128,14 @@ static enum mt_status read_row(struct reader *reader, size_t row, size_t labels)
         if (i - labels >= table->columns) {
             table->broken = true;
         } else {
-            status =
-                mt_table_put(table, row, i - labels, (struct mt_cell){.kind = MT_CELL_TEXT, .text = field});
+            status = mt_table_put(table, row, i - labels,
+                                  (struct mt_table_cell){.kind = MT_CELL_TEXT, .text = field});
         }
     }
     return status;
 }
 
-static enum mt_status read_rows(struct reader *reader)
+static enum mt_status read_rows(struct separated *reader)
 {
     struct mt_table *table = reader->table;
     size_t labels = 0;
@@ -155,12 +155,12 @@ static enum mt_status read_rows(struct reader *reader)
 enum mt_status mt_table_read_separated(struct mt_table *table, struct mt_text text, char delimiter,
                                        bool skip_spaces)
 {
-    struct reader reader = {.table = table,
-                            .at = text.text,
-                            .end = text.text + text.bytes,
-                            .delimiter = delimiter,
-                            .skip_spaces = skip_spaces,
-                            .quoted = {.ctx = table->ctx}};
+    struct separated reader = {.table = table,
+                               .at = text.text,
+                               .end = text.text + text.bytes,
+                               .delimiter = delimiter,
+                               .skip_spaces = skip_spaces,
+                               .quoted = {.ctx = table->ctx}};
     enum mt_status status = MT_OK;
     if (find_line(&reader)) {
         status = read_names(&reader);

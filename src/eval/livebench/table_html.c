@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "eval/livebench/table.h"
 #include "eval/livebench/text.h"
-#include "eval/pages/table.h"
 #include "formats/text/utf8.h"
 
 #define MOST_NAME 16
@@ -43,7 +43,7 @@ static bool append_entity(struct mt_byte_list *out, const char *name, size_t byt
     uint32_t character = 0;
     uint8_t utf8[4];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strlen(known[i].name) == bytes && memcmp(known[i].name, name, bytes) == 0)
+        if (mt_text_is((struct mt_text){.text = name, .bytes = bytes}, known[i].name))
             character = known[i].character;
     }
     if (bytes > 1 && name[0] == '#') {
@@ -91,8 +91,7 @@ static size_t space_run(struct mt_text text, size_t at)
 /* White space as read_html leaves it, and numbers without commas. */
 static void tidy(struct mt_byte_list *cell)
 {
-    struct mt_text text =
-        mt_livebench_stripped((struct mt_text){.text = (const char *)cell->data, .bytes = cell->count});
+    struct mt_text text = mt_livebench_stripped(mt_text_in(cell));
     size_t kept = 0;
     bool digits = text.bytes > 0;
     for (size_t i = 0; i < text.bytes;) {
@@ -119,10 +118,8 @@ static enum mt_status close_cell(struct page *page)
     if (page->cell.count > 0) tidy(&page->cell);
     enum mt_status status = mt_list_reserve(page->table->ctx, (void **)&page->fields, &page->field_capacity,
                                             sizeof *page->fields, page->field_count + 1);
-    if (status == MT_OK)
-        status =
-            mt_arena_copy_text(&page->table->arena, page->cell.count > 0 ? (const char *)page->cell.data : "",
-                               page->cell.count, &copy);
+    struct mt_text cell = mt_text_in(&page->cell);
+    if (status == MT_OK) status = mt_arena_copy_text(&page->table->arena, cell.text, cell.bytes, &copy);
     if (status == MT_OK)
         page->fields[page->field_count++] = (struct mt_text){.text = copy, .bytes = page->cell.count};
     return status;
@@ -149,12 +146,8 @@ static enum mt_status take_names(struct page *page)
         status = mt_table_add_column(table, page->fields[i]);
     if (page->first_table) return status;
     if (page->field_count != table->columns) table->broken = true;
-    for (size_t i = 0; i < page->field_count && !table->broken; i++) {
-        const struct mt_text *name = &table->names[i];
-        if (name->bytes != page->fields[i].bytes ||
-            memcmp(name->text, page->fields[i].text, name->bytes) != 0)
-            table->broken = true;
-    }
+    for (size_t i = 0; i < page->field_count && !table->broken; i++)
+        table->broken = !mt_text_same(table->names[i], page->fields[i]);
     return status;
 }
 
@@ -166,7 +159,7 @@ static enum mt_status take_row(struct page *page)
     if (table->columns == 1 && is_blank(page)) return MT_OK; // as lines without anything
     for (size_t i = 0; i < page->field_count && !table->broken && status == MT_OK; i++)
         status = mt_table_put(table, page->rows, i,
-                              (struct mt_cell){.kind = MT_CELL_TEXT, .text = page->fields[i]});
+                              (struct mt_table_cell){.kind = MT_CELL_TEXT, .text = page->fields[i]});
     page->rows++;
     return status;
 }

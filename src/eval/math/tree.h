@@ -3,12 +3,12 @@
  *
  *     math/clean.c      one spelling: $, \left, \,, \dfrac, unicode signs, ... out or replaced
  *     math/lex.c        tokens: numbers with their separators, symbols, commands, words
- *     math/parse.c      the tree; math/parse_base.c: what stands between operators
+ *     math/parse.c      the tree
  *
  * Depth and number of nodes are bounded; what is not understood is no failure but "not mathematics".
  */
-#ifndef MT_EVAL_MATH_PARSE_H
-#define MT_EVAL_MATH_PARSE_H
+#ifndef MT_EVAL_MATH_TREE_H
+#define MT_EVAL_MATH_TREE_H
 
 #include "base/arena.h"
 #include "eval/math/rational.h"
