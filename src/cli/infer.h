@@ -36,12 +36,11 @@ void infer_settings_init(struct infer_settings *settings);
 void infer_options(struct infer_settings *settings, struct cli_option *options);
 
 /* Refuses what makes no sense, beside the options that were given. */
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
-                           const struct cli_arguments *given);
+enum mt_status infer_check(const struct infer_settings *settings, const struct cli_call *call);
 
 /* After opening: refuses options of drawing where always the most likely token is taken. */
-enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
-                                   const struct mt_session *session, const struct cli_arguments *given);
+enum mt_status infer_check_drawing(const struct infer_settings *settings, const struct mt_session *session,
+                                   const struct cli_call *call);
 
 /* Opens the session. The caller closes. */
 enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,

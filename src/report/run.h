@@ -53,7 +53,7 @@ struct mt_run_layer {
 };
 
 /* metrics.jsonl */
-struct mt_run_log {
+struct mt_run_metrics {
     size_t steps;
     double *numbers; // [steps, MT_RUN_VALUES], owned; NaN: not known
     size_t number_capacity;
@@ -100,7 +100,7 @@ struct mt_run {
     const char *path; // without a slash at its end
     const char *name; // its last part; the caller may set another
     bool has_log;
-    struct mt_run_log log;
+    struct mt_run_metrics log;
     struct mt_run_setting *settings; // NULL: no config.yaml
     struct mt_run_result *results;   // NULL: no results.json
     struct mt_run_routing *routing;  // NULL: no such file

@@ -6,7 +6,7 @@
 
 #include "base/amount.h"
 #include "base/clock.h"
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 #define WARNING_BYTES 4096
 

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 // Random numbers of micro-batches: a step has fewer than this many.
 #define MICRO_BATCHES_MOST 1048576

@@ -1,7 +1,7 @@
 /* What a finished run leaves: the adapter or the model, as it is at the end and as it was at its best. */
 #include "model/adapters/router_bias.h"
 #include "model/files/export.h"
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers)
 {

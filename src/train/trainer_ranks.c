@@ -1,5 +1,5 @@
 /* A run on many ranks: who takes which micro-batch, and what is added up when. */
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,10 +6,10 @@
 #include "analysis/curves.h"
 #include "analysis/drift.h"
 #include "analysis/eigen.h"
-#include "analysis/numbers_json.h"
 #include "analysis/pca.h"
 #include "analysis/variance.h"
 #include "base/rng.h"
+#include "formats/text/json_text.h"
 #include "objective/loads.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
@@ -265,10 +265,10 @@ static void test_numbers_as_json(void **state)
     struct mt_json_text text;
     mt_context_init(&ctx, NULL);
     mt_json_text_init(&text, &ctx);
-    assert_int_equal(mt_put_numbers(&text, numbers, 5), MT_OK);
-    assert_int_equal(mt_put_rounded(&text, (double)NAN, 3), MT_OK);
+    assert_int_equal(mt_json_text_numbers(&text, numbers, 5), MT_OK);
+    assert_int_equal(mt_json_text_rounded(&text, (double)NAN, 3), MT_OK);
     assert_int_equal(mt_json_text_format(&text, " "), MT_OK);
-    assert_int_equal(mt_put_rounded(&text, -2.3456, 3), MT_OK);
+    assert_int_equal(mt_json_text_rounded(&text, -2.3456, 3), MT_OK);
     assert_int_equal(text.length, sizeof expected - 1);
     assert_memory_equal(text.bytes, expected, text.length);
     mt_json_text_free(&text);

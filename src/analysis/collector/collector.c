@@ -462,7 +462,7 @@ enum mt_status mt_collector_merge(struct mt_collector *collector, const struct m
 
 // ------------------------------------------------------------------ what was kept
 
-static void show(const struct mt_sample *sample, struct mt_kept_vectors *kept)
+static void show(const struct mt_vector_sample *sample, struct mt_kept_vectors *kept)
 {
     *kept = (struct mt_kept_vectors){.count = sample->count,
                                      .width = sample->width,

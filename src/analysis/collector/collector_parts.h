@@ -33,13 +33,13 @@ struct mt_layer_sums {
     int64_t tokens;       // unmasked
     double *load, *first; // [n]
     struct mt_variance_sums variance;
-    struct mt_batch_loads batch;      // of tokens without a group
-    int64_t *group_tokens;            // [groups]
-    uint32_t *group_load;             // [groups,n]
-    struct mt_cosine_sums cosine;     // from Gram matrices
-    struct mt_sample inputs, outputs; // not open where none are kept
-    struct mt_output_sums earlier;    // of outputs that were kept before (mt_collector_unpack)
-    uint16_t *choices;                // [options.choices,k]
+    struct mt_batch_loads batch;             // of tokens without a group
+    int64_t *group_tokens;                   // [groups]
+    uint32_t *group_load;                    // [groups,n]
+    struct mt_cosine_sums cosine;            // from Gram matrices
+    struct mt_vector_sample inputs, outputs; // not open where none are kept
+    struct mt_output_sums earlier;           // of outputs that were kept before (mt_collector_unpack)
+    uint16_t *choices;                       // [options.choices,k]
     int64_t choice_count;
 };
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/verbs.h"
+#include "cli/cli.h"
 
 struct settings {
     const char *model;
@@ -18,12 +18,8 @@ enum mt_status cli_read_layout(struct mt_context *ctx, const char *option, const
     return mt_fail(ctx, MT_ERR_USAGE, "%s is '%s', expected auto, per-expert, fused or vllm", option, word);
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
-                            const struct cli_arguments *arguments)
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings)
 {
-    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "an adapter's folder is missing");
-    if (arguments->positional_count > 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
     if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
     if (settings->layout != NULL && settings->out == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--layout is for --out DIR, which is missing");
@@ -56,7 +52,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
-int cli_adapter(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
     const struct cli_option options[] = {
@@ -64,12 +60,31 @@ int cli_adapter(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--layout", CLI_TEXT, &settings.layout, "HOW", "with --out: auto, per-expert, fused or vllm (auto)"},
         {"--out", CLI_TEXT, &settings.out, "DIR",
          "write the adapter in that layout; must not exist, or be empty"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check(ctx, &settings, &arguments);
-    if (status == MT_OK) status = run(ctx, &settings, arguments.positional[0]);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check(call->ctx, &settings);
+    return status == MT_OK ? run(call->ctx, &settings, call->positional[0]) : status;
 }
+
+const struct cli_verb cli_verb_adapter = {
+    .name = "adapter",
+    .summary = "an adapter in another layout, and the lines of Python that load it",
+    .arguments = "ADAPTER --model DIR",
+    .wanted = "an adapter's folder",
+    .details =
+        "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it, DIR that of its model.\n"
+        "Printed are its layout and the lines of Python that load it; with --out it is written anew, with\n"
+        "the same values, in the layout that\n"
+        "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
+        "  fused       transformers 5 has: one pair for all experts of a layer\n"
+        "  per-expert  transformers 4 has: a pair for each map of each expert, names of the checkpoint\n"
+        "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
+        "The folder appears whole or not at all. docs/adapters.md says what is right where.",
+    .examples =
+        "  metier adapter runs/first/adapter --model models/moe\n"
+        "  metier adapter runs/first/adapter --model models/moe --layout vllm --out runs/first/adapter-vllm\n"
+        "  metier adapter downloaded --model models/moe --out for-transformers-5",
+    .run = run_verb,
+};

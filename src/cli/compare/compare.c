@@ -2,9 +2,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/cli.h"
 #include "cli/compare/compare.h"
-#include "cli/train/train.h"
-#include "cli/verbs.h"
+#include "cli/shared/share.h"
+#include "cli/shared/table.h"
 
 #define ARENA_BLOCK_BYTES 65536
 
@@ -16,11 +17,12 @@ struct arguments {
     size_t word_count;
 };
 
-static void print_keys(void)
+static enum mt_status print_keys(void)
 {
     struct mt_compare_key key;
     for (int i = 0; mt_compare_key_listed(i, &key); i++)
-        printf("%-20s %s\n%-20s   %s; default %s\n", key.name, key.meaning, "", key.values, key.standard);
+        cli_print_key(20, key.name, key.meaning, key.values, key.standard);
+    return MT_OK;
 }
 
 static int report_interruption(const struct arguments *arguments, int signal)
@@ -45,7 +47,7 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
         .log = &log, .terminal = arguments->quiet ? NULL : stderr, .signals = true};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
                                                      arguments->word_count, arena, &settings);
-    if (status == MT_OK) status = train_find_templates(ctx, arena, "plain", &options.templates);
+    if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     if (status == MT_OK && !arguments->tables)
         status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
@@ -57,7 +59,7 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     return status;
 }
 
-int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct arguments arguments = {0};
     const struct cli_option options[] = {
@@ -68,29 +70,45 @@ int cli_compare(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--chart-js", CLI_TEXT, &arguments.outputs.chart_js, "FILE",
          "Chart.js 3, when it is not where Debian puts it"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
+        {0},
     };
-    struct cli_arguments given;
     struct mt_arena arena;
-    int exit_status = 0;
-    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status == MT_OK && given.help_shown) return 0;
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
         {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
         {arguments.tables, "--quiet", "with --tables: nothing is trained"},
     };
-    if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, sizeof rules / sizeof rules[0]);
-    if (status == MT_OK && arguments.keys) {
-        print_keys();
-    } else if (status == MT_OK && given.positional_count == 0) {
-        status = mt_fail(ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists what it may say");
-    } else if (status == MT_OK) {
-        arguments.config = given.positional[0];
-        arguments.words = given.positional + 1;
-        arguments.word_count = (size_t)given.positional_count - 1;
-        status = run(ctx, &arguments, &arena, &exit_status);
-    }
+    status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
+    if (status != MT_OK) return status;
+    if (arguments.keys) return print_keys();
+    if (call->positional_count == 0)
+        return mt_fail(call->ctx, MT_ERR_USAGE,
+                       "a configuration file is missing; --keys lists what it may say");
+    arguments.config = call->positional[0];
+    arguments.words = call->positional + 1;
+    arguments.word_count = (size_t)call->positional_count - 1;
+    mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
+    status = run(call->ctx, &arguments, &arena, &call->exit_status);
     mt_arena_free(&arena);
-    return status == MT_OK ? exit_status : cli_fail(ctx, verb, status);
+    return status;
 }
+
+const struct cli_verb cli_verb_compare = {
+    .name = "compare",
+    .summary = "methods on domains with seeds: trained, measured, held against each other",
+    .arguments = "CONFIG.yaml [KEY=VALUE ...]",
+    .counts_arguments = true,
+    .details =
+        "Every method is trained on every domain with every seed, a cell each, and measured on held-out\n"
+        "problems of that domain and of the others. Out come tables, OUT/compare.json and\n"
+        "OUT/report.html: accuracy with significance, balance, geometry, curves, a picture of tokens,\n"
+        "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
+        "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
+        "A cell that fails is named and the others go on; the exit status is then 1.\n"
+        "--keys lists the keys of the file; docs/compare.md explains them.",
+    .examples = "  metier compare share/configs/compare-demo.yaml\n"
+                "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
+                "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .run = run_verb,
+};

@@ -25,21 +25,18 @@ static enum mt_status print_table(const struct mt_comparison *comparison)
     struct cli_column columns[SHOWN + 1] = {{"method", false}};
     char text[SHOWN][MT_COMPARE_TEXT_BYTES];
     struct cli_table table;
-    enum mt_status status = MT_OK;
     for (int i = 0; i < SHOWN; i++)
         columns[i + 1] = (struct cli_column){mt_compare_figure_row(shown[i])->title, true};
     cli_table_init(&table, comparison->ctx, columns, SHOWN + 1);
-    for (size_t m = 0; m < settings->methods && status == MT_OK; m++) {
+    for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[SHOWN + 1] = {settings->method[m].name};
         for (int i = 0; i < SHOWN; i++) {
             mt_compare_summarize(comparison, shown[i], MT_ALL_DOMAINS, summary);
             cells[i + 1] = mt_compare_mean_text(text[i], shown[i], &summary[m].moments);
         }
-        status = cli_table_row(&table, cells);
+        cli_table_row(&table, cells);
     }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
-    return status;
+    return cli_table_print(&table, stdout);
 }
 
 /* What the numbers are of, and what they cannot say. */

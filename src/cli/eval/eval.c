@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "cli/agreement.h"
+#include "cli/cli.h"
 #include "cli/shared/device.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
-#include "cli/verbs.h"
 
 #define ARENA_BYTES  65536
 #define SLOTS        8
@@ -54,8 +54,8 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
 }
 
 static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const struct cli_arguments *given, const char *folder,
-                                 struct mt_arena *arena, struct mt_task_list *list)
+                                 const struct cli_call *given, const char *folder, struct mt_arena *arena,
+                                 struct mt_task_list *list)
 {
     enum mt_status status = MT_OK;
     for (int i = 0; i < given->positional_count && status == MT_OK; i++)
@@ -69,8 +69,7 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 // ------------------------------------------------------------------ arguments
 
-static enum mt_status check_void(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const struct cli_arguments *given)
+static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
     static const char of_a_model[] =
         "--adapter --template --bos --temperature --top-p --seed --slots --context "
@@ -84,12 +83,12 @@ static enum mt_status check_void(struct mt_context *ctx, const struct eval_argum
          "with --questions: nothing is answered"},
         {arguments->infer.directory == NULL, of_a_model, "without --model"},
     };
-    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+    return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments,
-                            const struct cli_arguments *given)
+static enum mt_status check(const struct eval_arguments *arguments, const struct cli_call *given)
 {
+    struct mt_context *ctx = given->ctx;
     int sources =
         (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
     if (sources != 1)
@@ -97,25 +96,23 @@ static enum mt_status check(struct mt_context *ctx, const struct eval_arguments 
                        "one of --model DIR, --answers FILE and --questions FILE is expected");
     if (arguments->answers != NULL && arguments->out == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
-    if (arguments->limit < 0 || arguments->shots < -1 || arguments->shots > 1000)
-        return mt_fail(ctx, MT_ERR_USAGE, "--limit and --shots may not be negative");
-    if (arguments->infer.batch < 1 || arguments->infer.batch > MOST_SLOTS)
-        return mt_fail(ctx, MT_ERR_USAGE, "--slots is %" PRId64 ", expected 1 to %d", arguments->infer.batch,
-                       MOST_SLOTS);
-    if (arguments->samples < 0 || arguments->samples > MOST_SAMPLES)
-        return mt_fail(ctx, MT_ERR_USAGE, "--samples is %" PRId64 ", expected 1 to %d", arguments->samples,
-                       MOST_SAMPLES);
-    if (arguments->pass_k < 0 || arguments->pass_k > arguments->samples)
+    const struct cli_limit limits[] = {
+        {"--shots", arguments->shots < 0 ? 0 : arguments->shots, 0, 1000},
+        {"--slots", arguments->infer.batch, 1, MOST_SLOTS},
+        {"--samples", arguments->samples > 0 ? arguments->samples : 1, 1, MOST_SAMPLES}};
+    enum mt_status status = cli_check_limits(ctx, limits, 3);
+    if (status != MT_OK) return status;
+    if (arguments->pass_k > arguments->samples)
         return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
                        arguments->pass_k);
-    return infer_check(ctx, &arguments->infer, given);
+    return infer_check(&arguments->infer, given);
 }
 
 /* What every rank knows. */
 struct evaluating {
     struct mt_context *ctx;
     struct eval_arguments *arguments;
-    const struct cli_arguments *given;
+    const struct cli_call *given;
     struct mt_arena *arena;
 };
 
@@ -128,7 +125,7 @@ static enum mt_status check_drawing(const struct evaluating *e, const struct mt_
         draws = draws || (temperature < 0.0 && list->tasks[i].samples > 1);
     const struct cli_void rules[] = {
         {!draws, "--top-p --seed", "without --temperature: always the most likely token is taken"}};
-    return cli_refuse_void(e->ctx, e->given, rules, 1);
+    return cli_refuse_void(e->given, rules, 1);
 }
 
 /* What needs no model, and one rank only. */
@@ -142,7 +139,7 @@ static enum mt_status prepare(const struct evaluating *e, const char *folder, st
 {
     struct eval_arguments *arguments = e->arguments;
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
-    if (status == MT_OK) status = check(e->ctx, arguments, e->given);
+    if (status == MT_OK) status = check(arguments, e->given);
     if (status == MT_OK) status = check_drawing(e, list);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
@@ -173,9 +170,8 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     struct mt_task_list list = {0};
     int signal = 0;
     if (is_for_one(e->arguments) && mt_comm_rank(comm) != 0) return MT_OK;
-    enum mt_status status = check_void(e->ctx, e->arguments, e->given);
-    if (status == MT_OK) status = cli_find_share(e->arena, "tasks", &folder);
-    if (status == MT_OK && folder == NULL) status = cli_share_missing(e->ctx, "tasks");
+    enum mt_status status = check_void(e->arguments, e->given);
+    if (status == MT_OK) status = cli_find_share(e->arena, "tasks", "tasks", &folder);
     if (is_for_one(e->arguments)) {
         if (status == MT_OK) status = run_for_one(e, folder);
     } else {
@@ -187,7 +183,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     return status;
 }
 
-int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct eval_arguments arguments = {.shots = -1};
     struct infer_settings *infer = &arguments.infer;
@@ -227,28 +223,55 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
-        {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
+        {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
          "run programs the model wrote as they are: they can do all that you can"},
         {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
          "leave out tasks whose data is not there"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
+        {0},
     };
-    struct cli_arguments given;
     struct mt_arena arena;
-    int exit_status = 0;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    if (given.help_shown) return 0;
-    if (arguments.keys) {
-        eval_print_keys();
-        return 0;
-    }
-    mt_arena_init(&arena, ctx, ARENA_BYTES);
-    struct evaluating e = {.ctx = ctx, .arguments = &arguments, .given = &given, .arena = &arena};
-    exit_status = cli_run_ranks(ctx, verb, run, &e);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    if (arguments.keys) return eval_print_keys();
+    mt_arena_init(&arena, call->ctx, ARENA_BYTES);
+    struct evaluating e = {.ctx = call->ctx, .arguments = &arguments, .given = call, .arena = &arena};
+    status = cli_run_ranks(call, run, &e);
     mt_arena_free(&arena);
-    return exit_status;
+    return status;
 }
+
+const struct cli_verb cli_verb_eval = {
+    .name = "eval",
+    .summary =
+        "put benchmark tasks to a model, or judge answers: GSM8K, MATH-500, MMLU, BBH, GLUE, HumanEval, ...",
+    .arguments = "TASK... --model DIR",
+    .counts_arguments = true,
+    .details =
+        "Reads the tasks' questions from the folder of data, has the model answer them (or takes answers\n"
+        "from a file), judges them and writes OUT/samples_TASK.jsonl (a line for each sample),\n"
+        "OUT/routing_TASK.json (which experts the task used) and OUT/results.json (figures with standard\n"
+        "error and 95 % interval, laid out as lm-evaluation-harness does). Started again, the same command\n"
+        "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Under mpirun ranks share\n"
+        "the samples, and write what one writes. Answers of a file are JSONL:\n"
+        "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
+        "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of your\n"
+        "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
+        "docs/evaluation.md describes task files and data.",
+    .examples =
+        "  metier eval --list\n"
+        "  metier eval --tasks gsm8k,mmlu --data data --model models/moe     # into eval-moe\n"
+        "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/first/adapter \\\n"
+        "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+        "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
+        "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10 --out runs/code\n"
+        "  metier eval glue --skip-missing --limit 50 --shots 0 --data data --model models/moe --out "
+        "runs/glue\n"
+        "  metier eval gsm8k math500 --data data --questions questions.jsonl\n"
+        "  metier eval gsm8k math500 --data data --answers theirs.jsonl --out runs/eval\n"
+        "  metier eval --merge-review review.json --out runs/eval",
+    .ranks = CLI_RANKS_SHARE,
+    .run = run_verb,
+};

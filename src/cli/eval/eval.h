@@ -21,7 +21,7 @@ struct eval_arguments {
 enum mt_status eval_print_list(struct mt_context *ctx, const char *folder, struct mt_arena *arena);
 
 /* The keys of task files. */
-void eval_print_keys(void);
+enum mt_status eval_print_keys(void);
 
 /* Writes the questions of all tasks, as JSONL, to arguments->questions. */
 enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_arguments *arguments,

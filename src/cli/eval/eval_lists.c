@@ -7,6 +7,7 @@
 
 #include "base/files/file.h"
 #include "cli/eval/eval.h"
+#include "cli/shared/table.h"
 #include "eval/run/results.h"
 #include "eval/tasks/task_data.h"
 
@@ -33,7 +34,9 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     char note[64] = "";
     if (parts > 0)
         (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
-    printf("%-22s %-10s %s%s\n", task.name, mt_domain_name(task.domain), task.title, note);
+    (void)snprintf(path, sizeof path, "%s%s", task.title, note);
+    printf("%-22s %-10s ", task.name, mt_domain_name(task.domain));
+    cli_print_text(34, path);
     return MT_OK;
 }
 
@@ -58,12 +61,12 @@ enum mt_status eval_print_list(struct mt_context *ctx, const char *folder, struc
     return status;
 }
 
-void eval_print_keys(void)
+enum mt_status eval_print_keys(void)
 {
     struct mt_task_key key;
-    for (int i = 0; mt_task_key_listed(i, &key); i++) {
-        printf("%-17s %s\n%-17s   %s; default %s\n", key.name, key.meaning, "", key.values, key.standard);
-    }
+    for (int i = 0; mt_task_key_listed(i, &key); i++)
+        cli_print_key(17, key.name, key.meaning, key.values, key.standard);
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ questions

@@ -11,7 +11,7 @@
 
 #include "base/files/file.h"
 #include "cli/eval/eval.h"
-#include "cli/train/train.h"
+#include "cli/shared/share.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
 #include "model/files/input_files.h"
@@ -53,16 +53,16 @@ enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_argume
  * A folder's weights: how many files and bytes. `dated`: and the time of the newest, which told weights apart
  * before their content was noted.
  */
-static enum mt_status describe_folder(struct mt_json_text *text, const char *key, const char *folder,
-                                      bool dated)
+static void put_folder(struct mt_json_text *text, const char *key, const char *folder, bool dated)
 {
     char whole[PATH_MAX];
     char path[PATH_MAX + 300];
     int64_t files = 0;
     int64_t bytes = 0;
     int64_t newest = 0;
-    if (realpath(folder, whole) == NULL)
-        return mt_fail(text->ctx, MT_ERR_USAGE, "%s: cannot open it: %s", folder, strerror(errno));
+    if (text->status == MT_OK && realpath(folder, whole) == NULL)
+        text->status = mt_fail(text->ctx, MT_ERR_USAGE, "%s: cannot open it: %s", folder, strerror(errno));
+    if (text->status != MT_OK) return;
     DIR *directory = opendir(whole);
     for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
          entry = readdir(directory)) {
@@ -76,12 +76,11 @@ static enum mt_status describe_folder(struct mt_json_text *text, const char *key
         if (found.st_mtime > newest) newest = found.st_mtime;
     }
     if (directory != NULL) (void)closedir(directory);
-    enum mt_status status = mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
-    if (status == MT_OK) status = mt_json_text_string(text, whole);
-    if (status == MT_OK)
-        status = mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64, files, bytes);
-    if (status == MT_OK && dated) status = mt_json_text_format(text, NEWEST_KEY "%" PRId64, newest);
-    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+    mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
+    mt_json_text_string(text, whole);
+    mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64, files, bytes);
+    if (dated) mt_json_text_format(text, NEWEST_KEY "%" PRId64, newest);
+    mt_json_text_format(text, "}");
 }
 
 static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments,
@@ -89,23 +88,19 @@ static enum mt_status describe(struct mt_json_text *text, const struct eval_argu
 {
     const struct infer_settings *infer = &arguments->infer;
     if (infer->directory == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
-    enum mt_status status = mt_json_text_format(text, "{\"answers\": \"of a model\"");
-    if (status == MT_OK) status = describe_folder(text, "model", infer->directory, dated);
-    if (status == MT_OK && infer->adapter != NULL)
-        status = describe_folder(text, "adapter", infer->adapter, dated);
-    if (status == MT_OK && infer->template_name != NULL) {
-        status = mt_json_text_format(text, ", \"template\": ");
-        if (status == MT_OK) status = mt_json_text_string(text, infer->template_name);
+    mt_json_text_format(text, "{\"answers\": \"of a model\"");
+    put_folder(text, "model", infer->directory, dated);
+    if (infer->adapter != NULL) put_folder(text, "adapter", infer->adapter, dated);
+    if (infer->template_name != NULL) {
+        mt_json_text_format(text, ", \"template\": ");
+        mt_json_text_string(text, infer->template_name);
     }
-    for (int i = 0; i < infer->template_options.count && status == MT_OK; i++) {
-        status = mt_json_text_format(text, ", \"template option %d\": ", i + 1);
-        if (status == MT_OK) status = mt_json_text_string(text, infer->template_options.item[i]);
+    for (int i = 0; i < infer->template_options.count; i++) {
+        mt_json_text_format(text, ", \"template option %d\": ", i + 1);
+        mt_json_text_string(text, infer->template_options.item[i]);
     }
-    if (status == MT_OK && strcmp(infer->bos, "tokenizer") != 0)
-        status = mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
-    if (status == MT_OK && strcmp(device, UNNOTED_DEVICE) != 0)
-        status = mt_json_text_format(text, ", \"device\": \"%s\"", device);
-    if (status != MT_OK) return status;
+    if (strcmp(infer->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
+    if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
     return mt_json_text_format(
         text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
         infer->context, infer->temperature, infer->top_p, infer->seed);
@@ -186,10 +181,8 @@ static enum mt_status note(struct mt_context *ctx, const struct eval_arguments *
 {
     struct mt_json_text text;
     mt_json_text_init(&text, ctx);
-    enum mt_status status = describe(&text, arguments, device, false);
-    if (status == MT_OK) status = mt_file_write_all(ctx, path, text.bytes, text.length);
-    mt_json_text_free(&text);
-    return status;
+    (void)describe(&text, arguments, device, false);
+    return mt_json_text_save(&text, path);
 }
 
 // ------------------------------------------------------------------ what the files hold
@@ -200,7 +193,7 @@ static enum mt_status add_template(struct mt_fingerprint *print, const char *nam
     const char *templates = NULL;
     char *path = NULL;
     if (name == NULL || strcmp(name, "none") == 0) return MT_OK;
-    enum mt_status status = train_find_templates(ctx, &print->arena, name, &templates);
+    enum mt_status status = cli_find_templates(&print->arena, name, &templates);
     if (status == MT_OK) status = mt_chat_template_file(ctx, templates, name, &path);
     if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
     mt_path_release(ctx, path);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/verbs.h"
+#include "cli/cli.h"
 
 #define RANK_MAX   4096
 #define TOKENS_MAX ((int64_t)1 << 18)
@@ -94,24 +94,7 @@ static enum mt_status inspect(struct mt_context *ctx, int64_t rank, int64_t toke
     return MT_OK;
 }
 
-static enum mt_status check_arguments(struct mt_context *ctx, const struct cli_arguments *arguments,
-                                      int64_t rank, int64_t tokens)
-{
-    if (arguments->positional_count != 1) {
-        return mt_fail(ctx, MT_ERR_USAGE, "expected one directory, got %d; --help shows how",
-                       arguments->positional_count);
-    }
-    if (rank < 1 || rank > RANK_MAX) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--rank is %lld, expected 1 to %d", (long long)rank, RANK_MAX);
-    }
-    if (tokens < 1 || tokens > TOKENS_MAX) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--tokens is %lld, expected 1 to %lld", (long long)tokens,
-                       (long long)TOKENS_MAX);
-    }
-    return MT_OK;
-}
-
-int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     bool json = false;
     int64_t rank = 32;
@@ -120,19 +103,38 @@ int cli_inspect(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--json", CLI_FLAG, &json, NULL, "one JSON object instead of tables"},
         {"--rank", CLI_INTEGER, &rank, "R", "LoRA rank of the memory estimate (default 32)"},
         {"--tokens", CLI_INTEGER, &tokens, "N", "tokens of one step in the memory estimate (default 4096)"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status = cli_parse(ctx, verb, options, 3, argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check_arguments(ctx, &arguments, rank, tokens);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    struct inspection inspection = {.directory = arguments.positional[0]};
-    status = inspect(ctx, rank, tokens, &inspection);
-    bool sound = inspect_is_sound(&inspection);
-    if (status == MT_OK && json) status = inspect_print_json(ctx, &inspection);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    if (call->positional_count != 1)
+        return mt_fail(call->ctx, MT_ERR_USAGE, "expected one directory, got %d; --help shows how",
+                       call->positional_count);
+    const struct cli_limit limits[] = {{"--rank", rank, 1, RANK_MAX}, {"--tokens", tokens, 1, TOKENS_MAX}};
+    status = cli_check_limits(call->ctx, limits, 2);
+    if (status != MT_OK) return status;
+    struct inspection inspection = {.directory = call->positional[0]};
+    status = inspect(call->ctx, rank, tokens, &inspection);
+    if (!inspect_is_sound(&inspection)) call->exit_status = 2;
+    if (status == MT_OK && json) status = inspect_print_json(call->ctx, &inspection);
     if (status == MT_OK && !json) inspect_print_text(&inspection);
     mt_model_check_free(&inspection.check);
     mt_hf_config_free(&inspection.config);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    return sound ? 0 : 2;
+    return status;
 }
+
+const struct cli_verb cli_verb_inspect = {
+    .name = "inspect",
+    .summary = "what a model folder holds: architecture, parameters, missing tensors, memory to train it",
+    .arguments = "DIR",
+    .counts_arguments = true,
+    .details = "DIR is a Hugging Face model folder. config.json is enough for the counts; with\n"
+               "model.safetensors.index.json the tensor names are checked too, with the weights also their\n"
+               "shapes and types. Exit status 2 when a tensor is missing or of another shape.",
+    .examples = "  hf download allenai/OLMoE-1B-7B-0924 --local-dir models/OLMoE-1B-7B    # metier downloads "
+                "nothing\n"
+                "  metier inspect models/OLMoE-1B-7B\n"
+                "  metier inspect models/Mixtral-8x7B --json\n"
+                "  metier inspect models/Moonlight-16B-A3B --rank 8 --tokens 16384",
+    .run = run_verb,
+};

@@ -1,8 +1,6 @@
 /* metier inspect --json. Keys are stable: scripts read them. */
-#include <jansson.h>
-#include <stdio.h>
-
 #include "cli/inspect/inspect.h"
+#include "cli/shared/json_out.h"
 
 /* Parts with their count, without the empty ones. */
 static json_t *per_part(const int64_t *counts)
@@ -94,13 +92,5 @@ enum mt_status inspect_print_json(struct mt_context *ctx, const struct inspectio
                   architecture(inspection), "parameters", parameters(&inspection->count), "weights",
                   weights(inspection), "lora_memory", memory(&inspection->memory), "complete",
                   (int)(inspection->weights != INSPECT_CONFIG_ONLY && inspect_is_sound(inspection)));
-    // json_pack gives NULL when any piece is NULL, be it for memory or for a path that is not UTF-8.
-    if (root == NULL) {
-        return mt_fail(ctx, MT_ERR_MEMORY, "%s: cannot be put into JSON (out of memory, or not UTF-8)",
-                       inspection->directory);
-    }
-    int failed = json_dumpf(root, stdout, JSON_INDENT(2));
-    json_decref(root);
-    if (failed != 0 || printf("\n") < 0) return mt_fail(ctx, MT_ERR_IO, "cannot write to standard output");
-    return MT_OK;
+    return cli_print_json(ctx, root, inspection->directory);
 }

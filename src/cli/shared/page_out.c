@@ -16,8 +16,7 @@ enum mt_status cli_page_write_html(const struct mt_page *page, const char *chart
     const char *folder = NULL;
     mt_arena_init(&arena, ctx, BLOCK_BYTES);
     mt_output_init(&out, ctx);
-    enum mt_status status = cli_find_share(&arena, "report", &folder);
-    if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "the page's style and script");
+    enum mt_status status = cli_find_share(&arena, "report", "the page's style and script", &folder);
     if (status == MT_OK)
         status = mt_html_parts_read(ctx, folder, chart_js != NULL ? chart_js : MT_CHARTS_FILE, &parts);
     if (status == MT_OK) status = mt_render_html(page, &parts, &out);

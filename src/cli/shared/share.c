@@ -1,11 +1,11 @@
 /* Where the program's own files are: told by the environment, beside the program, or in its source tree. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/shared/share.h"
-#include "cli/train/train.h"
 
 #ifndef METIER_SOURCE_SHARE
 #define METIER_SOURCE_SHARE "share"
@@ -35,7 +35,8 @@ static bool has_part(const char *share, const char *part, char *path, size_t byt
     return written > 0 && (size_t)written < bytes && access(path, R_OK | X_OK) == 0;
 }
 
-enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char **folder)
+/* NULL: nowhere. */
+static enum mt_status find(struct mt_arena *arena, const char *part, const char **folder)
 {
     char beside[PATH_BYTES];
     char path[PATH_BYTES];
@@ -52,7 +53,7 @@ enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const ch
     return MT_OK;
 }
 
-enum mt_status cli_share_missing(struct mt_context *ctx, const char *what)
+static enum mt_status missing(struct mt_context *ctx, const char *what)
 {
     char beside[PATH_BYTES];
     const char *told = getenv("METIER_SHARE");
@@ -62,12 +63,17 @@ enum mt_status cli_share_missing(struct mt_context *ctx, const char *what)
                    told != NULL ? told : "not set", beside, METIER_SOURCE_SHARE);
 }
 
-enum mt_status train_find_templates(struct mt_context *ctx, struct mt_arena *arena, const char *name,
-                                    const char **folder)
+enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what, const char **folder)
+{
+    enum mt_status status = find(arena, part, folder);
+    return status == MT_OK && *folder == NULL ? missing(arena->ctx, what) : status;
+}
+
+enum mt_status cli_find_templates(struct mt_arena *arena, const char *name, const char **folder)
 {
     char what[128];
-    enum mt_status status = cli_find_share(arena, "templates", folder);
+    enum mt_status status = find(arena, "templates", folder);
     if (status != MT_OK || *folder != NULL || access(name, R_OK) == 0) return status;
     (void)snprintf(what, sizeof what, "chat templates to look for '%.64s' in", name);
-    return cli_share_missing(ctx, what);
+    return missing(arena->ctx, what);
 }

@@ -10,8 +10,6 @@
 #include "cli/train/train.h"
 #include "formats/hf/model_count.h"
 
-#define NUMBER_BYTES 32
-
 static void print_counts(const char *what, const struct mt_batch_counts *counts)
 {
     printf("  %-12s %s, %s, of which %" PRIu64 " in answers; %s\n", what,
@@ -117,16 +115,15 @@ static void print_memory(const struct mt_train_settings *settings, const struct 
     print_sum("here", held, &room, settings);
 }
 
-static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run_outline *outline)
+static enum mt_status print_trainable(struct mt_context *ctx, const struct mt_run_outline *outline)
 {
     static const struct cli_column columns[] = {
-        {"  what learns", false}, {"tensors", true}, {"numbers", true}, {"share", true}};
+        {"  trainable", false}, {"tensors", true}, {"numbers", true}, {"share", true}};
     const struct mt_params *params = outline->params;
     struct cli_table table;
-    enum mt_status status = MT_OK;
     printf("\n");
     cli_table_init(&table, ctx, columns, 4);
-    for (int part = 0; status == MT_OK && part < MT_MODEL_PART_COUNT; part++) {
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
         int64_t tensors = 0;
         int64_t numbers = 0;
         for (size_t i = 0; i < params->trained_count; i++) {
@@ -135,22 +132,16 @@ static enum mt_status print_learning(struct mt_context *ctx, const struct mt_run
             numbers += mt_tensor_count(&params->trained[i].value);
         }
         if (tensors == 0) continue;
-        char text[4][NUMBER_BYTES];
-        (void)snprintf(text[0], NUMBER_BYTES, "  %s", mt_model_part_name((enum mt_model_part)part));
-        (void)snprintf(text[1], NUMBER_BYTES, "%" PRId64, tensors);
-        (void)snprintf(text[2], NUMBER_BYTES, "%" PRId64, numbers);
-        (void)snprintf(text[3], NUMBER_BYTES, "%.1f %%",
-                       100.0 * (double)numbers / (double)params->trained_elements);
-        const char *cells[] = {text[0], text[1], text[2], text[3]};
-        status = cli_table_row(&table, cells);
+        cli_table_add(&table, "  %s\t%" PRId64 "\t%" PRId64 "\t%.1f %%",
+                      mt_model_part_name((enum mt_model_part)part), tensors, numbers,
+                      100.0 * (double)numbers / (double)params->trained_elements);
     }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
+    enum mt_status status = cli_table_print(&table, stdout);
     struct mt_model_count count;
     mt_model_count(outline->desc->config, &count);
     printf("  %s, beside %" PRId64 " of the model: %.3g %%\n",
-           mt_counted((uint64_t)params->trained_elements, "number learns", "numbers learn").text, count.all,
-           100.0 * (double)params->trained_elements / (double)count.all);
+           mt_counted((uint64_t)params->trained_elements, "trainable number", "trainable numbers").text,
+           count.all, 100.0 * (double)params->trained_elements / (double)count.all);
     return status;
 }
 
@@ -173,7 +164,7 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
     bool direct = mt_term_info(term)->path == MT_PATH_ROWS ? experts > 0 : routers > 0;
     const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
     printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
-    printf(": the router learns in %d, experts in %d of %s\n", routers, experts,
+    printf(": the router is trainable in %d, experts in %d of %s\n", routers, experts,
            mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
 }
 
@@ -215,7 +206,7 @@ enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train
     printf("%s", outline->settings_text);
     print_data(settings, outline);
     print_memory(settings, outline);
-    enum mt_status status = print_learning(ctx, outline);
+    enum mt_status status = print_trainable(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
     if (status == MT_OK) print_layout(settings, outline);
     return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;
@@ -227,13 +218,8 @@ enum mt_status train_print_keys(struct mt_context *ctx)
         {"key", false}, {"values", false}, {"default", false}, {"meaning", false}};
     struct cli_table table;
     struct mt_train_key key;
-    enum mt_status status = MT_OK;
     cli_table_init(&table, ctx, columns, 4);
-    for (int i = 0; status == MT_OK && mt_train_key_listed(i, &key); i++) {
-        const char *cells[] = {key.name, key.values, key.standard, key.meaning};
-        status = cli_table_row(&table, cells);
-    }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
-    return status;
+    for (int i = 0; mt_train_key_listed(i, &key); i++)
+        cli_table_row(&table, (const char *[]){key.name, key.values, key.standard, key.meaning});
+    return cli_table_print(&table, stdout);
 }

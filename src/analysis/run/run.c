@@ -1,23 +1,24 @@
-/* Data through models: domains, batches, an observer that hands every layer's record to a collector. */
-#include <inttypes.h>
+/* Data through models: domains, batches, collectors that watch. */
+#include "analysis/run/run.h"
+
 #include <string.h>
 
-#include "cli/analyze/analyze.h"
 #include "comm/pulse.h"
 #include "model/adapters/adapter.h"
+#include "model/collect.h"
 #include "model/layers/linear.h"
-#include "model/model.h"
 #include "train/data/corpus.h"
 
-#define MOST_CHOICES (1 << 20) // tokens of a domain whose experts are compared with the base's
-#define BATCH_TOKENS 2048      // of a batch that the model computes, unless a sequence is longer
-#define LEAST_TOKENS 1024      // of a batch of MaxVio_batch
-#define MOST_GROUPS  4096      // about, of a domain's batches
+#define ARENA_BLOCK_BYTES 65536
+#define MOST_CHOICES      (1 << 20) // tokens of a domain whose experts are compared with the base's
+#define BATCH_TOKENS      2048      // of a batch that the model computes, unless a sequence is longer
+#define LEAST_TOKENS      1024      // of a batch of MaxVio_batch
+#define MOST_GROUPS       4096      // about, of a domain's batches
 
 // ------------------------------------------------------------------ domains
 
 /* "data/math.jsonl.gz" is math. */
-static enum mt_status name_of_file(struct analyze *run, const char *path, const char **name)
+static enum mt_status name_of_file(struct mt_analysis *run, const char *path, const char **name)
 {
     const char *slash = strrchr(path, '/');
     const char *start = slash != NULL ? slash + 1 : path;
@@ -29,23 +30,22 @@ static enum mt_status name_of_file(struct analyze *run, const char *path, const 
     return status;
 }
 
-static enum mt_status add_file(struct analyze *run, const char *path, const char *name)
+static void add_file(struct mt_analysis *run, const char *path, const char *name)
 {
     int at = 0;
     while (at < run->domains && strcmp(run->domain[at].name, name) != 0) at++;
-    struct analyze_domain *domain = &run->domain[at];
+    struct mt_analysis_domain *domain = &run->domain[at];
     if (at == run->domains) {
-        *domain = (struct analyze_domain){.name = name};
+        *domain = (struct mt_analysis_domain){.name = name};
         run->domains++;
     }
     domain->sources[domain->source_count++] = (struct mt_train_source){.path = path, .weight = 1.0};
-    return MT_OK;
 }
 
-enum mt_status analyze_find_domains(struct analyze *run)
+static enum mt_status find_domains(struct mt_analysis *run)
 {
-    for (int i = 0; i < run->settings->data.count; i++) {
-        const char *item = run->settings->data.item[i];
+    for (size_t i = 0; i < run->settings->data_count; i++) {
+        const char *item = run->settings->data[i];
         const char *equals = strrchr(item, '=');
         const char *name = equals != NULL ? equals + 1 : NULL;
         char *path = NULL;
@@ -54,29 +54,63 @@ enum mt_status analyze_find_domains(struct analyze *run)
             return mt_fail(run->ctx, MT_ERR_USAGE, "--data is '%s', expected FILE or FILE=DOMAIN", item);
         enum mt_status status = mt_arena_copy_text(&run->arena, item, length, &path);
         if (status == MT_OK && name == NULL) status = name_of_file(run, path, &name);
-        if (status == MT_OK) status = add_file(run, path, name);
         if (status != MT_OK) return status;
+        add_file(run, path, name);
     }
     return MT_OK;
 }
 
+enum mt_status mt_analysis_open(struct mt_context *ctx, const struct mt_analysis_settings *settings,
+                                struct mt_analysis **analysis)
+{
+    void *memory = NULL;
+    *analysis = NULL;
+    if (settings->data_count > MT_ANALYSIS_FILES)
+        return mt_fail(ctx, MT_ERR_USAGE, "%zu files to analyse, expected at most %d", settings->data_count,
+                       MT_ANALYSIS_FILES);
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **analysis, &memory);
+    if (status != MT_OK) return status;
+    *analysis = memory;
+    (*analysis)->ctx = ctx;
+    (*analysis)->settings = settings;
+    mt_arena_init(&(*analysis)->arena, ctx, ARENA_BLOCK_BYTES);
+    return find_domains(*analysis);
+}
+
+static void free_side(struct mt_analysis_side *side)
+{
+    for (int i = 0; i <= MT_ANALYSIS_FILES; i++) {
+        mt_figures_free(&side->figures[i]);
+        mt_collector_destroy(side->collector[i]);
+    }
+}
+
+void mt_analysis_close(struct mt_analysis *analysis)
+{
+    if (analysis == NULL) return;
+    free_side(&analysis->model);
+    free_side(&analysis->base);
+    mt_arena_free(&analysis->arena);
+    mt_release(analysis->ctx, analysis, sizeof *analysis);
+}
+
 // ------------------------------------------------------------------ a model
 
-static int64_t batch_tokens(const struct analyze *run)
+static int64_t batch_tokens(const struct mt_analysis *run)
 {
     return run->settings->length > BATCH_TOKENS ? run->settings->length : BATCH_TOKENS;
 }
 
 /* Batches that begin within so many tokens are one group: of two batches, the first of which is no smaller
  * than the least of MaxVio_batch, each has its own. */
-static int64_t group_tokens(const struct analyze *run)
+static int64_t group_tokens(const struct mt_analysis *run)
 {
     int64_t few_groups = run->settings->tokens / MOST_GROUPS;
     return few_groups > LEAST_TOKENS ? few_groups : LEAST_TOKENS;
 }
 
-static enum mt_status open_model(struct analyze *run, const char *directory, const char *adapter_directory,
-                                 struct mt_model **model)
+static enum mt_status open_model(struct mt_analysis *run, const char *directory,
+                                 const char *adapter_directory, struct mt_model **model)
 {
     struct mt_adapter adapter = {0};
     struct mt_model_options options = {
@@ -94,11 +128,11 @@ static enum mt_status open_model(struct analyze *run, const char *directory, con
 }
 
 /* Notes the shape of the first model; refuses a base of another. */
-static enum mt_status learn_shape(struct analyze *run, const struct mt_model *model, const char *directory)
+static enum mt_status learn_shape(struct mt_analysis *run, const struct mt_model *model,
+                                  const char *directory)
 {
     const struct mt_model_desc *desc = mt_model_description(model);
-    int layers = 0;
-    for (int64_t i = 0; i < desc->layers; i++) layers += mt_model_layer_is_moe(desc, i) ? 1 : 0;
+    int layers = mt_model_moe_layers(desc, NULL);
     if (layers == 0) return mt_fail(run->ctx, MT_ERR_USAGE, "%s: no layer has experts", directory);
     if (run->layers > 0) {
         if (run->layers == layers && run->experts == desc->experts && run->slots == desc->router.slots &&
@@ -114,23 +148,14 @@ static enum mt_status learn_shape(struct analyze *run, const struct mt_model *mo
     run->experts = desc->experts;
     run->slots = desc->router.slots;
     run->width = desc->width;
-    int found = 0;
-    for (int64_t i = 0; i < desc->layers; i++) {
-        if (mt_model_layer_is_moe(desc, i)) run->number[found++] = i;
-    }
+    (void)mt_model_moe_layers(desc, run->number);
     return MT_OK;
 }
 
 // ------------------------------------------------------------------ a domain
 
-static enum mt_status look(void *self, int moe_layer, const struct mt_routing *record,
-                           const struct mt_tensor *input)
-{
-    return mt_collector_add(self, moe_layer, record, input);
-}
-
 /* Names the tokens of a batch by their places in the domain, so that figures do not depend on ranks. */
-static void name_tokens(const struct analyze *run, struct mt_collector *collector, int64_t first,
+static void name_tokens(const struct mt_analysis *run, struct mt_collector *collector, int64_t first,
                         int64_t tokens)
 {
     int64_t *number = run->token_names;
@@ -145,7 +170,7 @@ static void name_tokens(const struct analyze *run, struct mt_collector *collecto
 
 /* A domain on its way through a model. */
 struct passage {
-    struct analyze *run;
+    struct mt_analysis *run;
     struct mt_model *model;
     struct mt_batches *batches;
     struct mt_collector *collector;
@@ -158,7 +183,7 @@ struct passage {
 /* Batches are whole, and a domain may have fewer tokens: how many there are to be, as far as is known. */
 static void expect_tokens(const struct passage *passage, bool ended)
 {
-    struct analyze *run = passage->run;
+    struct mt_analysis *run = passage->run;
     int64_t wanted = run->settings->tokens;
     int64_t domain = ended || passage->seen > wanted ? passage->seen : wanted;
     mt_progress_total(&run->progress, run->tokens_done + domain + run->passes_left * wanted);
@@ -167,7 +192,7 @@ static void expect_tokens(const struct passage *passage, bool ended)
 /* Tells the other ranks, and shows what all have done. False: all come back now. */
 static bool beat(struct passage *passage, bool finished, bool failed)
 {
-    struct analyze *run = passage->run;
+    struct mt_analysis *run = passage->run;
     const struct mt_pulse_state mine = {.done = passage->done, .finished = finished, .failed = failed};
     bool over = mt_pulse_beat(passage->pulse, &mine);
     mt_progress_update(&run->progress, run->tokens_done + mt_pulse_done(passage->pulse));
@@ -176,7 +201,7 @@ static bool beat(struct passage *passage, bool finished, bool failed)
 
 static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_on)
 {
-    struct analyze *run = passage->run;
+    struct mt_analysis *run = passage->run;
     struct mt_batch batch = {.progress = 1.0};
     struct mt_model_loss loss;
     enum mt_status status = MT_OK;
@@ -197,7 +222,7 @@ static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_
 
 static enum mt_status run_batches(struct passage *passage)
 {
-    struct analyze *run = passage->run;
+    struct mt_analysis *run = passage->run;
     enum mt_status status = MT_OK;
     bool go_on = true;
     while (go_on && passage->seen < run->settings->tokens) {
@@ -219,15 +244,14 @@ static enum mt_status run_batches(struct passage *passage)
 /* This rank's batches, then until the others have theirs, and all in the collector of the first. */
 static enum mt_status pass(struct passage *passage)
 {
-    struct analyze *run = passage->run;
-    struct mt_layer_observer observer = {.self = passage->collector, .look = look};
+    struct mt_analysis *run = passage->run;
     run->passes_left--;
     enum mt_status status =
         mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &passage->pulse));
     if (status == MT_OK) {
-        mt_model_observe(passage->model, &observer);
+        mt_model_collect(passage->model, passage->collector);
         status = run_batches(passage);
-        mt_model_observe(passage->model, NULL);
+        mt_model_collect(passage->model, NULL);
         bool failed = status != MT_OK;
         while (beat(passage, !failed, failed)) mt_pulse_rest();
         status = mt_comm_agree(run->comm, run->ctx, status);
@@ -237,11 +261,11 @@ static enum mt_status pass(struct passage *passage)
     return status == MT_OK ? mt_collector_gather(passage->collector, run->comm) : status;
 }
 
-static enum mt_status run_domain(struct analyze *run, struct mt_model *model, int index,
+static enum mt_status run_domain(struct mt_analysis *run, struct mt_model *model, int index,
                                  struct mt_collector *collector)
 {
-    const struct analyze_settings *settings = run->settings;
-    const struct analyze_domain *domain = &run->domain[index];
+    const struct mt_analysis_settings *settings = run->settings;
+    const struct mt_analysis_domain *domain = &run->domain[index];
     struct mt_log log;
     struct mt_corpus corpus = {0};
     bool talks = mt_comm_rank(run->comm) == 0;
@@ -256,7 +280,7 @@ static enum mt_status run_domain(struct analyze *run, struct mt_model *model, in
                                               .seed = (uint64_t)settings->seed};
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = mt_corpus_open(run->ctx, &reading, mt_model_description(model)->config,
-                                           run->templates, talks ? &log : NULL, &corpus);
+                                           settings->templates, talks ? &log : NULL, &corpus);
     status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) {
         struct passage passage = {
@@ -267,10 +291,10 @@ static enum mt_status run_domain(struct analyze *run, struct mt_model *model, in
     return status;
 }
 
-static enum mt_status make_collector(struct analyze *run, int stream, bool vectors,
+static enum mt_status make_collector(struct mt_analysis *run, int stream, bool vectors,
                                      struct mt_collector **collector)
 {
-    const struct analyze_settings *settings = run->settings;
+    const struct mt_analysis_settings *settings = run->settings;
     int64_t choices = settings->tokens < MOST_CHOICES ? settings->tokens + batch_tokens(run) : MOST_CHOICES;
     int64_t outputs = (settings->sample + run->slots - 1) / run->slots;
     struct mt_collector_options options = {
@@ -294,7 +318,7 @@ static enum mt_status make_collector(struct analyze *run, int stream, bool vecto
 // ------------------------------------------------------------------ routers
 
 /* The router's weight as it acts, LoRA included, as f32 [n,d]. */
-static enum mt_status read_router(struct analyze *run, const struct mt_linear *router, float *target)
+static enum mt_status read_router(struct mt_analysis *run, const struct mt_linear *router, float *target)
 {
     size_t count = (size_t)run->experts * (size_t)run->width;
     struct mt_buffer buffer = {0};
@@ -315,7 +339,8 @@ static enum mt_status read_router(struct analyze *run, const struct mt_linear *r
     return status;
 }
 
-static enum mt_status read_routers(struct analyze *run, struct mt_model *model, struct analyze_side *side)
+static enum mt_status read_routers(struct mt_analysis *run, struct mt_model *model,
+                                   struct mt_analysis_side *side)
 {
     size_t one = (size_t)run->experts * (size_t)run->width;
     void *memory = NULL;
@@ -332,8 +357,8 @@ static enum mt_status read_routers(struct analyze *run, struct mt_model *model, 
 // ------------------------------------------------------------------ all of it
 
 /* One model: every domain on its own, then together. */
-static enum mt_status run_side(struct analyze *run, const char *directory, const char *adapter, bool vectors,
-                               struct analyze_side *side)
+static enum mt_status run_side(struct mt_analysis *run, const char *directory, const char *adapter,
+                               bool vectors, struct mt_analysis_side *side)
 {
     struct mt_model *model = NULL;
     enum mt_status status = open_model(run, directory, adapter, &model);
@@ -352,9 +377,9 @@ static enum mt_status run_side(struct analyze *run, const char *directory, const
     return status;
 }
 
-static enum mt_status finish_side(struct analyze *run, bool vectors, struct analyze_side *side)
+static enum mt_status finish_side(struct mt_analysis *run, bool vectors, struct mt_analysis_side *side)
 {
-    const struct analyze_settings *settings = run->settings;
+    const struct mt_analysis_settings *settings = run->settings;
     const struct mt_geometry_options geometry = {.neighbours = (int)settings->neighbours,
                                                  .queries = settings->queries,
                                                  .seed = (uint64_t)settings->seed,
@@ -368,15 +393,16 @@ static enum mt_status finish_side(struct analyze *run, bool vectors, struct anal
 }
 
 /* The figures, on the first rank; the others rest meanwhile, so that it has the processors. */
-static enum mt_status finish_sides(struct analyze *run)
+static enum mt_status finish_sides(struct mt_analysis *run)
 {
     struct mt_pulse *pulse = NULL;
     enum mt_status status = mt_comm_agree(run->comm, run->ctx, mt_pulse_create(run->comm, run->ctx, &pulse));
     if (status != MT_OK) return status;
     if (mt_comm_rank(run->comm) == 0) {
         int64_t streams = ((int64_t)run->domains + 1) * (run->with_base ? 2 : 1);
-        mt_progress_start(&run->progress, &(struct mt_progress_options){
-                                              .stream = stderr, .label = "measuring", .total = streams});
+        mt_progress_start(&run->progress, &(struct mt_progress_options){.stream = run->settings->terminal,
+                                                                        .label = "measuring",
+                                                                        .total = streams});
         status = finish_side(run, true, &run->model);
         if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
         mt_progress_finish(&run->progress);
@@ -387,18 +413,20 @@ static enum mt_status finish_sides(struct analyze *run)
     return mt_comm_agree(run->comm, run->ctx, status);
 }
 
-enum mt_status analyze_run(struct analyze *run)
+enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device, struct mt_comm *comm)
 {
-    const struct analyze_settings *settings = run->settings;
+    const struct mt_analysis_settings *settings = run->settings;
     const char *base = settings->base != NULL ? settings->base : settings->model;
     void *memory = NULL;
+    run->device = device;
+    run->comm = comm;
     run->with_base = settings->base != NULL || settings->adapter != NULL;
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
-    mt_progress_start(&run->progress,
-                      &(struct mt_progress_options){.stream = mt_comm_rank(run->comm) == 0 ? stderr : NULL,
-                                                    .label = "analysing",
-                                                    .unit = "tok",
-                                                    .total = settings->tokens * run->passes_left});
+    mt_progress_start(&run->progress, &(struct mt_progress_options){
+                                          .stream = mt_comm_rank(comm) == 0 ? settings->terminal : NULL,
+                                          .label = "analysing",
+                                          .unit = "tok",
+                                          .total = settings->tokens * run->passes_left});
     enum mt_status status =
         mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
     run->token_names = memory;
@@ -411,15 +439,7 @@ enum mt_status analyze_run(struct analyze *run)
     return status == MT_OK ? finish_sides(run) : status;
 }
 
-void analyze_side_free(struct analyze_side *side)
-{
-    for (int i = 0; i <= CLI_LIST_MOST; i++) {
-        mt_figures_free(&side->figures[i]);
-        mt_collector_destroy(side->collector[i]);
-    }
-}
-
-void analyze_drift(const struct analyze *run, int domain, int layer, struct mt_drift_figures *drift)
+void mt_analysis_drift(const struct mt_analysis *run, int domain, int layer, struct mt_drift_figures *drift)
 {
     int64_t count = 0;
     int64_t base_count = 0;
@@ -433,12 +453,12 @@ void analyze_drift(const struct analyze *run, int domain, int layer, struct mt_d
                                             run->base.router + (size_t)layer * one, (int64_t)one);
 }
 
-void analyze_mean_drift(const struct analyze *run, int domain, struct mt_drift_figures *mean)
+void mt_analysis_mean_drift(const struct mt_analysis *run, int domain, struct mt_drift_figures *mean)
 {
     *mean = (struct mt_drift_figures){0};
     for (int i = 0; i < run->layers; i++) {
         struct mt_drift_figures drift;
-        analyze_drift(run, domain, i, &drift);
+        mt_analysis_drift(run, domain, i, &drift);
         mean->tokens = drift.tokens;
         mean->load_shift += drift.load_shift / run->layers;
         mean->sets_changed += drift.sets_changed / run->layers;

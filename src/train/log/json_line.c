@@ -1,5 +1,5 @@
 /* JSON into a buffer of fixed size. */
-#include "train/log/json_text.h"
+#include "train/log/json_line.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #include <utf8proc.h>
 
-static void put(struct mt_json_text *text, const char *data, size_t bytes)
+static void put(struct mt_json_line *text, const char *data, size_t bytes)
 {
     if (text->full || bytes > text->room - text->bytes) {
         text->full = true;
@@ -21,13 +21,13 @@ static void put(struct mt_json_text *text, const char *data, size_t bytes)
     text->bytes += bytes;
 }
 
-static void put_text(struct mt_json_text *text, const char *data)
+static void put_text(struct mt_json_line *text, const char *data)
 {
     put(text, data, strlen(data));
 }
 
 /* The comma before a value that is not the first of its kind, and its name. */
-static void begin_value(struct mt_json_text *text, const char *name)
+static void begin_value(struct mt_json_line *text, const char *name)
 {
     char last = text->bytes > 0 ? text->data[text->bytes - 1] : '{';
     if (last != '{' && last != '[' && last != '\n') put_text(text, ",");
@@ -37,25 +37,25 @@ static void begin_value(struct mt_json_text *text, const char *name)
     put_text(text, "\":");
 }
 
-void mt_json_put_open(struct mt_json_text *text, const char *name, char bracket)
+void mt_json_put_open(struct mt_json_line *text, const char *name, char bracket)
 {
     begin_value(text, name);
     put(text, &bracket, 1);
 }
 
-void mt_json_put_close(struct mt_json_text *text, char bracket)
+void mt_json_put_close(struct mt_json_line *text, char bracket)
 {
     put(text, &bracket, 1);
 }
 
-void mt_json_put_number(struct mt_json_text *text, const char *name, double value)
+void mt_json_put_number(struct mt_json_line *text, const char *name, double value)
 {
     char digits[MT_EXACT_BYTES];
     begin_value(text, name);
     put_text(text, isfinite(value) ? mt_exact_text(value, digits) : "null");
 }
 
-void mt_json_put_count(struct mt_json_text *text, const char *name, uint64_t value)
+void mt_json_put_count(struct mt_json_line *text, const char *name, uint64_t value)
 {
     char digits[MT_JSON_NUMBER_BYTES];
     begin_value(text, name);
@@ -63,14 +63,14 @@ void mt_json_put_count(struct mt_json_text *text, const char *name, uint64_t val
     put_text(text, digits);
 }
 
-void mt_json_put_bool(struct mt_json_text *text, const char *name, bool value)
+void mt_json_put_bool(struct mt_json_line *text, const char *name, bool value)
 {
     begin_value(text, name);
     put_text(text, value ? "true" : "false");
 }
 
 /* One character of a string, as JSON writes it; returns how many bytes of the value it took. */
-static size_t put_character(struct mt_json_text *text, const char *value, size_t left)
+static size_t put_character(struct mt_json_line *text, const char *value, size_t left)
 {
     char escape[8];
     utf8proc_int32_t character = -1;
@@ -91,7 +91,7 @@ static size_t put_character(struct mt_json_text *text, const char *value, size_t
     return (size_t)taken;
 }
 
-void mt_json_put_string(struct mt_json_text *text, const char *name, const char *value, size_t most_bytes)
+void mt_json_put_string(struct mt_json_line *text, const char *name, const char *value, size_t most_bytes)
 {
     size_t bytes = strlen(value);
     bool cut = bytes > most_bytes;
@@ -103,7 +103,7 @@ void mt_json_put_string(struct mt_json_text *text, const char *name, const char 
     put_text(text, "\"");
 }
 
-void mt_json_put_newline(struct mt_json_text *text)
+void mt_json_put_newline(struct mt_json_line *text)
 {
     put_text(text, "\n");
 }

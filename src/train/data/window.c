@@ -1,8 +1,9 @@
 /* The window: collecting examples, and the three ways to arrange them into steps. */
+#include "train/data/window.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/data/batches_parts.h"
 #include "train/data/shuffle.h"
 
 void mt_window_clear(struct mt_window *window)

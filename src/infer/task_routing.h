@@ -5,14 +5,14 @@
  * samples its figures are. Other ranks than the first keep theirs in routing_TASK.state-RANK, which the first
  * takes in when the task ends, or when the next job begins.
  */
-#ifndef MT_CLI_EVAL_ROUTING_H
-#define MT_CLI_EVAL_ROUTING_H
+#ifndef MT_INFER_TASK_ROUTING_H
+#define MT_INFER_TASK_ROUTING_H
 
 #include "eval/run/runner.h"
 #include "formats/text/lists.h"
 #include "infer/routing_watch.h"
 
-struct eval_routing {
+struct mt_task_routing {
     struct mt_context *ctx; // borrowed
     struct mt_comm *comm;   // borrowed
     const char *out;        // borrowed; gets routing_TASK.json and routing_TASK.state
@@ -25,11 +25,11 @@ struct eval_routing {
 };
 
 /* Begins to watch on all ranks; the caller closes, before the session. */
-enum mt_status eval_routing_open(struct mt_session *session, struct mt_comm *comm, const char *out,
-                                 struct eval_routing *routing);
-void eval_routing_close(struct eval_routing *routing); // a zeroed struct is allowed
+enum mt_status mt_task_routing_open(struct mt_session *session, struct mt_comm *comm, const char *out,
+                                    struct mt_task_routing *routing);
+void mt_task_routing_close(struct mt_task_routing *routing); // a zeroed struct is allowed
 
 /* What the runner tells of tasks, as long as the struct stays where it is. */
-struct mt_task_watcher eval_routing_watcher(struct eval_routing *routing);
+struct mt_task_watcher mt_task_routing_watcher(struct mt_task_routing *routing);
 
 #endif

@@ -1,5 +1,5 @@
 /* A file of routing figures per task, and the sums they come from. */
-#include "cli/eval/eval_routing.h"
+#include "infer/task_routing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,22 +16,22 @@
 #define STATE_PART   "state-" // and the rank
 #define MOST_BYTES   ((size_t)1 << 30)
 
-enum mt_status eval_routing_open(struct mt_session *session, struct mt_comm *comm, const char *out,
-                                 struct eval_routing *routing)
+enum mt_status mt_task_routing_open(struct mt_session *session, struct mt_comm *comm, const char *out,
+                                    struct mt_task_routing *routing)
 {
-    *routing =
-        (struct eval_routing){.ctx = session->ctx, .comm = comm, .out = out, .sums = {.ctx = session->ctx}};
+    *routing = (struct mt_task_routing){
+        .ctx = session->ctx, .comm = comm, .out = out, .sums = {.ctx = session->ctx}};
     return mt_routing_watch_create(session, &routing->watch);
 }
 
-void eval_routing_close(struct eval_routing *routing)
+void mt_task_routing_close(struct mt_task_routing *routing)
 {
     mt_routing_watch_destroy(routing->watch);
     mt_byte_list_free(&routing->sums);
-    *routing = (struct eval_routing){0};
+    *routing = (struct mt_task_routing){0};
 }
 
-static enum mt_status path_of(const struct eval_routing *routing, const char *kind, char path[PATH_BYTES])
+static enum mt_status path_of(const struct mt_task_routing *routing, const char *kind, char path[PATH_BYTES])
 {
     int length = snprintf(path, PATH_BYTES, "%s/routing_%s.%s", routing->out, routing->task->name, kind);
     if (length >= 0 && length < PATH_BYTES) return MT_OK;
@@ -41,7 +41,7 @@ static enum mt_status path_of(const struct eval_routing *routing, const char *ki
 // ------------------------------------------------------------------ the sums on disk
 
 /* A rank's own file of sums: the first's is the task's. */
-static enum mt_status state_path(const struct eval_routing *routing, char path[PATH_BYTES])
+static enum mt_status state_path(const struct mt_task_routing *routing, char path[PATH_BYTES])
 {
     int rank = mt_comm_rank(routing->comm);
     if (rank == 0) return path_of(routing, "state", path);
@@ -54,7 +54,7 @@ static enum mt_status state_path(const struct eval_routing *routing, char path[P
  * The state: how many samples, the sums, a checksum of both. One that is damaged, of another model, or of
  * more samples than were kept is as good as none.
  */
-static void take_state(struct eval_routing *routing, const unsigned char *data, size_t bytes, size_t kept)
+static void take_state(struct mt_task_routing *routing, const unsigned char *data, size_t bytes, size_t kept)
 {
     uint64_t covered = 0;
     if (bytes < sizeof covered + MT_DIGEST_DIGITS) return;
@@ -68,7 +68,7 @@ static void take_state(struct eval_routing *routing, const unsigned char *data, 
         routing->covered += (size_t)covered;
 }
 
-static enum mt_status load(struct eval_routing *routing, const char *path, size_t kept)
+static enum mt_status load(struct mt_task_routing *routing, const char *path, size_t kept)
 {
     void *data = NULL;
     size_t bytes = 0;
@@ -81,7 +81,7 @@ static enum mt_status load(struct eval_routing *routing, const char *path, size_
 }
 
 /* The sums as they were at the last rest, with what the outputs kept by now amount to. */
-static enum mt_status save(struct eval_routing *routing)
+static enum mt_status save(struct mt_task_routing *routing)
 {
     char path[PATH_BYTES];
     size_t before = routing->sums.count;
@@ -101,7 +101,7 @@ static enum mt_status save(struct eval_routing *routing)
 }
 
 /* Packs what was counted so far, of `covered` samples. */
-static enum mt_status pack(struct eval_routing *routing)
+static enum mt_status pack(struct mt_task_routing *routing)
 {
     uint64_t covered = routing->covered;
     routing->sums.count = 0;
@@ -112,7 +112,7 @@ static enum mt_status pack(struct eval_routing *routing)
 }
 
 /* True for "routing_TASK.state-RANK": what a rank of an earlier job left. */
-static bool is_part(const struct eval_routing *routing, const char *file)
+static bool is_part(const struct mt_task_routing *routing, const char *file)
 {
     char start[PATH_BYTES];
     int length = snprintf(start, sizeof start, "routing_%s." STATE_PART, routing->task->name);
@@ -126,7 +126,7 @@ static bool is_part(const struct eval_routing *routing, const char *file)
  * Takes the parts of an earlier job's ranks in, with kept > 0, and away. They go before the whole is written:
  * what a kill in between loses is missing, which the figures say; twice in it would be wrong.
  */
-static enum mt_status collect_parts(struct eval_routing *routing, size_t kept)
+static enum mt_status collect_parts(struct mt_task_routing *routing, size_t kept)
 {
     char path[PATH_BYTES];
     bool any = false;
@@ -155,7 +155,7 @@ static enum mt_status collect_parts(struct eval_routing *routing, size_t kept)
 /* The first rank goes on from what earlier ones counted; the others begin with nothing. */
 static enum mt_status task_began(void *self, const struct mt_task *task, size_t samples, size_t kept)
 {
-    struct eval_routing *routing = self;
+    struct mt_task_routing *routing = self;
     char path[PATH_BYTES];
     routing->task = task;
     routing->covered = 0;
@@ -170,34 +170,32 @@ static enum mt_status task_began(void *self, const struct mt_task *task, size_t 
 
 static enum mt_status task_rested(void *self, size_t asked)
 {
-    struct eval_routing *routing = self;
+    struct mt_task_routing *routing = self;
     routing->covered += asked;
     enum mt_status status = pack(routing);
     if (status != MT_OK || mt_clock_seconds() - routing->saved < SAVE_SECONDS) return status;
     return save(routing);
 }
 
-static enum mt_status write_figures(const struct eval_routing *routing, const struct mt_task_result *result,
-                                    const struct mt_figures *figures)
+static enum mt_status write_figures(const struct mt_task_routing *routing,
+                                    const struct mt_task_result *result, const struct mt_figures *figures)
 {
     char path[PATH_BYTES];
     struct mt_json_text text;
-    mt_json_text_init(&text, routing->ctx);
     enum mt_status status = path_of(routing, "json", path);
-    if (status == MT_OK) status = mt_json_text_format(&text, "{\"task\": ");
-    if (status == MT_OK) status = mt_json_text_string(&text, result->task->name);
-    if (status == MT_OK)
-        status = mt_json_text_format(
-            &text, ", \"samples\": %zu, \"of\": %zu, \"figures\": ", routing->covered, result->done);
-    if (status == MT_OK) status = mt_figures_put_json(figures, &text);
-    if (status == MT_OK) status = mt_json_text_format(&text, "}\n");
-    if (status == MT_OK) status = mt_file_write_all(routing->ctx, path, text.bytes, text.length);
-    mt_json_text_free(&text);
-    return status;
+    if (status != MT_OK) return status;
+    mt_json_text_init(&text, routing->ctx);
+    mt_json_text_format(&text, "{\"task\": ");
+    mt_json_text_string(&text, result->task->name);
+    mt_json_text_format(&text, ", \"samples\": %zu, \"of\": %zu, \"figures\": ", routing->covered,
+                        result->done);
+    mt_figures_put_json(figures, &text);
+    mt_json_text_format(&text, "}\n");
+    return mt_json_text_save(&text, path);
 }
 
 /* A whole task: the first rank has all sums by now, and writes them and the figures; parts go. */
-static enum mt_status finish_task(struct eval_routing *routing, struct mt_task_result *result,
+static enum mt_status finish_task(struct mt_task_routing *routing, struct mt_task_result *result,
                                   const struct mt_figures *figures)
 {
     char path[PATH_BYTES];
@@ -217,7 +215,7 @@ static enum mt_status finish_task(struct eval_routing *routing, struct mt_task_r
  */
 static enum mt_status task_ended(void *self, struct mt_task_result *result)
 {
-    struct eval_routing *routing = self;
+    struct mt_task_routing *routing = self;
     struct mt_figures figures = {0};
     int64_t covered = (int64_t)routing->covered;
     mt_comm_sum_i64(routing->comm, &covered, 1);
@@ -234,7 +232,7 @@ static enum mt_status task_ended(void *self, struct mt_task_result *result)
     return mt_comm_agree(routing->comm, routing->ctx, status);
 }
 
-struct mt_task_watcher eval_routing_watcher(struct eval_routing *routing)
+struct mt_task_watcher mt_task_routing_watcher(struct mt_task_routing *routing)
 {
     return (struct mt_task_watcher){
         .self = routing, .began = task_began, .rested = task_rested, .ended = task_ended};

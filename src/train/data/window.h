@@ -1,6 +1,6 @@
-/* Batches taken apart: the window of examples, and its arrangement into steps and micro-batches. */
-#ifndef MT_TRAIN_BATCHES_PARTS_H
-#define MT_TRAIN_BATCHES_PARTS_H
+/* The window of examples that batches are made of, and its arrangement into steps. */
+#ifndef MT_TRAIN_WINDOW_H
+#define MT_TRAIN_WINDOW_H
 
 #include "train/data/batches.h"
 
