@@ -5,9 +5,8 @@
 
 #include "base/nearest.h"
 #include "cli/cli.h"
-#include "cli/shared/patience.h"
+#include "cli/shared/process.h"
 #include "cli/shared/ranks.h"
-#include "cli/shared/streams.h"
 
 #ifndef METIER_VERSION
 #define METIER_VERSION "unknown"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/shared/page_out.h"
+#include "cli/shared/share.h"
 #include "report/render.h"
 #include "report/report.h"
 
@@ -59,37 +59,23 @@ static enum mt_status read_runs(struct mt_context *ctx, const struct cli_call *a
     return status;
 }
 
-static enum mt_status write_html(const struct settings *settings, const struct mt_page *page)
+static enum mt_status write_all(const struct settings *settings, const struct mt_page *page)
 {
     size_t bytes = 0;
-    enum mt_status status = cli_page_write_html(page, settings->chart_js, settings->out, &bytes);
-    if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, bytes);
-    return status;
-}
-
-static enum mt_status write_markdown(struct mt_context *ctx, const struct settings *settings,
-                                     const struct mt_page *page)
-{
-    struct mt_output out;
-    mt_output_init(&out, ctx);
-    enum mt_status status = mt_render_markdown(page, settings->png, &out);
-    if (status == MT_OK) status = mt_output_save(&out, settings->markdown);
-    if (status == MT_OK) printf("%s: %zu bytes\n", settings->markdown, out.text.count);
-    mt_output_free(&out);
-    return status;
-}
-
-static enum mt_status write_all(struct mt_context *ctx, const struct settings *settings,
-                                const struct mt_page *page)
-{
     enum mt_status status = MT_OK;
     if (settings->png != NULL) status = mt_save_pictures(page, settings->png);
     if (status == MT_OK && settings->png != NULL) printf("%s: pictures\n", settings->png);
     if (status == MT_OK && settings->data != NULL) status = mt_save_numbers(page, settings->data);
     if (status == MT_OK && settings->data != NULL)
         printf("%s: CSV and JSON of every figure\n", settings->data);
-    if (status == MT_OK && settings->markdown != NULL) status = write_markdown(ctx, settings, page);
-    if (status == MT_OK && settings->out != NULL) status = write_html(settings, page);
+    if (status == MT_OK && settings->markdown != NULL) {
+        status = mt_save_markdown(page, settings->png, settings->markdown, &bytes);
+        if (status == MT_OK) printf("%s: %zu bytes\n", settings->markdown, bytes);
+    }
+    if (status == MT_OK && settings->out != NULL) {
+        status = cli_save_html(page, settings->chart_js, settings->out, &bytes);
+        if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, bytes);
+    }
     return status;
 }
 
@@ -108,7 +94,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
         mt_page_subtitle(&page, "metier report");
         status = mt_report_build(&page, runs, count);
     }
-    if (status == MT_OK) status = write_all(ctx, settings, &page);
+    if (status == MT_OK) status = write_all(settings, &page);
     mt_page_free(&page);
     for (size_t i = 0; i < count; i++) mt_run_free(&runs[i]);
     return status;

@@ -1,5 +1,5 @@
 /* cell.json, both ways. */
-#include "compare/cell_file.h"
+#include "compare/cell.h"
 
 #include <inttypes.h>
 #include <math.h>

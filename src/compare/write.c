@@ -1,5 +1,5 @@
 /* compare.json. */
-#include "compare/write.h"
+#include "compare/compare.h"
 
 #include <inttypes.h>
 

@@ -124,12 +124,7 @@ double mt_run_layer_mean(const struct mt_run *run, size_t layer, int value);
 /* A setting by its key; NULL: not there. */
 const char *mt_run_setting(const struct mt_run *run, const char *key);
 
-/* "RUN/NAME" in the arena; NULL when there is no such file. */
-enum mt_status mt_run_find(struct mt_run *run, const char *name, const char **path);
-
 // Parts of mt_run_read, each with a file of its own.
-enum mt_status mt_run_read_log(struct mt_run *run, const char *path);      // run_log.c
-enum mt_status mt_run_read_settings(struct mt_run *run, const char *path); // run_settings.c
-enum mt_status mt_run_read_results(struct mt_run *run, const char *path);  // run_results.c
+enum mt_status mt_run_read_log(struct mt_run *run, const char *path); // run_log.c
 
 #endif

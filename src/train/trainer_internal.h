@@ -66,9 +66,6 @@ struct mt_trainer {
 /* Prepares the next step's data and takes it: forward, backward, optimizer; fills trainer->record. */
 enum mt_status mt_trainer_step(struct mt_trainer *trainer);
 
-/* True when this step (from 1) is written to the log. */
-bool mt_trainer_logs(const struct mt_trainer *trainer, uint64_t step);
-
 /* The mean loss of the held-out data. */
 enum mt_status mt_trainer_evaluate(struct mt_trainer *trainer, struct mt_evaluation_record *record);
 
@@ -84,9 +81,6 @@ enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
 enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
 
 // ------------------------------------------------------------------ trainer_out.c
-
-/* Writes RUN/adapter or RUN/model, and the best checkpoint's, unless they are there. Collective. */
-enum mt_status mt_trainer_write_results(struct mt_trainer *trainer);
 
 /* True when all that a finished run writes is there. */
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers);

@@ -1,7 +1,7 @@
 /* From sums and kept vectors to figures. */
 #include <math.h>
 
-#include "analysis/collector/collector_parts.h"
+#include "analysis/collector/collector_sums.h"
 #include "objective/loads.h"
 
 #define FIGURE_ARRAYS 4 // load, first, mean_score, mean_weight

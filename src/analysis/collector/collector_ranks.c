@@ -1,5 +1,5 @@
 /* Collectors of several ranks as one. Sums are those of any order, samples those of the smallest numbers. */
-#include "analysis/collector/collector_parts.h"
+#include "analysis/collector/collector_sums.h"
 
 /* What is no array. */
 struct layer_numbers {

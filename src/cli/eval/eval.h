@@ -17,16 +17,6 @@ struct eval_arguments {
     struct infer_settings infer; // directory: --model; NULL: no model
 };
 
-/* The tasks of a folder, a line each. */
-enum mt_status eval_print_list(struct mt_context *ctx, const char *folder, struct mt_arena *arena);
-
-/* The keys of task files. */
-enum mt_status eval_print_keys(void);
-
-/* Writes the questions of all tasks, as JSONL, to arguments->questions. */
-enum mt_status eval_write_questions(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                    const struct mt_task_list *list);
-
 /*
  * Where results go when nobody said: "eval-MODEL" or "eval-MODEL-RUN" in the folder at hand. The text lives
  * in the arena.

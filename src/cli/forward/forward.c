@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "cli/adapter/adapter.h"
+#include "cli/adapter.h"
 #include "cli/cli.h"
 #include "cli/forward/forward.h"
 #include "cli/objective/objective.h"

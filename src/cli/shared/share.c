@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "cli/shared/share.h"
+#include "report/render.h"
 
 #ifndef METIER_SOURCE_SHARE
 #define METIER_SOURCE_SHARE "share"
 #endif
 
-#define PATH_BYTES 4096
+#define PATH_BYTES  4096
+#define BLOCK_BYTES 4096
 
 /* "BIN/../share/metier" of the running program; "" where that cannot be known. */
 static void beside_program(char *path, size_t bytes)
@@ -76,4 +78,16 @@ enum mt_status cli_find_templates(struct mt_arena *arena, const char *name, cons
     if (status != MT_OK || *folder != NULL || access(name, R_OK) == 0) return status;
     (void)snprintf(what, sizeof what, "chat templates to look for '%.64s' in", name);
     return missing(arena->ctx, what);
+}
+
+enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes)
+{
+    struct mt_arena arena;
+    const char *folder = NULL;
+    mt_arena_init(&arena, page->ctx, BLOCK_BYTES);
+    enum mt_status status = cli_find_share(&arena, "report", "the page's style and script", &folder);
+    if (status == MT_OK)
+        status = mt_save_html(page, folder, charts != NULL ? charts : MT_CHARTS_FILE, path, bytes);
+    mt_arena_free(&arena);
+    return status;
 }

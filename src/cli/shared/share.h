@@ -3,6 +3,7 @@
 #define MT_CLI_SHARE_H
 
 #include "base/arena.h"
+#include "report/page.h"
 
 /*
  * The folder `part` of the program's files: below $METIER_SHARE, share/metier beside the program's bin, or
@@ -11,6 +12,9 @@
  */
 enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what,
                               const char **folder);
+
+/* Writes a page as HTML with the parts that come along. charts: Chart.js; NULL: where Debian puts it. */
+enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes);
 
 /*
  * The folder of the chat templates. `name` is what is looked for in there: where no folder is found, it must

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "cli/adapter/adapter.h"
+#include "cli/adapter.h"
 #include "cli/cli.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"

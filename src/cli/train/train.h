@@ -8,9 +8,6 @@
 enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
                                    const struct mt_run_outline *outline);
 
-/* Prints the first example with its trained tokens marked. */
-enum mt_status train_print_example(struct mt_context *ctx, const struct mt_corpus *corpus);
-
 /* Prints every key with its values, default and meaning. */
 enum mt_status train_print_keys(struct mt_context *ctx);
 

@@ -1,6 +1,6 @@
 /* What the collector's own files share. */
-#ifndef MT_ANALYSIS_COLLECTOR_PARTS_H
-#define MT_ANALYSIS_COLLECTOR_PARTS_H
+#ifndef MT_ANALYSIS_COLLECTOR_SUMS_H
+#define MT_ANALYSIS_COLLECTOR_SUMS_H
 
 #include "analysis/collector/collector.h"
 #include "analysis/sample.h"
@@ -61,14 +61,6 @@ struct mt_collector {
 
 #define MT_LAYER_ARRAYS 3
 #define MT_LAYER_SUMS   4
-
-/* Memory of the layers' arrays; freed whatever it returned. */
-enum mt_status mt_collector_take_arrays(struct mt_collector *collector);
-void mt_collector_free_arrays(struct mt_collector *collector);
-
-/* Counts a token's experts for its group. */
-void mt_collector_count_group(struct mt_collector *collector, struct mt_layer_sums *layer, int64_t token,
-                              const int32_t *expert);
 
 /* The batches of a layer that are whole: those made of tokens as they came, and those made of groups. */
 struct mt_batch_sums {

@@ -1,10 +1,12 @@
-/* The report's top: cards, and a table of the runs. */
+/* The report: its parts in their order. Here: the top, cards and a table of the runs, and the settings. */
+#include "report/report.h"
+
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/amount.h"
 #include "report/output.h"
-#include "report/report.h"
 
 /* The lowest held-out loss of a run, NaN without one. */
 static double best_evaluation(const struct mt_run *run)
@@ -97,7 +99,7 @@ static void add_runs(struct mt_page *page, const struct mt_run *runs, size_t cou
     }
 }
 
-void mt_report_overview(struct mt_page *page, const struct mt_run *runs, size_t count)
+static void add_overview(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     add_cards(page, runs, count);
     mt_page_section(page, "Overview");
@@ -110,13 +112,71 @@ void mt_report_overview(struct mt_page *page, const struct mt_run *runs, size_t 
     }
 }
 
+// ------------------------------------------------------------------ settings, the last part: what the runs
+// were told
+
+static bool differs(const struct mt_run *runs, size_t count, const char *key)
+{
+    const char *first = mt_run_setting(&runs[0], key);
+    for (size_t r = 1; r < count; r++) {
+        const char *other = mt_run_setting(&runs[r], key);
+        if ((first == NULL) != (other == NULL)) return true;
+        if (first != NULL && strcmp(first, other) != 0) return true;
+    }
+    return false;
+}
+
+/* True when a run before this one has the key: its row is there. */
+static bool seen(const struct mt_run *runs, size_t before, const char *key)
+{
+    for (size_t r = 0; r < before; r++) {
+        if (mt_run_setting(&runs[r], key) != NULL) return true;
+    }
+    return false;
+}
+
+static void add_settings(struct mt_page *page, const struct mt_run *runs, size_t count, bool only_different)
+{
+    struct mt_figure *table = mt_page_figure(
+        page, &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
+                                       .title = only_different ? "Settings that differ" : "Settings",
+                                       .meaning = only_different
+                                                      ? "What makes the runs different."
+                                                      : "Everything the runs were told, defaults included."});
+    mt_figure_column(table, MT_COLUMN_LABEL, "key");
+    for (size_t r = 0; r < count; r++) mt_figure_column(table, MT_COLUMN_LABEL, runs[r].name);
+    for (size_t r = 0; r < count; r++) {
+        for (const struct mt_run_setting *one = runs[r].settings; one != NULL; one = one->next) {
+            if (seen(runs, r, one->key) || (only_different && !differs(runs, count, one->key))) continue;
+            mt_figure_text(table, one->key);
+            for (size_t k = 0; k < count; k++) {
+                const char *value = mt_run_setting(&runs[k], one->key);
+                mt_figure_text(table, value != NULL ? value : "–");
+            }
+        }
+    }
+}
+
+static void add_settings_part(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    bool known = false;
+    for (size_t r = 0; r < count; r++) known |= runs[r].settings != NULL;
+    mt_page_section(page, "Settings");
+    if (!known) {
+        mt_page_text(page, "No config.yaml: metier train writes its settings into the folder of a run.");
+        return;
+    }
+    if (count > 1) add_settings(page, runs, count, true);
+    add_settings(page, runs, count, false);
+}
+
 enum mt_status mt_report_build(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
-    mt_report_overview(page, runs, count);
+    add_overview(page, runs, count);
     mt_report_training(page, runs, count);
     mt_report_routing(page, runs, count);
     mt_report_evaluation(page, runs, count);
     mt_report_analysis(page, runs, count);
-    mt_report_settings(page, runs, count);
+    add_settings_part(page, runs, count);
     return mt_page_status(page);
 }

@@ -1,11 +1,16 @@
-#include "cli/shared/streams.h"
+/* Standard streams, and how waiting threads spin. */
+#define _DEFAULT_SOURCE // setenv
+#include "cli/shared/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define SPINS "1000" // some microseconds
 
 static void take_if_closed(int descriptor, const char *path, int how)
 {
@@ -42,4 +47,18 @@ int cli_streams_close(int status)
         (void)fprintf(stderr, "metier: cannot write standard output%s%s\n", errno != 0 ? ": " : "",
                       errno != 0 ? strerror(errno) : "");
     return 1;
+}
+
+// ------------------------------------------------------------------ threads that wait
+
+/*
+ * Measured on two processors with a model of 1.3 million parameters, 30 steps: with others running (load 9)
+ * 28 s with the runtime's own spin, 4.4 s with this one; alone 3.5 and 1.6 s. A model of 218 million
+ * parameters shows no difference.
+ */
+void cli_shorten_waiting(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL) return;
+    if (setenv("GOMP_SPINCOUNT", SPINS, 1) != 0) return;
+    (void)execv("/proc/self/exe", argv);
 }
