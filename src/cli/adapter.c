@@ -206,7 +206,8 @@ const struct cli_verb cli_verb_adapter = {
         "the same values, in the layout that\n"
         "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
         "  fused       transformers 5 has: one pair for all experts of a layer\n"
-        "  per-expert  transformers 4 has: a pair for each map of each expert, names of the checkpoint\n"
+        "  per-expert  transformers 4 has: a pair for each projection of each expert, names of the "
+        "checkpoint\n"
         "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
         "The folder appears whole or not at all. docs/adapters.md says what is right where.",
     .examples =

@@ -174,7 +174,7 @@ static enum mt_status encode(struct chat *chat)
 /* One answer, printed as it comes. */
 static enum mt_status answer(struct chat *chat)
 {
-    struct mt_generation request = infer_request(&chat->settings->infer, &chat->session);
+    struct mt_generation request = cli_infer_request(&chat->settings->infer, &chat->session);
     request.ids = chat->ids.data;
     request.count = (int64_t)chat->ids.count;
     request.number = chat->count;
@@ -234,13 +234,13 @@ static enum mt_status talk(struct chat *chat)
 static enum mt_status run(struct chat *chat)
 {
     const struct infer_settings *infer = &chat->settings->infer;
-    enum mt_status status = infer_open(chat->ctx, infer, &chat->session);
-    if (status == MT_OK) status = infer_check_drawing(infer, &chat->session, chat->given);
+    enum mt_status status = cli_infer_open(chat->ctx, infer, &chat->session);
+    if (status == MT_OK) status = cli_infer_check_drawing(infer, &chat->session, chat->given);
     if (status != MT_OK) return status;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    infer_warn_of_texts(&chat->session, &log);
-    if (chat->session.template != NULL && !mt_session_talks(&chat->session)) infer_warn_of_plain(&log);
+    cli_infer_warn_of_texts(&chat->session, &log);
+    if (chat->session.template != NULL && !mt_session_talks(&chat->session)) cli_infer_warn_of_plain(&log);
     const char *const *stops = infer->stops.count > 0 ? infer->stops.item : NULL;
     status = mt_answer_create(chat->ctx, chat->session.tokenizer, stops, &chat->answer);
     return status == MT_OK ? talk(chat) : status;
@@ -261,16 +261,16 @@ static void close_all(struct chat *chat)
 static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
-    infer_settings_init(&settings.infer);
+    cli_infer_settings_init(&settings.infer);
     settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 2] = {
         {"--system", CLI_TEXT, &settings.system, "TEXT", "what the conversation begins with"},
     };
-    infer_options(&settings.infer, options + 1);
+    cli_infer_options(&settings.infer, options + 1);
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     if (call->positional_count != 1) return mt_fail(call->ctx, MT_ERR_USAGE, "expected one model folder");
-    status = infer_check(&settings.infer, call);
+    status = cli_infer_check(&settings.infer, call);
     if (status != MT_OK) return status;
     settings.infer.directory = call->positional[0];
     struct chat chat = {.ctx = call->ctx,

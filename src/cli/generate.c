@@ -172,7 +172,7 @@ static enum mt_status start_job(struct generator *g)
     job->finished = false;
     if (status == MT_OK) status = encode_prompt(g, index, &job->ids);
     if (status != MT_OK) return status;
-    job->request = infer_request(&g->settings->infer, &g->session);
+    job->request = cli_infer_request(&g->settings->infer, &g->session);
     job->request.ids = job->ids.data;
     job->request.count = (int64_t)job->ids.count;
     job->request.number = index;
@@ -261,9 +261,9 @@ static enum mt_status run(struct generator *g)
     const struct settings *settings = g->settings;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
-    if (status == MT_OK) status = infer_check_drawing(&settings->infer, &g->session, g->given);
-    if (status == MT_OK) infer_warn_of_texts(&g->session, &log);
+    enum mt_status status = cli_infer_open(g->ctx, &settings->infer, &g->session);
+    if (status == MT_OK) status = cli_infer_check_drawing(&settings->infer, &g->session, g->given);
+    if (status == MT_OK) cli_infer_warn_of_texts(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
         const struct mt_dataset_options plain = {0};
         status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);
@@ -283,7 +283,7 @@ static enum mt_status run(struct generator *g)
     status = run_jobs(g);
     g->seconds = mt_clock_seconds() - g->start;
     mt_progress_finish(&g->progress);
-    if (g->session.talked_plainly) infer_warn_of_plain(&log);
+    if (g->session.talked_plainly) cli_infer_warn_of_plain(&log);
     if (status != MT_OK) return status;
     if (streams(g)) printf("\n");
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
@@ -302,13 +302,13 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
          "with --prompt: the answer is printed as it comes; --out FILE takes ids, too"},
     };
     enum mt_status status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
-    return status == MT_OK ? infer_check(&settings->infer, call) : status;
+    return status == MT_OK ? cli_infer_check(&settings->infer, call) : status;
 }
 
 static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
-    infer_settings_init(&settings.infer);
+    cli_infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
     settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 8] = {
@@ -322,7 +322,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--ids", CLI_FLAG, &settings.ids, NULL, "also write the ids of each answer's tokens"},
         {"--quiet", CLI_FLAG, &settings.quiet, NULL, "no progress and no summary"},
     };
-    infer_options(&settings.infer, options + 7);
+    cli_infer_options(&settings.infer, options + 7);
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     status = check(&settings, call);

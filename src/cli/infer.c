@@ -12,7 +12,7 @@
 #define MAX_NEW           256
 #define MOST_SEQUENCES    4096
 
-void infer_settings_init(struct infer_settings *settings)
+void cli_infer_settings_init(struct infer_settings *settings)
 {
     *settings = (struct infer_settings){.bos = "tokenizer",
                                         .device = MT_DEVICE_AUTO,
@@ -23,7 +23,7 @@ void infer_settings_init(struct infer_settings *settings)
                                         .repetition_penalty = -1.0};
 }
 
-void infer_options(struct infer_settings *settings, struct cli_option *options)
+void cli_infer_options(struct infer_settings *settings, struct cli_option *options)
 {
     const struct cli_option common[INFER_OPTIONS] = {
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
@@ -47,10 +47,10 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
 }
 
-enum mt_status infer_check_drawing(const struct infer_settings *settings, const struct mt_session *session,
-                                   const struct cli_call *call)
+enum mt_status cli_infer_check_drawing(const struct infer_settings *settings,
+                                       const struct mt_session *session, const struct cli_call *call)
 {
-    double temperature = infer_request(settings, session).sampling.temperature;
+    double temperature = cli_infer_request(settings, session).sampling.temperature;
     const struct cli_void rules[] = {
         {temperature == 0.0 && settings->temperature < 0.0, "--top-p --top-k --seed",
          "without --temperature: the model's generation_config.json asks for the most likely token"},
@@ -58,7 +58,7 @@ enum mt_status infer_check_drawing(const struct infer_settings *settings, const 
     return cli_refuse_void(call, rules, 1);
 }
 
-enum mt_status infer_check(const struct infer_settings *settings, const struct cli_call *call)
+enum mt_status cli_infer_check(const struct infer_settings *settings, const struct cli_call *call)
 {
     struct mt_context *ctx = call->ctx;
     enum mt_status status =
@@ -100,8 +100,8 @@ static enum mt_status join_options(const struct cli_list *list, struct mt_arena 
     return status;
 }
 
-enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
-                          struct mt_session *session)
+enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
+                              struct mt_session *session)
 {
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
@@ -127,14 +127,14 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     return status;
 }
 
-void infer_warn_of_plain(const struct mt_log *log)
+void cli_infer_warn_of_plain(const struct mt_log *log)
 {
     mt_log_warning(
         log, "the model has no chat template of its own: messages are written out plainly, one after the "
              "other; --template NAME names another");
 }
 
-void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log)
+void cli_infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log)
 {
     if (session->bos_unheard)
         mt_log_warning(log,
@@ -147,7 +147,8 @@ void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *
                        (const char *)session->foreign.data);
 }
 
-struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session)
+struct mt_generation cli_infer_request(const struct infer_settings *settings,
+                                       const struct mt_session *session)
 {
     struct mt_sampling sampling = mt_session_sampling(session);
     int64_t said = session->generation.max_new_tokens;

@@ -189,7 +189,7 @@ static void print_memory(const struct inspection *inspection)
     const char *source = inspection->data_bytes >= 0                 ? "as stored"
                          : inspection->config.dtype == MT_HF_FLOAT32 ? "float32, as config.json says"
                                                                      : "2 bytes each";
-    printf("\n  memory of LoRA training, rank %lld on every linear map of the layers, router included\n",
+    printf("\n  memory of LoRA training, rank %lld on every linear layer, router included\n",
            (long long)memory->rank);
     printf("  %-16s %10s   %s\n", "weights", cli_short_bytes((double)memory->weights).text, source);
     printf("  %-16s %10s   f32, %s parameters\n", "adapters",

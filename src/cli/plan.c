@@ -116,7 +116,7 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
 {
     struct mt_scaling s;
     predict(config, settings, settings->ranks, settings->experts, &s);
-    printf("%s, LoRA rank %" PRId64 " on every linear map; %s, experts over %" PRId64
+    printf("%s, LoRA rank %" PRId64 " on every linear layer; %s, experts over %" PRId64
            ", %s a rank and step\n\n",
            mt_hf_model_name(config->model), settings->lora_rank,
            mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,

@@ -65,7 +65,7 @@ static enum mt_status write_result(struct mt_trainer *trainer, const char *direc
     return mt_comm_agree(trainer->comm, trainer->ctx, status);
 }
 
-/* Everything that learns, as it was at its best. */
+/* Everything trainable, as it was at its best. */
 static enum mt_status take_best(struct mt_trainer *trainer)
 {
     struct mt_state_reader *reader = NULL;

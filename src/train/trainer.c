@@ -29,7 +29,7 @@ static enum mt_status read_description(struct mt_trainer *trainer)
     return status == MT_OK ? MT_OK : mt_fail_within(trainer->ctx, status, "%s/config.json", model);
 }
 
-/* What learns, as the settings or the adapter say. */
+/* What is trainable, as the settings or the adapter say. */
 static enum mt_status select_parameters(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;

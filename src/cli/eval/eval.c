@@ -1,9 +1,11 @@
 /* metier eval: benchmark tasks put to a model, or judged from a file of answers. */
+#define _DEFAULT_SOURCE // realpath
 #include "cli/eval/eval.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,7 +232,36 @@ static enum mt_status check(const struct eval_arguments *arguments, const struct
     if (arguments->pass_k > arguments->samples)
         return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
                        arguments->pass_k);
-    return infer_check(&arguments->infer, given);
+    return cli_infer_check(&arguments->infer, given);
+}
+
+/* The last part of a path; of RUN/adapter, which every run has, the one before. */
+static void short_name(const char *path, char *name, size_t bytes)
+{
+    char whole[PATH_MAX];
+    if (realpath(path, whole) == NULL) (void)snprintf(whole, sizeof whole, "%s", path);
+    char *slash = strrchr(whole, '/');
+    if (slash != NULL && strcmp(slash + 1, "adapter") == 0) {
+        *slash = '\0';
+        slash = strrchr(whole, '/');
+    }
+    (void)snprintf(name, bytes, "%.*s", (int)bytes - 1, slash != NULL ? slash + 1 : whole);
+}
+
+/* Where results go when nobody said: "eval-MODEL" or "eval-MODEL-RUN" in the folder at hand; in the arena. */
+static enum mt_status default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
+                                  const char **out)
+{
+    char model[128];
+    char adapter[128] = "";
+    char text[sizeof model + sizeof adapter + 16];
+    char *copy = NULL;
+    short_name(arguments->infer.directory, model, sizeof model);
+    if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
+    int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
+    enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
+    *out = copy;
+    return status;
 }
 
 /* What every rank knows. */
@@ -266,12 +297,15 @@ static enum mt_status prepare(const struct evaluating *e, const char *folder, st
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
     if (status == MT_OK) status = check(arguments, e->given);
     if (status == MT_OK) status = check_drawing(e, list);
+    const char *template = arguments->infer.template_name;
+    if (status == MT_OK && template != NULL && strcmp(template, "none") != 0)
+        status = cli_find_templates(e->arena, template, &arguments->templates);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
         return mt_fail(e->ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
     if (arguments->out == NULL && arguments->questions == NULL)
-        status = eval_default_out(e->arena, arguments, &arguments->out);
+        status = default_out(e->arena, arguments, &arguments->out);
     return status;
 }
 
@@ -302,7 +336,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     } else {
         if (status == MT_OK) status = prepare(e, folder, &list);
         status = mt_comm_agree(comm, e->ctx, status);
-        if (status == MT_OK) status = eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
+        if (status == MT_OK) status = cli_eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
     }
     *exit_status = signal != 0 ? 128 + signal : 0;
     return status;
@@ -312,7 +346,7 @@ static enum mt_status run_verb(struct cli_call *call)
 {
     struct eval_arguments arguments = {.shots = -1};
     struct infer_settings *infer = &arguments.infer;
-    infer_settings_init(infer);
+    cli_infer_settings_init(infer);
     infer->batch = SLOTS;
     infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
     const struct cli_option options[] = {

@@ -12,6 +12,7 @@
 #include "eval/code/code_judge.h"
 #include "eval/run/recorded.h"
 #include "infer/answerer.h"
+#include "infer/answers_folder.h"
 #include "infer/task_routing.h"
 
 /* Everything one run holds. */
@@ -29,7 +30,7 @@ struct evaluation {
     struct mt_session_answerer *answering; // likewise
     struct mt_task_routing routing;        // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
-    char device[EVAL_DEVICE_BYTES];        // likewise: what computes
+    char device[MT_ANSWERS_DEVICE_BYTES];  // likewise: what computes
     int lock;                              // of the folder, rank 0's; the others hold it
 };
 
@@ -136,10 +137,10 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
     infer.threads = mt_comm_threads(e->comm, infer.threads);
     infer.device = e->device;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
-    status = infer_open(e->ctx, &infer, &e->session);
+    status = cli_infer_open(e->ctx, &infer, &e->session);
     if (status == MT_OK && mt_comm_rank(e->comm) == 0) {
-        infer_warn_of_texts(&e->session, &e->log);
-        if (e->session.template != NULL && !mt_session_talks(&e->session)) infer_warn_of_plain(&e->log);
+        cli_infer_warn_of_texts(&e->session, &e->log);
+        if (e->session.template != NULL && !mt_session_talks(&e->session)) cli_infer_warn_of_plain(&e->log);
     }
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
@@ -170,12 +171,25 @@ static bool told_to_stop(void *self)
 /* Rank 0 makes the folder, for all, and keeps other runs out of it. */
 static enum mt_status open_folder(struct evaluation *e)
 {
+    const struct infer_settings *infer = &e->arguments->infer;
     const char *out = e->arguments->out;
+    const struct mt_answers_source source = {.out = out,
+                                             .answers = e->arguments->answers,
+                                             .model = infer->directory,
+                                             .adapter = infer->adapter,
+                                             .template_name = infer->template_name,
+                                             .templates = e->arguments->templates,
+                                             .template_options = infer->template_options.item,
+                                             .bos = infer->bos,
+                                             .context = infer->context,
+                                             .temperature = infer->temperature,
+                                             .top_p = infer->top_p,
+                                             .seed = infer->seed};
     enum mt_status status = MT_OK;
     if (mt_comm_rank(e->comm) == 0) {
         status = mt_folder_make_all(e->ctx, out);
         if (status == MT_OK) status = mt_folder_lock(e->ctx, out, "evaluating", &e->lock);
-        if (status == MT_OK) status = eval_claim_folder(e->ctx, e->arguments, e->list, e->device, &e->log);
+        if (status == MT_OK) status = mt_answers_claim(e->ctx, &source, e->list, e->device, &e->log);
     }
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK && mt_comm_rank(e->comm) != 0) status = mt_folder_hold(e->ctx, out, &e->lock);
@@ -189,7 +203,8 @@ static enum mt_status open_all(struct evaluation *e, struct mt_answerer *answere
     enum mt_status status = open_judge(e, runs_programs);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK && e->arguments->infer.directory != NULL)
-        status = eval_choose_device(e->ctx, e->arguments, e->comm, e->device);
+        status = mt_answers_choose_device(e->ctx, e->arguments->out, e->arguments->infer.device, e->comm,
+                                          e->device);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK) status = open_folder(e);
     status = mt_comm_agree(e->comm, e->ctx, status);
@@ -241,8 +256,8 @@ static enum mt_status run(struct evaluation *e)
     return status;
 }
 
-enum mt_status eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                              const struct mt_task_list *list, struct mt_comm *comm, int *signal)
+enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  const struct mt_task_list *list, struct mt_comm *comm, int *signal)
 {
     struct evaluation e = {
         .ctx = ctx, .arguments = arguments, .list = list, .comm = comm, .lock = MT_FOLDER_UNLOCKED};

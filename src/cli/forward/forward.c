@@ -146,7 +146,7 @@ static enum mt_status run_model(struct mt_device *device, const struct forward_s
                              .labels = settings->grads ? ids->labels.data : NULL,
                              .training = settings->training,
                              .progress = 1.0};
-    enum mt_status status = forward_ids_check(ctx, ids, desc->vocabulary);
+    enum mt_status status = cli_forward_ids_check(ctx, ids, desc->vocabulary);
     if (status == MT_OK) status = draw_lora_b(device, settings, mt_model_params(model));
     if (status != MT_OK) return status;
     double start = mt_clock_seconds();
@@ -156,10 +156,10 @@ static enum mt_status run_model(struct mt_device *device, const struct forward_s
     if (status != MT_OK) return status;
     results.seconds = mt_clock_seconds() - start;
     if (settings->out != NULL) {
-        status = forward_write(ctx, settings, ids, &results);
+        status = cli_forward_write(ctx, settings, ids, &results);
         if (status != MT_OK) return status;
     }
-    return forward_report(ctx, settings, ids, &results);
+    return cli_forward_report(ctx, settings, ids, &results);
 }
 
 /* What the model is opened with; `targets` and `method` are the caller's and must live as long as it opens.
@@ -311,9 +311,9 @@ static enum mt_status run_verb(struct cli_call *call)
     struct forward_ids ids = {0};
     enum mt_status status = parse(call, &settings);
     if (status != MT_OK || call->help_shown) return status;
-    status = forward_ids_read(call->ctx, &settings, &ids);
+    status = cli_forward_ids_read(call->ctx, &settings, &ids);
     if (status == MT_OK) status = run(call->ctx, &settings, &ids);
-    forward_ids_free(&ids);
+    cli_forward_ids_free(&ids);
     return status;
 }
 

@@ -146,8 +146,8 @@ static enum mt_status print_json(struct mt_context *ctx, const struct forward_se
     return cli_print_json(ctx, root, settings->directory);
 }
 
-enum mt_status forward_report(struct mt_context *ctx, const struct forward_settings *settings,
-                              const struct forward_ids *ids, const struct forward_results *results)
+enum mt_status cli_forward_report(struct mt_context *ctx, const struct forward_settings *settings,
+                                  const struct forward_ids *ids, const struct forward_results *results)
 {
     struct mt_arena arena;
     double *violations = NULL;

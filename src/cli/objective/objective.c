@@ -208,17 +208,17 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     if (status != MT_OK) return status;
     struct objective_record record;
     struct objective_answer answer = {.ctx = ctx};
-    status = objective_record_read(ctx, question.record_path, question.router.slots, &record);
-    if (status == MT_OK) status = objective_compute(ctx, &question, &record, &answer);
+    status = cli_objective_record_read(ctx, question.record_path, question.router.slots, &record);
+    if (status == MT_OK) status = cli_objective_compute(ctx, &question, &record, &answer);
     if (status == MT_OK && question.out_path != NULL) {
-        status = objective_write(ctx, &question, &record, &answer);
+        status = cli_objective_write(ctx, &question, &record, &answer);
     }
     if (status == MT_OK) {
-        status = settings->json ? objective_print_json(ctx, &question, &record, &answer)
-                                : objective_print_text(ctx, &question, &record, &answer);
+        status = settings->json ? cli_objective_print_json(ctx, &question, &record, &answer)
+                                : cli_objective_print_text(ctx, &question, &record, &answer);
     }
-    objective_answer_free(&question, &record, &answer);
-    objective_record_free(&record);
+    cli_objective_answer_free(&question, &record, &answer);
+    cli_objective_record_free(&record);
     return status;
 }
 
@@ -238,8 +238,8 @@ static enum mt_status list(struct mt_context *ctx, const struct settings *settin
          "with --methods or --keys, which only list"}};
     enum mt_status status = cli_refuse_void(arguments, rules, 1);
     if (status != MT_OK) return status;
-    return settings->methods ? objective_print_methods(ctx, settings->json)
-                             : objective_print_keys(ctx, settings->json);
+    return settings->methods ? cli_objective_print_methods(ctx, settings->json)
+                             : cli_objective_print_keys(ctx, settings->json);
 }
 
 static enum mt_status run_verb(struct cli_call *call)

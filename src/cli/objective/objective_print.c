@@ -15,7 +15,7 @@
 
 #define NUMBER_BYTES 32
 
-const char *objective_gradient_of(enum mt_term term)
+const char *cli_objective_gradient_of(enum mt_term term)
 {
     switch (mt_term_info(term)->path) {
     case MT_PATH_ROWS: return "expert_outputs";
@@ -66,7 +66,7 @@ static enum mt_status print_terms(struct mt_context *ctx, const struct objective
                                number_text(results->weight[term], weight),
                                number_text(results->loss[term] * results->weight[term], contribution),
                                number_text(results->report.gradient[term], gradient),
-                               objective_gradient_of((enum mt_term)term)};
+                               cli_objective_gradient_of((enum mt_term)term)};
         cli_table_row(&table, cells);
     }
     cli_table_add(&table, "total\t\t\t%s", number_text(results->total, total));
@@ -99,9 +99,9 @@ static void print_lines(FILE *stream, const char *before, const char *text)
     }
 }
 
-enum mt_status objective_print_text(struct mt_context *ctx, const struct objective_question *question,
-                                    const struct objective_record *record,
-                                    const struct objective_answer *answer)
+enum mt_status cli_objective_print_text(struct mt_context *ctx, const struct objective_question *question,
+                                        const struct objective_record *record,
+                                        const struct objective_answer *answer)
 {
     print_heading(question, record, answer);
     enum mt_status status = print_terms(ctx, question, answer);
@@ -150,7 +150,7 @@ static json_t *terms(const struct objective_question *question, const struct mt_
                                   "weight", cli_json_number(results->weight[term]), "contribution",
                                   cli_json_number(results->loss[term] * results->weight[term]),
                                   "gradient_norm", cli_json_number(results->report.gradient[term]),
-                                  "gradient_in", objective_gradient_of((enum mt_term)term));
+                                  "gradient_in", cli_objective_gradient_of((enum mt_term)term));
         (void)json_object_set_new(object, mt_term_name((enum mt_term)term), entry);
     }
     return object;
@@ -173,9 +173,9 @@ static json_t *load(const struct objective_question *question, const struct obje
                      "dropped", (json_int_t)answer->dropped, "slots", slots);
 }
 
-enum mt_status objective_print_json(struct mt_context *ctx, const struct objective_question *question,
-                                    const struct objective_record *record,
-                                    const struct objective_answer *answer)
+enum mt_status cli_objective_print_json(struct mt_context *ctx, const struct objective_question *question,
+                                        const struct objective_record *record,
+                                        const struct objective_answer *answer)
 {
     const struct mt_objective_arrays *arrays = &record->arrays;
     json_t *root = json_pack(
@@ -271,7 +271,7 @@ static json_t *method_json(const struct mt_method *method)
                      method->source, "coefficients", coefficients, "keys", keys_json(&method->config));
 }
 
-enum mt_status objective_print_methods(struct mt_context *ctx, bool json)
+enum mt_status cli_objective_print_methods(struct mt_context *ctx, bool json)
 {
     if (!json) return print_methods_text(ctx);
     json_t *list = json_array();
@@ -281,7 +281,7 @@ enum mt_status objective_print_methods(struct mt_context *ctx, bool json)
     return cli_print_json(ctx, list, "the list");
 }
 
-enum mt_status objective_print_keys(struct mt_context *ctx, bool json)
+enum mt_status cli_objective_print_keys(struct mt_context *ctx, bool json)
 {
     if (!json) return print_keys_text(ctx);
     json_t *list = json_array();

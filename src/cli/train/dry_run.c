@@ -298,8 +298,8 @@ static void print_layout(const struct mt_train_settings *settings, const struct 
     }
 }
 
-enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
-                                   const struct mt_run_outline *outline)
+enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                       const struct mt_run_outline *outline)
 {
     printf("%s", outline->settings_text);
     print_data(settings, outline);
@@ -310,7 +310,7 @@ enum mt_status train_print_outline(struct mt_context *ctx, const struct mt_train
     return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;
 }
 
-enum mt_status train_print_keys(struct mt_context *ctx)
+enum mt_status cli_train_print_keys(struct mt_context *ctx)
 {
     static const struct cli_column columns[] = {
         {"key", false}, {"values", false}, {"default", false}, {"meaning", false}};

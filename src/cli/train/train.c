@@ -155,7 +155,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK && arguments->dry_run) {
         struct mt_run_outline outline;
         mt_trainer_outline(trainer, &outline);
-        if (talks) status = train_print_outline(ctx, &settings, &outline);
+        if (talks) status = cli_train_print_outline(ctx, &settings, &outline);
     } else if (status == MT_OK) {
         struct mt_run_outcome outcome;
         status = mt_trainer_run(trainer, &outcome);
@@ -201,7 +201,7 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_void rules[] = {
         {arguments.keys, "--dry-run --quiet --threads --device --timeline", "with --keys"}};
     status = cli_refuse_void(call, rules, 1);
-    if (status == MT_OK && arguments.keys) return train_print_keys(call->ctx);
+    if (status == MT_OK && arguments.keys) return cli_train_print_keys(call->ctx);
     mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
     struct training training = {.ctx = call->ctx, .arguments = &arguments, .arena = &arena};
     if (status == MT_OK) status = check(&arguments, call);

@@ -1,5 +1,7 @@
-/* metier eval: whose answers a folder holds. */
+/* Whose answers a folder holds: source.json and inputs.json, written, and compared with. */
 #define _GNU_SOURCE // memmem, realpath
+#include "infer/answers_folder.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,44 +12,15 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
-#include "cli/eval/eval.h"
-#include "cli/shared/share.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
 #include "model/files/input_files.h"
 #include "ops/choose.h"
+#include "text/template.h"
 
 #define MOST_BYTES     (1 << 20)
 #define UNNOTED_DEVICE "cpu"
 #define NEWEST_KEY     ", \"newest\": "
-
-/* The last part of a path; of RUN/adapter, which every run has, the one before. */
-static void short_name(const char *path, char *name, size_t bytes)
-{
-    char whole[PATH_MAX];
-    if (realpath(path, whole) == NULL) (void)snprintf(whole, sizeof whole, "%s", path);
-    char *slash = strrchr(whole, '/');
-    if (slash != NULL && strcmp(slash + 1, "adapter") == 0) {
-        *slash = '\0';
-        slash = strrchr(whole, '/');
-    }
-    (void)snprintf(name, bytes, "%.*s", (int)bytes - 1, slash != NULL ? slash + 1 : whole);
-}
-
-enum mt_status eval_default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
-                                const char **out)
-{
-    char model[128];
-    char adapter[128] = "";
-    char text[sizeof model + sizeof adapter + 16];
-    char *copy = NULL;
-    short_name(arguments->infer.directory, model, sizeof model);
-    if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
-    int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
-    enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
-    *out = copy;
-    return status;
-}
 
 /*
  * A folder's weights: how many files and bytes. `dated`: and the time of the newest, which told weights apart
@@ -83,32 +56,31 @@ static void put_folder(struct mt_json_text *text, const char *key, const char *f
     mt_json_text_format(text, "}");
 }
 
-static enum mt_status describe(struct mt_json_text *text, const struct eval_arguments *arguments,
+static enum mt_status describe(struct mt_json_text *text, const struct mt_answers_source *source,
                                const char *device, bool dated)
 {
-    const struct infer_settings *infer = &arguments->infer;
-    if (infer->directory == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
+    if (source->model == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
     mt_json_text_format(text, "{\"answers\": \"of a model\"");
-    put_folder(text, "model", infer->directory, dated);
-    if (infer->adapter != NULL) put_folder(text, "adapter", infer->adapter, dated);
-    if (infer->template_name != NULL) {
+    put_folder(text, "model", source->model, dated);
+    if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, dated);
+    if (source->template_name != NULL) {
         mt_json_text_format(text, ", \"template\": ");
-        mt_json_text_string(text, infer->template_name);
+        mt_json_text_string(text, source->template_name);
     }
-    for (int i = 0; i < infer->template_options.count; i++) {
+    for (int i = 0; source->template_options != NULL && source->template_options[i] != NULL; i++) {
         mt_json_text_format(text, ", \"template option %d\": ", i + 1);
-        mt_json_text_string(text, infer->template_options.item[i]);
+        mt_json_text_string(text, source->template_options[i]);
     }
-    if (strcmp(infer->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", infer->bos);
+    if (strcmp(source->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", source->bos);
     if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
     return mt_json_text_format(
         text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
-        infer->context, infer->temperature, infer->top_p, infer->seed);
+        source->context, source->temperature, source->top_p, source->seed);
 }
 
 /* The device of the answers in a folder; "" where it holds none. What cannot be read names the usual one: it
  * is refused when it is compared. */
-static void read_device(struct mt_context *ctx, const char *path, char device[EVAL_DEVICE_BYTES])
+static void read_device(struct mt_context *ctx, const char *path, char device[MT_ANSWERS_DEVICE_BYTES])
 {
     struct mt_json json = {0};
     struct mt_json_node child;
@@ -119,20 +91,19 @@ static void read_device(struct mt_context *ctx, const char *path, char device[EV
         struct mt_json_node root = mt_json_root(&json);
         if (mt_json_member(&root, "device", &child)) (void)mt_json_as_string(&child, &text);
     }
-    (void)snprintf(device, EVAL_DEVICE_BYTES, "%s", text);
+    (void)snprintf(device, MT_ANSWERS_DEVICE_BYTES, "%s", text);
     mt_json_free(&json);
 }
 
-enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                  struct mt_comm *comm, char device[EVAL_DEVICE_BYTES])
+enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out, const char *asked,
+                                        struct mt_comm *comm, char device[MT_ANSWERS_DEVICE_BYTES])
 {
-    char noted[EVAL_DEVICE_BYTES] = "";
-    const char *asked = arguments->infer.device;
+    char noted[MT_ANSWERS_DEVICE_BYTES] = "";
     const char *name = NULL;
     char *path = NULL;
     enum mt_status status = MT_OK;
     if (strcmp(asked, MT_DEVICE_AUTO) == 0) {
-        if (mt_comm_rank(comm) == 0) status = mt_path_join(ctx, arguments->out, "source.json", &path);
+        if (mt_comm_rank(comm) == 0) status = mt_path_join(ctx, out, "source.json", &path);
         if (path != NULL) read_device(ctx, path, noted);
         mt_path_release(ctx, path);
         status = mt_comm_agree(comm, ctx, status);
@@ -141,16 +112,16 @@ enum mt_status eval_choose_device(struct mt_context *ctx, const struct eval_argu
         if (noted[0] != '\0') asked = noted;
     }
     status = mt_device_choose(ctx, comm, asked, MT_USE_FAST, &name);
-    if (status == MT_OK) (void)snprintf(device, EVAL_DEVICE_BYTES, "%s", name);
+    if (status == MT_OK) (void)snprintf(device, MT_ANSWERS_DEVICE_BYTES, "%s", name);
     return status;
 }
 
 /* Compares with what the folder says, which is text of ours; *dated: it is so in the words of older versions.
  */
-static enum mt_status compare_noted(struct mt_context *ctx, const struct eval_arguments *arguments,
+static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answers_source *source,
                                     const char *device, const char *path, bool *dated)
 {
-    char before[EVAL_DEVICE_BYTES];
+    char before[MT_ANSWERS_DEVICE_BYTES];
     struct mt_json_text text;
     void *noted = NULL;
     size_t bytes = 0;
@@ -158,7 +129,7 @@ static enum mt_status compare_noted(struct mt_context *ctx, const struct eval_ar
     if (status != MT_OK) return status;
     mt_json_text_init(&text, ctx);
     *dated = bytes > 0 && memmem(noted, bytes, NEWEST_KEY, sizeof NEWEST_KEY - 1) != NULL;
-    status = describe(&text, arguments, device, *dated);
+    status = describe(&text, source, device, *dated);
     bool same = bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
     mt_release(ctx, noted, bytes);
     mt_json_text_free(&text);
@@ -168,33 +139,31 @@ static enum mt_status compare_noted(struct mt_context *ctx, const struct eval_ar
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
                        "or another --out",
-                       arguments->out, before, device, before);
+                       source->out, before, device, before);
     return mt_fail(
         ctx, MT_ERR_USAGE,
         "%s holds answers of another model, or of this one asked in another way (%s); give another "
         "--out or remove it",
-        arguments->out, path);
+        source->out, path);
 }
 
-static enum mt_status note(struct mt_context *ctx, const struct eval_arguments *arguments, const char *device,
+static enum mt_status note(struct mt_context *ctx, const struct mt_answers_source *source, const char *device,
                            const char *path)
 {
     struct mt_json_text text;
     mt_json_text_init(&text, ctx);
-    (void)describe(&text, arguments, device, false);
+    (void)describe(&text, source, device, false);
     return mt_json_text_save(&text, path);
 }
 
 // ------------------------------------------------------------------ what the files hold
 
-static enum mt_status add_template(struct mt_fingerprint *print, const char *name)
+static enum mt_status add_template(struct mt_fingerprint *print, const char *templates, const char *name)
 {
     struct mt_context *ctx = print->arena.ctx;
-    const char *templates = NULL;
     char *path = NULL;
     if (name == NULL || strcmp(name, "none") == 0) return MT_OK;
-    enum mt_status status = cli_find_templates(&print->arena, name, &templates);
-    if (status == MT_OK) status = mt_chat_template_file(ctx, templates, name, &path);
+    enum mt_status status = mt_chat_template_file(ctx, templates, name, &path);
     if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
     mt_path_release(ctx, path);
     return status;
@@ -210,25 +179,24 @@ static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
 
 /* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
  * (results.h). */
-static enum mt_status add_inputs(struct mt_fingerprint *print, const struct eval_arguments *arguments,
+static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_answers_source *source,
                                  const struct mt_task_list *list)
 {
-    const struct infer_settings *infer = &arguments->infer;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < list->count && status == MT_OK; i++) {
         if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
     }
-    if (status == MT_OK && arguments->answers != NULL) status = mt_fingerprint_add(print, arguments->answers);
-    if (status != MT_OK || infer->directory == NULL) return status;
-    status = add_whole(print, infer->directory, mt_input_files_tokenizer);
-    if (status == MT_OK) status = add_template(print, infer->template_name);
-    if (status == MT_OK && infer->adapter != NULL)
-        status = add_whole(print, infer->adapter, mt_input_files_adapter);
-    return status == MT_OK ? add_whole(print, infer->directory, mt_input_files_model) : status;
+    if (status == MT_OK && source->answers != NULL) status = mt_fingerprint_add(print, source->answers);
+    if (status != MT_OK || source->model == NULL) return status;
+    status = add_whole(print, source->model, mt_input_files_tokenizer);
+    if (status == MT_OK) status = add_template(print, source->templates, source->template_name);
+    if (status == MT_OK && source->adapter != NULL)
+        status = add_whole(print, source->adapter, mt_input_files_adapter);
+    return status == MT_OK ? add_whole(print, source->model, mt_input_files_model) : status;
 }
 
 /* `before`: the folder holds answers. */
-static enum mt_status claim_inputs(struct mt_context *ctx, const struct eval_arguments *arguments,
+static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answers_source *source,
                                    const struct mt_task_list *list, bool before, const struct mt_log *log)
 {
     static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
@@ -237,8 +205,8 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct eval_arg
     char *path = NULL;
     bool known = true;
     mt_fingerprint_init(ctx, &print);
-    enum mt_status status = mt_path_join(ctx, arguments->out, MT_FINGERPRINT_FILE, &path);
-    if (status == MT_OK) status = add_inputs(&print, arguments, list);
+    enum mt_status status = mt_path_join(ctx, source->out, MT_FINGERPRINT_FILE, &path);
+    if (status == MT_OK) status = add_inputs(&print, source, list);
     if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
     if (status == MT_OK && !known)
         mt_log_warning(
@@ -252,18 +220,17 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct eval_arg
     return status;
 }
 
-enum mt_status eval_claim_folder(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const struct mt_task_list *list, const char *device,
-                                 const struct mt_log *log)
+enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
+                                const struct mt_task_list *list, const char *device, const struct mt_log *log)
 {
     char *path = NULL;
     bool dated = false;
-    enum mt_status status = mt_path_join(ctx, arguments->out, "source.json", &path);
+    enum mt_status status = mt_path_join(ctx, source->out, "source.json", &path);
     bool before = status == MT_OK && access(path, F_OK) == 0;
-    if (status == MT_OK && before) status = compare_noted(ctx, arguments, device, path, &dated);
+    if (status == MT_OK && before) status = compare_noted(ctx, source, device, path, &dated);
     // Last of all source.json: a folder that has it has the other one.
-    if (status == MT_OK) status = claim_inputs(ctx, arguments, list, before, log);
-    if (status == MT_OK && (!before || dated)) status = note(ctx, arguments, device, path);
+    if (status == MT_OK) status = claim_inputs(ctx, source, list, before, log);
+    if (status == MT_OK && (!before || dated)) status = note(ctx, source, device, path);
     mt_path_release(ctx, path);
     return status;
 }
