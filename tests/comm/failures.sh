@@ -51,8 +51,11 @@ for name in a b c; do
     result $? "a run that could not be opened left checkpoints"
 done
 
-# Memory that one rank does not get: the sanitizer's own takes any limit.
-if ! nm -D "$metier" 2>/dev/null | grep -q __asan_init; then
+# Memory that one rank does not get: the sanitizer's own takes any limit, and the user-mode emulator of other processors
+# keeps none, so that the program runs there in 10 MB.
+if nm -D "$metier" 2>/dev/null | grep -q __asan_init || (ulimit -v 10000 && "$metier" --help >/dev/null 2>&1); then
+    echo "failures.sh: limits of memory do not bind here: not tried"
+else
     ends 2 '^metier train: rank 2: .*cannot allocate' 'ulimit -v 500000; exec "$0" "$@"' train "$config" out="$place/d" --quiet \
         batch.tokens=200000 batch.examples=800 data.max_length=250
     ends 2 '^metier eval: rank 2: .*cannot allocate' 'ulimit -v 500000; exec "$0" "$@"' eval gsm8k --data "$here/../share/samples" \
