@@ -20,7 +20,7 @@ expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj
 words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
 [ "$(printf '%s' "$words" | tr '\n' ' ')" = "method=none objective.allow_indirect=true" ]
 result $? "the refusal names $words"
-for word in $words; do expect 0 "attention          8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
+for word in $words; do expect 0 "attention        8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
 expect 0 "live through layers below alone" train "$config" targets=q_proj,v_proj objective.allow_indirect=true --dry-run
 expect 0 "attention" train "$config" targets=q_proj,v_proj,router,routed_experts --dry-run
 expect 2 "did you mean 'q_proj'?" train "$config" targets=q_porj --dry-run

@@ -50,8 +50,8 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     if (parts > 0)
         (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
     (void)snprintf(path, sizeof path, "%s%s", task.title, note);
-    printf("%-22s %-10s ", task.name, mt_domain_name(task.domain));
-    cli_print_text(34, path);
+    int taken = printf("%-22s %-10s ", task.name, mt_domain_name(task.domain));
+    cli_print_text(taken, path);
     return MT_OK;
 }
 

@@ -255,8 +255,8 @@ void cli_print_key(int width, const char *name, const char *meaning, const char 
 {
     char second[512];
     (void)snprintf(second, sizeof second, "%s; default %s", values, standard);
-    printf("%-*s ", width, name);
-    cli_print_text(width + 1, meaning);
+    int taken = printf("%-*s ", width, name);
+    cli_print_text(taken, meaning);
     printf("%-*s   ", width, "");
     cli_print_text(width + 3, second);
 }
