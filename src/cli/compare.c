@@ -116,14 +116,6 @@ struct arguments {
     size_t word_count;
 };
 
-static enum mt_status print_keys(void)
-{
-    struct mt_compare_key key;
-    for (int i = 0; mt_compare_key_listed(i, &key); i++)
-        cli_print_key(20, key.name, key.meaning, key.values, key.standard);
-    return MT_OK;
-}
-
 static int report_interruption(const struct arguments *arguments, int signal)
 {
     (void)fprintf(stderr, "metier compare: stopped; the same command goes on: metier compare %s",
@@ -180,7 +172,7 @@ static enum mt_status run_verb(struct cli_call *call)
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status != MT_OK) return status;
-    if (arguments.keys) return print_keys();
+    if (arguments.keys) return cli_print_keys(&mt_compare_keys, 20);
     if (call->positional_count == 0)
         return mt_fail(call->ctx, MT_ERR_USAGE,
                        "a configuration file is missing; --keys lists what it may say");

@@ -13,7 +13,7 @@
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
 #include "compare/measure.h"
-#include "compare/settings_parts.h"
+#include "compare/words.h"
 #include "report/run.h"
 #include "train/state/inputs.h"
 #include "train/trainer.h"

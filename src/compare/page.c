@@ -510,7 +510,7 @@ static void add_plane(const struct mt_comparison *comparison, struct mt_page *pa
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     char title[160], y[32], x[32];
     (void)snprintf(title, sizeof title, "%s over β and γ", row->title);
-    if (settings->grid.alphas > 0)
+    if (settings->grid.alpha.count > 0)
         (void)snprintf(title, sizeof title, "%s over β and γ, α = %g", row->title, alpha);
     struct mt_figure *grid =
         mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_GRID,
@@ -525,8 +525,8 @@ static void add_plane(const struct mt_comparison *comparison, struct mt_page *pa
     for (size_t m = 0; m < settings->methods; m++) {
         const struct mt_compare_method *method = &settings->method[m];
         if (!method->in_grid || method->alpha != alpha) continue;
-        (void)snprintf(y, sizeof y, settings->grid.betas > 0 ? "%g" : "as it is", method->beta);
-        (void)snprintf(x, sizeof x, settings->grid.gammas > 0 ? "%g" : "as it is", method->gamma);
+        (void)snprintf(y, sizeof y, settings->grid.beta.count > 0 ? "%g" : "as it is", method->beta);
+        (void)snprintf(x, sizeof x, settings->grid.gamma.count > 0 ? "%g" : "as it is", method->gamma);
         mt_figure_cell(grid, y, x, row->factor * summary[m].moments.mean);
     }
 }
@@ -542,8 +542,8 @@ static void add_grid(const struct mt_comparison *comparison, struct mt_page *pag
     mt_page_section(page, "Sensitivity");
     mt_page_text(page, "Method %.60s with other strengths of its terms.", grid->method);
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
-        for (size_t a = 0; a < (grid->alphas > 0 ? grid->alphas : 1); a++)
-            add_plane(comparison, page, shown[i], grid->alpha[a]);
+        for (size_t a = 0; a < (grid->alpha.count > 0 ? grid->alpha.count : 1); a++)
+            add_plane(comparison, page, shown[i], grid->alpha.value[a]);
     }
 }
 

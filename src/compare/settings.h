@@ -19,18 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "compare/words.h"
 
 #define MT_COMPARE_MOST_METHODS 256 // with those of the grid
 #define MT_COMPARE_MOST_SEEDS   64
 #define MT_COMPARE_MOST_DOMAINS 16
 #define MT_COMPARE_MOST_GRID    16 // values of one axis
-
-/* Keys of metier train as words: "lora.rank=16". */
-struct mt_compare_words {
-    const char **word;
-    size_t count;
-};
 
 struct mt_compare_method {
     const char *name; // fit for a file name
@@ -46,10 +40,14 @@ struct mt_compare_domain {
     bool trained;      // else only measured
 };
 
+struct mt_compare_axis {
+    double value[MT_COMPARE_MOST_GRID];
+    size_t count; // 0: as the method has it
+};
+
 struct mt_compare_grid {
     const char *method;
-    double alpha[MT_COMPARE_MOST_GRID], beta[MT_COMPARE_MOST_GRID], gamma[MT_COMPARE_MOST_GRID];
-    size_t alphas, betas, gammas; // 0: as the method has it
+    struct mt_compare_axis alpha, beta, gamma;
 };
 
 /* All texts live in the arena the settings were read with. The key of a field is at its right. */
@@ -88,14 +86,7 @@ enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *nam
                                          size_t bytes, const char *const *words, size_t word_count,
                                          struct mt_arena *arena, struct mt_compare_settings *settings);
 
-/* A key, for help and docs: index 0, 1, ...; false past the last. */
-struct mt_compare_key {
-    const char *name;
-    const char *values;
-    const char *standard;
-    const char *meaning;
-};
-bool mt_compare_key_listed(int index, struct mt_compare_key *key);
+extern const struct mt_keys mt_compare_keys;
 
 /* The place of the reference among the methods. */
 size_t mt_compare_reference(const struct mt_compare_settings *settings);

@@ -1,132 +1,242 @@
-/* Every key of a comparison. */
+/* The keys of a comparison: one row each, and how lists of methods, seeds and domains are read. */
 #include <stddef.h>
+#include <string.h>
 
-#include "compare/settings_parts.h"
+#include "compare/settings.h"
+#include "formats/text/printable.h"
+#include "synth/synth.h"
 
-#define AT(field) offsetof(struct mt_compare_settings, field)
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"
+#define MOST_NAME       64
 
-static const struct mt_compare_row rows[] = {
-    {{"model", "FOLDER", "required", "the model every cell starts from"}, MT_KEY_TEXT, AT(model), 0, 0, 0},
-    {{"out", "FOLDER", "required", "where cells, compare.json and report.html go"},
-     MT_KEY_TEXT,
-     AT(out),
-     0,
-     0,
-     0},
-    {{"methods", "NAMES", "required",
-      "methods of metier objective --methods, or maps {name: N, method: M, KEY: VALUE ...} with keys of "
-      "metier train"},
-     MT_KEY_METHODS,
-     0,
-     0,
-     0,
-     0},
-    {{"reference", "NAME", "the first of methods", "the method the others are held against"},
-     MT_KEY_TEXT,
-     AT(reference),
-     0,
-     0,
-     0},
-    {{"seeds", "NUMBERS", "[1]", "each method is trained once with each"}, MT_KEY_SEEDS, 0, 0, 0, 0},
-    {{"domains", "NAMES", "required",
-      "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: FILE}"},
-     MT_KEY_DOMAINS,
-     0,
-     0,
-     0,
-     0},
-    {{"others", "NAMES", "none",
-      "domains that are measured as well: built-in, or maps {name: N, test: FILE}"},
-     MT_KEY_OTHERS,
-     0,
-     0,
-     0,
-     0},
-    {{"training", "KEYS", "none", "keys of metier train, for every cell"}, MT_KEY_TRAINING, 0, 0, 0, 0},
-    {{"problems.train", "WHOLE NUMBER >= 1", "6000", "built-in problems of a domain to train on"},
-     MT_KEY_WHOLE,
-     AT(train_problems),
-     0,
-     1,
-     10000000},
-    {{"problems.test", "WHOLE NUMBER >= 1", "300", "built-in problems of a domain to measure with"},
-     MT_KEY_WHOLE,
-     AT(test_problems),
-     0,
-     1,
-     1000000},
-    {{"problems.seed", "WHOLE NUMBER >= 0", "1", "of the built-in problems"},
-     MT_KEY_WHOLE,
-     AT(problem_seed),
-     0,
-     0,
-     INT64_MAX},
-    {{"problems.difficulty", "1 to 5", "3", "of the built-in problems"},
-     MT_KEY_WHOLE,
-     AT(difficulty),
-     0,
-     1,
-     5},
-    {{"analysis.sample", "WHOLE NUMBER >= 16", "1024",
-      "vectors kept per layer, for overlap, silhouette, PCA"},
-     MT_KEY_WHOLE,
-     AT(sample),
-     0,
-     16,
-     1 << 20},
-    {{"analysis.neighbours", "WHOLE NUMBER >= 1", "10", "of the overlap"},
-     MT_KEY_WHOLE,
-     AT(neighbours),
-     0,
-     1,
-     4096},
-    {{"grid.method", "NAME", "none", "a method whose coefficients are varied, for the sensitivity grid"},
-     MT_KEY_GRID_METHOD,
-     0,
-     0,
-     0,
-     0},
-    {{"grid.alpha", "NUMBERS", "as the method has it", "strengths of L_aux"},
-     MT_KEY_AXIS,
-     AT(grid.alpha),
-     AT(grid.alphas),
-     0,
-     0},
-    {{"grid.beta", "NUMBERS", "as the method has it", "strengths of L_o"},
-     MT_KEY_AXIS,
-     AT(grid.beta),
-     AT(grid.betas),
-     0,
-     0},
-    {{"grid.gamma", "NUMBERS", "as the method has it", "strengths of L_v"},
-     MT_KEY_AXIS,
-     AT(grid.gamma),
-     AT(grid.gammas),
-     0,
-     0},
-    {{"device", "NAME", "auto", "what computes, see metier devices; auto: cuda-bf16 with a GPU, else cpu"},
-     MT_KEY_TEXT,
-     AT(device),
-     0,
-     0,
-     0},
-    {{"threads", "WHOLE NUMBER >= 0", "0", "0: as many as the machine has"},
-     MT_KEY_WHOLE,
-     AT(threads),
-     0,
-     0,
-     4096},
+#define AT(field)       offsetof(struct mt_compare_settings, field)
+#define DOMAIN(field)   offsetof(struct mt_compare_domain, field)
+
+/* Refuses a text that cannot name files. */
+static enum mt_status check_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                 const char *what, const char *name)
+{
+    size_t length = strlen(name);
+    if (length <= MOST_NAME && strspn(name, NAME_CHARACTERS) == length && name[0] != '.') return MT_OK;
+    return mt_key_fail(reader, entry, NULL, "%s is '%s', expected letters, digits and . _ + -, at most %d",
+                       what, mt_printable(name).text, MOST_NAME);
+}
+
+/* The text of a node that names files. */
+static enum mt_status read_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                const char *what, const struct mt_yaml_node *node, const char **name)
+{
+    struct mt_key_entry here = *entry;
+    here.node = node;
+    if (node->kind != MT_YAML_SCALAR || mt_yaml_is_nothing(node) || node->text[0] == '\0')
+        return mt_key_fail(reader, &here, NULL, "%s is %s, expected a text", what, mt_yaml_kind_text(node));
+    *name = node->text;
+    return check_name(reader, &here, what, *name);
+}
+
+static enum mt_status set_grid_method(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                      void *target)
+{
+    struct mt_compare_settings *settings = target;
+    return read_name(reader, entry, entry->name, entry->node, &settings->grid.method);
+}
+
+static enum mt_status add_method(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                 void *target)
+{
+    struct mt_compare_settings *settings = target;
+    struct mt_compare_method method = {0};
+    const struct mt_yaml_node *name = entry->node;
+    bool map = name->kind == MT_YAML_MAP;
+    if (settings->methods == MT_COMPARE_MOST_METHODS)
+        return mt_key_fail(reader, entry, NULL, "more than %d methods", MT_COMPARE_MOST_METHODS);
+    if (map) {
+        name = entry->node->first;
+        while (name != NULL && strcmp(name->key, "name") != 0) name = name->next;
+    }
+    if (name == NULL) return mt_key_fail(reader, entry, NULL, "a method without a name");
+    enum mt_status status = read_name(reader, entry, map ? "name" : "a method", name, &method.name);
+    if (status == MT_OK) status = mt_compare_set_word(reader->arena, &method.words, "method", method.name);
+    // A map's other keys are those of metier train.
+    if (status == MT_OK && map) status = mt_compare_take_words(reader, entry, true, &method.words);
+    for (size_t i = 0; i < settings->methods && status == MT_OK; i++) {
+        if (strcmp(settings->method[i].name, method.name) == 0)
+            status = mt_key_fail(reader, entry, NULL, "the method %s comes twice", method.name);
+    }
+    if (status == MT_OK) settings->method[settings->methods++] = method;
+    return status;
+}
+
+// ------------------------------------------------------------------ domains
+
+static const struct mt_key_row domain_rows[] = {
+    {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required", .meaning = "fit for a file name"},
+    {"train", MT_KEY_NAME, DOMAIN(train), "FILE", "required", .meaning = "examples to train on"},
+    {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required", .meaning = "examples to measure with"},
+    {0},
 };
 
-const struct mt_compare_row *mt_compare_row(int index)
+static const struct mt_key_part domain_parts[] = {{.rows = domain_rows}, {0}};
+static const struct mt_keys domain_keys = {.parts = domain_parts, .what = "a domain has"};
+
+static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                      struct mt_compare_domain *domain)
 {
-    int count = (int)(sizeof rows / sizeof rows[0]);
-    return index >= 0 && index < count ? &rows[index] : NULL;
+    struct mt_keys_reader members = mt_keys_reader_within(reader, &domain_keys, domain);
+    const char *train = domain->trained ? "train, " : "";
+    enum mt_status status = mt_keys_read_map(&members, entry->node, entry->word);
+    if (status != MT_OK) return status;
+    if (!domain->trained && domain->train != NULL)
+        return mt_key_fail(reader, mt_keys_given(&members, "train"), NULL,
+                           "a domain of others has no key 'train'; expected name, test");
+    if (domain->name == NULL || domain->test == NULL || (domain->train == NULL && domain->trained))
+        return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %stest", train);
+    return check_name(reader, mt_keys_given(&members, "name"), "name", domain->name);
 }
 
-bool mt_compare_key_listed(int index, struct mt_compare_key *key)
+static enum mt_status read_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                  struct mt_compare_domain *domain)
 {
-    const struct mt_compare_row *row = mt_compare_row(index);
-    if (row != NULL) *key = row->key;
-    return row != NULL;
+    enum mt_task_domain known;
+    if (entry->node->kind == MT_YAML_MAP) return read_domain_map(reader, entry, domain);
+    enum mt_status status = read_name(reader, entry, "a domain", entry->node, &domain->name);
+    if (status != MT_OK || mt_synth_domain(domain->name, &known)) return status;
+    return mt_key_fail(reader, entry, NULL,
+                       "there is no built-in domain '%s': language, reasoning, science, math, "
+                       "code; or give {name: N, %stest: FILE}",
+                       domain->name, domain->trained ? "train: FILE, " : "");
 }
+
+static enum mt_status add_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                 void *target)
+{
+    struct mt_compare_settings *settings = target;
+    struct mt_compare_domain domain = {.trained = strcmp(entry->name, "domains") == 0};
+    if (settings->domains == MT_COMPARE_MOST_DOMAINS)
+        return mt_key_fail(reader, entry, NULL, "more than %d domains", MT_COMPARE_MOST_DOMAINS);
+    enum mt_status status = read_domain(reader, entry, &domain);
+    if (status != MT_OK) return status;
+    for (size_t i = 0; i < settings->domains; i++) {
+        if (strcmp(settings->domain[i].name, domain.name) == 0)
+            return mt_key_fail(reader, entry, NULL, "the domain %s comes twice", domain.name);
+    }
+    settings->domain[settings->domains++] = domain;
+    if (domain.trained) settings->trained++;
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ numbers, training
+
+/* An element of a list by the kind of a row. */
+static enum mt_status read_element(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                   const struct mt_key_row *row, void *value)
+{
+    struct mt_key_entry element = *entry;
+    element.row = row;
+    return mt_key_store(reader, &element, value);
+}
+
+static enum mt_status add_seed(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                               void *target)
+{
+    static const struct mt_key_row row = {.kind = MT_KEY_WHOLE, .values = "WHOLE NUMBERS >= 0"};
+    struct mt_compare_settings *settings = target;
+    int64_t seed = 0;
+    if (settings->seeds == MT_COMPARE_MOST_SEEDS)
+        return mt_key_fail(reader, entry, NULL, "more than %d seeds", MT_COMPARE_MOST_SEEDS);
+    enum mt_status status = read_element(reader, entry, &row, &seed);
+    for (size_t i = 0; status == MT_OK && i < settings->seeds; i++) {
+        if (settings->seed[i] == (uint64_t)seed)
+            status = mt_key_fail(reader, entry, NULL, "the seed %lld comes twice", (long long)seed);
+    }
+    if (status == MT_OK) settings->seed[settings->seeds++] = (uint64_t)seed;
+    return status;
+}
+
+static enum mt_status add_grid_value(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                     void *target)
+{
+    static const struct mt_key_row row = {.kind = MT_KEY_NUMBER, .values = "NUMBERS >= 0"};
+    struct mt_compare_axis *axis = (void *)((char *)target + entry->row->offset);
+    double value = 0.0;
+    enum mt_status status = read_element(reader, entry, &row, &value);
+    if (status != MT_OK) return status;
+    if (axis->count == MT_COMPARE_MOST_GRID)
+        return mt_key_fail(reader, entry, NULL, "%s has more than %d values", entry->name,
+                           MT_COMPARE_MOST_GRID);
+    for (size_t i = 0; i < axis->count; i++) {
+        if (axis->value[i] == value)
+            return mt_key_fail(reader, entry, NULL, "%s has %g twice", entry->name, value);
+    }
+    axis->value[axis->count++] = value;
+    return MT_OK;
+}
+
+static enum mt_status set_training(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                   void *target)
+{
+    struct mt_compare_settings *settings = target;
+    if (mt_yaml_is_nothing(entry->node)) return MT_OK;
+    if (entry->node->kind != MT_YAML_MAP)
+        return mt_key_fail(reader, entry, NULL, "training is %s, expected keys of metier train",
+                           mt_yaml_kind_text(entry->node));
+    return mt_compare_take_words(reader, entry, false, &settings->training);
+}
+
+// ------------------------------------------------------------------ the table
+
+static const struct mt_key_row rows[] = {
+    {"model", MT_KEY_NAME, AT(model), "FOLDER", "required", .meaning = "the model every cell starts from"},
+    {"out", MT_KEY_NAME, AT(out), "FOLDER", "required",
+     .meaning = "where cells, compare.json and report.html go"},
+    {"methods", MT_KEY_EACH, 0, "NAMES", "required",
+     .meaning =
+         "methods of metier objective --methods, or maps {name: N, method: M, KEY: VALUE ...} with keys of "
+         "metier train",
+     .also = "method", .set = add_method},
+    {"reference", MT_KEY_TEXT, AT(reference), "NAME", "the first of methods",
+     .meaning = "the method the others are held against"},
+    {"seeds", MT_KEY_EACH, 0, "NUMBERS", "[1]", .meaning = "each method is trained once with each",
+     .also = "seed", .set = add_seed},
+    {"domains", MT_KEY_EACH, 0, "NAMES", "required",
+     .meaning =
+         "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: FILE}",
+     .set = add_domain},
+    {"others", MT_KEY_EACH, 0, "NAMES", "none",
+     .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
+     .set = add_domain},
+    {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
+     .set = set_training},
+    {"problems.train", MT_KEY_WHOLE, AT(train_problems), "WHOLE NUMBER >= 1", "6000",
+     .meaning = "built-in problems of a domain to train on", .most = 1e7},
+    {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
+     .meaning = "built-in problems of a domain to measure with", .most = 1e6},
+    {"problems.seed", MT_KEY_WHOLE, AT(problem_seed), "WHOLE NUMBER >= 0", "1",
+     .meaning = "of the built-in problems"},
+    {"problems.difficulty", MT_KEY_WHOLE, AT(difficulty), "1 to 5", "3",
+     .meaning = "of the built-in problems"},
+    {"analysis.sample", MT_KEY_WHOLE, AT(sample), "WHOLE NUMBER >= 16", "1024",
+     .meaning = "vectors kept per layer, for overlap, silhouette, PCA", .most = 1 << 20},
+    {"analysis.neighbours", MT_KEY_WHOLE, AT(neighbours), "WHOLE NUMBER >= 1", "10",
+     .meaning = "of the overlap", .most = 4096},
+    {"grid.method", MT_KEY_OWN, 0, "NAME", "none",
+     .meaning = "a method whose coefficients are varied, for the sensitivity grid", .set = set_grid_method},
+    {"grid.alpha", MT_KEY_EACH, AT(grid.alpha), "NUMBERS", "as the method has it",
+     .meaning = "strengths of L_aux", .set = add_grid_value},
+    {"grid.beta", MT_KEY_EACH, AT(grid.beta), "NUMBERS", "as the method has it",
+     .meaning = "strengths of L_o", .set = add_grid_value},
+    {"grid.gamma", MT_KEY_EACH, AT(grid.gamma), "NUMBERS", "as the method has it",
+     .meaning = "strengths of L_v", .set = add_grid_value},
+    {"device", MT_KEY_NAME, AT(device), "NAME", "auto",
+     .meaning = "what computes, see metier devices; auto: cuda-bf16 with a GPU, else cpu"},
+    {"threads", MT_KEY_WHOLE, AT(threads), "WHOLE NUMBER >= 0", "0",
+     .meaning = "0: as many as the machine has", .most = 4096},
+    {0},
+};
+
+static const struct mt_key_part parts[] = {{.rows = rows}, {0}};
+
+const struct mt_keys mt_compare_keys = {
+    .parts = parts,
+    .hint = "keys of metier train belong under training, the others are listed by metier compare --keys",
+};

@@ -37,7 +37,7 @@ expect 2 "a configuration file is missing" compare
 expect 1 "nothing.yaml" compare "$place/nothing.yaml"
 expect 2 "there is no key 'seed'; did you mean 'seeds'?" compare "$place/compare.yaml" seed=3
 expect 2 "did you mean 'lora.rank'?" compare "$place/compare.yaml" training.lora.rnak=3
-expect 2 "training.device=cuda: training does not decide device: its own key device does" compare "$place/compare.yaml" training.device=cuda
+expect 2 "training.device=cuda: training has device, which it does not decide: its own key device does" compare "$place/compare.yaml" training.device=cuda
 expect 2 "objective.form means nothing here: L_o is off" compare "$place/compare.yaml" \
     "methods=[{name: aux, objective.form: cosine}]"
 # A key for all that changes nothing under any method; for one of them is enough; what the file says is void where its

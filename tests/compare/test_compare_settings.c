@@ -63,7 +63,7 @@ static void everything_is_read(void **state)
     assert_int_equal(settings.domains, 3);
     assert_int_equal(settings.trained, 2);
     assert_string_equal(settings.domain[1].test, "b.jsonl");
-    assert_true(has_word(&settings.training, "targets=[attention,'model.layers.*']"));
+    assert_true(has_word(&settings.training, "targets=[attention,\"model.layers.*\"]"));
     assert_true(has_word(&settings.training, "lora.rank=4"));
     assert_true(has_word(&settings.training, "steps=20"));
     assert_false(has_word(&settings.training, "steps=10"));
@@ -87,12 +87,12 @@ static void mistakes_are_named(void **state)
         {"methods: [aux, aux]\n", "the method aux comes twice"},
         {"methods: [a/b]\n", "expected letters, digits"},
         {"methods: [{method: aux}]\n", "a method without a name"},
-        {"seeds: [1, x]\n", "a seed is not a whole number"},
-        {"seeds: [-1]\n", "a seed is -1, expected 0 to"},
+        {"seeds: [1, x]\n", "t:1: seeds is x, expected WHOLE NUMBERS >= 0"},
+        {"seeds: [-1]\n", "t:1: seeds is -1, expected WHOLE NUMBERS >= 0"},
         {"seeds: [1, 1]\n", "the seed 1 comes twice"},
         {"domains: [maths]\n", "there is no built-in domain 'maths'"},
         {"domains: [{name: law, test: b}]\n", "a domain of files needs name, train, test"},
-        {"domains: [{name: law, trian: b}]\n", "a domain has no key 'trian'"},
+        {"domains: [{name: law, trian: b}]\n", "a domain has no key 'trian'; did you mean 'train'?"},
         {"domains: [math]\nothers: [math]\n", "the domain math comes twice"},
         {"training: 3\n", "training is a text, expected keys of metier train"},
         {"training: {targets: [{a: b}]}\n", "a map in a list"},
@@ -116,12 +116,15 @@ static void mistakes_are_named(void **state)
          "t:5: problems.train means nothing: no domain is built in"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nproblems: {seed: 5}\n",
          "problems.seed means nothing"},
-        {"problems.test: 0\n", "problems.test is 0, expected 1"},
-        {"grid: {method: paper, beta: [1, -1]}\n", "grid.beta is not a number of 0 or more"},
+        {"problems.test: 0\n", "t:1: problems.test is 0, expected WHOLE NUMBER >= 1"},
+        {"grid: {method: paper, beta: [1, -1]}\n", "t:1: grid.beta is -1, expected NUMBERS >= 0"},
         {"grid: {method: paper, beta: [1, 1.0]}\n", "grid.beta has 1 twice"},
         {"grid: {beta: [1]}\n", "a grid needs grid.method"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nreference: none\n",
          "reference is 'none', which is none of the methods"},
+        {"problems: {difficulty: 6}\n", "t:1: problems.difficulty is 6, expected 1 to 5"},
+        {"others: [{name: law, train: a, test: b}]\n", "a domain of others has no key 'train'"},
+        {"lora.alpha: 3\n", "t:1: there is no key 'lora.alpha'; keys of metier train belong under training"},
         {"model: m\nmodel: n\n", "model"},
         {"[1, 2]\n", "expected lines of key: value"},
     };
@@ -148,8 +151,8 @@ static void words_that_decide_nothing(void **state)
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 4096);
     assert_int_equal(parse(&ctx, &arena, whole, words, 1, &settings), MT_ERR_USAGE);
-    assert_non_null(
-        strstr(ctx.message, "training.device=cuda: training does not decide device: its own key"));
+    assert_non_null(strstr(
+        ctx.message, "training.device=cuda: training has device, which it does not decide: its own key"));
     mt_arena_free(&arena);
 }
 

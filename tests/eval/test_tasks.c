@@ -78,8 +78,8 @@ static void test_refusals(void **state)
     static const struct {
         const char *text, *message;
     } rows[] = {
-        {"title: x\ndomain: math\npromt: y\n", "t:3: unknown key 'promt', did you mean 'prompt'?"},
-        {"title: x\ndomain: maths\n", "t:2: domain is 'maths', expected one of"},
+        {"title: x\ndomain: math\npromt: y\n", "t:3: there is no key 'promt'; did you mean 'prompt'?"},
+        {"title: x\ndomain: maths\n", "t:2: domain is maths, expected language|reasoning|"},
         {"title: x\ndomain: math\ndata: d\nprompt: '{a'\n", "t:4: prompt: a brace that does not close"},
         {"title: x\ndomain: math\ndata: d\nprompt: '{a|nope}'\n", "an unknown filter"},
         {"title: x\ndomain: math\ndata: d\nprompt: p\n", "the key 'answer' is missing"},
@@ -89,12 +89,13 @@ static void test_refusals(void **state)
         {"title: x\ndomain: math\nextract:\n  - regex: '('\n", "t:4: the pattern"},
         {"title: x\ndomain: math\nextract: [guess]\n", "unknown way to extract 'guess'"},
         {"title: x\ndomain: math\nmetrics: [bleu]\n", "unknown metric 'bleu'"},
-        {"title: x\ndomain: math\nmax_tokens: -1\n", "a whole number is expected"},
+        {"title: x\ndomain: math\nmax_tokens: -1\n", "t:3: max_tokens is -1, expected WHOLE NUMBER"},
         {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: id 5\n", "'FIELD LOW-HIGH'"},
         {TASK "continuation: c\n", "t:6: continuation means nothing without kind: choose"},
         {TASK "program: p\n", "t:6: program means nothing without compare: code"},
         {TASK "pass_k: 1\n", "t:6: pass_k means nothing without the metric pass"},
         {TASK "few_shot_pick: first\n", "t:6: few_shot_pick means nothing without few_shot_data"},
+        {TASK "version: '2'\nseed: 3\n", "t:7: seed means nothing"},
         {TASK "seed: 3\n", "t:6: seed means nothing where neither"},
         {TASK "format: jsonl\ncolumns: a,b\n", "t:7: columns means nothing"},
         {"title: x\ntitle: y\n", "title"},

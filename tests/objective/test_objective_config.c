@@ -269,7 +269,6 @@ static void bad_values_are_refused(void **state)
         {"form", "Cosine"},
         {"form", "pairwise|span"},
         {"form", "cos"},
-        {"exclude_first", "yes"},
         {"exclude_first", "1"},
         {"alpha", "auto"},
         {"c_o", "-2"},

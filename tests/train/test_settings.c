@@ -346,30 +346,25 @@ static void going_on(void **state)
 static void keys_are_listed(void **state)
 {
     (void)state;
-    struct mt_train_key key;
-    struct fixture fixture;
+    struct mt_key key = {0};
     bool rank = false;
     bool weight = false;
     bool beta = false;
     int count = 0;
-    begin(&fixture);
-    for (; mt_train_key_listed(count, &key); count++) {
+    while (mt_key_next(&mt_train_keys, &key)) {
         assert_true(key.name[0] != '\0' && key.standard[0] != '\0');
-        assert_true(strlen(key.values) > 0 && strlen(key.meaning) > 0);
+        assert_true(strlen(key.row->values) > 0 && strlen(key.row->meaning) > 0);
         rank = rank || (strcmp(key.name, "lora.rank") == 0 && strcmp(key.standard, "32") == 0);
         weight = weight || strcmp(key.name, "data.sources[].weight") == 0;
         beta = beta || strcmp(key.name, "objective.beta") == 0;
         // No key is listed twice.
-        for (int i = 0; i < count; i++) {
-            struct mt_train_key other;
-            assert_true(mt_train_key_listed(i, &other));
-            assert_string_not_equal(key.name, other.name);
-        }
+        struct mt_key other = {0};
+        int same = 0;
+        while (mt_key_next(&mt_train_keys, &other)) same += strcmp(key.name, other.name) == 0;
+        assert_int_equal(same, 1);
+        count++;
     }
     assert_true(rank && weight && beta && count > 80);
-    assert_false(mt_train_key_listed(-1, &key));
-    assert_false(mt_train_key_listed(count, &key));
-    end(&fixture);
 }
 
 static void shipped_configs(void **state)

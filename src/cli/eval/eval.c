@@ -76,14 +76,6 @@ static enum mt_status print_list(struct mt_context *ctx, const char *folder, str
     return status;
 }
 
-static enum mt_status print_keys(void)
-{
-    struct mt_task_key key;
-    for (int i = 0; mt_task_key_listed(i, &key); i++)
-        cli_print_key(17, key.name, key.meaning, key.values, key.standard);
-    return MT_OK;
-}
-
 // ------------------------------------------------------------------ questions
 
 /* To standard output where there is no writer. */
@@ -394,7 +386,7 @@ static enum mt_status run_verb(struct cli_call *call)
     struct mt_arena arena;
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
-    if (arguments.keys) return print_keys();
+    if (arguments.keys) return cli_print_keys(&mt_task_keys, 17);
     mt_arena_init(&arena, call->ctx, ARENA_BYTES);
     struct evaluating e = {.ctx = call->ctx, .arguments = &arguments, .given = call, .arena = &arena};
     status = cli_run_ranks(call, run, &e);

@@ -251,12 +251,16 @@ void cli_print_text(int indent, const char *text)
     printf("%s\n", text);
 }
 
-void cli_print_key(int width, const char *name, const char *meaning, const char *values, const char *standard)
+enum mt_status cli_print_keys(const struct mt_keys *keys, int width)
 {
-    char second[512];
-    (void)snprintf(second, sizeof second, "%s; default %s", values, standard);
-    int taken = printf("%-*s ", width, name);
-    cli_print_text(taken, meaning);
-    printf("%-*s   ", width, "");
-    cli_print_text(width + 3, second);
+    struct mt_key key = {0};
+    while (mt_key_next(keys, &key)) {
+        char second[512];
+        (void)snprintf(second, sizeof second, "%s; default %s", key.row->values, key.standard);
+        int taken = printf("%-*s ", width, key.name);
+        cli_print_text(taken, key.row->meaning);
+        printf("%-*s   ", width, "");
+        cli_print_text(width + 3, second);
+    }
+    return MT_OK;
 }

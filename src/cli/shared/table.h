@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "metier/context.h"
+#include "formats/keys/keys.h"
 
 #define CLI_TABLE_COLUMNS 12  // at the most
 #define CLI_CELL_BYTES    192 // of a cell with its NUL; a longer text is cut
@@ -48,8 +48,7 @@ enum mt_status cli_table_print(struct cli_table *table, FILE *stream);
  * the text it goes on below, as far in. */
 void cli_print_text(int indent, const char *text);
 
-/* A key of a file in two lines: its name, padded to `width` columns, and meaning; values and default. */
-void cli_print_key(int width, const char *name, const char *meaning, const char *values,
-                   const char *standard);
+/* Two lines for each key of a file: its name, padded to `width` columns, and meaning; values and default. */
+enum mt_status cli_print_keys(const struct mt_keys *keys, int width);
 
 #endif

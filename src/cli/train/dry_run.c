@@ -315,9 +315,9 @@ enum mt_status cli_train_print_keys(struct mt_context *ctx)
     static const struct cli_column columns[] = {
         {"key", false}, {"values", false}, {"default", false}, {"meaning", false}};
     struct cli_table table;
-    struct mt_train_key key;
+    struct mt_key key = {0};
     cli_table_init(&table, ctx, columns, 4);
-    for (int i = 0; mt_train_key_listed(i, &key); i++)
-        cli_table_row(&table, (const char *[]){key.name, key.values, key.standard, key.meaning});
+    while (mt_key_next(&mt_train_keys, &key))
+        cli_table_row(&table, (const char *[]){key.name, key.row->values, key.standard, key.row->meaning});
     return cli_table_print(&table, stdout);
 }

@@ -13,6 +13,7 @@
 #include "eval/answers/metric.h"
 #include "eval/answers/normalize.h"
 #include "formats/data/dataset.h"
+#include "formats/keys/keys.h"
 
 enum mt_task_domain {
     MT_DOMAIN_LANGUAGE,
@@ -134,13 +135,7 @@ int64_t mt_task_metric_k(const struct mt_task *task, size_t metric);
 
 const char *mt_domain_name(enum mt_task_domain domain);
 
-/* A key of task files, for docs: index 0, 1, ...; false past the last. */
-struct mt_task_key {
-    const char *name;
-    const char *values;
-    const char *standard;
-    const char *meaning;
-};
-bool mt_task_key_listed(int index, struct mt_task_key *key);
+/* Every key of task files. */
+extern const struct mt_keys mt_task_keys;
 
 #endif

@@ -25,22 +25,16 @@ const char *mt_dataset_format_name(enum mt_dataset_format format)
     return readers[format].name;
 }
 
-enum mt_dataset_format mt_dataset_format_named(const char *name)
-{
-    int format = 0;
-    while (format < MT_DATASET_FORMATS && strcmp(readers[format].name, name) != 0) format++;
-    return (enum mt_dataset_format)format;
-}
-
 static bool ends_in(const char *text, size_t length, const char *ending)
 {
     size_t ending_length = strlen(ending);
     return length > ending_length && memcmp(text + length - ending_length, ending, ending_length) == 0;
 }
 
-/* The format a name of `length` bytes (without .gz) promises, or MT_DATASET_BY_NAME. */
-static enum mt_dataset_format format_of_name(const char *path, size_t length)
+enum mt_dataset_format mt_dataset_format_of(const char *path)
 {
+    size_t length = strlen(path);
+    if (ends_in(path, length, ".gz")) length -= strlen(".gz");
     for (int format = 0; format < MT_DATASET_FORMATS; format++) {
         for (size_t i = 0; i < 3 && readers[format].endings[i] != NULL; i++) {
             if (ends_in(path, length, readers[format].endings[i])) return (enum mt_dataset_format)format;
@@ -157,14 +151,14 @@ static void set_defaults(struct mt_dataset_options *options)
     if (options->max_unpacked == 0) options->max_unpacked = (uint64_t)256 << 30;
 }
 
-/* A dataset without its bytes; `length` is how much of the name tells the format. */
-static enum mt_status create(struct mt_context *ctx, const char *path, size_t length,
+/* A dataset without its bytes. */
+static enum mt_status create(struct mt_context *ctx, const char *path,
                              const struct mt_dataset_options *options, struct mt_dataset **dataset)
 {
     *dataset = NULL;
     struct mt_dataset_options resolved = *options;
     set_defaults(&resolved);
-    if (resolved.format == MT_DATASET_BY_NAME) resolved.format = format_of_name(path, length);
+    if (resolved.format == MT_DATASET_BY_NAME) resolved.format = mt_dataset_format_of(path);
     if (resolved.format == MT_DATASET_BY_NAME) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s: the name does not tell the format; give one of jsonl, json, csv, tsv, text",
@@ -196,9 +190,8 @@ static enum mt_status finish_opening(struct mt_dataset **dataset)
 enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
                                const struct mt_dataset_options *options, struct mt_dataset **dataset)
 {
-    size_t length = strlen(path);
-    bool packed = ends_in(path, length, ".gz");
-    enum mt_status status = create(ctx, path, packed ? length - 3 : length, options, dataset);
+    bool packed = ends_in(path, strlen(path), ".gz");
+    enum mt_status status = create(ctx, path, options, dataset);
     if (status != MT_OK) return status;
     status = mt_dataset_map(ctx, path, packed, &(*dataset)->options, &(*dataset)->mapping);
     if (status == MT_OK) return finish_opening(dataset);
@@ -211,7 +204,7 @@ enum mt_status mt_dataset_open_memory(struct mt_context *ctx, const char *name, 
                                       size_t bytes, const struct mt_dataset_options *options,
                                       struct mt_dataset **dataset)
 {
-    enum mt_status status = create(ctx, name, strlen(name), options, dataset);
+    enum mt_status status = create(ctx, name, options, dataset);
     if (status != MT_OK) return status;
     (*dataset)->borrowed = true;
     (*dataset)->mapping = (struct mt_file_mapping){.data = bytes > 0 ? data : NULL, .bytes = bytes};

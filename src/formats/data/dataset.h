@@ -90,9 +90,11 @@ enum mt_dataset_format mt_dataset_format(const struct mt_dataset *dataset);
 uint64_t mt_dataset_rows(const struct mt_dataset *dataset);
 uint64_t mt_dataset_bytes(const struct mt_dataset *dataset); // of the text, unpacked
 
-/* "jsonl", ...; what a configuration calls a format. MT_DATASET_FORMATS for an unknown name. */
+/* "jsonl", ...; what a configuration calls a format. */
 const char *mt_dataset_format_name(enum mt_dataset_format format);
-enum mt_dataset_format mt_dataset_format_named(const char *name);
+
+/* What the end of a name promises, be it with .gz behind; MT_DATASET_BY_NAME: nothing sure. */
+enum mt_dataset_format mt_dataset_format_of(const char *path);
 
 void mt_row_init(struct mt_context *ctx, struct mt_row *row);
 void mt_row_free(struct mt_row *row);

@@ -1,64 +1,62 @@
-/* Settings: defaults, then the file, then the words, then the objective and what depends on other keys. */
+/* Settings: what the table reads, then what follows from several keys, and combinations that cannot be. */
 #include "train/settings/settings.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "base/files/file.h"
-#include "train/settings/settings_parts.h"
+#include "formats/text/printable.h"
+#include "objective/options.h"
 
-static enum mt_status store_standards(const struct mt_settings_reader *reader)
+#define OBJECTIVE_PREFIX "objective."
+
+/* Keys of LoRA without LoRA, and those that an adapter decides. */
+static bool is_void_of_lora(const struct mt_train_settings *settings, const char *name)
 {
-    enum mt_status status = MT_OK;
-    for (int i = 0; mt_settings_row(i) != NULL && status == MT_OK; i++) {
-        status = mt_settings_store_standard(reader, mt_settings_row(i), reader->settings);
-    }
-    return status;
+    if (settings->train != MT_TRAIN_LORA) return strncmp(name, "lora.", 5) == 0;
+    return settings->adapter != NULL && mt_key_place_of_word("targets|lora.rank|lora.alpha", name) >= 0;
 }
 
-static enum mt_status store_entries(const struct mt_settings_reader *reader)
+/* Keys that mean nothing beside another one, which is so now. */
+struct void_rule {
+    const char *names, *by, *why;
+};
+
+/* The rule by which a key means nothing; NULL: it does mean something. */
+static const struct void_rule *void_rule(const struct mt_train_settings *settings, const char *name)
 {
-    enum mt_status status = MT_OK;
-    for (const struct mt_settings_entry *entry = reader->entries; entry != NULL && status == MT_OK;
-         entry = entry->next) {
-        const struct mt_settings_row *row = mt_settings_row_named(entry->name);
-        // The objective's keys have no row here, and follow their method.
-        if (row == NULL || row->kind == MT_SETTING_METHOD) continue;
-        bool sources = row->kind == MT_SETTING_SOURCES || row->kind == MT_SETTING_SOURCE;
-        status = sources ? mt_settings_store_sources(reader, entry, row)
-                         : mt_settings_store(reader, entry, entry->node, row, row->name, reader->settings);
-    }
-    return status;
+    static const struct void_rule rules[] = {
+        {"epochs", "steps", "steps says how long the run is; set steps to 0 to go by epochs"},
+        {"parallel.room|parallel.transfer", "parallel.experts",
+         "parallel.experts is 1: no ranks share experts"},
+        {"lora.dropout", "noise", "noise is false: nothing is dropped"},
+    };
+    const bool now[] = {settings->steps > 0, settings->expert_ranks == 1, !settings->noise};
+    size_t i = 0;
+    while (i < 3 && (!now[i] || mt_key_place_of_word(rules[i].names, name) < 0)) i++;
+    return i < 3 ? &rules[i] : NULL;
 }
 
-/* Without LoRA its keys are as if nobody had set them, and so are those that an adapter decides. */
-static enum mt_status reset_lora(const struct mt_settings_reader *reader)
+static bool is_void(const struct mt_train_settings *settings, const char *name)
 {
-    enum mt_status status = MT_OK;
-    bool lora = reader->settings->train == MT_TRAIN_LORA;
-    if (lora && reader->settings->adapter == NULL) return MT_OK;
-    for (int i = 0; mt_settings_row(i) != NULL && status == MT_OK; i++) {
-        const struct mt_settings_row *row = mt_settings_row(i);
-        bool void_now = lora ? mt_settings_are_the_adapters(row->name) : strncmp(row->name, "lora.", 5) == 0;
-        if (!void_now) continue;
-        status = mt_settings_store_standard(reader, row, reader->settings);
-    }
-    if (lora) reader->settings->targets = NULL;
-    return status;
+    return void_rule(settings, name) != NULL;
 }
 
 /* Keys that mean nothing are as if nobody had set them. */
-static enum mt_status reset_void(const struct mt_settings_reader *reader)
+static enum mt_status reset(const struct mt_keys_reader *reader,
+                            bool (*means_nothing)(const struct mt_train_settings *settings, const char *name))
 {
+    struct mt_train_settings *settings = reader->target;
+    struct mt_key key = {0};
     enum mt_status status = MT_OK;
-    for (int i = 0; mt_settings_row(i) != NULL && status == MT_OK; i++) {
-        const struct mt_settings_row *row = mt_settings_row(i);
-        if (mt_settings_is_void(reader->settings, row->name))
-            status = mt_settings_store_standard(reader, row, reader->settings);
+    while (status == MT_OK && mt_key_next(reader->keys, &key)) {
+        if (!means_nothing(settings, key.name)) continue;
+        status = mt_key_store_standard(reader, &key);
+        if (strcmp(key.name, "targets") == 0) settings->targets = NULL;
     }
     return status;
 }
 
-/* Defaults that other keys decide: what LoRA adapts is every linear map of the layers. */
+/* Defaults that other keys decide: what LoRA adapts is every linear layer of the layers. */
 static void store_default_lists(struct mt_train_settings *settings)
 {
     static const char *const lora[] = {"model.layers.*", NULL};
@@ -68,37 +66,242 @@ static void store_default_lists(struct mt_train_settings *settings)
     if (settings->freeze == NULL) settings->freeze = none;
 }
 
+// ------------------------------------------------------------------ combinations that cannot be
+
+/* Sentences that need no numbers. */
+static enum mt_status check_sentences(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *s = reader->target;
+    bool named = s->model != NULL && s->out != NULL;
+    const struct mt_key_check checks[] = {
+        {s->model == NULL, "", "there is no 'model': the folder of the model to train"},
+        {s->out == NULL, "", "there is no 'out': the folder the run writes to"},
+        {s->source_count == 0, "data.sources|data.path",
+         "there is nothing to train on: set data.path or data.sources"},
+        {named && strcmp(s->model, s->out) == 0, "out",
+         "out is the model's own folder; the run needs one of its own"},
+        {s->targets[0] == NULL, "targets", "targets is empty: nothing would learn"},
+        {s->train == MT_TRAIN_FULL && s->adapter != NULL, "adapter",
+         "an adapter cannot start train: full; put it into the model first (metier merge) or set train: "
+         "lora"},
+        {s->examples == 0 && s->batching != MT_LAYOUT_PACKED, "batch.examples",
+         "batch.examples is 0, which only data.layout: packed can do"},
+        {s->window != 0 && s->batching == MT_LAYOUT_IN_ORDER, "data.window",
+         "data.window means nothing with data.layout: in-order"},
+        {s->epochs == 0.0 && s->steps == 0, "epochs|steps",
+         "epochs and steps are both 0: nothing would be trained"},
+        {s->schedule == MT_SCHEDULE_CONSTANT && s->final_rate != 0.0, "optimizer.final",
+         "optimizer.final means nothing with optimizer.schedule: constant"},
+    };
+    return mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
+}
+
+static enum mt_status check_numbers(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *settings = reader->target;
+    double warmup = settings->warmup;
+    if (settings->tokens < settings->max_length) {
+        return mt_key_fail(reader, mt_keys_given(reader, "batch.tokens|data.max_length"), NULL,
+                           "batch.tokens is %lld, less than one example may have (data.max_length is %lld)",
+                           (long long)settings->tokens, (long long)settings->max_length);
+    }
+    if (warmup >= 1.0 && warmup != floor(warmup)) {
+        return mt_key_fail(
+            reader, mt_keys_given(reader, "optimizer.warmup"), NULL,
+            "optimizer.warmup is %g, expected a whole number of steps, or a share of them below 1", warmup);
+    }
+    if (settings->steps > 0 && warmup > (double)settings->steps) {
+        return mt_key_fail(reader, mt_keys_given(reader, "optimizer.warmup|steps"), NULL,
+                           "optimizer.warmup is %g steps, more than all steps (%lld)", warmup,
+                           (long long)settings->steps);
+    }
+    return MT_OK;
+}
+
+/*
+ * LoRA's keys without LoRA, and what an adapter decides, are not asked for. A word train=full or adapter=...
+ * over a file is meant: what the file says is then void.
+ */
+static enum mt_status check_lora(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *settings = reader->target;
+    bool lora = settings->train == MT_TRAIN_LORA;
+    const struct mt_key_entry *cause = mt_keys_given(reader, lora ? "adapter" : "train");
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        if (!is_void_of_lora(settings, entry->name)) continue;
+        if (cause->word != NULL && entry->word == NULL) continue;
+        if (!lora)
+            return mt_key_fail(reader, entry, NULL, "%s means nothing with train: full; leave it out",
+                               entry->name);
+        return mt_key_fail(reader, entry, NULL, "%s is what the adapter in %s says; leave it out",
+                           entry->name, mt_printable(settings->adapter).text);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_evaluation(const struct mt_keys_reader *reader)
+{
+    static const char *const names[] = {"evaluation.every", "evaluation.examples", "evaluation.patience"};
+    const struct mt_train_settings *settings = reader->target;
+    const int64_t values[] = {settings->evaluate_every, settings->evaluate_examples, settings->patience};
+    bool held_out = settings->held_out_count > 0 || settings->split > 0.0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (held_out || values[i] == 0) continue;
+        return mt_key_fail(reader, mt_keys_given(reader, names[i]), NULL,
+                           "%s is set, but nothing is held out: set evaluation.split or "
+                           "evaluation.sources",
+                           names[i]);
+    }
+    for (size_t i = 0; i < settings->held_out_count; i++) {
+        for (size_t j = 0; j < settings->source_count; j++) {
+            if (strcmp(settings->held_out[i].path, settings->sources[j].path) != 0) continue;
+            return mt_key_fail(reader, mt_keys_given(reader, "evaluation.sources"), NULL,
+                               "%s is also trained on; to hold a part of it out, set evaluation.split",
+                               mt_printable(settings->held_out[i].path).text);
+        }
+    }
+    return MT_OK;
+}
+
+/* True when the field of a key holds its default, or nothing that it could switch on. */
+static enum mt_status is_off(const struct mt_keys_reader *reader, const struct mt_key_entry *entry, bool *off)
+{
+    struct mt_byte_list text = {.ctx = reader->ctx};
+    struct mt_key key;
+    (void)mt_key_find(reader->keys, entry->name, &key); // of an entry it is there
+    enum mt_status status = mt_key_append(&key, reader->target, &text);
+    if (status == MT_OK) status = mt_byte_list_append(&text, "", 1);
+    const char *value = status == MT_OK ? (const char *)text.data : "";
+    *off = strcmp(value, key.standard) == 0 || strcmp(value, "0") == 0;
+    mt_byte_list_free(&text);
+    return status;
+}
+
+/* A word over a file is meant: what that says about the other key is then void, and not refused. */
+static enum mt_status check_void(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *settings = reader->target;
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        const struct void_rule *rule = void_rule(settings, entry->name);
+        bool off = false;
+        if (rule == NULL) continue;
+        const struct mt_key_entry *cause = mt_keys_given(reader, rule->by);
+        if (cause != NULL && cause->word != NULL && entry->word == NULL) continue;
+        enum mt_status status = is_off(reader, entry, &off);
+        if (status != MT_OK) return status;
+        if (!off)
+            return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, rule->why);
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ the objective
+
+/* The first given key of the objective, the one to name when they contradict each other. */
+static const struct mt_key_entry *first_key(const struct mt_keys_reader *reader)
+{
+    const struct mt_key_entry *entry = reader->entries;
+    while (entry != NULL && strncmp(entry->name, OBJECTIVE_PREFIX, strlen(OBJECTIVE_PREFIX)) != 0)
+        entry = entry->next;
+    return entry != NULL ? entry : mt_keys_given(reader, "method");
+}
+
+/* A method or strength given as a word over a file is meant: keys of the file that it makes idle are void. */
+static bool is_meant(const struct mt_keys_reader *reader, const struct mt_key_entry *idle)
+{
+    static const char causes[] = "method|objective.alpha|objective.beta|objective.gamma|objective.bias_rule|"
+                                 "objective.capacity";
+    bool meant = false;
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next)
+        meant = meant || (entry->word != NULL && mt_key_place_of_word(causes, entry->name) >= 0);
+    return meant && idle->word == NULL;
+}
+
+/* Refuses a key that changes nothing, unless it says what the method says anyway. */
+static enum mt_status check_idle(const struct mt_keys_reader *reader, const struct mt_key_entry *entry)
+{
+    struct mt_objective_config *config = &((struct mt_train_settings *)reader->target)->objective;
+    struct mt_objective_config plain;
+    char methods[MT_KEY_NAME_BYTES];
+    char given[MT_KEY_NAME_BYTES];
+    int index = (int)(entry->row - mt_objective_rows);
+    const char *why = mt_objective_key_idle(config, entry->row->name);
+    if (why == NULL) return MT_OK;
+    enum mt_status status = mt_objective_config_method(reader->ctx, config->method, &plain);
+    if (status != MT_OK) return status;
+    mt_objective_key_value(&plain, index, methods, sizeof methods);
+    mt_objective_key_value(config, index, given, sizeof given);
+    if (strcmp(methods, given) == 0) return MT_OK;
+    if (is_meant(reader, entry))
+        return mt_objective_config_set(reader->ctx, config, entry->row->name, methods);
+    return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, why);
+}
+
+static enum mt_status check_objective(const struct mt_keys_reader *reader)
+{
+    struct mt_train_settings *settings = reader->target;
+    const struct mt_objective_config *config = &settings->objective;
+    if (mt_keys_given(reader, OBJECTIVE_PREFIX "seed") == NULL) settings->objective.seed = settings->seed;
+    settings->task_only = config->bias_rule == MT_BIAS_NONE && config->capacity_factor == 0.0 &&
+                          config->drop_threshold == 0.0 && config->jitter == 0.0 &&
+                          !mt_objective_has_terms(config);
+    if (mt_objective_config_check(reader->ctx, config) != MT_OK)
+        return mt_key_fail_within(reader, first_key(reader));
+    enum mt_status status = MT_OK;
+    for (const struct mt_key_entry *entry = first_key(reader); entry != NULL && status == MT_OK;
+         entry = entry->next) {
+        if (strncmp(entry->name, OBJECTIVE_PREFIX, strlen(OBJECTIVE_PREFIX)) == 0)
+            status = check_idle(reader, entry);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ the whole
+
+/* What the table cannot know. */
+static enum mt_status finish(const struct mt_keys_reader *reader)
+{
+    enum mt_status status = reset(reader, is_void_of_lora);
+    if (status == MT_OK) status = check_objective(reader);
+    store_default_lists(reader->target);
+    if (status == MT_OK) status = check_sentences(reader);
+    if (status == MT_OK) status = check_lora(reader);
+    if (status == MT_OK) status = check_numbers(reader);
+    if (status == MT_OK) status = check_evaluation(reader);
+    if (status == MT_OK) status = check_void(reader);
+    return status == MT_OK ? reset(reader, is_void) : status;
+}
+
 enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
                                        size_t bytes, const char *const *words, size_t word_count,
                                        struct mt_arena *arena, struct mt_train_settings *settings)
 {
-    struct mt_settings_reader reader = {.ctx = ctx, .file = name, .arena = arena, .settings = settings};
-    struct mt_yaml_node *root = NULL;
+    struct mt_keys_reader reader = {
+        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_train_keys, .target = settings};
     *settings = (struct mt_train_settings){0};
-    enum mt_status status = mt_yaml_parse(ctx, name, text, bytes, &mt_yaml_file_limits, arena, &root);
-    if (status == MT_OK) status = mt_settings_take_file(&reader, root);
-    for (size_t i = 0; i < word_count && status == MT_OK; i++) {
-        status = mt_settings_take_word(&reader, words[i]);
-    }
-    if (status == MT_OK) status = store_standards(&reader);
-    if (status == MT_OK) status = store_entries(&reader);
-    if (status == MT_OK) status = reset_lora(&reader);
-    if (status == MT_OK) status = mt_settings_store_objective(&reader);
-    store_default_lists(settings);
-    if (status == MT_OK) status = mt_settings_check(&reader);
-    return status == MT_OK ? reset_void(&reader) : status;
+    enum mt_status status = mt_objective_config_method(ctx, MT_TRAIN_DEFAULT_METHOD, &settings->objective);
+    if (status == MT_OK) status = mt_keys_read(&reader, text, bytes, words, word_count);
+    return status == MT_OK ? finish(&reader) : status;
 }
 
 enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
                                       size_t word_count, struct mt_arena *arena,
                                       struct mt_train_settings *settings)
 {
-    void *text = NULL;
-    size_t bytes = 0;
-    *settings = (struct mt_train_settings){0};
-    enum mt_status status = mt_file_read_all(ctx, path, mt_yaml_file_limits.max_bytes, &text, &bytes);
-    if (status != MT_OK) return status;
-    status = mt_train_settings_parse(ctx, path, text, bytes, words, word_count, arena, settings);
-    mt_release(ctx, text, bytes);
-    return status;
+    return mt_train_settings_parse(ctx, path, NULL, 0, words, word_count, arena, settings);
+}
+
+/* Keys that would be refused beside others. */
+static bool is_left_out(const void *source, const char *name)
+{
+    const struct mt_train_settings *settings = source;
+    if (strcmp(name, "evaluation.sources") == 0) return settings->held_out_count == 0;
+    if (strcmp(name, "evaluation.split") == 0) return settings->held_out_count > 0;
+    return is_void_of_lora(settings, name);
+}
+
+enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                      struct mt_arena *arena, const char **text)
+{
+    return mt_keys_text(ctx, &mt_train_keys, settings, is_left_out, arena, text);
 }

@@ -9,10 +9,13 @@
 #define MT_TRAIN_SETTINGS_H
 
 #include "base/arena.h"
+#include "formats/keys/keys.h"
 #include "metier/objective.h"
 #include "model/adapters/adapter.h"
 #include "model/regions.h"
 #include "train/data/batches.h"
+
+#define MT_TRAIN_DEFAULT_METHOD "paper"
 
 enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };
 enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
@@ -128,15 +131,7 @@ enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_tr
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings);
 
-/* A key, for help and docs. */
-struct mt_train_key {
-    char name[64];
-    const char *values; // "WHOLE NUMBER >= 1", "lora|full", ...
-    char standard[64];  // "32", "required", "none"
-    const char *meaning;
-};
-
-/* The table: index 0, 1, ...; false past the last. */
-bool mt_train_key_listed(int index, struct mt_train_key *key);
+/* Every key of a run, those of its sources and of the objective among them. */
+extern const struct mt_keys mt_train_keys;
 
 #endif

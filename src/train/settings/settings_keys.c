@@ -2,618 +2,18 @@
  * The keys of a training run: one row each, in the order they are printed. The keys of the objective are a
  * table of their own (src/objective/options.c) and stand behind `method`.
  */
-#include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "train/settings/settings_parts.h"
+#include "formats/text/printable.h"
+#include "objective/options.h"
+#include "train/settings/settings.h"
 
-#define FIELD(name)      offsetof(struct mt_train_settings, name)
-#define SOURCE(name)     offsetof(struct mt_train_source, name)
+#define AT(field)     offsetof(struct mt_train_settings, field)
+#define SOURCE(field) offsetof(struct mt_train_source, field)
 
-#define OBJECTIVE_PREFIX "objective."
-#define SOURCE_PREFIX    "data.sources[]."
-#define MOST_STEPS       1e12 // a whole number every double holds exactly
-#define MOST_TOKENS      16777216.0
-
-static const char *const titles[MT_SECTIONS] = {
-    [MT_SECTION_RUN] = "The run",
-    [MT_SECTION_LEARNS] = "What learns",
-    [MT_SECTION_OBJECTIVE] = "The objective",
-    [MT_SECTION_DATA] = "Data",
-    [MT_SECTION_EVALUATION] = "Evaluation while training",
-    [MT_SECTION_LENGTH] = "Steps",
-    [MT_SECTION_OPTIMIZER] = "The optimizer (AdamW)",
-    [MT_SECTION_CHECKPOINT] = "Checkpoints",
-    [MT_SECTION_LOG] = "Records",
-    [MT_SECTION_MACHINE] = "The machine",
-};
-
-static const struct mt_settings_row rows[] = {
-    {.name = "model",
-     .values = "FOLDER",
-     .standard = "required",
-     .meaning = "config.json, weights and tokenizer, as Hugging Face saves them",
-     .also = "model_name_or_path|base_model|checkpoint|model_path",
-     .kind = MT_SETTING_NAME,
-     .offset = FIELD(model),
-     .no_standard = true},
-    {.name = "tokenizer",
-     .values = "FOLDER|FILE",
-     .standard = "none",
-     .meaning = "another tokenizer than the model's own",
-     .also = "tokenizer_path|tokenizer_name",
-     .kind = MT_SETTING_TEXT,
-     .offset = FIELD(tokenizer),
-     .no_standard = true},
-    {.name = "out",
-     .values = "FOLDER",
-     .standard = "required",
-     .meaning = "where the run writes",
-     .also = "output|output_dir|out_dir|save_dir",
-     .kind = MT_SETTING_NAME,
-     .offset = FIELD(out),
-     .no_standard = true,
-     .may_differ = true},
-
-    {.name = "train",
-     .values = "lora|full",
-     .standard = "lora",
-     .meaning = "LoRA pairs beside frozen weights, or the weights themselves",
-     .also = "finetuning_type|tuning|mode",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(train)},
-    {.name = "targets",
-     .values = "LIST",
-     .standard = "model.layers.*, full: *",
-     .meaning =
-         "what learns: parts (attention, router, ...), words (q_proj, all-linear, ...) or globs on names",
-     .also = "target_modules|lora_target|lora.targets|lora_targets|lora_target_modules|lora.target_modules|"
-             "target_parameters|lora_target_linear",
-     .kind = MT_SETTING_LIST,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(targets),
-     .no_standard = true},
-    {.name = "freeze",
-     .values = "LIST",
-     .standard = "none",
-     .meaning = "what does not, though a target names it",
-     .also = "frozen",
-     .kind = MT_SETTING_LIST,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(freeze),
-     .no_standard = true},
-    {.name = "experts",
-     .values = "FILE",
-     .standard = "none",
-     .meaning = "JSON {\"LAYER\": [expert, ...]}: the routed experts that learn (ESFT)",
-     .also = "expert_config|expert_cfg",
-     .kind = MT_SETTING_TEXT,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(experts),
-     .no_standard = true},
-    {.name = "adapter",
-     .values = "FOLDER",
-     .standard = "none",
-     .meaning = "an adapter LoRA starts from; rank, alpha and targets are then its own",
-     .also = "adapter_name_or_path|adapter_path",
-     .kind = MT_SETTING_TEXT,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(adapter),
-     .no_standard = true},
-    {.name = "lora.rank",
-     .values = "WHOLE NUMBER >= 1",
-     .standard = "32",
-     .meaning = "r of LoRA's pairs",
-     .also = "lora_r|lora_rank|r|lora.r",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(lora_rank),
-     .low = 1.0,
-     .high = 16384.0},
-    {.name = "lora.alpha",
-     .values = "NUMBER > 0",
-     .standard = "128",
-     .meaning = "their strength: alpha / r multiplies what they add",
-     .also = "lora_alpha",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(lora_alpha),
-     .low_is_open = true,
-     .high = 1e9},
-    {.name = "lora.dropout",
-     .values = "NUMBER >= 0 and < 1",
-     .standard = "0.1",
-     .meaning = "of their input",
-     .also = "lora_dropout",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(lora_dropout),
-     .high = 1.0,
-     .high_is_open = true},
-    {.name = "lora.layout",
-     .values = "auto|per-expert|fused|vllm",
-     .standard = "auto",
-     .meaning = "how an adapter is saved: what PEFT with transformers 5 loads, or as docs/adapters.md says",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_LEARNS,
-     .offset = FIELD(layout)},
-
-    {.name = "method",
-     .values = "METHOD",
-     .standard = "paper",
-     .meaning = "a row of the methods: none, aux, loss-free, paper, metier, ...",
-     .also = "loss|objective.method",
-     .kind = MT_SETTING_METHOD,
-     .section = MT_SECTION_OBJECTIVE,
-     .offset = FIELD(objective)},
-
-    {.name = "data.path",
-     .values = "FILE",
-     .standard = "none",
-     .meaning = "short for data.sources with one file",
-     .also = "dataset|data.file|train_file|data_path|dataset_path",
-     .kind = MT_SETTING_SOURCE,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(sources),
-     .count = FIELD(source_count),
-     .no_standard = true},
-    {.name = "data.sources",
-     .values = "LIST",
-     .standard = "required",
-     .meaning = "files to train on: paths, or maps of path, weight, form, ...",
-     .also = "datasets|data.files",
-     .kind = MT_SETTING_SOURCES,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(sources),
-     .count = FIELD(source_count),
-     .no_standard = true},
-    {.name = "data.template",
-     .values = "model|NAME|FILE",
-     .standard = "model",
-     .meaning = "how a conversation is written out: the model's own way, a name of share/templates, a file",
-     .also = "template|chat_template",
-     .kind = MT_SETTING_NAME,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(template_name)},
-    {.name = "data.template_options",
-     .values = "\"NAME=VALUE,...\"",
-     .standard = "none",
-     .meaning = "variables of a template in Jinja, such as enable_thinking=false",
-     .also = "chat_template_kwargs|template_options",
-     .kind = MT_SETTING_TEXT,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(template_options),
-     .no_standard = true},
-    {.name = "data.template_date",
-     .values = "YYYY-MM-DD",
-     .standard = MT_TEMPLATE_DATE,
-     .meaning = "what a template that asks for today's date is told",
-     .kind = MT_SETTING_NAME,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(template_date)},
-    {.name = "data.max_length",
-     .values = "WHOLE NUMBER >= 2",
-     .standard = "512",
-     .meaning = "tokens of an example; what is longer loses its end",
-     .also = "cutoff_len|max_seq_length|sequence_len|max_seq_len|block_size",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(max_length),
-     .low = 2.0,
-     .high = MOST_TOKENS},
-    {.name = "data.layout",
-     .values = "in-order|buckets|packed",
-     .standard = "in-order",
-     .meaning = "a step: the next examples, some of like length, or as many as fit batch.tokens",
-     .also = "packing|group_by_length",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(batching)},
-    {.name = "data.window",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "steps (buckets) or examples (packed) arranged together; 0: 16, 256",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(window),
-     .high = 1048576.0},
-    {.name = "data.bad_rows",
-     .values = "skip|stop",
-     .standard = "skip",
-     .meaning = "a row that makes no sense is named and skipped, or ends the run",
-     .kind = MT_SETTING_SWITCH,
-     .section = MT_SECTION_DATA,
-     .offset = FIELD(stop_at_bad_row)},
-
-    {.name = "evaluation.sources",
-     .values = "LIST",
-     .standard = "none",
-     .meaning = "files never trained on, as data.sources",
-     .also = "eval_dataset|test_file|validation_file|evaluation.path",
-     .kind = MT_SETTING_SOURCES,
-     .section = MT_SECTION_EVALUATION,
-     .offset = FIELD(held_out),
-     .count = FIELD(held_out_count),
-     .no_standard = true,
-     .may_differ = true},
-    {.name = "evaluation.split",
-     .values = "NUMBER >= 0 and < 1",
-     .standard = "0",
-     .meaning = "share of every file of data.sources kept out of training, instead",
-     .also = "val_size|val_set_size|test_size",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_EVALUATION,
-     .offset = FIELD(split),
-     .high = 1.0,
-     .high_is_open = true},
-    {.name = "evaluation.every",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "steps between evaluations; 0: at the end of every epoch",
-     .also = "eval_steps",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_EVALUATION,
-     .offset = FIELD(evaluate_every),
-     .high = MOST_STEPS,
-     .may_differ = true},
-    {.name = "evaluation.examples",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "examples used at most; 0: all",
-     .also = "max_eval_samples",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_EVALUATION,
-     .offset = FIELD(evaluate_examples),
-     .high = MOST_STEPS,
-     .may_differ = true},
-    {.name = "evaluation.patience",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "evaluations without gain before the run stops; 0: it never does",
-     .also = "early_stopping_patience|early_stopping",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_EVALUATION,
-     .offset = FIELD(patience),
-     .high = 1e6,
-     .may_differ = true},
-
-    {.name = "batch.examples",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "32",
-     .meaning = "examples of a step; packed: at most, 0: any number",
-     .also = "batch_size|per_device_train_batch_size|batch.size|micro_batch_size",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_LENGTH,
-     .offset = FIELD(examples),
-     .high = 1048576.0},
-    {.name = "batch.tokens",
-     .values = "WHOLE NUMBER >= 2",
-     .standard = "4096",
-     .meaning = "tokens computed together at most; bounds memory",
-     .also = "max_tokens",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_LENGTH,
-     .offset = FIELD(tokens),
-     .low = 2.0,
-     .high = MOST_TOKENS},
-    {.name = "epochs",
-     .values = "NUMBER >= 0",
-     .standard = "3",
-     .meaning = "times through the data; may be a fraction",
-     .also = "num_train_epochs|num_epochs",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_LENGTH,
-     .offset = FIELD(epochs),
-     .high = 1e6},
-    {.name = "steps",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "exactly so many steps instead; 0: as epochs say",
-     .also = "max_steps|num_steps|iterations|max_iters",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_LENGTH,
-     .offset = FIELD(steps),
-     .high = MOST_STEPS},
-
-    {.name = "optimizer.lr",
-     .values = "NUMBER > 0",
-     .standard = "1e-4",
-     .meaning = "the highest learning rate",
-     .also = "learning_rate|optimizer.learning_rate",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(learning_rate),
-     .low_is_open = true,
-     .high = 1e3},
-    {.name = "optimizer.beta1",
-     .values = "NUMBER >= 0 and < 1",
-     .standard = "0.9",
-     .meaning = "decay of the gradient's mean",
-     .also = "adam_beta1",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(beta1),
-     .high = 1.0,
-     .high_is_open = true},
-    {.name = "optimizer.beta2",
-     .values = "NUMBER >= 0 and < 1",
-     .standard = "0.999",
-     .meaning = "decay of its square's mean",
-     .also = "adam_beta2",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(beta2),
-     .high = 1.0,
-     .high_is_open = true},
-    {.name = "optimizer.epsilon",
-     .values = "NUMBER > 0",
-     .standard = "1e-8",
-     .meaning = "added to the root of that",
-     .also = "adam_epsilon|optimizer.eps",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(epsilon),
-     .low_is_open = true,
-     .high = 1.0},
-    {.name = "optimizer.weight_decay",
-     .values = "NUMBER >= 0",
-     .standard = "0",
-     .meaning = "pull of every weight towards 0, times the learning rate",
-     .also = "wd|optimizer.wd",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(weight_decay),
-     .high = 1e3},
-    {.name = "optimizer.clip",
-     .values = "NUMBER >= 0",
-     .standard = "1",
-     .meaning = "norm of the gradient at most; 0: any",
-     .also = "max_grad_norm|grad_clip|gradient_clipping",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(clip),
-     .high = 1e12},
-    {.name = "optimizer.schedule",
-     .values = "cosine|linear|constant",
-     .standard = "cosine",
-     .meaning = "how the learning rate falls after the warmup",
-     .also = "lr_scheduler_type|lr_scheduler|scheduler",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(schedule)},
-    {.name = "optimizer.warmup",
-     .values = "NUMBER >= 0",
-     .standard = "0.03",
-     .meaning = "its rise: steps when 1 or more, a share of all steps when less",
-     .also = "warmup_steps|warmup_ratio",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(warmup),
-     .high = MOST_STEPS},
-    {.name = "optimizer.final",
-     .values = "NUMBER >= 0 and <= 1",
-     .standard = "0",
-     .meaning = "share of the learning rate that is left at the end",
-     .also = "min_lr_ratio|min_lr",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_OPTIMIZER,
-     .offset = FIELD(final_rate),
-     .high = 1.0},
-
-    {.name = "checkpoint.every",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "200",
-     .meaning = "steps between checkpoints; 0: only at the end",
-     .also = "save_steps",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_CHECKPOINT,
-     .offset = FIELD(checkpoint_every),
-     .high = MOST_STEPS,
-     .may_differ = true},
-    {.name = "checkpoint.keep",
-     .values = "WHOLE NUMBER >= 1",
-     .standard = "2",
-     .meaning = "checkpoints that stay on disk",
-     .also = "save_total_limit",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_CHECKPOINT,
-     .offset = FIELD(checkpoint_keep),
-     .low = 1.0,
-     .high = 1e6,
-     .may_differ = true},
-    {.name = "checkpoint.resume",
-     .values = "true|false",
-     .standard = "true",
-     .meaning = "go on from the newest checkpoint in out, if there is one",
-     .also = "resume_from_checkpoint|auto_resume",
-     .kind = MT_SETTING_FLAG,
-     .section = MT_SECTION_CHECKPOINT,
-     .offset = FIELD(resume),
-     .may_differ = true},
-
-    {.name = "log.every",
-     .values = "WHOLE NUMBER >= 1",
-     .standard = "10",
-     .meaning = "steps between records",
-     .also = "logging_steps",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_LOG,
-     .offset = FIELD(log_every),
-     .low = 1.0,
-     .high = MOST_STEPS,
-     .may_differ = true},
-    {.name = "log.measure_every",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "100",
-     .meaning = "steps between gradient norms of each term; 0: never",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_LOG,
-     .offset = FIELD(measure_every),
-     .high = MOST_STEPS,
-     .may_differ = true},
-    {.name = "log.tensorboard",
-     .values = "true|false",
-     .standard = "true",
-     .meaning = "write TensorBoard's files, too",
-     .also = "report_to",
-     .kind = MT_SETTING_FLAG,
-     .section = MT_SECTION_LOG,
-     .offset = FIELD(tensorboard),
-     .may_differ = true},
-
-    {.name = "device",
-     .values = "NAME",
-     .standard = "auto",
-     .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
-     .also = "accelerator",
-     .kind = MT_SETTING_NAME,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(device),
-     .may_differ = true},
-    {.name = "threads",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "0: as many as the machine has; the result does not depend on it",
-     .also = "num_threads|workers",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(threads),
-     .high = 4096.0,
-     .may_differ = true},
-    {.name = "recompute",
-     .values = "none|moe|full",
-     .standard = "none",
-     .meaning = "what backward computes again instead of keeping; saves memory, changes no bit",
-     .also = "gradient_checkpointing|activation_checkpointing",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(recompute),
-     .may_differ = true},
-    {.name = "parallel.experts",
-     .values = "WHOLE NUMBER >= 1",
-     .standard = "1",
-     .meaning = "ranks that share the routed experts between them; must divide the number of ranks",
-     .also = "expert_parallel_size|ep",
-     .kind = MT_SETTING_WHOLE,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(expert_ranks),
-     .low = 1.0,
-     .high = 65536.0,
-     .may_differ = true},
-    {.name = "parallel.room",
-     .values = "NUMBER >= 0",
-     .standard = "0",
-     .meaning = "where ranks share experts: rows a rank has room for, over those it sends; 0: for all",
-     .kind = MT_SETTING_NUMBER,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(expert_room),
-     .high = 65536.0,
-     .may_differ = true},
-    {.name = "parallel.transfer",
-     .values = "auto|staged|direct",
-     .standard = "auto",
-     .meaning =
-         "rows of shared experts on a GPU: through the host's memory, or from GPU to GPU by an MPI that can",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(transfer),
-     .may_differ = true},
-    {.name = "parallel.statistics",
-     .values = "global|local",
-     .standard = "global",
-     .meaning = "on many ranks: L_aux, L_v and the like over all ranks' tokens, or each rank's own",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(statistics)},
-    {.name = "activations",
-     .values = "auto|f32|bf16",
-     .standard = "auto",
-     .meaning = "what lies between the layers' parts; auto: bf16 on cuda-bf16, f32 elsewhere",
-     .also = "activation_dtype|compute_dtype|bf16",
-     .kind = MT_SETTING_CHOICE,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(activations),
-     .may_differ = true},
-    {.name = "seed",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "of everything drawn at random: order, splits, LoRA, dropout",
-     .also = "random_seed|data_seed",
-     .kind = MT_SETTING_SEED,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(seed)},
-    {.name = "noise",
-     .values = "true|false",
-     .standard = "true",
-     .meaning = "false: train as the model is evaluated, without dropout, jitter, sampling or drops",
-     .also = "deterministic",
-     .kind = MT_SETTING_FLAG,
-     .section = MT_SECTION_MACHINE,
-     .offset = FIELD(noise)},
-};
-
-static const struct mt_settings_row source_rows[] = {
-    {.name = "path",
-     .values = "FILE",
-     .standard = "required",
-     .meaning = "JSONL, JSON, CSV, TSV or text, each also as .gz",
-     .also = "file|name",
-     .kind = MT_SETTING_NAME,
-     .offset = SOURCE(path),
-     .no_standard = true},
-    {.name = "format",
-     .values = "auto|jsonl|json|csv|tsv|text",
-     .standard = "auto",
-     .meaning = "auto: what the name ends in",
-     .also = "type",
-     .kind = MT_SETTING_CHOICE,
-     .offset = SOURCE(format)},
-    {.name = "text_rows",
-     .values = "paragraphs|lines|pieces",
-     .standard = "paragraphs",
-     .meaning = "an example of a plain text; pieces: about 8 KiB each",
-     .kind = MT_SETTING_CHOICE,
-     .offset = SOURCE(text_rows)},
-    {.name = "columns",
-     .values = "\"NAME,NAME\"",
-     .standard = "none",
-     .meaning = "of CSV and TSV without a line that names them",
-     .kind = MT_SETTING_TEXT,
-     .offset = SOURCE(columns),
-     .no_standard = true},
-    {.name = "form",
-     .values = "auto|messages|instruction|prompt|question|text",
-     .standard = "auto",
-     .meaning = "which fields make an example; auto: those that are there",
-     .kind = MT_SETTING_CHOICE,
-     .offset = SOURCE(form)},
-    {.name = "fields",
-     .values = "\"FIELD=COLUMN,...\"",
-     .standard = "none",
-     .meaning = "columns that have other names than the form's fields",
-     .also = "mapping",
-     .kind = MT_SETTING_TEXT,
-     .offset = SOURCE(fields),
-     .no_standard = true},
-    {.name = "weight",
-     .values = "NUMBER > 0",
-     .standard = "1",
-     .meaning = "how often an epoch draws each row",
-     .kind = MT_SETTING_NUMBER,
-     .offset = SOURCE(weight),
-     .low_is_open = true,
-     .high = 1e6},
-    {.name = "limit",
-     .values = "WHOLE NUMBER >= 0",
-     .standard = "0",
-     .meaning = "rows used at most, chosen by the seed; 0: all",
-     .also = "max_samples",
-     .kind = MT_SETTING_SEED,
-     .offset = SOURCE(limit)},
-};
+#define MOST_STEPS    1e12 // a whole number every double holds exactly
+#define MOST_TOKENS   16777216.0
 
 // Words of a choice stand for the numbers of an enum.
 _Static_assert(sizeof(enum mt_train_kind) == sizeof(int), "choices are stored as int");
@@ -632,95 +32,317 @@ _Static_assert(MT_FORM_AUTO == 0 && MT_FORM_MESSAGES == 1 && MT_FORM_INSTRUCTION
                    MT_FORM_PROMPT == 3 && MT_FORM_QUESTION == 4 && MT_FORM_TEXT == 5,
                "in order");
 
-// ------------------------------------------------------------------ finding
+// ------------------------------------------------------------------ lists of files
 
-const struct mt_settings_row *mt_settings_row(int index)
-{
-    int count = (int)(sizeof rows / sizeof rows[0]);
-    return index >= 0 && index < count ? &rows[index] : NULL;
-}
+static const struct mt_key_row source_rows[] = {
+    {"path", MT_KEY_NAME, SOURCE(path), "FILE", "required",
+     .meaning = "JSONL, JSON, CSV, TSV or text, each also as .gz", .also = "file|name"},
+    {"format", MT_KEY_CHOICE, SOURCE(format), "auto|jsonl|json|csv|tsv|text", "auto",
+     .meaning = "auto: what the name ends in", .also = "type"},
+    {"text_rows", MT_KEY_CHOICE, SOURCE(text_rows), "paragraphs|lines|pieces", "paragraphs",
+     .meaning = "an example of a plain text; pieces: about 8 KiB each"},
+    {"columns", MT_KEY_TEXT, SOURCE(columns), "\"NAME,NAME\"", "none",
+     .meaning = "of CSV and TSV without a line that names them"},
+    {"form", MT_KEY_CHOICE, SOURCE(form), "auto|messages|instruction|prompt|question|text", "auto",
+     .meaning = "which fields make an example; auto: those that are there"},
+    {"fields", MT_KEY_TEXT, SOURCE(fields), "\"FIELD=COLUMN,...\"", "none",
+     .meaning = "columns that have other names than the form's fields", .also = "mapping"},
+    {"weight", MT_KEY_NUMBER, SOURCE(weight), "NUMBER > 0", "1",
+     .meaning = "how often an epoch draws each row", .most = 1e6},
+    {"limit", MT_KEY_SEED, SOURCE(limit), "WHOLE NUMBER >= 0", "0",
+     .meaning = "rows used at most, chosen by the seed; 0: all", .also = "max_samples"},
+    {0},
+};
 
-const struct mt_settings_row *mt_source_row(int index)
-{
-    int count = (int)(sizeof source_rows / sizeof source_rows[0]);
-    return index >= 0 && index < count ? &source_rows[index] : NULL;
-}
+static const struct mt_key_part source_parts[] = {{.rows = source_rows}, {0}};
+static const struct mt_keys source_keys = {.parts = source_parts, .what = "a source has"};
 
-const char *mt_settings_section_title(enum mt_settings_section section)
+static enum mt_status check_source(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                   const struct mt_train_source *source)
 {
-    return titles[section];
-}
-
-const struct mt_settings_row *mt_settings_row_named(const char *name)
-{
-    const struct mt_settings_row *row = NULL;
-    for (int i = 0; mt_settings_row(i) != NULL && row == NULL; i++) {
-        if (strcmp(mt_settings_row(i)->name, name) == 0) row = mt_settings_row(i);
+    if (source->path == NULL) return mt_key_fail(reader, entry, NULL, "a source has no path");
+    enum mt_dataset_format format = source->format;
+    if (format == MT_DATASET_BY_NAME) format = mt_dataset_format_of(source->path);
+    bool table = format == MT_DATASET_CSV || format == MT_DATASET_TSV;
+    if (source->columns != NULL && format != MT_DATASET_BY_NAME && !table) {
+        return mt_key_fail(reader, mt_keys_given(reader, "columns"), NULL,
+                           "columns are for csv and tsv, this is %s", mt_dataset_format_name(format));
     }
-    return row;
-}
-
-int mt_settings_objective_key(const char *name)
-{
-    struct mt_objective_key key;
-    size_t prefix = strlen(OBJECTIVE_PREFIX);
-    if (strncmp(name, OBJECTIVE_PREFIX, prefix) != 0) return -1;
-    for (int i = 0; mt_objective_key_listed(i, &key); i++) {
-        if (strcmp(key.name, name + prefix) == 0) return i;
+    if (source->text_rows != MT_TEXT_PARAGRAPHS && format != MT_DATASET_BY_NAME &&
+        format != MT_DATASET_TEXT) {
+        return mt_key_fail(reader, mt_keys_given(reader, "text_rows"), NULL,
+                           "text_rows is for text, this is %s", mt_dataset_format_name(format));
     }
-    return -1;
+    const struct mt_example_source example = {.form = source->form, .mapping = source->fields};
+    if (mt_example_check_source(reader->ctx, &example) == MT_OK) return MT_OK;
+    const struct mt_key_entry *fields = mt_keys_given(reader, "fields");
+    return mt_key_fail_within(reader, fields != NULL ? fields : entry);
 }
 
-bool mt_settings_is_group(const char *name)
+/* A path, or a map of a source's keys. */
+static enum mt_status read_source(const struct mt_keys_reader *reader, const struct mt_key_entry *list,
+                                  const struct mt_yaml_node *node, struct mt_train_source *source)
 {
-    size_t length = strlen(name);
-    if (strcmp(name, "objective") == 0) return true;
-    for (int i = 0; mt_settings_row(i) != NULL; i++) {
-        const char *known = mt_settings_row(i)->name;
-        if (strncmp(known, name, length) == 0 && known[length] == '.') return true;
+    static const struct mt_yaml_node no_keys = {.kind = MT_YAML_MAP};
+    const struct mt_key_entry path = {.name = "path", .row = source_rows, .node = node, .word = list->word};
+    struct mt_keys_reader members = mt_keys_reader_within(reader, &source_keys, source);
+    if (node->kind == MT_YAML_LIST || mt_yaml_is_nothing(node)) {
+        return mt_key_fail(reader, list, node, "%s holds %s, expected a path or a map with a path",
+                           list->name, mt_yaml_kind_text(node));
     }
-    return false;
+    bool map = node->kind == MT_YAML_MAP;
+    enum mt_status status = mt_keys_read_map(&members, map ? node : &no_keys, list->word);
+    if (status == MT_OK && !map) status = mt_key_store(&members, &path, source);
+    return status == MT_OK ? check_source(&members, &path, source) : status;
 }
 
-// ------------------------------------------------------------------ listing
-
-static void list_row(const struct mt_settings_row *row, const char *prefix, struct mt_train_key *key)
+static bool is_held_out(const char *name)
 {
-    *key = (struct mt_train_key){.values = row->values, .meaning = row->meaning};
-    (void)snprintf(key->name, sizeof key->name, "%s%s", prefix, row->name);
-    (void)snprintf(key->standard, sizeof key->standard, "%s", row->standard);
+    return strcmp(name, "evaluation.sources") == 0;
 }
 
-static void list_objective(const struct mt_objective_key *known, struct mt_train_key *key)
+/* data.path is a list of one. */
+static enum mt_status set_sources(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                  void *target)
 {
-    bool seed = strcmp(known->name, "seed") == 0;
-    *key = (struct mt_train_key){.values = known->values, .meaning = known->meaning};
-    (void)snprintf(key->name, sizeof key->name, OBJECTIVE_PREFIX "%s", known->name);
-    (void)snprintf(key->standard, sizeof key->standard, "%s", seed ? "seed" : "the method's");
-}
-
-/* The keys of a source follow data.sources, those of the objective follow method. */
-bool mt_train_key_listed(int index, struct mt_train_key *key)
-{
-    struct mt_objective_key known;
-    if (index < 0) return false;
-    for (int i = 0; mt_settings_row(i) != NULL; i++) {
-        const struct mt_settings_row *row = mt_settings_row(i);
-        if (index-- == 0) {
-            list_row(row, "", key);
-            return true;
-        }
-        bool sources = strcmp(row->name, "data.sources") == 0;
-        for (int j = 0; sources && mt_source_row(j) != NULL; j++) {
-            if (index-- > 0) continue;
-            list_row(mt_source_row(j), SOURCE_PREFIX, key);
-            return true;
-        }
-        for (int j = 0; row->kind == MT_SETTING_METHOD && mt_objective_key_listed(j, &known); j++) {
-            if (index-- > 0) continue;
-            list_objective(&known, key);
-            return true;
-        }
+    struct mt_train_settings *settings = target;
+    const struct mt_yaml_node *node = entry->node;
+    bool single = strcmp(entry->name, "data.path") == 0;
+    bool none = mt_yaml_is_nothing(node);
+    void *memory = NULL;
+    if (!none && node->kind != (single ? MT_YAML_SCALAR : MT_YAML_LIST)) {
+        return mt_key_fail(reader, entry, NULL, "%s is %s, expected %s", entry->name, mt_yaml_kind_text(node),
+                           single ? "a path" : "a list of files");
     }
-    return false;
+    size_t count = none ? 0 : (single ? 1 : node->count);
+    enum mt_status status = mt_arena_allocate(reader->arena, count * sizeof(struct mt_train_source), &memory);
+    struct mt_train_source *sources = memory;
+    const struct mt_yaml_node *item = single ? node : node->first;
+    for (size_t i = 0; i < count && status == MT_OK; i++, item = item->next) {
+        status = read_source(reader, entry, item, &sources[i]);
+    }
+    *(is_held_out(entry->name) ? &settings->held_out : &settings->sources) = sources;
+    *(is_held_out(entry->name) ? &settings->held_out_count : &settings->source_count) = count;
+    return status;
 }
+
+static enum mt_status append_sources(const struct mt_key *key, const void *source, struct mt_byte_list *text)
+{
+    const struct mt_train_settings *settings = source;
+    bool held_out = is_held_out(key->name);
+    size_t count = held_out ? settings->held_out_count : settings->source_count;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        status = mt_keys_append_element(&source_keys,
+                                        held_out ? &settings->held_out[i] : &settings->sources[i], text);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ the method
+
+static enum mt_status set_method(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                 void *target)
+{
+    struct mt_train_settings *settings = target;
+    const struct mt_yaml_node *node = entry->node;
+    if (node->kind != MT_YAML_SCALAR || mt_yaml_is_nothing(node)) {
+        return mt_key_fail(reader, entry, NULL, "method is %s, expected the name of one",
+                           mt_yaml_kind_text(node));
+    }
+    struct mt_printable name = mt_printable(node->text);
+    if (mt_objective_config_method(reader->ctx, name.text, &settings->objective) == MT_OK) return MT_OK;
+    return mt_key_fail_within(reader, entry);
+}
+
+static enum mt_status append_method(const struct mt_key *key, const void *source, struct mt_byte_list *text)
+{
+    (void)key;
+    return mt_byte_list_append_text(text, ((const struct mt_train_settings *)source)->objective.method);
+}
+
+// ------------------------------------------------------------------ the table
+
+static const struct mt_key_row rows_to_method[] = {
+    {"model", MT_KEY_NAME, AT(model), "FOLDER", "required",
+     .meaning = "config.json, weights and tokenizer, as Hugging Face saves them", .title = "The run",
+     .also = "model_name_or_path|base_model|checkpoint|model_path"},
+    {"tokenizer", MT_KEY_TEXT, AT(tokenizer), "FOLDER|FILE", "none",
+     .meaning = "another tokenizer than the model's own", .also = "tokenizer_path|tokenizer_name"},
+    {"out", MT_KEY_NAME, AT(out), "FOLDER", "required", .meaning = "where the run writes",
+     .also = "output|output_dir|out_dir|save_dir", .may_differ = true},
+
+    {"train", MT_KEY_CHOICE, AT(train), "lora|full", "lora",
+     .meaning = "LoRA pairs beside frozen weights, or the weights themselves", .title = "What learns",
+     .also = "finetuning_type|tuning|mode"},
+    {"targets", MT_KEY_LIST, AT(targets), "LIST", "model.layers.*, full: *",
+     .meaning =
+         "what learns: parts (attention, router, ...), words (q_proj, all-linear, ...) or globs on names",
+     .also = "target_modules|lora_target|lora.targets|lora_targets|lora_target_modules|lora.target_modules|"
+             "target_parameters|lora_target_linear"},
+    {"freeze", MT_KEY_LIST, AT(freeze), "LIST", "none", .meaning = "what does not, though a target names it",
+     .also = "frozen"},
+    {"experts", MT_KEY_TEXT, AT(experts), "FILE", "none",
+     .meaning = "JSON {\"LAYER\": [expert, ...]}: the routed experts that learn (ESFT)",
+     .also = "expert_config|expert_cfg"},
+    {"adapter", MT_KEY_TEXT, AT(adapter), "FOLDER", "none",
+     .meaning = "an adapter LoRA starts from; rank, alpha and targets are then its own",
+     .also = "adapter_name_or_path|adapter_path"},
+    {"lora.rank", MT_KEY_WHOLE, AT(lora_rank), "WHOLE NUMBER >= 1", "32", .meaning = "r of LoRA's pairs",
+     .also = "lora_r|lora_rank|r|lora.r", .most = 16384.0},
+    {"lora.alpha", MT_KEY_NUMBER, AT(lora_alpha), "NUMBER > 0", "128",
+     .meaning = "their strength: alpha / r multiplies what they add", .also = "lora_alpha", .most = 1e9},
+    {"lora.dropout", MT_KEY_NUMBER, AT(lora_dropout), "NUMBER >= 0 and < 1", "0.1",
+     .meaning = "of their input", .also = "lora_dropout"},
+    {"lora.layout", MT_KEY_CHOICE, AT(layout), "auto|per-expert|fused|vllm", "auto",
+     .meaning = "how an adapter is saved: what PEFT with transformers 5 loads, or as docs/adapters.md says"},
+
+    {"method", MT_KEY_OWN, 0, "METHOD", MT_TRAIN_DEFAULT_METHOD,
+     .meaning = "a row of the methods: none, aux, loss-free, paper, metier, ...", .title = "The objective",
+     .also = "loss|objective.method", .set = set_method, .append = append_method},
+    {0},
+};
+
+static const struct mt_key_row rows_to_sources[] = {
+    {"data.path", MT_KEY_OWN, 0, "FILE", "none", .meaning = "short for data.sources with one file",
+     .title = "Data", .also = "dataset|data.file|train_file|data_path|dataset_path",
+     .instead = "data.sources", .set = set_sources},
+    {"data.sources", MT_KEY_OWN, 0, "LIST", "required",
+     .meaning = "files to train on: paths, or maps of path, weight, form, ...", .also = "datasets|data.files",
+     .set = set_sources, .append = append_sources},
+    {0},
+};
+
+static const struct mt_key_row rows_from_template[] = {
+    {"data.template", MT_KEY_NAME, AT(template_name), "model|NAME|FILE", "model",
+     .meaning = "how a conversation is written out: the model's own way, a name of share/templates, a file",
+     .also = "template|chat_template"},
+    {"data.template_options", MT_KEY_TEXT, AT(template_options), "\"NAME=VALUE,...\"", "none",
+     .meaning = "variables of a template in Jinja, such as enable_thinking=false",
+     .also = "chat_template_kwargs|template_options"},
+    {"data.template_date", MT_KEY_NAME, AT(template_date), "YYYY-MM-DD", MT_TEMPLATE_DATE,
+     .meaning = "what a template that asks for today's date is told"},
+    {"data.max_length", MT_KEY_WHOLE, AT(max_length), "WHOLE NUMBER >= 2", "512",
+     .meaning = "tokens of an example; what is longer loses its end",
+     .also = "cutoff_len|max_seq_length|sequence_len|max_seq_len|block_size", .most = MOST_TOKENS},
+    {"data.layout", MT_KEY_CHOICE, AT(batching), "in-order|buckets|packed", "in-order",
+     .meaning = "a step: the next examples, some of like length, or as many as fit batch.tokens",
+     .also = "packing|group_by_length"},
+    {"data.window", MT_KEY_WHOLE, AT(window), "WHOLE NUMBER >= 0", "0",
+     .meaning = "steps (buckets) or examples (packed) arranged together; 0: 16, 256", .most = 1048576.0},
+    {"data.bad_rows", MT_KEY_SWITCH, AT(stop_at_bad_row), "skip|stop", "skip",
+     .meaning = "a row that makes no sense is named and skipped, or ends the run"},
+
+    {"evaluation.sources", MT_KEY_OWN, 0, "LIST", "none",
+     .meaning = "files never trained on, as data.sources", .title = "Evaluation while training",
+     .also = "eval_dataset|test_file|validation_file|evaluation.path", .set = set_sources,
+     .append = append_sources, .may_differ = true},
+    {"evaluation.split", MT_KEY_NUMBER, AT(split), "NUMBER >= 0 and < 1", "0",
+     .meaning = "share of every file of data.sources kept out of training, instead",
+     .instead = "evaluation.sources", .also = "val_size|val_set_size|test_size"},
+    {"evaluation.every", MT_KEY_WHOLE, AT(evaluate_every), "WHOLE NUMBER >= 0", "0",
+     .meaning = "steps between evaluations; 0: at the end of every epoch", .also = "eval_steps",
+     .most = MOST_STEPS, .may_differ = true},
+    {"evaluation.examples", MT_KEY_WHOLE, AT(evaluate_examples), "WHOLE NUMBER >= 0", "0",
+     .meaning = "examples used at most; 0: all", .also = "max_eval_samples", .most = MOST_STEPS,
+     .may_differ = true},
+    {"evaluation.patience", MT_KEY_WHOLE, AT(patience), "WHOLE NUMBER >= 0", "0",
+     .meaning = "evaluations without gain before the run stops; 0: it never does",
+     .also = "early_stopping_patience|early_stopping", .most = 1e6, .may_differ = true},
+
+    {"batch.examples", MT_KEY_WHOLE, AT(examples), "WHOLE NUMBER >= 0", "32",
+     .meaning = "examples of a step; packed: at most, 0: any number", .title = "Steps",
+     .also = "batch_size|per_device_train_batch_size|batch.size|micro_batch_size", .most = 1048576.0},
+    {"batch.tokens", MT_KEY_WHOLE, AT(tokens), "WHOLE NUMBER >= 2", "4096",
+     .meaning = "tokens computed together at most; bounds memory", .also = "max_tokens", .most = MOST_TOKENS},
+    {"epochs", MT_KEY_NUMBER, AT(epochs), "NUMBER >= 0", "3",
+     .meaning = "times through the data; may be a fraction", .also = "num_train_epochs|num_epochs",
+     .most = 1e6},
+    {"steps", MT_KEY_WHOLE, AT(steps), "WHOLE NUMBER >= 0", "0",
+     .meaning = "exactly so many steps instead; 0: as epochs say",
+     .also = "max_steps|num_steps|iterations|max_iters", .most = MOST_STEPS},
+
+    {"optimizer.lr", MT_KEY_NUMBER, AT(learning_rate), "NUMBER > 0", "1e-4",
+     .meaning = "the highest learning rate", .title = "The optimizer (AdamW)",
+     .also = "learning_rate|optimizer.learning_rate", .most = 1e3},
+    {"optimizer.beta1", MT_KEY_NUMBER, AT(beta1), "NUMBER >= 0 and < 1", "0.9",
+     .meaning = "decay of the gradient's mean", .also = "adam_beta1"},
+    {"optimizer.beta2", MT_KEY_NUMBER, AT(beta2), "NUMBER >= 0 and < 1", "0.999",
+     .meaning = "decay of its square's mean", .also = "adam_beta2"},
+    {"optimizer.epsilon", MT_KEY_NUMBER, AT(epsilon), "NUMBER > 0", "1e-8",
+     .meaning = "added to the root of that", .also = "adam_epsilon|optimizer.eps", .most = 1.0},
+    {"optimizer.weight_decay", MT_KEY_NUMBER, AT(weight_decay), "NUMBER >= 0", "0",
+     .meaning = "pull of every weight towards 0, times the learning rate", .also = "wd|optimizer.wd",
+     .most = 1e3},
+    {"optimizer.clip", MT_KEY_NUMBER, AT(clip), "NUMBER >= 0", "1",
+     .meaning = "norm of the gradient at most; 0: any", .also = "max_grad_norm|grad_clip|gradient_clipping",
+     .most = 1e12},
+    {"optimizer.schedule", MT_KEY_CHOICE, AT(schedule), "cosine|linear|constant", "cosine",
+     .meaning = "how the learning rate falls after the warmup",
+     .also = "lr_scheduler_type|lr_scheduler|scheduler"},
+    {"optimizer.warmup", MT_KEY_NUMBER, AT(warmup), "NUMBER >= 0", "0.03",
+     .meaning = "its rise: steps when 1 or more, a share of all steps when less",
+     .also = "warmup_steps|warmup_ratio", .most = MOST_STEPS},
+    {"optimizer.final", MT_KEY_NUMBER, AT(final_rate), "NUMBER >= 0 and <= 1", "0",
+     .meaning = "share of the learning rate that is left at the end", .also = "min_lr_ratio|min_lr"},
+
+    {"checkpoint.every", MT_KEY_WHOLE, AT(checkpoint_every), "WHOLE NUMBER >= 0", "200",
+     .meaning = "steps between checkpoints; 0: only at the end", .title = "Checkpoints", .also = "save_steps",
+     .most = MOST_STEPS, .may_differ = true},
+    {"checkpoint.keep", MT_KEY_WHOLE, AT(checkpoint_keep), "WHOLE NUMBER >= 1", "2",
+     .meaning = "checkpoints that stay on disk", .also = "save_total_limit", .most = 1e6, .may_differ = true},
+    {"checkpoint.resume", MT_KEY_FLAG, AT(resume), "true|false", "true",
+     .meaning = "go on from the newest checkpoint in out, if there is one",
+     .also = "resume_from_checkpoint|auto_resume", .may_differ = true},
+
+    {"log.every", MT_KEY_WHOLE, AT(log_every), "WHOLE NUMBER >= 1", "10", .meaning = "steps between records",
+     .title = "Records", .also = "logging_steps", .most = MOST_STEPS, .may_differ = true},
+    {"log.measure_every", MT_KEY_WHOLE, AT(measure_every), "WHOLE NUMBER >= 0", "100",
+     .meaning = "steps between gradient norms of each term; 0: never", .most = MOST_STEPS,
+     .may_differ = true},
+    {"log.tensorboard", MT_KEY_FLAG, AT(tensorboard), "true|false", "true",
+     .meaning = "write TensorBoard's files, too", .also = "report_to", .may_differ = true},
+
+    {"device", MT_KEY_NAME, AT(device), "NAME", "auto",
+     .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
+     .title = "The machine", .also = "accelerator", .may_differ = true},
+    {"threads", MT_KEY_WHOLE, AT(threads), "WHOLE NUMBER >= 0", "0",
+     .meaning = "0: as many as the machine has; the result does not depend on it",
+     .also = "num_threads|workers", .most = 4096.0, .may_differ = true},
+    {"recompute", MT_KEY_CHOICE, AT(recompute), "none|moe|full", "none",
+     .meaning = "what backward computes again instead of keeping; saves memory, changes no bit",
+     .also = "gradient_checkpointing|activation_checkpointing", .may_differ = true},
+    {"parallel.experts", MT_KEY_WHOLE, AT(expert_ranks), "WHOLE NUMBER >= 1", "1",
+     .meaning = "ranks that share the routed experts between them; must divide the number of ranks",
+     .also = "expert_parallel_size|ep", .most = 65536.0, .may_differ = true},
+    {"parallel.room", MT_KEY_NUMBER, AT(expert_room), "NUMBER >= 0", "0",
+     .meaning = "where ranks share experts: rows a rank has room for, over those it sends; 0: for all",
+     .most = 65536.0, .may_differ = true},
+    {"parallel.transfer", MT_KEY_CHOICE, AT(transfer), "auto|staged|direct", "auto",
+     .meaning =
+         "rows of shared experts on a GPU: through the host's memory, or from GPU to GPU by an MPI that can",
+     .may_differ = true},
+    {"parallel.statistics", MT_KEY_CHOICE, AT(statistics), "global|local", "global",
+     .meaning = "on many ranks: L_aux, L_v and the like over all ranks' tokens, or each rank's own"},
+    {"activations", MT_KEY_CHOICE, AT(activations), "auto|f32|bf16", "auto",
+     .meaning = "what lies between the layers' parts; auto: bf16 on cuda-bf16, f32 elsewhere",
+     .also = "activation_dtype|compute_dtype|bf16", .may_differ = true},
+    {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER >= 0", "0",
+     .meaning = "of everything drawn at random: order, splits, LoRA, dropout",
+     .also = "random_seed|data_seed"},
+    {"noise", MT_KEY_FLAG, AT(noise), "true|false", "true",
+     .meaning = "false: train as the model is evaluated, without dropout, jitter, sampling or drops",
+     .also = "deterministic"},
+    {0},
+};
+
+static const struct mt_key_part parts[] = {
+    {.rows = rows_to_method},
+    {.rows = mt_objective_rows, .prefix = "objective.", .base = AT(objective), .standard = "the method's"},
+    {.rows = rows_to_sources},
+    {.rows = source_rows, .prefix = "data.sources[].", .of_elements = true},
+    {.rows = rows_from_template},
+    {0},
+};
+
+const struct mt_keys mt_train_keys = {.parts = parts};
