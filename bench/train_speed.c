@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "median.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 enum { MOST_TURNS = 64 };
 

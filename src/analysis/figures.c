@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/collector/collector_parts.h"
-#include "analysis/numbers_json.h"
-#include "base/files/file.h"
+#include "analysis/collector/collector_sums.h"
+#include "formats/text/json_text.h"
 
 #define PLACE(field) offsetof(struct mt_layer_figures, field)
 
@@ -77,82 +76,76 @@ void mt_figures_mean(struct mt_figures *figures)
 
 // ------------------------------------------------------------------ JSON
 
-static enum mt_status put_plain(const struct mt_layer_figures *figures, struct mt_json_text *text)
+static void put_plain(const struct mt_layer_figures *figures, struct mt_json_text *text)
 {
-    enum mt_status status = MT_OK;
-    for (int i = 0; status == MT_OK && i < KINDS; i++) {
-        status = mt_json_text_format(text, "%s\"%s\": ", i > 0 ? ", " : "", kinds[i].name);
-        if (status == MT_OK) status = mt_put_number(text, mt_figure_value(figures, &kinds[i]));
+    for (int i = 0; i < KINDS; i++) {
+        mt_json_text_format(text, "%s\"%s\": ", i > 0 ? ", " : "", kinds[i].name);
+        mt_json_text_number(text, mt_figure_value(figures, &kinds[i]));
     }
-    return status;
 }
 
-static enum mt_status put_counts(const struct mt_layer_figures *figures, struct mt_json_text *text)
+static void put_counts(const struct mt_layer_figures *figures, struct mt_json_text *text)
 {
-    enum mt_status status = mt_json_text_format(
-        text, "\"tokens\": %" PRId64 ", \"batches\": %" PRId64 ", \"abs_cos_tokens\": %" PRId64,
-        figures->tokens, figures->batches, figures->abs_cos_tokens);
-    if (status != MT_OK) return status;
-    return mt_json_text_format(text,
-                               ", \"points_in\": %" PRId64 ", \"queries_in\": %" PRId64
-                               ", \"labels_in\": %" PRId64 ", \"points_out\": %" PRId64
-                               ", \"queries_out\": %" PRId64 ", \"labels_out\": %" PRId64,
-                               figures->input.points, figures->input.queries, figures->input.labels,
-                               figures->output.points, figures->output.queries, figures->output.labels);
+    mt_json_text_format(text,
+                        "\"tokens\": %" PRId64 ", \"batches\": %" PRId64 ", \"abs_cos_tokens\": %" PRId64,
+                        figures->tokens, figures->batches, figures->abs_cos_tokens);
+    mt_json_text_format(text,
+                        ", \"points_in\": %" PRId64 ", \"queries_in\": %" PRId64 ", \"labels_in\": %" PRId64
+                        ", \"points_out\": %" PRId64 ", \"queries_out\": %" PRId64
+                        ", \"labels_out\": %" PRId64,
+                        figures->input.points, figures->input.queries, figures->input.labels,
+                        figures->output.points, figures->output.queries, figures->output.labels);
 }
 
-static enum mt_status put_array(const char *name, const double *numbers, int count, struct mt_json_text *text)
+static void put_array(const char *name, const double *numbers, int count, struct mt_json_text *text)
 {
-    enum mt_status status = mt_json_text_format(text, ",\n     \"%s\": ", name);
-    return status == MT_OK ? mt_put_numbers(text, numbers, count) : status;
+    mt_json_text_format(text, ",\n     \"%s\": ", name);
+    mt_json_text_numbers(text, numbers, count);
 }
 
-static enum mt_status put_layer(const struct mt_figures *figures, int index, struct mt_json_text *text)
+static void put_layer(const struct mt_figures *figures, int index, struct mt_json_text *text)
 {
     const struct mt_layer_figures *layer = &figures->layer[index];
     int n = figures->experts;
-    enum mt_status status =
-        mt_json_text_format(text, "%s\n    {\"layer\": %" PRId64 ", ", index > 0 ? "," : "", layer->number);
-    if (status == MT_OK) status = put_counts(layer, text);
-    if (status == MT_OK) status = mt_json_text_format(text, ",\n     ");
-    if (status == MT_OK) status = put_plain(layer, text);
-    if (status == MT_OK) status = put_array("load", layer->load, n, text);
-    if (status == MT_OK) status = put_array("first", layer->first, n, text);
-    if (status == MT_OK) status = put_array("mean_score", layer->mean_score, n, text);
-    if (status == MT_OK) status = put_array("mean_weight", layer->mean_weight, n, text);
-    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+    mt_json_text_format(text, "%s\n    {\"layer\": %" PRId64 ", ", index > 0 ? "," : "", layer->number);
+    put_counts(layer, text);
+    mt_json_text_format(text, ",\n     ");
+    put_plain(layer, text);
+    put_array("load", layer->load, n, text);
+    put_array("first", layer->first, n, text);
+    put_array("mean_score", layer->mean_score, n, text);
+    put_array("mean_weight", layer->mean_weight, n, text);
+    mt_json_text_format(text, "}");
 }
 
 enum mt_status mt_figures_put_json(const struct mt_figures *figures, struct mt_json_text *text)
 {
-    enum mt_status status = mt_json_text_format(text, "{\"experts\": %d, \"slots\": %d,\n  \"mean\": {",
-                                                figures->experts, figures->slots);
-    if (status == MT_OK) status = put_plain(&figures->mean, text);
-    if (status == MT_OK) status = mt_json_text_format(text, "},\n  \"layers\": [");
-    for (int i = 0; status == MT_OK && i < figures->layers; i++) status = put_layer(figures, i, text);
-    return status == MT_OK ? mt_json_text_format(text, "]}") : status;
+    mt_json_text_format(text, "{\"experts\": %d, \"slots\": %d,\n  \"mean\": {", figures->experts,
+                        figures->slots);
+    put_plain(&figures->mean, text);
+    mt_json_text_format(text, "},\n  \"layers\": [");
+    for (int i = 0; i < figures->layers; i++) put_layer(figures, i, text);
+    return mt_json_text_format(text, "]}");
 }
 
 enum mt_status mt_figures_put_formulas(struct mt_json_text *text)
 {
-    enum mt_status status = mt_json_text_format(text, "{");
-    for (int i = 0; status == MT_OK && i < KINDS; i++) {
-        status = mt_json_text_format(text, "%s\n  \"%s\": ", i > 0 ? "," : "", kinds[i].name);
-        if (status == MT_OK) status = mt_json_text_string(text, kinds[i].formula);
+    mt_json_text_format(text, "{");
+    for (int i = 0; i < KINDS; i++) {
+        mt_json_text_format(text, "%s\n  \"%s\": ", i > 0 ? "," : "", kinds[i].name);
+        mt_json_text_string(text, kinds[i].formula);
     }
-    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+    return mt_json_text_format(text, "}");
 }
 
 enum mt_status mt_figures_write_json(const struct mt_figures *figures, const char *path)
 {
     struct mt_json_text text;
     mt_json_text_init(&text, figures->ctx);
-    enum mt_status status = mt_json_text_format(&text, "{\"formulas\": ");
-    if (status == MT_OK) status = mt_figures_put_formulas(&text);
-    if (status == MT_OK) status = mt_json_text_format(&text, ",\n \"figures\": ");
-    if (status == MT_OK) status = mt_figures_put_json(figures, &text);
-    if (status == MT_OK) status = mt_json_text_format(&text, "}\n");
-    if (status == MT_OK) status = mt_file_write_all(figures->ctx, path, text.bytes, text.length);
-    mt_json_text_free(&text);
-    return status;
+    mt_json_text_format(&text, "{\"formulas\": ");
+    mt_figures_put_formulas(&text);
+    mt_json_text_format(&text, ",\n \"figures\": ");
+    mt_figures_put_json(figures, &text);
+    mt_json_text_format(&text, "}\n");
+    return mt_json_text_save(&text, path);
 }

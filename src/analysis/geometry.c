@@ -7,11 +7,161 @@
 #include <stdlib.h>
 
 #include "analysis/distances.h"
-#include "analysis/neighbours.h"
-#include "analysis/silhouette.h"
 #include "base/rng.h"
 
 #define NEIGHBOURS 10 // of the overlap, unless said otherwise
+#define LANES      8
+
+// ------------------------------------------------------------------ nearest neighbours
+
+/*
+ * The nearest neighbours of a point among the others, from distances that may be off by a known amount: first
+ * a bound that the k + 1 nearest certainly keep, then everything that may lie within it, in double. As
+ * scikit-learn's NearestNeighbors(...).kneighbors() of the set itself: the k + 1 nearest of all points, of
+ * which the point itself is left out, or the first where duplicates pushed it off. Of equal distances the
+ * lower index is nearer.
+ */
+struct neighbour {
+    double value;  // d² or d
+    int64_t point; // as given
+    int64_t place; // in sorted order
+};
+
+static bool nearer(const struct neighbour *a, const struct neighbour *b)
+{
+    if (a->value != b->value) return a->value < b->value;
+    return a->point < b->point;
+}
+
+/* Lets the entry at `at` sink to its place: the heap has its farthest entry first. */
+static void sink(struct neighbour *heap, int count, int at)
+{
+    struct neighbour moving = heap[at];
+    for (;;) {
+        int child = 2 * at + 1;
+        if (child >= count) break;
+        if (child + 1 < count && nearer(&heap[child], &heap[child + 1])) child++;
+        if (!nearer(&moving, &heap[child])) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moving;
+}
+
+/* Keeps the nearest `most` entries seen. */
+static void offer(struct neighbour *heap, int *count, int most, struct neighbour entry)
+{
+    if (*count < most) {
+        heap[(*count)++] = entry;
+        if (*count < most) return;
+        for (int i = most / 2 - 1; i >= 0; i--) sink(heap, most, i);
+        return;
+    }
+    if (!nearer(&entry, &heap[0])) return;
+    heap[0] = entry;
+    sink(heap, most, 0);
+}
+
+/* What the most-th nearest cannot be farther than. */
+static double outer_bound(const struct mt_distances *distances, const double *value, const double *error,
+                          int most, struct neighbour *heap)
+{
+    int count = 0;
+    for (int64_t j = 0; j < distances->points.count; j++) {
+        double upper = value[j] + error[j];
+        if (count == most && upper > heap[0].value) continue;
+        offer(heap, &count, most, (struct neighbour){.value = upper, .point = j});
+    }
+    return heap[0].value;
+}
+
+/* A heap becomes a list, nearest first. */
+static void sort_heap(struct neighbour *heap, int count)
+{
+    for (int left = count - 1; left > 0; left--) {
+        struct neighbour farthest = heap[0];
+        heap[0] = heap[left];
+        heap[left] = farthest;
+        sink(heap, left, 0);
+    }
+}
+
+static void leave_out(struct neighbour *nearest, int count, int64_t asked)
+{
+    int self = 0;
+    for (int i = 0; i < count; i++) {
+        if (nearest[i].place == asked) self = i;
+    }
+    for (int i = self; i + 1 < count; i++) nearest[i] = nearest[i + 1];
+}
+
+/* Of the place `asked`, whose row value and error are. `nearest` has room for k + 1; the first k are the
+ * answer, nearest first. */
+static void find_nearest(const struct mt_distances *distances, int64_t asked, const double *value,
+                         const double *error, int k, struct neighbour *nearest)
+{
+    int most = k + 1;
+    int count = 0;
+    double bound = outer_bound(distances, value, error, most, nearest);
+    for (int64_t j = 0; j < distances->points.count; j++) {
+        if (value[j] - error[j] > bound) continue;
+        double exact = error[j] > 0.0 ? mt_distances_exact(distances, asked, j) : value[j];
+        offer(nearest, &count, most,
+              (struct neighbour){.value = exact, .point = distances->order[j], .place = j});
+    }
+    sort_heap(nearest, count);
+    leave_out(nearest, count, asked);
+}
+
+/* The share of them with another label than `asked`. */
+static double overlap_of(const struct mt_distances *distances, int64_t asked, const struct neighbour *nearest,
+                         int k)
+{
+    int others = 0;
+    for (int i = 0; i < k; i++)
+        others += distances->label_of[nearest[i].place] != distances->label_of[asked] ? 1 : 0;
+    return (double)others / k;
+}
+
+// ------------------------------------------------------------------ silhouette
+
+/* A label's points lie side by side, so each mean distance is a sum over a stretch. */
+static double distance_sum(const double *value, int64_t count, bool squared)
+{
+    double sum[LANES] = {0};
+    double total = 0.0;
+    int64_t whole = count - count % LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        for (int64_t l = 0; l < LANES; l++) sum[l] += squared ? sqrt(value[i + l]) : value[i + l];
+    }
+    for (int64_t i = whole; i < count; i++) total += squared ? sqrt(value[i]) : value[i];
+    for (int l = 0; l < LANES; l++) total += sum[l];
+    return total;
+}
+
+/* (b - a) / max(a, b); 0 for a label's only point. value[N]: the row of the place `asked`. There are two
+ * labels at least. */
+static double silhouette_of(const struct mt_distances *distances, int64_t asked, const double *value)
+{
+    bool squared = distances->distance == MT_DISTANCE_EUCLIDEAN;
+    int64_t own_label = distances->label_of[asked];
+    double own = 0.0;
+    double other = INFINITY;
+    for (int64_t label = 0; label < distances->label_count; label++) {
+        int64_t start = distances->label_start[label];
+        int64_t count = distances->label_start[label + 1] - start;
+        if (label == own_label && count == 1) return 0.0;
+        double sum = distance_sum(value + start, count, squared);
+        if (label == own_label)
+            own = sum / (double)(count - 1); // its distance to itself is 0
+        else
+            other = fmin(other, sum / (double)count);
+    }
+    double larger = fmax(own, other);
+    return larger > 0.0 ? (other - own) / larger : 0.0;
+}
+
+// ------------------------------------------------------------------ a pass
 
 /* A pass over the points that are asked. */
 struct pass {
@@ -24,7 +174,7 @@ struct pass {
     int64_t *places;               // [queries]
     double *overlap, *silhouettes; // [queries]
     double *rows;                  // [threads][2][N]: distances and their errors
-    struct mt_neighbour *nearest;  // [threads][neighbours + 1]
+    struct neighbour *nearest;     // [threads][neighbours + 1]
 };
 
 // ------------------------------------------------------------------ who is asked
@@ -88,7 +238,7 @@ static enum mt_status pass_open(struct pass *pass, struct mt_device *device, con
         status = mt_allocate_array(pass->ctx, threads * 2 * (size_t)count, sizeof(double), &rows);
     if (status == MT_OK) {
         status = mt_allocate_array(pass->ctx, threads * (size_t)(pass->neighbours + 1),
-                                   sizeof(struct mt_neighbour), &nearest);
+                                   sizeof(struct neighbour), &nearest);
     }
     pass->places = places;
     pass->overlap = overlap;
@@ -107,8 +257,7 @@ static void pass_close(struct pass *pass)
     mt_release(pass->ctx, pass->overlap, queries * sizeof(double));
     mt_release(pass->ctx, pass->silhouettes, queries * sizeof(double));
     mt_release(pass->ctx, pass->rows, threads * 2 * count * sizeof(double));
-    mt_release(pass->ctx, pass->nearest,
-               threads * (size_t)(pass->neighbours + 1) * sizeof(struct mt_neighbour));
+    mt_release(pass->ctx, pass->nearest, threads * (size_t)(pass->neighbours + 1) * sizeof(struct neighbour));
     mt_distances_close(&pass->distances);
 }
 
@@ -123,11 +272,11 @@ static void ask_point(const struct pass *pass, int64_t query, int64_t row)
     double *error = value + points;
     mt_distances_row(distances, row, asked, value, error);
     if (pass->neighbours > 0) {
-        struct mt_neighbour *nearest = pass->nearest + (int64_t)omp_get_thread_num() * (pass->neighbours + 1);
-        mt_neighbours_find(distances, asked, value, error, pass->neighbours, nearest);
-        pass->overlap[query] = mt_neighbours_overlap(distances, asked, nearest, pass->neighbours);
+        struct neighbour *nearest = pass->nearest + (int64_t)omp_get_thread_num() * (pass->neighbours + 1);
+        find_nearest(distances, asked, value, error, pass->neighbours, nearest);
+        pass->overlap[query] = overlap_of(distances, asked, nearest, pass->neighbours);
     }
-    if (pass->silhouette) pass->silhouettes[query] = mt_silhouette_point(distances, asked, value);
+    if (pass->silhouette) pass->silhouettes[query] = silhouette_of(distances, asked, value);
 }
 
 static enum mt_status ask_all(struct pass *pass)

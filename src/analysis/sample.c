@@ -7,14 +7,14 @@
 #include "base/rng.h"
 
 enum mt_status mt_sample_open(struct mt_context *ctx, int64_t capacity, int64_t width, int slots,
-                              struct mt_sample *sample)
+                              struct mt_vector_sample *sample)
 {
     size_t count = (size_t)capacity;
     void *number = NULL;
     void *heap = NULL;
     void *vectors = NULL;
     void *experts = NULL;
-    *sample = (struct mt_sample){.ctx = ctx, .capacity = capacity, .width = width, .slots = slots};
+    *sample = (struct mt_vector_sample){.ctx = ctx, .capacity = capacity, .width = width, .slots = slots};
     enum mt_status status = mt_allocate_array(ctx, count, sizeof(uint64_t), &number);
     if (status == MT_OK) status = mt_allocate_array(ctx, count, sizeof(int64_t), &heap);
     if (status == MT_OK) status = mt_allocate_array(ctx, count, (size_t)slots * sizeof(int32_t), &experts);
@@ -27,7 +27,7 @@ enum mt_status mt_sample_open(struct mt_context *ctx, int64_t capacity, int64_t 
     return status;
 }
 
-void mt_sample_close(struct mt_sample *sample)
+void mt_sample_close(struct mt_vector_sample *sample)
 {
     size_t count = (size_t)sample->capacity;
     if (sample->ctx == NULL) return;
@@ -35,7 +35,7 @@ void mt_sample_close(struct mt_sample *sample)
     mt_release(sample->ctx, sample->heap, count * sizeof(int64_t));
     mt_release(sample->ctx, sample->experts, count * (size_t)sample->slots * sizeof(int32_t));
     mt_release(sample->ctx, sample->vectors, count * (size_t)sample->width * sizeof(float));
-    *sample = (struct mt_sample){0};
+    *sample = (struct mt_vector_sample){0};
 }
 
 uint64_t mt_sample_number(uint64_t seed, uint64_t stream, int64_t token)
@@ -45,7 +45,7 @@ uint64_t mt_sample_number(uint64_t seed, uint64_t stream, int64_t token)
 }
 
 /* Lets the last of the heap rise. */
-static void rise(struct mt_sample *sample, int64_t at)
+static void rise(struct mt_vector_sample *sample, int64_t at)
 {
     while (at > 0) {
         int64_t parent = (at - 1) / 2;
@@ -58,7 +58,7 @@ static void rise(struct mt_sample *sample, int64_t at)
 }
 
 /* Lets the first of the heap sink. */
-static void sink(struct mt_sample *sample)
+static void sink(struct mt_vector_sample *sample)
 {
     int64_t at = 0;
     for (;;) {
@@ -75,7 +75,7 @@ static void sink(struct mt_sample *sample)
     }
 }
 
-int64_t mt_sample_place(struct mt_sample *sample, uint64_t number)
+int64_t mt_sample_place(struct mt_vector_sample *sample, uint64_t number)
 {
     if (sample->count < sample->capacity) {
         int64_t place = sample->count++;
@@ -91,7 +91,7 @@ int64_t mt_sample_place(struct mt_sample *sample, uint64_t number)
     return place;
 }
 
-void mt_sample_merge(struct mt_sample *sample, const struct mt_sample *other)
+void mt_sample_merge(struct mt_vector_sample *sample, const struct mt_vector_sample *other)
 {
     for (int64_t i = 0; i < other->count; i++) {
         int64_t place = mt_sample_place(sample, other->number[i]);
@@ -118,7 +118,7 @@ static int by_number(const void *a, const void *b)
     return x->place < y->place ? -1 : (x->place > y->place ? 1 : 0);
 }
 
-static void move(const struct mt_sample *sample, float *to_vector, int32_t *to_experts,
+static void move(const struct mt_vector_sample *sample, float *to_vector, int32_t *to_experts,
                  const float *from_vector, const int32_t *from_experts)
 {
     memcpy(to_vector, from_vector, (size_t)sample->width * sizeof(float));
@@ -126,7 +126,7 @@ static void move(const struct mt_sample *sample, float *to_vector, int32_t *to_e
 }
 
 /* Brings what lies at entries[i].place to place i: along each cycle, with one token held aside. */
-static void permute(struct mt_sample *sample, struct entry *entries, float *vector, int32_t *experts)
+static void permute(struct mt_vector_sample *sample, struct entry *entries, float *vector, int32_t *experts)
 {
     int64_t width = sample->width;
     int slots = sample->slots;
@@ -146,7 +146,7 @@ static void permute(struct mt_sample *sample, struct entry *entries, float *vect
     }
 }
 
-enum mt_status mt_sample_sort(struct mt_sample *sample)
+enum mt_status mt_sample_sort(struct mt_vector_sample *sample)
 {
     size_t count = (size_t)sample->count;
     void *entries = NULL;

@@ -10,7 +10,7 @@
 
 #include "metier/context.h"
 
-struct mt_sample {
+struct mt_vector_sample {
     struct mt_context *ctx; // borrowed; NULL: not open
     int64_t capacity;       // tokens at the most
     int64_t count;
@@ -24,8 +24,8 @@ struct mt_sample {
 
 /* The caller closes. */
 enum mt_status mt_sample_open(struct mt_context *ctx, int64_t capacity, int64_t width, int slots,
-                              struct mt_sample *sample);
-void mt_sample_close(struct mt_sample *sample); // a zeroed struct is allowed
+                              struct mt_vector_sample *sample);
+void mt_sample_close(struct mt_vector_sample *sample); // a zeroed struct is allowed
 
 /* The random number of a token. */
 uint64_t mt_sample_number(uint64_t seed, uint64_t stream, int64_t token);
@@ -34,12 +34,12 @@ uint64_t mt_sample_number(uint64_t seed, uint64_t stream, int64_t token);
  * The place a token with this number takes, whose vector and experts the caller then writes; -1: it is not
  * kept.
  */
-int64_t mt_sample_place(struct mt_sample *sample, uint64_t number);
+int64_t mt_sample_place(struct mt_vector_sample *sample, uint64_t number);
 
 /* Puts the tokens in the order of their numbers, which does not depend on how they came in. */
-enum mt_status mt_sample_sort(struct mt_sample *sample); // a zeroed struct is allowed
+enum mt_status mt_sample_sort(struct mt_vector_sample *sample); // a zeroed struct is allowed
 
 /* Takes what another sample of the same width has. */
-void mt_sample_merge(struct mt_sample *sample, const struct mt_sample *other);
+void mt_sample_merge(struct mt_vector_sample *sample, const struct mt_vector_sample *other);
 
 #endif

@@ -120,3 +120,14 @@ bool mt_model_layer_is_moe(const struct mt_model_desc *desc, int64_t layer)
 {
     return mt_hf_config_layer_is_moe(desc->config, layer);
 }
+
+int mt_model_moe_layers(const struct mt_model_desc *desc, int64_t *number)
+{
+    int count = 0;
+    for (int64_t layer = 0; layer < desc->layers; layer++) {
+        if (!mt_model_layer_is_moe(desc, layer)) continue;
+        if (number != NULL) number[count] = layer;
+        count++;
+    }
+    return count;
+}

@@ -83,4 +83,7 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
 /* True when the layer has a router and experts. */
 bool mt_model_layer_is_moe(const struct mt_model_desc *desc, int64_t layer);
 
+/* How many such layers there are; their numbers go to `number` unless that is NULL. */
+int mt_model_moe_layers(const struct mt_model_desc *desc, int64_t *number);
+
 #endif

@@ -9,87 +9,46 @@
 #include "eval/judges/agreement.h"
 #include "eval/judges/review.h"
 
-#define CELL 64
+#define NUMBER_BYTES 32
 
-static const char *number(double value, char *text)
+static const char *number(double value, char text[NUMBER_BYTES])
 {
-    (void)snprintf(text, CELL, "%.3f", value);
+    (void)snprintf(text, NUMBER_BYTES, "%.3f", value);
     return isnan(value) ? "-" : text;
 }
 
-static const char *amount(size_t value, char *text)
+static void add_shares(struct cli_table *table, const char *name, const struct mt_agreement *agreement)
 {
-    (void)snprintf(text, CELL, "%zu", value);
-    return text;
-}
-
-static enum mt_status add_shares(struct cli_table *table, const char *name,
-                                 const struct mt_agreement *agreement)
-{
-    enum mt_status status = MT_OK;
-    for (int judge = 0; judge < MT_JUDGES && status == MT_OK; judge++) {
+    for (int judge = 0; judge < MT_JUDGES; judge++) {
         const struct mt_judge_share *share = &agreement->shares[judge];
-        char texts[5][CELL];
-        const char *const cells[] = {judge == 0 ? name : "",
-                                     mt_judge_name((enum mt_judge)judge),
-                                     amount(share->verdicts[MT_VERDICT_CORRECT], texts[0]),
-                                     amount(share->verdicts[MT_VERDICT_INCORRECT], texts[1]),
-                                     amount(share->verdicts[MT_VERDICT_UNSURE], texts[2]),
-                                     amount(share->verdicts[MT_VERDICT_UNREADABLE], texts[3]),
-                                     number(share->accuracy, texts[4])};
-        status = cli_table_row(table, cells);
+        char accuracy[NUMBER_BYTES];
+        cli_table_add(table, "%s\t%s\t%zu\t%zu\t%zu\t%zu\t%s", judge == 0 ? name : "",
+                      mt_judge_name((enum mt_judge)judge), share->verdicts[MT_VERDICT_CORRECT],
+                      share->verdicts[MT_VERDICT_INCORRECT], share->verdicts[MT_VERDICT_UNSURE],
+                      share->verdicts[MT_VERDICT_UNREADABLE], number(share->accuracy, accuracy));
     }
-    return status;
 }
 
-static enum mt_status add_pairs(struct cli_table *table, const char *name,
-                                const struct mt_agreement *agreement)
+static void add_pairs(struct cli_table *table, const char *name, const struct mt_agreement *agreement)
 {
-    enum mt_status status = MT_OK;
-    for (int i = 0; i < MT_JUDGE_PAIRS && status == MT_OK; i++) {
+    char raw[NUMBER_BYTES];
+    char kappa[NUMBER_BYTES];
+    for (int i = 0; i < MT_JUDGE_PAIRS; i++) {
         const struct mt_agreement_pair *pair = &agreement->pairs[i];
-        char texts[3][CELL];
-        char cells_of_table[2 * CELL];
-        char interval[2 * CELL] = "-";
+        char interval[2 * NUMBER_BYTES] = "-";
         if (!isnan(pair->low))
             (void)snprintf(interval, sizeof interval, "%.3f to %.3f", pair->low, pair->high);
-        (void)snprintf(cells_of_table, sizeof cells_of_table, "%zu %zu %zu %zu", pair->table[1][1],
-                       pair->table[1][0], pair->table[0][1], pair->table[0][0]);
-        const char *const cells[] = {i == 0 ? name : "",
-                                     mt_judge_pair_name((enum mt_judge_pair)i),
-                                     amount(pair->both, texts[0]),
-                                     number(pair->raw, texts[1]),
-                                     number(pair->kappa, texts[2]),
-                                     interval,
-                                     cells_of_table,
-                                     pair->why};
-        status = cli_table_row(table, cells);
+        cli_table_add(table, "%s\t%s\t%zu\t%s\t%s\t%s\t%zu %zu %zu %zu\t%s", i == 0 ? name : "",
+                      mt_judge_pair_name((enum mt_judge_pair)i), pair->both, number(pair->raw, raw),
+                      number(pair->kappa, kappa), interval, pair->table[1][1], pair->table[1][0],
+                      pair->table[0][1], pair->table[0][0], pair->why != NULL ? pair->why : "");
     }
     const struct mt_agreement_three *three = &agreement->three;
-    char texts[2][CELL];
-    const char *const cells[] = {
-        "", "all (Fleiss)", amount(three->all, texts[0]), "", number(three->kappa, texts[1]), "",
-        "", three->why};
-    return status == MT_OK ? cli_table_row(table, cells) : status;
+    cli_table_add(table, "\tall (Fleiss)\t%zu\t\t%s\t\t\t%s", three->all, number(three->kappa, kappa),
+                  three->why != NULL ? three->why : "");
 }
 
 /* Rows of every task and, where there are several, of all together. */
-static enum mt_status add_run(struct cli_table *shares, struct cli_table *pairs,
-                              const struct mt_judged_run *run)
-{
-    enum mt_status status = MT_OK;
-    size_t rows = run->count > 1 ? run->count + 1 : run->count;
-    for (size_t i = 0; i < rows && status == MT_OK; i++) {
-        struct mt_agreement agreement;
-        const struct mt_judged_task *task = i < run->count ? &run->tasks[i] : NULL;
-        const char *name = task != NULL ? task->name : "all tasks";
-        mt_agreement_compute(run, task, &agreement);
-        status = add_shares(shares, name, &agreement);
-        if (status == MT_OK) status = add_pairs(pairs, name, &agreement);
-    }
-    return status;
-}
-
 static enum mt_status print_run(struct mt_context *ctx, const struct mt_judged_run *run)
 {
     static const struct cli_column share_columns[] = {
@@ -102,15 +61,19 @@ static enum mt_status print_run(struct mt_context *ctx, const struct mt_judged_r
     struct cli_table pairs;
     cli_table_init(&shares, ctx, share_columns, 7);
     cli_table_init(&pairs, ctx, pair_columns, 8);
-    enum mt_status status = add_run(&shares, &pairs, run);
-    if (status == MT_OK) {
-        cli_table_print(&shares, stdout);
-        printf("\n");
-        cli_table_print(&pairs, stdout);
+    size_t rows = run->count > 1 ? run->count + 1 : run->count;
+    for (size_t i = 0; i < rows; i++) {
+        struct mt_agreement agreement;
+        const struct mt_judged_task *task = i < run->count ? &run->tasks[i] : NULL;
+        const char *name = task != NULL ? task->name : "all tasks";
+        mt_agreement_compute(run, task, &agreement);
+        add_shares(&shares, name, &agreement);
+        add_pairs(&pairs, name, &agreement);
     }
-    cli_table_free(&pairs);
-    cli_table_free(&shares);
-    return status;
+    enum mt_status status = cli_table_print(&shares, stdout);
+    printf("\n");
+    enum mt_status second = cli_table_print(&pairs, stdout);
+    return status == MT_OK ? second : status;
 }
 
 enum mt_status cli_agreement(struct mt_context *ctx, const char *folder)

@@ -9,8 +9,8 @@
 
 #include "base/amount.h"
 #include "base/interrupt.h"
+#include "cli/cli.h"
 #include "cli/infer.h"
-#include "cli/verbs.h"
 #include "formats/text/printable.h"
 
 #define LINE_BYTES  (1 << 20) // of what is said at once
@@ -31,7 +31,7 @@ struct said {
 struct chat {
     struct mt_context *ctx;
     const struct settings *settings;
-    const struct cli_arguments *given;
+    const struct cli_call *given;
     struct mt_session session;
     struct mt_interrupt interrupt;
     struct mt_byte_list texts;
@@ -174,7 +174,7 @@ static enum mt_status encode(struct chat *chat)
 /* One answer, printed as it comes. */
 static enum mt_status answer(struct chat *chat)
 {
-    struct mt_generation request = infer_request(&chat->settings->infer, &chat->session);
+    struct mt_generation request = cli_infer_request(&chat->settings->infer, &chat->session);
     request.ids = chat->ids.data;
     request.count = (int64_t)chat->ids.count;
     request.number = chat->count;
@@ -234,13 +234,13 @@ static enum mt_status talk(struct chat *chat)
 static enum mt_status run(struct chat *chat)
 {
     const struct infer_settings *infer = &chat->settings->infer;
-    enum mt_status status = infer_open(chat->ctx, infer, &chat->session);
-    if (status == MT_OK) status = infer_check_drawing(chat->ctx, infer, &chat->session, chat->given);
+    enum mt_status status = cli_infer_open(chat->ctx, infer, &chat->session);
+    if (status == MT_OK) status = cli_infer_check_drawing(infer, &chat->session, chat->given);
     if (status != MT_OK) return status;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    infer_warn_of_texts(&chat->session, &log);
-    if (chat->session.template != NULL && !mt_session_talks(&chat->session)) infer_warn_of_plain(&log);
+    cli_infer_warn_of_texts(&chat->session, &log);
+    if (chat->session.template != NULL && !mt_session_talks(&chat->session)) cli_infer_warn_of_plain(&log);
     const char *const *stops = infer->stops.count > 0 ? infer->stops.item : NULL;
     status = mt_answer_create(chat->ctx, chat->session.tokenizer, stops, &chat->answer);
     return status == MT_OK ? talk(chat) : status;
@@ -258,34 +258,48 @@ static void close_all(struct chat *chat)
     mt_session_close(&chat->session);
 }
 
-int cli_chat(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
-    infer_settings_init(&settings.infer);
+    cli_infer_settings_init(&settings.infer);
     settings.infer.own_template = true;
-    struct cli_option options[INFER_OPTIONS + 1] = {
+    struct cli_option options[INFER_OPTIONS + 2] = {
         {"--system", CLI_TEXT, &settings.system, "TEXT", "what the conversation begins with"},
     };
-    infer_options(&settings.infer, options + 1);
-    struct cli_arguments arguments;
-    enum mt_status status = cli_parse(ctx, verb, options, INFER_OPTIONS + 1, argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK && arguments.positional_count != 1)
-        status = mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
-    if (status == MT_OK) status = infer_check(ctx, &settings.infer, &arguments);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    settings.infer.directory = arguments.positional[0];
-    struct chat chat = {.ctx = ctx,
+    cli_infer_options(&settings.infer, options + 1);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    if (call->positional_count != 1) return mt_fail(call->ctx, MT_ERR_USAGE, "expected one model folder");
+    status = cli_infer_check(&settings.infer, call);
+    if (status != MT_OK) return status;
+    settings.infer.directory = call->positional[0];
+    struct chat chat = {.ctx = call->ctx,
                         .settings = &settings,
-                        .given = &arguments,
-                        .texts = {.ctx = ctx},
-                        .ids = {.ctx = ctx},
-                        .input = {.ctx = ctx},
-                        .line = {.ctx = ctx},
+                        .given = call,
+                        .texts = {.ctx = call->ctx},
+                        .ids = {.ctx = call->ctx},
+                        .input = {.ctx = call->ctx},
+                        .line = {.ctx = call->ctx},
                         .terminal = isatty(STDIN_FILENO) != 0};
     mt_interrupt_begin(&chat.interrupt, NULL, NULL); // before the device makes threads
     status = run(&chat);
     mt_interrupt_end(&chat.interrupt);
     close_all(&chat);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    return status;
 }
+
+const struct cli_verb cli_verb_chat = {
+    .name = "chat",
+    .summary = "talk with a model in the terminal",
+    .arguments = "DIR",
+    .counts_arguments = true,
+    .details =
+        "DIR is a Hugging Face model folder. Its own chat template writes the conversation out, unless\n"
+        "--template names another: one of those that come along (share/templates) or a file. Sampling is\n"
+        "as generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
+        "/reset begins a new conversation, /quit or Ctrl-D ends; Ctrl-C stops an answer.",
+    .examples = "  metier chat models/Moonlight-16B-A3B-Instruct\n"
+                "  metier chat models/moe --adapter runs/first/adapter --temperature 0.7\n"
+                "  metier chat models/moe --template chatml --system 'You answer in one sentence.'",
+    .run = run_verb,
+};

@@ -1,14 +1,15 @@
 /*
  * The command line: a table of verbs, a table of options per verb, help made from both.
  *
- * Exit status: 0 done, 1 failed, 2 bad usage or bad input. Results go to standard output, everything
- * else to standard error.
+ * A verb reads its options, calls the library and prints. Results go to standard output, everything else to
+ * standard error. Exit status: 0 done, 1 failed, 2 bad usage or bad input. docs/HOWTO-add-verb.md adds one.
  */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "metier/context.h"
 
@@ -16,6 +17,7 @@ enum cli_value {
     CLI_FLAG,    // bool: no value
     CLI_TEXT,    // const char *: borrowed from argv
     CLI_INTEGER, // int64_t, not negative
+    CLI_THREADS, // the same, 0 to 4096
     CLI_REAL,    // double, finite and not negative
     CLI_LIST,    // struct cli_list: the option may come several times
 };
@@ -42,39 +44,53 @@ enum cli_ranks {
     CLI_RANKS_EACH,    // each tells what it sees
 };
 
+#define CLI_OPTIONS_MOST 64 // of a verb
+
+/* A verb being called. */
+struct cli_call {
+    struct mt_context *ctx;
+    const struct cli_verb *verb;
+    int argc; // the words after the verb
+    char **argv;
+    // What cli_parse finds:
+    const char **positional; // points into argv
+    int positional_count;
+    const char *given[CLI_OPTIONS_MOST]; // names of the options given, borrowed from the table
+    int given_count;
+    bool help_shown; // --help was given and answered: the verb is done
+    int exit_status; // of a verb that returns MT_OK; 0 beforehand
+};
+
 struct cli_verb {
     const char *name;
     const char *summary;   // one line
     const char *arguments; // "DIR", or ""
     const char *details;   // paragraphs for --help, or NULL
     const char *examples;  // lines for --help
+    const char *wanted;    // "a model folder": one argument, which is this; NULL: none
+    bool counts_arguments; // the verb itself looks how many arguments there are
     enum cli_ranks ranks;
-    int (*run)(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv);
+    enum mt_status (*run)(struct cli_call *call);
 };
 
-/* The verbs; one line each in verbs.c. Ends with a NULL name. */
-extern const struct cli_verb cli_verbs[];
-
-#define CLI_OPTIONS_MOST 64 // of a verb
-
-struct cli_arguments {
-    const char **positional; // borrowed: points into the argv given
-    int positional_count;
-    bool help_shown;                     // --help was given and answered: the verb returns 0
-    const char *given[CLI_OPTIONS_MOST]; // names of the options given, borrowed from the table
-    int given_count;
-};
+/* All of them, as main.c lists them; ends with NULL. */
+extern const struct cli_verb *const cli_verbs[];
 
 /*
- * Reads a verb's arguments (argv[0] is the first after the verb). Positional arguments are moved to the
- * front of argv, in order; "--" ends the options; "--name=value" and "--name value" are both accepted. An
- * unknown option is refused with the nearest known one.
+ * Reads a verb's arguments. `options` ends with a row of zeros. Positional arguments are moved to the front
+ * of argv, in order; "--" ends the options; "--name=value" and "--name value" are both accepted. An unknown
+ * option is refused with the nearest known one, and so is another number of arguments than the verb wants.
  */
-enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
-                         const struct cli_option *options, int option_count, int argc, char **argv,
-                         struct cli_arguments *arguments);
+enum mt_status cli_parse(struct cli_call *call, const struct cli_option *options);
 
-bool cli_is_given(const struct cli_arguments *arguments, const char *name);
+bool cli_is_given(const struct cli_call *call, const char *name);
+
+/* Numbers of options that have to lie within limits. */
+struct cli_limit {
+    const char *name; // "--top-k"
+    int64_t value, least, most;
+};
+enum mt_status cli_check_limits(struct mt_context *ctx, const struct cli_limit *limits, size_t count);
 
 /* Options that would change nothing beside the other arguments. */
 struct cli_void {
@@ -84,8 +100,7 @@ struct cli_void {
 };
 
 /* Refuses the first given option that a rule which holds now names. */
-enum mt_status cli_refuse_void(struct mt_context *ctx, const struct cli_arguments *arguments,
-                               const struct cli_void *rules, size_t count);
+enum mt_status cli_refuse_void(const struct cli_call *call, const struct cli_void *rules, size_t count);
 
 /* Prints "metier VERB: message" on standard error and returns the exit status that fits. */
 int cli_fail(const struct mt_context *ctx, const struct cli_verb *verb, enum mt_status status);

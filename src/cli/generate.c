@@ -12,8 +12,8 @@
 #include "base/files/folder.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "cli/cli.h"
 #include "cli/infer.h"
-#include "cli/verbs.h"
 #include "formats/text/json_text.h"
 #include "formats/text/printable.h"
 
@@ -45,7 +45,7 @@ struct job {
 struct generator {
     struct mt_context *ctx;
     const struct settings *settings;
-    const struct cli_arguments *given;
+    const struct cli_call *given;
     struct mt_session session;
     struct mt_dataset *dataset; // NULL: --prompt
     struct mt_row row;
@@ -103,18 +103,14 @@ static enum mt_status compose(struct mt_json_text *line, const struct job *job, 
 {
     const struct mt_answer *answer = &job->answer;
     line->length = 0;
-    enum mt_status status = mt_json_text_format(line, "{\"index\": %" PRIu64 ", \"text\": ", index);
-    if (status == MT_OK) status = mt_json_text_bytes(line, answer->text.data, answer->text.count);
-    if (status == MT_OK) {
-        status = mt_json_text_format(line, ", \"tokens\": %zu, \"prompt_tokens\": %zu, \"finish\": \"%s\"",
-                                     answer->ids.count, job->ids.count, finish_name(job));
-    }
-    for (size_t i = 0; ids && status == MT_OK && i < answer->ids.count; i++) {
-        status = mt_json_text_format(line, "%s%" PRId32, i == 0 ? ", \"ids\": [" : ", ", answer->ids.data[i]);
-    }
-    if (ids && status == MT_OK)
-        status = mt_json_text_format(line, "%s]", answer->ids.count == 0 ? ", \"ids\": [" : "");
-    return status == MT_OK ? mt_json_text_format(line, "}\n") : status;
+    mt_json_text_format(line, "{\"index\": %" PRIu64 ", \"text\": ", index);
+    mt_json_text_bytes(line, answer->text.data, answer->text.count);
+    mt_json_text_format(line, ", \"tokens\": %zu, \"prompt_tokens\": %zu, \"finish\": \"%s\"",
+                        answer->ids.count, job->ids.count, finish_name(job));
+    if (ids) mt_json_text_format(line, ", \"ids\": [");
+    for (size_t i = 0; ids && i < answer->ids.count; i++)
+        mt_json_text_format(line, "%s%" PRId32, i == 0 ? "" : ", ", answer->ids.data[i]);
+    return mt_json_text_format(line, ids ? "]}\n" : "}\n");
 }
 
 /* What reads a pipe may write to the terminal at any time. */
@@ -176,7 +172,7 @@ static enum mt_status start_job(struct generator *g)
     job->finished = false;
     if (status == MT_OK) status = encode_prompt(g, index, &job->ids);
     if (status != MT_OK) return status;
-    job->request = infer_request(&g->settings->infer, &g->session);
+    job->request = cli_infer_request(&g->settings->infer, &g->session);
     job->request.ids = job->ids.data;
     job->request.count = (int64_t)job->ids.count;
     job->request.number = index;
@@ -265,9 +261,9 @@ static enum mt_status run(struct generator *g)
     const struct settings *settings = g->settings;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    enum mt_status status = infer_open(g->ctx, &settings->infer, &g->session);
-    if (status == MT_OK) status = infer_check_drawing(g->ctx, &settings->infer, &g->session, g->given);
-    if (status == MT_OK) infer_warn_of_texts(&g->session, &log);
+    enum mt_status status = cli_infer_open(g->ctx, &settings->infer, &g->session);
+    if (status == MT_OK) status = cli_infer_check_drawing(&settings->infer, &g->session, g->given);
+    if (status == MT_OK) cli_infer_warn_of_texts(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
         const struct mt_dataset_options plain = {0};
         status = mt_dataset_open(g->ctx, settings->in, &plain, &g->dataset);
@@ -287,7 +283,7 @@ static enum mt_status run(struct generator *g)
     status = run_jobs(g);
     g->seconds = mt_clock_seconds() - g->start;
     mt_progress_finish(&g->progress);
-    if (g->session.talked_plainly) infer_warn_of_plain(&log);
+    if (g->session.talked_plainly) cli_infer_warn_of_plain(&log);
     if (status != MT_OK) return status;
     if (streams(g)) printf("\n");
     if (settings->out != NULL) status = mt_file_writer_commit(&g->writer);
@@ -296,30 +292,26 @@ static enum mt_status run(struct generator *g)
     return status;
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
-                            const struct cli_arguments *arguments)
+static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
-    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "a model folder is missing");
-    if (arguments->positional_count > 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
     if ((settings->prompt == NULL) == (settings->in == NULL))
-        return mt_fail(ctx, MT_ERR_USAGE, "give one of --prompt TEXT and --in FILE");
+        return mt_fail(call->ctx, MT_ERR_USAGE, "give one of --prompt TEXT and --in FILE");
     const struct cli_void rules[] = {
         {settings->prompt != NULL, "--batch", "with --prompt, which is one answer"},
         {settings->prompt != NULL && settings->out == NULL, "--ids",
          "with --prompt: the answer is printed as it comes; --out FILE takes ids, too"},
     };
-    enum mt_status status = cli_refuse_void(ctx, arguments, rules, sizeof rules / sizeof rules[0]);
-    return status == MT_OK ? infer_check(ctx, &settings->infer, arguments) : status;
+    enum mt_status status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
+    return status == MT_OK ? cli_infer_check(&settings->infer, call) : status;
 }
 
-int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
-    infer_settings_init(&settings.infer);
+    cli_infer_settings_init(&settings.infer);
     settings.infer.batch = BATCH;
     settings.infer.own_template = true;
-    struct cli_option options[INFER_OPTIONS + 7] = {
+    struct cli_option options[INFER_OPTIONS + 8] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
         {"--out", CLI_TEXT, &settings.out, "FILE", "where the answers go, as JSONL (standard output)"},
@@ -330,23 +322,44 @@ int cli_generate(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
         {"--ids", CLI_FLAG, &settings.ids, NULL, "also write the ids of each answer's tokens"},
         {"--quiet", CLI_FLAG, &settings.quiet, NULL, "no progress and no summary"},
     };
-    infer_options(&settings.infer, options + 7);
-    struct cli_arguments arguments;
-    enum mt_status status = cli_parse(ctx, verb, options, INFER_OPTIONS + 7, argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check(ctx, &settings, &arguments);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    settings.infer.directory = arguments.positional[0];
+    cli_infer_options(&settings.infer, options + 7);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check(&settings, call);
+    if (status != MT_OK) return status;
+    settings.infer.directory = call->positional[0];
     settings.infer.quiet = settings.quiet;
     if (settings.prompt != NULL) settings.infer.batch = 1;
-    struct generator generator = {.ctx = ctx, .settings = &settings, .given = &arguments};
-    mt_row_init(ctx, &generator.row);
-    mt_json_text_init(&generator.line, ctx);
+    struct generator generator = {.ctx = call->ctx, .settings = &settings, .given = call};
+    mt_row_init(call->ctx, &generator.row);
+    mt_json_text_init(&generator.line, call->ctx);
     mt_interrupt_begin(&generator.interrupt, NULL, NULL); // before the device makes threads
     status = run(&generator);
     int signal = mt_interrupt_seen(&generator.interrupt);
     mt_interrupt_end(&generator.interrupt);
     close_all(&generator);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    return signal != 0 ? 128 + signal : 0;
+    if (signal != 0) call->exit_status = 128 + signal;
+    return status;
 }
+
+const struct cli_verb cli_verb_generate = {
+    .name = "generate",
+    .summary = "answers to prompts: one from the command line, or a file of them to a file",
+    .arguments = "DIR",
+    .wanted = "a model folder",
+    .details =
+        "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
+        "\"prompt\", or \"messages\" of {role, content}. The model's own chat template writes them out, and\n"
+        "a prompt is what a user says; --template names another one, --template none and a model without\n"
+        "one make a prompt a plain text to go on from. Out comes JSONL, in\n"
+        "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended it),\n"
+        "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json says,\n"
+        "greedy where it says nothing, unless options say otherwise. An answer depends on its prompt,\n"
+        "its row's index and the seed, not on --batch. SIGINT ends after the answers at hand.",
+    .examples =
+        "  metier generate models/moe --prompt 'The capital of France is' --max-new 20\n"
+        "  metier generate models/moe --in prompts.jsonl --out answers.jsonl --batch 16\n"
+        "  metier generate models/moe --adapter runs/first/adapter --template none --in texts.jsonl\n"
+        "  metier generate models/moe --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7 --stop END",
+    .run = run_verb,
+};

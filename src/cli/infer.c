@@ -5,15 +5,14 @@
 #include <string.h>
 
 #include "cli/shared/device.h"
-#include "cli/train/train.h"
+#include "cli/shared/share.h"
 #include "formats/hf/model_folder.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256
-#define MOST_THREADS      4096
 #define MOST_SEQUENCES    4096
 
-void infer_settings_init(struct infer_settings *settings)
+void cli_infer_settings_init(struct infer_settings *settings)
 {
     *settings = (struct infer_settings){.bos = "tokenizer",
                                         .device = MT_DEVICE_AUTO,
@@ -24,7 +23,7 @@ void infer_settings_init(struct infer_settings *settings)
                                         .repetition_penalty = -1.0};
 }
 
-void infer_options(struct infer_settings *settings, struct cli_option *options)
+void cli_infer_options(struct infer_settings *settings, struct cli_option *options)
 {
     const struct cli_option common[INFER_OPTIONS] = {
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
@@ -43,39 +42,33 @@ void infer_options(struct infer_settings *settings, struct cli_option *options)
         {"--context", CLI_INTEGER, &settings->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
         {"--device", CLI_TEXT, &settings->device, "NAME", CLI_DEVICE_HELP},
-        {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
+        {"--threads", CLI_THREADS, &settings->threads, "N", "0: as many as the machine has"},
     };
     for (int i = 0; i < INFER_OPTIONS; i++) options[i] = common[i];
 }
 
-enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
-                                   const struct mt_session *session, const struct cli_arguments *given)
+enum mt_status cli_infer_check_drawing(const struct infer_settings *settings,
+                                       const struct mt_session *session, const struct cli_call *call)
 {
-    double temperature = infer_request(settings, session).sampling.temperature;
+    double temperature = cli_infer_request(settings, session).sampling.temperature;
     const struct cli_void rules[] = {
         {temperature == 0.0 && settings->temperature < 0.0, "--top-p --top-k --seed",
          "without --temperature: the model's generation_config.json asks for the most likely token"},
     };
-    return cli_refuse_void(ctx, given, rules, 1);
+    return cli_refuse_void(call, rules, 1);
 }
 
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
-                           const struct cli_arguments *given)
+enum mt_status cli_infer_check(const struct infer_settings *settings, const struct cli_call *call)
 {
-    if (settings->threads < 0 || settings->threads > MOST_THREADS)
-        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to %d", settings->threads,
-                       MOST_THREADS);
-    if (settings->batch < 1 || settings->batch > MOST_SEQUENCES)
-        return mt_fail(ctx, MT_ERR_USAGE, "--batch is %" PRId64 ", expected 1 to %d", settings->batch,
-                       MOST_SEQUENCES);
-    if (settings->context < 0 || settings->context > INT32_MAX / settings->batch)
+    struct mt_context *ctx = call->ctx;
+    enum mt_status status =
+        cli_check_limits(ctx, &(struct cli_limit){"--batch", settings->batch, 1, MOST_SEQUENCES}, 1);
+    if (status != MT_OK) return status;
+    if (settings->context > INT32_MAX / settings->batch)
         return mt_fail(ctx, MT_ERR_USAGE, "--context is %" PRId64 ", expected 1 to %" PRId64,
                        settings->context, INT32_MAX / settings->batch);
     if (mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
         return mt_fail(ctx, MT_ERR_USAGE, "--bos is '%s', expected tokenizer, yes or no", settings->bos);
-    if (settings->max_new < 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "--max-new is %" PRId64 ", expected 1 or more", settings->max_new);
-    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
     for (int i = 0; i < settings->stops.count; i++) {
         if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
     }
@@ -83,7 +76,7 @@ enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *
         {settings->temperature == 0.0, "--top-p --top-k --seed",
          "with --temperature 0, which takes the most likely token"},
     };
-    enum mt_status status = cli_refuse_void(ctx, given, rules, 1);
+    status = cli_refuse_void(call, rules, 1);
     if (status == MT_OK && settings->directory != NULL)
         status = mt_model_folder_check(ctx, settings->directory);
     if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
@@ -107,8 +100,8 @@ static enum mt_status join_options(const struct cli_list *list, struct mt_arena 
     return status;
 }
 
-enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
-                          struct mt_session *session)
+enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
+                              struct mt_session *session)
 {
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
@@ -127,21 +120,21 @@ enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *s
     enum mt_status status = join_options(&settings->template_options, &arena, &options.template_options);
     if (status == MT_OK) status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
     if (status == MT_OK && options.template_name != NULL)
-        status = train_find_templates(ctx, &arena, options.template_name, &options.templates);
+        status = cli_find_templates(&arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
     if (status == MT_OK && !settings->quiet) cli_name_device(session->device, settings->threads);
     mt_arena_free(&arena);
     return status;
 }
 
-void infer_warn_of_plain(const struct mt_log *log)
+void cli_infer_warn_of_plain(const struct mt_log *log)
 {
     mt_log_warning(
         log, "the model has no chat template of its own: messages are written out plainly, one after the "
              "other; --template NAME names another");
 }
 
-void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log)
+void cli_infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log)
 {
     if (session->bos_unheard)
         mt_log_warning(log,
@@ -154,7 +147,8 @@ void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *
                        (const char *)session->foreign.data);
 }
 
-struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session)
+struct mt_generation cli_infer_request(const struct infer_settings *settings,
+                                       const struct mt_session *session)
 {
     struct mt_sampling sampling = mt_session_sampling(session);
     int64_t said = session->generation.max_new_tokens;

@@ -32,30 +32,30 @@ struct infer_settings {
 #define INFER_OPTIONS 13
 
 /* Defaults, and the options that change them: INFER_OPTIONS entries. */
-void infer_settings_init(struct infer_settings *settings);
-void infer_options(struct infer_settings *settings, struct cli_option *options);
+void cli_infer_settings_init(struct infer_settings *settings);
+void cli_infer_options(struct infer_settings *settings, struct cli_option *options);
 
 /* Refuses what makes no sense, beside the options that were given. */
-enum mt_status infer_check(struct mt_context *ctx, const struct infer_settings *settings,
-                           const struct cli_arguments *given);
+enum mt_status cli_infer_check(const struct infer_settings *settings, const struct cli_call *call);
 
 /* After opening: refuses options of drawing where always the most likely token is taken. */
-enum mt_status infer_check_drawing(struct mt_context *ctx, const struct infer_settings *settings,
-                                   const struct mt_session *session, const struct cli_arguments *given);
+enum mt_status cli_infer_check_drawing(const struct infer_settings *settings,
+                                       const struct mt_session *session, const struct cli_call *call);
 
 /* Opens the session. The caller closes. */
-enum mt_status infer_open(struct mt_context *ctx, const struct infer_settings *settings,
-                          struct mt_session *session);
+enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
+                              struct mt_session *session);
 
 /* Says when messages were, or will be, written out plainly because the model has no chat template. */
-void infer_warn_of_plain(const struct mt_log *log);
+void cli_infer_warn_of_plain(const struct mt_log *log);
 
 /* Says when tokenizer_config.json asks for a token in front of texts that they do not get, and when the
  * template writes special tokens that the tokenizer lacks. */
-void infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log);
+void cli_infer_warn_of_texts(const struct mt_session *session, const struct mt_log *log);
 
 /* The request that settings and session make of a prompt; ids, number and callbacks are left to the caller.
  */
-struct mt_generation infer_request(const struct infer_settings *settings, const struct mt_session *session);
+struct mt_generation cli_infer_request(const struct infer_settings *settings,
+                                       const struct mt_session *session);
 
 #endif

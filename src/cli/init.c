@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "cli/verbs.h"
+#include "cli/cli.h"
 #include "model/files/init.h"
 
 struct settings {
@@ -34,22 +34,12 @@ static enum mt_status read_dtype(struct mt_context *ctx, const char *word, enum 
     return mt_fail(ctx, MT_ERR_USAGE, "--dtype is '%s', expected f32, bf16 or f16", word);
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
-                            const struct cli_arguments *arguments)
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings)
 {
-    if (arguments->positional_count > 0) {
-        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[0]);
-    }
     if (settings->config == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--config FILE is missing");
     if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
-    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
-    if (!isnan(settings->deviation) && !(settings->deviation >= 0.0 && settings->deviation <= 1e3)) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--std is %g, expected 0 to 1000", settings->deviation);
-    }
-    if (settings->threads < 0 || settings->threads > 4096) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
-    }
-    return MT_OK;
+    if (isnan(settings->deviation) || settings->deviation <= 1e3) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE, "--std is %g, expected 0 to 1000", settings->deviation);
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
@@ -71,7 +61,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return MT_OK;
 }
 
-int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {.deviation = NAN}; // not given: the config's own
     const struct cli_option options[] = {
@@ -82,13 +72,24 @@ int cli_init(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
          "f32, bf16 or f16 (as the config says, and f32 where it does not)"},
         {"--std", CLI_REAL, &settings.deviation, "X",
          "standard deviation (the config's initializer_range, 0.02 where it has none)"},
-        {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
+        {"--threads", CLI_THREADS, &settings.threads, "N", "0: as many as the machine has"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check(ctx, &settings, &arguments);
-    if (status == MT_OK) status = run(ctx, &settings);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check(call->ctx, &settings);
+    return status == MT_OK ? run(call->ctx, &settings) : status;
 }
+
+const struct cli_verb cli_verb_init = {
+    .name = "init",
+    .summary = "a model folder with random weights, from a config.json",
+    .arguments = "",
+    .details =
+        "Writes a copy of the config and weights under the names the architecture has on disk: normal\n"
+        "with mean 0, norms 1, biases 0. The same config, seed, type and deviation give the same bytes.\n"
+        "A folder that already has weights is refused.",
+    .examples = "  metier init --config config.json --seed 1 --out models/small\n"
+                "  metier init --config config.json --seed 1 --dtype bf16 --std 0.006 --out models/narrow",
+    .run = run_verb,
+};

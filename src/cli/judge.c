@@ -1,13 +1,12 @@
 /* metier judge: a language model behind an endpoint says whether answers are right. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/amount.h"
 #include "base/files/file.h"
 #include "cli/agreement.h"
+#include "cli/cli.h"
 #include "cli/shared/share.h"
-#include "cli/verbs.h"
 #include "eval/judges/judge_llm.h"
 
 #define ARENA_BYTES 65536
@@ -33,8 +32,7 @@ static enum mt_status read_prompt(struct mt_context *ctx, const struct arguments
     enum mt_status status = MT_OK;
     if (name == NULL) {
         name = "prompt.txt";
-        status = cli_find_share(arena, "judge", &folder);
-        if (status == MT_OK && folder == NULL) status = cli_share_missing(ctx, "the judge's prompt");
+        status = cli_find_share(arena, "judge", "the judge's prompt", &folder);
     }
     if (status == MT_OK) status = mt_path_join(ctx, folder, name, &path);
     if (status == MT_OK) status = mt_file_read_all(ctx, path, MOST_PROMPT, &data, &bytes);
@@ -45,27 +43,20 @@ static enum mt_status read_prompt(struct mt_context *ctx, const struct arguments
     return status;
 }
 
-static enum mt_status check_arguments(struct mt_context *ctx, const struct arguments *arguments,
-                                      const struct cli_arguments *given)
+static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments)
 {
-    if (given->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "the folder of a run is missing");
-    if (given->positional_count > 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", given->positional[1]);
     if (arguments->endpoint == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--endpoint URL is missing");
     if (arguments->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model NAME is missing");
-    if (arguments->parallel < 1 || arguments->parallel > MT_HTTP_MOST_PARALLEL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--parallel is %" PRId64 ", expected 1 to %d", arguments->parallel,
-                       MT_HTTP_MOST_PARALLEL);
-    if (arguments->retries < 0 || arguments->retries > 100)
-        return mt_fail(ctx, MT_ERR_USAGE, "--retries is %" PRId64 ", expected 0 to 100", arguments->retries);
-    if (arguments->max_tokens < 0) return mt_fail(ctx, MT_ERR_USAGE, "--max-tokens may not be negative");
-    if (arguments->key_env != NULL && getenv(arguments->key_env) == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "$%s is not set", arguments->key_env);
-    return MT_OK;
+    const struct cli_limit limits[] = {{"--parallel", arguments->parallel, 1, MT_HTTP_MOST_PARALLEL},
+                                       {"--retries", arguments->retries, 0, 100}};
+    enum mt_status status = cli_check_limits(ctx, limits, 2);
+    if (status == MT_OK && arguments->key_env != NULL && getenv(arguments->key_env) == NULL)
+        status = mt_fail(ctx, MT_ERR_USAGE, "$%s is not set", arguments->key_env);
+    return status;
 }
 
 static enum mt_status judge(struct mt_context *ctx, const struct arguments *arguments, const char *folder,
-                            struct mt_arena *arena, bool *complete)
+                            struct mt_arena *arena, int *exit_status)
 {
     char *template = NULL;
     struct mt_judged_run run;
@@ -97,13 +88,13 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
     if (report.failed > 0)
         (void)fprintf(stderr, "metier judge: %s no verdict, the first: %s\n",
                       mt_counted(report.failed, "answer got", "answers got").text, report.why);
-    *complete = report.failed == 0;
+    *exit_status = report.failed == 0 ? 0 : 1;
     printf("%s judged by %s, %zu had a verdict before\n\n",
            mt_counted(report.judged, "answer", "answers").text, arguments->model, report.kept);
     return cli_agreement(ctx, folder);
 }
 
-int cli_judge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct arguments arguments = {
         .parallel = 4, .retries = 5, .max_tokens = 1024, .timeout = 60, .backoff = 1};
@@ -122,17 +113,34 @@ int cli_judge(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
         {"--prompt", CLI_TEXT, &arguments.prompt, "FILE", "another prompt than share/judge/prompt.txt"},
         {"--insecure-http", CLI_FLAG, &arguments.insecure_http, NULL, "allow plain http to other machines"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
+        {0},
     };
-    struct cli_arguments given;
     struct mt_arena arena;
-    bool complete = true;
-    mt_arena_init(&arena, ctx, ARENA_BYTES);
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status == MT_OK && given.help_shown) return 0;
-    if (status == MT_OK) status = check_arguments(ctx, &arguments, &given);
-    if (status == MT_OK) status = judge(ctx, &arguments, given.positional[0], &arena, &complete);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    mt_arena_init(&arena, call->ctx, ARENA_BYTES);
+    status = check(call->ctx, &arguments);
+    if (status == MT_OK)
+        status = judge(call->ctx, &arguments, call->positional[0], &arena, &call->exit_status);
     mt_arena_free(&arena);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    return complete ? 0 : 1;
+    return status;
 }
+
+const struct cli_verb cli_verb_judge = {
+    .name = "judge",
+    .summary = "have a language model judge the answers of a run, through an OpenAI-compatible endpoint",
+    .arguments = "RUN_DIR --endpoint URL --model NAME",
+    .wanted = "the folder of a run",
+    .details =
+        "RUN_DIR is what metier eval wrote. Every answer goes out with its question and reference; the\n"
+        "verdicts (correct, incorrect, unsure) are appended to RUN_DIR/judge_TASK.jsonl, and agreement\n"
+        "with the rules (and with a person, see metier review) is printed and stored in results.json.\n"
+        "An answer that has a verdict is not asked about again: the same command goes on after a stop.\n"
+        "The key is read from the environment and goes nowhere but to the endpoint. Exit status 1 when\n"
+        "an answer got no verdict.",
+    .examples =
+        "  metier judge runs/eval --endpoint https://api.openai.com/v1 --model gpt-4.1\n"
+        "  metier judge runs/eval --endpoint http://localhost:8000/v1 --model judge --parallel 16\n"
+        "  metier judge runs/eval --endpoint https://host/v1 --model m --key-env MY_KEY --tasks gsm8k",
+    .run = run_verb,
+};

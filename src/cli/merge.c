@@ -5,8 +5,8 @@
 
 #include "base/amount.h"
 #include "base/files/folder.h"
+#include "cli/cli.h"
 #include "cli/shared/device.h"
-#include "cli/verbs.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/merge.h"
 
@@ -29,18 +29,12 @@ static enum mt_status read_dtype(struct mt_context *ctx, const char *word, enum 
     return mt_fail(ctx, MT_ERR_USAGE, "--dtype is '%s', expected f32 or bf16", word);
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
-                            const struct cli_arguments *arguments)
+static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
-    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "a model folder is missing");
-    if (arguments->positional_count > 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
-    if (settings->adapter == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--adapter DIR is missing");
-    if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
-    if (settings->threads < 0 || settings->threads > 4096)
-        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
+    if (settings->adapter == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--adapter DIR is missing");
+    if (settings->out == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--out DIR is missing");
     const struct cli_void rules[] = {{!settings->verify, "--device", "without --verify"}};
-    return cli_refuse_void(ctx, arguments, rules, 1);
+    return cli_refuse_void(call, rules, 1);
 }
 
 static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,
@@ -100,7 +94,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
-int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {.device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
@@ -111,13 +105,30 @@ int cli_merge(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
          "then compare the logits of merged and unmerged model on 256 random ids"},
         {"--device", CLI_TEXT, &settings.device, "NAME",
          "of --verify: what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
-        {"--threads", CLI_INTEGER, &settings.threads, "N", "0: as many as the machine has"},
+        {"--threads", CLI_THREADS, &settings.threads, "N", "0: as many as the machine has"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check(ctx, &settings, &arguments);
-    if (status == MT_OK) status = run(ctx, &settings, arguments.positional[0]);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check(&settings, call);
+    return status == MT_OK ? run(call->ctx, &settings, call->positional[0]) : status;
 }
+
+const struct cli_verb cli_verb_merge = {
+    .name = "merge",
+    .summary = "an adapter merged into its model: a complete model folder",
+    .arguments = "DIR",
+    .wanted = "a model folder",
+    .details =
+        "DIR is a Hugging Face model folder. Weights become W + alpha/r B A, rounded once; config,\n"
+        "tokenizer and every other small file are carried over, correction biases the adapter has are\n"
+        "written back, or beside the weights (router_bias.metier) where the architecture has no tensor\n"
+        "for them: other programs then route without them. Tensors are streamed, so memory is needed\n"
+        "for a piece of one of them only. The folder appears whole or not at all. With\n"
+        "--verify the exit status is 1 when the logits are further apart than 1e-4 (f32: root mean\n"
+        "square) or 2e-2 (16 bits: median of tokens), relative.",
+    .examples =
+        "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"
+        "  metier merge models/moe --adapter runs/first/adapter --out models/merged-bf16 --dtype bf16",
+    .run = run_verb,
+};

@@ -6,7 +6,8 @@
 
 #include "arch/arch.h"
 #include "base/amount.h"
-#include "cli/verbs.h"
+#include "cli/cli.h"
+#include "cli/shared/table.h"
 #include "train/scaling.h"
 
 #define MOST_RANKS 1048576
@@ -52,19 +53,19 @@ static enum mt_status resolve(struct mt_context *ctx, struct settings *settings)
     return MT_OK;
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
-                            const struct cli_arguments *given)
+static enum mt_status check(const struct settings *settings, const struct cli_call *given)
 {
+    struct mt_context *ctx = given->ctx;
     if (given->positional_count + (settings->directory != NULL ? 1 : 0) != 1)
         return mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
-    if (settings->nodes < 0 || settings->per_node < 1 || settings->per_node > 1024 ||
+    if (settings->per_node < 1 || settings->per_node > 1024 ||
         settings->nodes > MOST_RANKS / settings->per_node)
         return mt_fail(ctx, MT_ERR_USAGE, "--nodes and --per-node are %" PRId64 " and %" PRId64,
                        settings->nodes, settings->per_node);
-    if (settings->ranks < 1 || settings->ranks > MOST_RANKS) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--ranks is %" PRId64 ", expected 1 to %d", settings->ranks,
-                       MOST_RANKS);
-    }
+    const struct cli_limit limits[] = {{"--ranks", settings->ranks, 1, MOST_RANKS},
+                                       {"--rank", settings->lora_rank, 1, 4096}};
+    enum mt_status status = cli_check_limits(ctx, limits, 2);
+    if (status != MT_OK) return status;
     if (settings->experts < 1 || settings->ranks % settings->experts != 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", which does not divide %" PRId64 " ranks",
                        settings->experts, settings->ranks);
@@ -73,8 +74,6 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
         return mt_fail(ctx, MT_ERR_USAGE, "--tokens is %" PRId64 ", expected 1 to 2^24", settings->tokens);
     if (settings->length < 1 || settings->length > (int64_t)1 << 24)
         return mt_fail(ctx, MT_ERR_USAGE, "--length is %" PRId64 ", expected 1 to 2^24", settings->length);
-    if (settings->lora_rank < 1 || settings->lora_rank > 4096)
-        return mt_fail(ctx, MT_ERR_USAGE, "--rank is %" PRId64 ", expected 1 to 4096", settings->lora_rank);
     if (settings->row_bytes != 2 && settings->row_bytes != 4)
         return mt_fail(ctx, MT_ERR_USAGE, "--row-bytes is %" PRId64 ", expected 2 or 4", settings->row_bytes);
     if (!(settings->teraflops > 0.0) || !(settings->gigabytes > 0.0) || !(settings->microseconds >= 0.0) ||
@@ -91,7 +90,7 @@ static enum mt_status check(struct mt_context *ctx, const struct settings *setti
         {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
          "beside --bandwidth and --latency"},
     };
-    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+    return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
 }
 
 static void predict(const struct mt_hf_config *config, const struct settings *settings, int64_t ranks,
@@ -118,10 +117,11 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
 {
     struct mt_scaling s;
     predict(config, settings, settings->ranks, settings->experts, &s);
-    printf(
-        "%s, LoRA rank %" PRId64 " on every linear map; %s, experts over %" PRId64 ", %s a rank and step\n\n",
-        config->arch->name, settings->lora_rank, mt_counted((uint64_t)settings->ranks, "rank", "ranks").text,
-        settings->experts, mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
+    printf("%s, LoRA rank %" PRId64 " on every linear layer; %s, experts over %" PRId64
+           ", %s a rank and step\n\n",
+           config->arch->name, settings->lora_rank,
+           mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,
+           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
     printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
            s.weights / 1e9, settings->experts);
@@ -157,20 +157,26 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
 }
 
 /* 1, 2, 4, ... ranks; as many of them share the experts as --experts allows. */
-static void print_table(const struct mt_hf_config *config, const struct settings *settings)
+static enum mt_status print_table(struct mt_context *ctx, const struct mt_hf_config *config,
+                                  const struct settings *settings)
 {
-    printf("%8s %8s %12s %12s %12s %12s %12s %12s %11s\n", "ranks", "experts", "memory GB", "sent MB",
-           "balanced ms", "hot exp. ms", "hot rank ms", "tokens/s", "efficiency");
+    static const struct cli_column columns[] = {
+        {"ranks", true},       {"experts", true},     {"memory GB", true},
+        {"sent MB", true},     {"balanced ms", true}, {"hot exp. ms", true},
+        {"hot rank ms", true}, {"tokens/s", true},    {"efficiency", true}};
+    struct cli_table table;
+    cli_table_init(&table, ctx, columns, 9);
     for (int64_t ranks = 1; ranks <= settings->ranks; ranks *= 2) {
         struct mt_scaling s;
         int64_t experts = ranks < settings->experts ? ranks : settings->experts;
         if (ranks % experts != 0) continue;
         predict(config, settings, ranks, experts, &s);
-        printf("%8" PRId64 " %8" PRId64 " %12.2f %12.2f %12.2f %12.2f %12.2f %12.0f %10.1f%%\n", ranks,
-               experts, s.memory / 1e9, (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6,
-               s.balanced * 1e3, s.hot_expert * 1e3, s.hot_rank * 1e3,
-               (double)(ranks * settings->tokens) / s.balanced, 100.0 * s.efficiency);
+        cli_table_add(&table, "%" PRId64 "\t%" PRId64 "\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.1f%%", ranks,
+                      experts, s.memory / 1e9, (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6,
+                      s.balanced * 1e3, s.hot_expert * 1e3, s.hot_rank * 1e3,
+                      (double)(ranks * settings->tokens) / s.balanced, 100.0 * s.efficiency);
     }
+    return cli_table_print(&table, stdout);
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
@@ -182,7 +188,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
         status = mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", but there are %" PRId64 " experts",
                          settings->experts, (int64_t)config.experts);
     } else if (settings->table) {
-        print_table(&config, settings);
+        status = print_table(ctx, &config, settings);
     } else {
         print_plan(&config, settings);
     }
@@ -190,7 +196,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
-int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {.ranks = 8,
                                 .experts = 1,
@@ -228,16 +234,30 @@ int cli_plan(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "within a machine (3)"},
         {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
         {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
+        {0},
     };
-    struct cli_arguments given;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status == MT_OK && given.help_shown) return 0;
-    if (status == MT_OK) status = resolve(ctx, &settings);
-    if (status == MT_OK) status = check(ctx, &settings, &given);
-    if (status == MT_OK) {
-        if (settings.directory == NULL) settings.directory = given.positional[0];
-        status = run(ctx, &settings);
-    }
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = resolve(call->ctx, &settings);
+    if (status == MT_OK) status = check(&settings, call);
+    if (status != MT_OK) return status;
+    if (settings.directory == NULL) settings.directory = call->positional[0];
+    return run(call->ctx, &settings);
 }
+
+const struct cli_verb cli_verb_plan = {
+    .name = "plan",
+    .summary = "memory, bytes on the wire and step time of LoRA training on many ranks, predicted",
+    .arguments = "DIR",
+    .counts_arguments = true,
+    .details =
+        "DIR holds a config.json; no weights are needed. Time is arithmetic at the sustained rate, plus\n"
+        "messages of latency + bytes/bandwidth; sums of gradients hide behind the last backward. Where\n"
+        "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
+        "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
+        "docs/scaling.md has the formulas, and what they are worth.",
+    .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
+                "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
+                "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
+    .run = run_verb,
+};

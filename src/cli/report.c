@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/shared/page_out.h"
-#include "cli/verbs.h"
+#include "cli/cli.h"
+#include "cli/shared/share.h"
 #include "report/render.h"
 #include "report/report.h"
 
@@ -18,24 +18,27 @@ struct settings {
     const char *chart_js;
 };
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings,
-                            const struct cli_arguments *arguments)
+static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
     bool written = settings->out != NULL || settings->markdown != NULL || settings->png != NULL ||
                    settings->data != NULL;
-    if (arguments->positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "the folder of a run is missing");
-    if (arguments->positional_count > MOST_RUNS)
-        return mt_fail(ctx, MT_ERR_USAGE, "%d runs are given, at most %d fit on a page",
-                       arguments->positional_count, MOST_RUNS);
+    if (call->positional_count == 0)
+        return mt_fail(call->ctx, MT_ERR_USAGE, "the folder of a run is missing");
+    if (call->positional_count > MOST_RUNS)
+        return mt_fail(call->ctx, MT_ERR_USAGE, "%d runs are given, at most %d fit on a page",
+                       call->positional_count, MOST_RUNS);
     if (!written)
-        return mt_fail(ctx, MT_ERR_USAGE,
+        return mt_fail(call->ctx, MT_ERR_USAGE,
                        "nothing to write: give --out FILE.html, --markdown FILE, --png DIR or --data DIR");
-    return MT_OK;
+    const struct cli_void rules[] = {
+        {settings->out == NULL, "--chart-js", "without --out"},
+        {settings->out == NULL && settings->markdown == NULL, "--title", "without --out or --markdown"},
+    };
+    return cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
 }
 
 /* Runs of the same name in different folders are called by their paths. */
-static enum mt_status read_runs(struct mt_context *ctx, const struct cli_arguments *arguments,
-                                struct mt_run *runs)
+static enum mt_status read_runs(struct mt_context *ctx, const struct cli_call *arguments, struct mt_run *runs)
 {
     int count = arguments->positional_count;
     bool same[MOST_RUNS] = {false};
@@ -56,42 +59,28 @@ static enum mt_status read_runs(struct mt_context *ctx, const struct cli_argumen
     return status;
 }
 
-static enum mt_status write_html(const struct settings *settings, const struct mt_page *page)
+static enum mt_status write_all(const struct settings *settings, const struct mt_page *page)
 {
     size_t bytes = 0;
-    enum mt_status status = cli_page_write_html(page, settings->chart_js, settings->out, &bytes);
-    if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, bytes);
-    return status;
-}
-
-static enum mt_status write_markdown(struct mt_context *ctx, const struct settings *settings,
-                                     const struct mt_page *page)
-{
-    struct mt_output out;
-    mt_output_init(&out, ctx);
-    enum mt_status status = mt_render_markdown(page, settings->png, &out);
-    if (status == MT_OK) status = mt_output_save(&out, settings->markdown);
-    if (status == MT_OK) printf("%s: %zu bytes\n", settings->markdown, out.text.count);
-    mt_output_free(&out);
-    return status;
-}
-
-static enum mt_status write_all(struct mt_context *ctx, const struct settings *settings,
-                                const struct mt_page *page)
-{
     enum mt_status status = MT_OK;
     if (settings->png != NULL) status = mt_save_pictures(page, settings->png);
     if (status == MT_OK && settings->png != NULL) printf("%s: pictures\n", settings->png);
     if (status == MT_OK && settings->data != NULL) status = mt_save_numbers(page, settings->data);
     if (status == MT_OK && settings->data != NULL)
         printf("%s: CSV and JSON of every figure\n", settings->data);
-    if (status == MT_OK && settings->markdown != NULL) status = write_markdown(ctx, settings, page);
-    if (status == MT_OK && settings->out != NULL) status = write_html(settings, page);
+    if (status == MT_OK && settings->markdown != NULL) {
+        status = mt_save_markdown(page, settings->png, settings->markdown, &bytes);
+        if (status == MT_OK) printf("%s: %zu bytes\n", settings->markdown, bytes);
+    }
+    if (status == MT_OK && settings->out != NULL) {
+        status = cli_save_html(page, settings->chart_js, settings->out, &bytes);
+        if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, bytes);
+    }
     return status;
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings,
-                          const struct cli_arguments *arguments)
+                          const struct cli_call *arguments)
 {
     struct mt_run runs[MOST_RUNS] = {{0}};
     struct mt_page page = {0};
@@ -105,13 +94,13 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
         mt_page_subtitle(&page, "metier report");
         status = mt_report_build(&page, runs, count);
     }
-    if (status == MT_OK) status = write_all(ctx, settings, &page);
+    if (status == MT_OK) status = write_all(settings, &page);
     mt_page_free(&page);
     for (size_t i = 0; i < count; i++) mt_run_free(&runs[i]);
     return status;
 }
 
-int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
     const struct cli_option options[] = {
@@ -123,17 +112,28 @@ int cli_report(struct mt_context *ctx, const struct cli_verb *verb, int argc, ch
         {"--title", CLI_TEXT, &settings.title, "TEXT", "of the page"},
         {"--chart-js", CLI_TEXT, &settings.chart_js, "FILE",
          "Chart.js 3, when it is not where Debian puts it"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check(ctx, &settings, &arguments);
-    const struct cli_void rules[] = {
-        {settings.out == NULL, "--chart-js", "without --out"},
-        {settings.out == NULL && settings.markdown == NULL, "--title", "without --out or --markdown"},
-    };
-    if (status == MT_OK) status = cli_refuse_void(ctx, &arguments, rules, sizeof rules / sizeof rules[0]);
-    if (status == MT_OK) status = run(ctx, &settings, &arguments);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check(&settings, call);
+    return status == MT_OK ? run(call->ctx, &settings, call) : status;
 }
+
+const struct cli_verb cli_verb_report = {
+    .name = "report",
+    .summary = "runs as one page: curves, loads, results, settings; also Markdown, pictures, CSV",
+    .arguments = "RUN...",
+    .counts_arguments = true,
+    .details =
+        "RUN is a folder as metier train (out), eval or analyze (--out) leaves it; given the same folder,\n"
+        "they are one run. Several are drawn into the same figures, with their differences to the first.\n"
+        "The page is one HTML file without any request to the network; each figure says what it means,\n"
+        "which formula made it, and gives its numbers as CSV and JSON. What a run lacks is left out,\n"
+        "with a line on how to get it.",
+    .examples = "  metier report runs/first --out first.html\n"
+                "  metier report runs/first runs/wide runs/metier --out compared.html --title 'Three runs'\n"
+                "  metier report runs/first --markdown first.md --png pictures --data numbers\n"
+                "  metier report eval-moe runs/base --out base.html",
+    .run = run_verb,
+};

@@ -10,8 +10,8 @@
 #include "base/amount.h"
 #include "base/clock.h"
 #include "base/files/file.h"
+#include "cli/cli.h"
 #include "cli/shared/table.h"
-#include "cli/verbs.h"
 #include "eval/code/code_judge.h"
 #include "eval/code/sandbox_hostile.h"
 
@@ -136,36 +136,24 @@ static enum mt_status print_results(const struct check_run *run, size_t *escaped
                                                 {"MiB", true},      {"", false},        {"", false}};
     struct cli_table table;
     cli_table_init(&table, run->ctx, columns, 6);
-    enum mt_status status = MT_OK;
     *escaped = 0;
-    for (size_t i = 0; i < run->count && status == MT_OK; i++) {
+    for (size_t i = 0; i < run->count; i++) {
         const struct mt_sandbox_result *result = &run->results[i];
         const struct mt_cheat *cheat = cheat_at(run, i);
         bool contained = ended_well(run, i);
         if (!contained) (*escaped)++;
         // The last line of standard error says most.
-        char last[CLI_CELL_BYTES] = "";
         size_t end = strlen(result->tail);
         while (end > 0 && result->tail[end - 1] == '\n') end--;
         size_t start = end;
         while (start > 0 && result->tail[start - 1] != '\n') start--;
-        (void)snprintf(last, sizeof last, "%.*s", (int)(end - start < 60 ? end - start : 60),
-                       result->tail + start);
-        char seconds[32];
-        char memory[32];
-        (void)snprintf(seconds, sizeof seconds, "%.2f", result->seconds);
-        (void)snprintf(memory, sizeof memory, "%.0f", (double)result->peak_memory / MEBIBYTE);
-        const char *const cells[] = {cheat != NULL ? cheat->name : run->cases[i].name,
-                                     mt_sandbox_outcome_name(result->outcome),
-                                     seconds,
-                                     memory,
-                                     contained ? "contained" : "NOT CONTAINED",
-                                     last};
-        status = cli_table_row(&table, cells);
+        cli_table_add(&table, "%s\t%s\t%.2f\t%.0f\t%s\t%.*s",
+                      cheat != NULL ? cheat->name : run->cases[i].name,
+                      mt_sandbox_outcome_name(result->outcome), result->seconds,
+                      (double)result->peak_memory / MEBIBYTE, contained ? "contained" : "NOT CONTAINED",
+                      (int)(end - start < 60 ? end - start : 60), result->tail + start);
     }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
-    return status;
+    return cli_table_print(&table, stdout);
 }
 
 // ------------------------------------------------------------------ what it costs
@@ -282,7 +270,7 @@ static enum mt_status run_check(struct mt_context *ctx, const struct settings *s
 // ------------------------------------------------------------------ one program
 
 static enum mt_status run_program(struct mt_context *ctx, const struct settings *settings,
-                                  struct mt_sandbox_cgroups *cgroups, const char *path, bool *passed)
+                                  struct mt_sandbox_cgroups *cgroups, const char *path, int *exit_status)
 {
     struct mt_sandbox_options options = mt_sandbox_defaults();
     options.seconds = settings->seconds;
@@ -319,13 +307,13 @@ static enum mt_status run_program(struct mt_context *ctx, const struct settings 
     (void)fputs(result.tail, stderr);
     printf("%s: %s, exit status %d, %.2f s, %.0f MiB\n", path, mt_sandbox_outcome_name(result.outcome),
            result.exit_status, result.seconds, (double)result.peak_memory / MEBIBYTE);
-    *passed = result.outcome == MT_SANDBOX_PASSED;
+    *exit_status = result.outcome == MT_SANDBOX_PASSED ? 0 : 1;
     return MT_OK;
 }
 
-static enum mt_status check_arguments(struct mt_context *ctx, const struct settings *settings,
-                                      const struct cli_arguments *arguments)
+static enum mt_status check_arguments(const struct settings *settings, const struct cli_call *arguments)
 {
+    struct mt_context *ctx = arguments->ctx;
     if (settings->check && arguments->positional_count > 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--check runs its own programs, not '%s'",
                        arguments->positional[0]);
@@ -341,14 +329,13 @@ static enum mt_status check_arguments(struct mt_context *ctx, const struct setti
             return mt_fail(ctx, MT_ERR_USAGE, "a size is %" PRId64 " MiB, expected 1 to %d", sizes[i],
                            MEBIBYTE);
     }
-    if (settings->at_once < 0 || settings->at_once > MT_SANDBOX_MOST_AT_ONCE)
-        return mt_fail(ctx, MT_ERR_USAGE, "--at-once is %" PRId64 ", expected 0 to %d", settings->at_once,
-                       MT_SANDBOX_MOST_AT_ONCE);
+    enum mt_status status = cli_check_limits(
+        ctx, &(struct cli_limit){"--at-once", settings->at_once, 0, MT_SANDBOX_MOST_AT_ONCE}, 1);
     const struct cli_void rules[] = {{!settings->check, "--at-once", "without --check"}};
-    return cli_refuse_void(ctx, arguments, rules, 1);
+    return status == MT_OK ? cli_refuse_void(arguments, rules, 1) : status;
 }
 
-int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct mt_sandbox_options defaults = mt_sandbox_defaults();
     struct settings settings = {.seconds = defaults.seconds,
@@ -373,21 +360,37 @@ int cli_sandbox(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
         {"--interpreter", CLI_TEXT, &settings.interpreter, "PATH", "python3, or a path under /usr"},
         {"--bwrap", CLI_TEXT, &settings.launcher, "PATH", "bubblewrap (bwrap)"},
         {"--at-once", CLI_INTEGER, &settings.at_once, "N", "programs of --check at a time (4)"},
+        {0},
     };
-    struct cli_arguments arguments;
-    bool passed = true;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = check_arguments(ctx, &settings, &arguments);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check_arguments(&settings, call);
+    if (status != MT_OK) return status;
     struct mt_sandbox_cgroups cgroups = {0};
     mt_sandbox_adopt_orphans();
-    if (status == MT_OK) mt_sandbox_cgroups_open(&cgroups, MT_CGROUP_ROOT, MT_CGROUP_OWN);
-    if (status == MT_OK && settings.check)
-        status = run_check(ctx, &settings, &cgroups);
-    else if (status == MT_OK)
-        status = run_program(ctx, &settings, &cgroups, arguments.positional[0], &passed);
+    mt_sandbox_cgroups_open(&cgroups, MT_CGROUP_ROOT, MT_CGROUP_OWN);
+    status = settings.check
+                 ? run_check(call->ctx, &settings, &cgroups)
+                 : run_program(call->ctx, &settings, &cgroups, call->positional[0], &call->exit_status);
     mt_sandbox_cgroups_close(&cgroups);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    return passed ? 0 : 1;
+    return status;
 }
+
+const struct cli_verb cli_verb_sandbox = {
+    .name = "sandbox",
+    .summary = "run a Python program nobody trusts, contained and limited; --check: does it hold here?",
+    .arguments = "PROGRAM.py | --check",
+    .counts_arguments = true,
+    .details =
+        "The program runs under bubblewrap: no network, a read-only system, a private /tmp, no home, no\n"
+        "other process in sight, few system calls. It has passed when it reached its last line and left\n"
+        "with status 0; then the exit status is 0, else 1. With --tests another interpreter, which the\n"
+        "program cannot reach, calls its functions and compares what they give. --check runs a suite of\n"
+        "hostile programs (fork and memory bombs, endless output, network, files, ptrace, signals, ...)\n"
+        "and of answers that cheat, and lists how each was stopped; exit status 1 when one was not.\n"
+        "docs/sandbox.md says what this protects from.",
+    .examples = "  metier sandbox --check\n"
+                "  metier sandbox solution.py --seconds 3 --memory 512\n"
+                "  metier sandbox solution.py --tests tests.py",
+    .run = run_verb,
+};

@@ -7,8 +7,8 @@
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/nearest.h"
+#include "cli/cli.h"
 #include "cli/shared/table.h"
-#include "cli/verbs.h"
 #include "synth/synth.h"
 
 #define MOST_ITEMS  INT64_C(10000000)
@@ -89,33 +89,26 @@ static enum mt_status read_split(struct mt_context *ctx, const char *word, enum 
     return no_such_word(ctx, "--split", word, known, MT_SYNTH_SPLITS, "train, valid or test");
 }
 
-static enum mt_status read_request(struct mt_context *ctx, const struct settings *settings,
-                                   const struct cli_arguments *arguments, struct request *request)
+static enum mt_status read_request(const struct settings *settings, const struct cli_call *call,
+                                   struct request *request)
 {
-    memset(request, 0, sizeof *request);
-    if (arguments->positional_count > 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[0]);
-    if (settings->difficulty < 1 || settings->difficulty > MT_SYNTH_HARDEST) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--difficulty is %" PRId64 ", expected 1 to %d",
-                       settings->difficulty, MT_SYNTH_HARDEST);
-    }
-    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
-    if (settings->show < 0 || settings->show > 1000)
-        return mt_fail(ctx, MT_ERR_USAGE, "--show is %" PRId64 ", expected 1 to 1000", settings->show);
+    struct mt_context *ctx = call->ctx;
     bool shows = settings->list || settings->show > 0;
+    const struct cli_limit limits[] = {{"--difficulty", settings->difficulty, 1, MT_SYNTH_HARDEST},
+                                       {"--show", settings->show > 0 ? settings->show : 1, 1, 1000},
+                                       {"--count", shows ? 1 : settings->count, 1, MOST_ITEMS}};
+    enum mt_status status = cli_check_limits(ctx, limits, 2);
+    if (status != MT_OK) return status;
     if (settings->domains == NULL && !shows)
         return mt_fail(ctx, MT_ERR_USAGE,
                        "--domain is missing: language, reasoning, science, math, code or all");
     if (settings->out == NULL && !shows) return mt_fail(ctx, MT_ERR_USAGE, "--out FILE is missing");
-    if (!shows && (settings->count < 1 || settings->count > MOST_ITEMS)) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--count is %" PRId64 ", expected 1 to %" PRId64, settings->count,
-                       MOST_ITEMS);
-    }
+    status = cli_check_limits(ctx, &limits[2], 1);
     const struct cli_void rules[] = {
         {settings->list, "--split --count --seed --difficulty --out --show", "with --list"},
         {settings->show > 0, "--count --out", "with --show, which prints"},
     };
-    enum mt_status status = cli_refuse_void(ctx, arguments, rules, sizeof rules / sizeof rules[0]);
+    if (status == MT_OK) status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status != MT_OK) return status;
     request->options.seed = (uint64_t)settings->seed;
     request->options.difficulty = (int)settings->difficulty;
@@ -130,19 +123,15 @@ static enum mt_status print_list(struct mt_context *ctx, const struct request *r
 {
     static const struct cli_column columns[] = {{"domain", false}, {"task", false}, {"meaning", false}};
     struct cli_table table;
-    enum mt_status status = MT_OK;
     cli_table_init(&table, ctx, columns, 3);
     for (size_t d = 0; d < request->domain_count; d++) {
         size_t count = 0;
         const struct mt_synth_task *tasks = mt_synth_tasks(request->domains[d], &count);
-        for (size_t i = 0; i < count && status == MT_OK; i++) {
-            const char *cells[] = {mt_domain_name(tasks[i].domain), tasks[i].name, tasks[i].meaning};
-            status = cli_table_row(&table, cells);
-        }
+        for (size_t i = 0; i < count; i++)
+            cli_table_row(&table,
+                          (const char *[]){mt_domain_name(tasks[i].domain), tasks[i].name, tasks[i].meaning});
     }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
-    return status;
+    return cli_table_print(&table, stdout);
 }
 
 /* The first `show` items of every sub-task, whatever their split. */
@@ -151,12 +140,11 @@ static enum mt_status print_examples(struct mt_context *ctx, const struct reques
     static const struct cli_column columns[] = {
         {"domain", false}, {"task", false}, {"split", false}, {"prompt", true}, {"completion", false}};
     struct cli_table table;
-    enum mt_status status = MT_OK;
     cli_table_init(&table, ctx, columns, 5);
     for (size_t d = 0; d < request->domain_count; d++) {
         size_t count = 0;
         const struct mt_synth_task *tasks = mt_synth_tasks(request->domains[d], &count);
-        for (size_t i = 0; i < count * (size_t)show && status == MT_OK; i++) {
+        for (size_t i = 0; i < count * (size_t)show; i++) {
             const struct mt_synth_task *task = &tasks[i / (size_t)show];
             struct mt_synth_item item;
             mt_synth_make(task, request->options.seed, request->options.difficulty, i % (uint64_t)show,
@@ -164,12 +152,10 @@ static enum mt_status print_examples(struct mt_context *ctx, const struct reques
             const char *split = mt_synth_split_name(mt_synth_split_of(mt_synth_hash(item.prompt)));
             const char *cells[] = {mt_domain_name(task->domain), task->name, split, item.prompt,
                                    item.completion};
-            status = cli_table_row(&table, cells);
+            cli_table_row(&table, cells);
         }
     }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
-    return status;
+    return cli_table_print(&table, stdout);
 }
 
 // ------------------------------------------------------------------ files
@@ -214,7 +200,7 @@ static enum mt_status write_files(struct mt_context *ctx, const struct request *
     return status;
 }
 
-int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {.split = "train", .count = 1000, .difficulty = MT_SYNTH_STANDARD};
     const struct cli_option options[] = {
@@ -227,18 +213,32 @@ int cli_synth(struct mt_context *ctx, const struct cli_verb *verb, int argc, cha
         {"--out", CLI_TEXT, &settings.out, "FILE", "JSONL; {domain} in its name: a file for each domain"},
         {"--list", CLI_FLAG, &settings.list, NULL, "list the sub-tasks"},
         {"--show", CLI_INTEGER, &settings.show, "N", "print N examples of each sub-task instead"},
+        {0},
     };
-    struct cli_arguments arguments;
-    struct request request;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) status = read_request(ctx, &settings, &arguments, &request);
-    if (status == MT_OK && settings.list)
-        status = print_list(ctx, &request);
-    else if (status == MT_OK && settings.show > 0)
-        status = print_examples(ctx, &request, settings.show);
-    else if (status == MT_OK)
-        status = write_files(ctx, &request, &settings);
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    struct request request = {0};
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = read_request(&settings, call, &request);
+    if (status != MT_OK) return status;
+    if (settings.list) return print_list(call->ctx, &request);
+    if (settings.show > 0) return print_examples(call->ctx, &request, settings.show);
+    return write_files(call->ctx, &request, &settings);
 }
+
+const struct cli_verb cli_verb_synth = {
+    .name = "synth",
+    .summary = "built-in problems with exact answers, to train and measure a small model with",
+    .arguments = "",
+    .details =
+        "Writes JSONL with prompt, completion, domain, task and id: short problems in five domains, all\n"
+        "different. A hash of the prompt decides between train, valid and test, so that these share\n"
+        "nothing, whatever the seed and the difficulty. The same options give the same bytes. Domains\n"
+        "and their sub-tasks take turns. docs/synth.md shows every sub-task.",
+    .examples =
+        "  metier synth --list\n"
+        "  metier synth --show 2 --domain math --difficulty 5\n"
+        "  metier synth --domain all --count 2000 --out '{domain}.jsonl'    # math.jsonl, code.jsonl, ...\n"
+        "  metier synth --domain all --count 100000 --out train.jsonl\n"
+        "  metier synth --domain all --split test --count 500 --out 'data/synth/{domain}.jsonl'",
+    .run = run_verb,
+};

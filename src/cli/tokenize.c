@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/files/file.h"
-#include "cli/verbs.h"
+#include "cli/cli.h"
 #include "formats/tokenizer/tokenizer.h"
 
 #define MAX_TEXT_BYTES ((size_t)4 * 1024 * 1024 * 1024)
@@ -127,7 +127,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
-int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
     const struct cli_option options[] = {
@@ -139,32 +139,34 @@ int cli_tokenize(struct mt_context *ctx, const struct cli_verb *verb, int argc, 
          "read ids, separated by white space, and write their text"},
         {"--skip-special", CLI_FLAG, &settings.skip_special, NULL, "with --decode: leave special tokens out"},
         {"--count", CLI_FLAG, &settings.count, NULL, "print only how many ids there are"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK && arguments.positional_count == 0) {
-        status = mt_fail(ctx, MT_ERR_USAGE, "a folder with tokenizer.json or tiktoken.model is missing");
-    }
-    if (status == MT_OK && arguments.positional_count > 1) {
-        status = mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments.positional[1]);
-    }
-    if (status == MT_OK && settings.file == NULL)
-        status = mt_fail(ctx, MT_ERR_USAGE, "--file FILE is missing");
-    if (status == MT_OK && settings.decode && settings.special) {
-        status = mt_fail(ctx, MT_ERR_USAGE,
-                         "--special adds tokens when encoding; it has no meaning with --decode");
-    }
-    if (status == MT_OK && settings.skip_special && !settings.decode) {
-        status = mt_fail(ctx, MT_ERR_USAGE, "--skip-special is for --decode");
-    }
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    if (settings.file == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--file FILE is missing");
+    if (settings.decode && settings.special)
+        return mt_fail(call->ctx, MT_ERR_USAGE,
+                       "--special adds tokens when encoding; it has no meaning with --decode");
+    if (settings.skip_special && !settings.decode)
+        return mt_fail(call->ctx, MT_ERR_USAGE, "--skip-special is for --decode");
     const struct cli_void rules[] = {
         {settings.count, "--skip-special", "with --count: ids are counted, not written"}};
-    if (status == MT_OK) status = cli_refuse_void(ctx, &arguments, rules, 1);
-    if (status == MT_OK) {
-        settings.tokenizer = arguments.positional[0];
-        status = run(ctx, &settings);
-    }
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    status = cli_refuse_void(call, rules, 1);
+    settings.tokenizer = call->positional[0];
+    return status == MT_OK ? run(call->ctx, &settings) : status;
 }
+
+const struct cli_verb cli_verb_tokenize = {
+    .name = "tokenize",
+    .summary = "text to token ids, and back",
+    .arguments = "DIR",
+    .wanted = "a folder with tokenizer.json or tiktoken.model",
+    .details = "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is\n"
+               "one text; its ids go to standard output, one per line. Special tokens spelled out in the\n"
+               "text become their ids; those the tokenizer puts around a text are added only with\n"
+               "--special. Bytes that are not UTF-8 count as U+FFFD.",
+    .examples = "  metier tokenize models/moe --file letter.txt --special\n"
+                "  metier tokenize models/moe --file - --count < letter.txt\n"
+                "  metier tokenize models/moe --file ids.txt --decode",
+    .run = run_verb,
+};

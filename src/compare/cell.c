@@ -12,7 +12,6 @@
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
-#include "compare/cell_file.h"
 #include "compare/measure.h"
 #include "compare/words.h"
 #include "report/run.h"

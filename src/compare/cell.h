@@ -83,6 +83,13 @@ enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell)
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
                            int *signal);
 
+/* Writes cell->result as cell.json; `identity`: checksum of the settings it was made under. */
+enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                  const char *identity);
+
+/* Reads it, if it is there; refuses one of another identity. */
+enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *cell, const char *identity);
+
 /* Where a domain's problems lie: OUT/data for built-in ones. */
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path);

@@ -1,5 +1,5 @@
 /* cell.json, both ways. */
-#include "compare/cell_file.h"
+#include "compare/cell.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,67 +7,65 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/numbers_json.h"
 #include "base/files/file.h"
 #include "formats/text/json.h"
+#include "formats/text/json_text.h"
 
 #define MOST_STEPS 10000000
 #define FILE_BYTES 4096
 
 // ------------------------------------------------------------------ writing
 
-static enum mt_status put_key(struct mt_json_text *text, bool first, const char *key)
+static void put_key(struct mt_json_text *text, bool first, const char *key)
 {
-    enum mt_status status = mt_json_text_format(text, first ? "" : ", ");
-    if (status == MT_OK) status = mt_json_text_string(text, key);
-    return status == MT_OK ? mt_json_text_format(text, ": ") : status;
+    mt_json_text_format(text, first ? "" : ", ");
+    mt_json_text_string(text, key);
+    mt_json_text_format(text, ": ");
 }
 
-static enum mt_status put_domains(struct mt_json_text *text, const char *key, const double *values,
-                                  const struct mt_compare_settings *settings)
+static void put_domains(struct mt_json_text *text, const char *key, const double *values,
+                        const struct mt_compare_settings *settings)
 {
-    enum mt_status status = mt_json_text_format(text, ",\n \"%s\": {", key);
-    for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
-        status = put_key(text, d == 0, settings->domain[d].name);
-        if (status == MT_OK) status = mt_put_number(text, values[d]);
+    mt_json_text_format(text, ",\n \"%s\": {", key);
+    for (size_t d = 0; d < settings->domains; d++) {
+        put_key(text, d == 0, settings->domain[d].name);
+        mt_json_text_number(text, values[d]);
     }
-    return status == MT_OK ? mt_json_text_format(text, "}") : status;
+    mt_json_text_format(text, "}");
 }
 
-static enum mt_status put_points(struct mt_json_text *text, const struct mt_cell_result *result)
+static void put_points(struct mt_json_text *text, const struct mt_cell_result *result)
 {
-    enum mt_status status = mt_json_text_format(
-        text, ",\n \"tokens\": {\"layer\": %" PRId64 ", \"points\": [", result->point_layer);
-    for (size_t i = 0; i < result->points && status == MT_OK; i++) {
+    mt_json_text_format(text, ",\n \"tokens\": {\"layer\": %" PRId64 ", \"points\": [", result->point_layer);
+    for (size_t i = 0; i < result->points; i++) {
         const struct mt_cell_point *point = &result->point[i];
         // Four digits are more than a picture shows.
-        status = mt_json_text_format(text, i == 0 ? "[" : ", [");
-        if (status == MT_OK) status = mt_put_rounded(text, point->x, 4);
-        if (status == MT_OK) status = mt_json_text_format(text, ", ");
-        if (status == MT_OK) status = mt_put_rounded(text, point->y, 4);
-        if (status == MT_OK) status = mt_json_text_format(text, ", %d]", point->expert);
+        mt_json_text_format(text, i == 0 ? "[" : ", [");
+        mt_json_text_rounded(text, point->x, 4);
+        mt_json_text_format(text, ", ");
+        mt_json_text_rounded(text, point->y, 4);
+        mt_json_text_format(text, ", %d]", point->expert);
     }
-    return status == MT_OK ? mt_json_text_format(text, "]}\n}\n") : status;
+    mt_json_text_format(text, "]}\n}\n");
 }
 
-static enum mt_status put_result(struct mt_json_text *text, const struct mt_cell_job *job,
-                                 const struct mt_cell *cell, const char *identity)
+static void put_result(struct mt_json_text *text, const struct mt_cell_job *job, const struct mt_cell *cell,
+                       const char *identity)
 {
     const struct mt_cell_result *result = &cell->result;
-    enum mt_status status = mt_json_text_format(text, "{\n \"cell\": ");
-    if (status == MT_OK) status = mt_json_text_string(text, cell->name);
-    if (status == MT_OK)
-        status = mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"figures\": {", identity);
-    for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++) {
-        status = put_key(text, i == 0, mt_compare_figure_row((enum mt_compare_figure)i)->name);
-        if (status == MT_OK) status = mt_put_number(text, result->figure[i]);
+    mt_json_text_format(text, "{\n \"cell\": ");
+    mt_json_text_string(text, cell->name);
+    mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"figures\": {", identity);
+    for (int i = 0; i < MT_COMPARE_FIGURES; i++) {
+        put_key(text, i == 0, mt_compare_figure_row((enum mt_compare_figure)i)->name);
+        mt_json_text_number(text, result->figure[i]);
     }
-    if (status == MT_OK) status = mt_json_text_format(text, "}");
-    if (status == MT_OK) status = put_domains(text, "accuracy", result->accuracy, job->settings);
-    if (status == MT_OK) status = put_domains(text, "loss", result->loss, job->settings);
-    if (status == MT_OK) status = mt_json_text_format(text, ",\n \"maxvio\": ");
-    if (status == MT_OK) status = mt_put_numbers(text, result->maxvio, (int)result->steps);
-    return status == MT_OK ? put_points(text, result) : status;
+    mt_json_text_format(text, "}");
+    put_domains(text, "accuracy", result->accuracy, job->settings);
+    put_domains(text, "loss", result->loss, job->settings);
+    mt_json_text_format(text, ",\n \"maxvio\": ");
+    mt_json_text_numbers(text, result->maxvio, (int)result->steps);
+    put_points(text, result);
 }
 
 enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -75,15 +73,14 @@ enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt
 {
     struct mt_json_text text;
     char *path = NULL;
-    mt_json_text_init(&text, job->ctx);
-    enum mt_status status = MT_OK;
     if (cell->result.steps > MOST_STEPS)
-        status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: more than %d steps", cell->name, MOST_STEPS);
-    if (status == MT_OK) status = put_result(&text, job, cell, identity);
-    if (status == MT_OK) status = mt_path_join(job->ctx, cell->folder, "cell.json", &path);
-    if (status == MT_OK) status = mt_file_write_all(job->ctx, path, text.bytes, text.length);
+        return mt_fail(job->ctx, MT_ERR_USAGE, "%s: more than %d steps", cell->name, MOST_STEPS);
+    enum mt_status status = mt_path_join(job->ctx, cell->folder, "cell.json", &path);
+    if (status != MT_OK) return status;
+    mt_json_text_init(&text, job->ctx);
+    put_result(&text, job, cell, identity);
+    status = mt_json_text_save(&text, path);
     mt_path_release(job->ctx, path);
-    mt_json_text_free(&text);
     return status;
 }
 

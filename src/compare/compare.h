@@ -4,7 +4,7 @@
  *
  *     mt_comparison_open     settings -> cells, of which those that are done are read
  *     mt_comparison_run      the others, one after the other
- *     mt_comparison_write    compare.json; page.h and tables.h show the same
+ *     mt_comparison_write    compare.json; page.h shows the same
  *     mt_comparison_close
  */
 #ifndef MT_COMPARE_COMPARE_H
@@ -51,6 +51,12 @@ void mt_comparison_close(struct mt_comparison *comparison); // a zeroed struct i
  */
 enum mt_status mt_comparison_run(struct mt_comparison *comparison,
                                  const struct mt_comparison_options *options, bool *interrupted, int *signal);
+
+/*
+ * Writes compare.json: settings, every cell's figures, what is seen across them (docs/compare.md). Numbers
+ * that differ from run to run stand apart, in lines that begin with "times".
+ */
+enum mt_status mt_comparison_write(const struct mt_comparison *comparison, const char *path);
 
 /* The cell of a method, a domain and a seed, by their places. */
 struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t method, size_t domain,

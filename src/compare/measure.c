@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "analysis/affinity.h"
-#include "analysis/collector/collector.h"
 #include "analysis/pca.h"
 #include "base/buffer.h"
+#include "model/collect.h"
 #include "train/data/corpus.h"
 
 #define LOGIT_NUMBERS ((int64_t)1 << 24) // computed at once, unless one sequence has more
@@ -21,8 +21,7 @@ struct measuring {
     const struct mt_train_settings *training;
     struct mt_model *model;
     struct mt_device *device;
-    int layers, experts;
-    int64_t number[512]; // of the MoE layers in the model
+    struct mt_collector_options options; // but for vectors and stream
     int64_t batch_tokens;
     struct mt_buffer logits; // f32 [batch_tokens,V], on the device
     float *host;             // the same
@@ -30,8 +29,6 @@ struct measuring {
     struct mt_collector *collector[MT_COMPARE_MOST_DOMAINS];
     struct mt_figures figures[MT_COMPARE_MOST_DOMAINS];
 };
-
-#define MOST_LAYERS ((int)(sizeof((struct measuring *)0)->number / sizeof(int64_t)))
 
 // ------------------------------------------------------------------ answers
 
@@ -102,29 +99,17 @@ static enum mt_status run_batches(struct measuring *m, struct mt_batches *batche
     }
 }
 
-static enum mt_status look(void *self, int moe_layer, const struct mt_routing *record,
-                           const struct mt_tensor *input)
-{
-    return mt_collector_add(self, moe_layer, record, input);
-}
-
 static enum mt_status make_collector(struct measuring *m, size_t domain)
 {
-    const struct mt_model_desc *desc = mt_model_description(m->model);
     int64_t sample = m->job->settings->sample;
-    bool own = domain == m->cell->domain;
-    const struct mt_collector_options options = {
-        .layers = m->layers,
-        .number = m->number,
-        .experts = desc->experts,
-        .slots = desc->router.slots,
-        .width = own ? desc->width : 0,
-        .inputs = own ? sample : 0,
-        .outputs = own ? (sample + desc->router.slots - 1) / desc->router.slots : 0,
-        .batch_tokens = BATCH_TOKENS,
-        .seed = SAMPLING_SEED,
-        .stream = domain,
-    };
+    struct mt_collector_options options = m->options;
+    if (domain == m->cell->domain) {
+        options.inputs = sample;
+        options.outputs = (sample + options.slots - 1) / options.slots;
+    } else {
+        options.width = 0;
+    }
+    options.stream = domain;
     return mt_collector_create(m->device, &options, &m->collector[domain]);
 }
 
@@ -152,10 +137,9 @@ static enum mt_status run_domain(struct measuring *m, size_t domain, struct mt_c
     status = mt_corpus_open(job->ctx, &reading, mt_model_description(m->model)->config, job->templates,
                             job->log, &corpus);
     if (status == MT_OK) {
-        struct mt_layer_observer observer = {.self = m->collector[domain], .look = look};
-        mt_model_observe(m->model, &observer);
+        mt_model_collect(m->model, m->collector[domain]);
         status = run_batches(m, corpus.training, &answers);
-        mt_model_observe(m->model, NULL);
+        mt_model_collect(m->model, NULL);
     }
     mt_corpus_close(&corpus);
     if (status != MT_OK) return status;
@@ -171,7 +155,7 @@ static enum mt_status run_domain(struct measuring *m, size_t domain, struct mt_c
 static enum mt_status measure_information(struct measuring *m, double *information)
 {
     size_t domains = m->job->settings->domains;
-    size_t one = (size_t)m->experts;
+    size_t one = (size_t)m->options.experts;
     void *memory = NULL;
     *information = (double)NAN;
     if (domains < 2) return MT_OK;
@@ -179,13 +163,14 @@ static enum mt_status measure_information(struct measuring *m, double *informati
     if (status != MT_OK) return status;
     double *load = memory;
     double sum = 0.0;
-    for (int layer = 0; layer < m->layers; layer++) {
+    for (int layer = 0; layer < m->options.layers; layer++) {
         for (size_t d = 0; d < domains; d++) {
             for (size_t j = 0; j < one; j++) load[d * one + j] = m->figures[d].layer[layer].load[j];
         }
-        sum += mt_affinity(load, (int)domains, m->experts, load + domains * one, load + 2 * domains * one);
+        sum += mt_affinity(load, (int)domains, m->options.experts, load + domains * one,
+                           load + 2 * domains * one);
     }
-    *information = sum / m->layers;
+    *information = sum / m->options.layers;
     mt_release(m->job->ctx, memory, 3 * domains * one * sizeof(double));
     return MT_OK;
 }
@@ -245,7 +230,7 @@ static enum mt_status draw_tokens(struct measuring *m, struct mt_cell_result *re
     struct mt_kept_vectors kept;
     struct mt_pca pca = {0};
     void *memory = NULL;
-    int layer = m->layers - 1;
+    int layer = m->options.layers - 1;
     const struct mt_layer_figures *figures = &m->figures[m->cell->domain].layer[layer];
     int slots = m->figures[m->cell->domain].slots;
     mt_collector_inputs(m->collector[m->cell->domain], layer, &kept);
@@ -259,7 +244,7 @@ static enum mt_status draw_tokens(struct measuring *m, struct mt_cell_result *re
     result->point_layer = figures->number;
     for (int64_t i = 0; i < kept.count && pca.components == 2; i++) {
         int expert = kept.experts[i * slots];
-        bool shown = expert >= 0 && is_active(figures->first, m->experts, expert);
+        bool shown = expert >= 0 && is_active(figures->first, m->options.experts, expert);
         if (!shown || result->points == MT_COMPARE_MOST_POINTS) continue;
         result->point[result->points++] =
             (struct mt_cell_point){.x = pca.points[2 * i], .y = pca.points[2 * i + 1], .expert = expert};
@@ -275,21 +260,18 @@ static enum mt_status prepare(struct measuring *m)
     const struct mt_model_desc *desc = mt_model_description(m->model);
     void *memory = NULL;
     m->device = mt_model_device(m->model);
-    m->experts = desc->experts;
-    for (int64_t i = 0; i < desc->layers; i++) {
-        if (!mt_model_layer_is_moe(desc, i)) continue;
-        if (m->layers == MOST_LAYERS)
-            return mt_fail(m->job->ctx, MT_ERR_USAGE, "%s: more than %d layers with experts",
-                           m->training->model, MOST_LAYERS);
-        m->number[m->layers++] = i;
-    }
-    if (m->layers == 0)
+    enum mt_status status = mt_arena_allocate(m->job->arena, (size_t)desc->layers * sizeof(int64_t), &memory);
+    if (status != MT_OK) return status;
+    if (!mt_collector_options_of(desc, memory, &m->options))
         return mt_fail(m->job->ctx, MT_ERR_USAGE, "%s: no layer has experts", m->training->model);
+    m->options.batch_tokens = BATCH_TOKENS;
+    m->options.seed = SAMPLING_SEED;
     m->batch_tokens = LOGIT_NUMBERS / desc->vocabulary;
     if (m->batch_tokens < m->training->max_length) m->batch_tokens = m->training->max_length;
     if (m->batch_tokens > m->training->tokens) m->batch_tokens = m->training->tokens;
     m->host_bytes = (size_t)(m->batch_tokens * desc->vocabulary) * sizeof(float);
-    enum mt_status status = mt_allocate_array(m->job->ctx, 1, m->host_bytes, &memory);
+    memory = NULL;
+    status = mt_allocate_array(m->job->ctx, 1, m->host_bytes, &memory);
     m->host = memory;
     return status == MT_OK ? mt_device_buffer_create(m->device, m->host_bytes, &m->logits) : status;
 }

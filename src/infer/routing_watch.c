@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "infer/answerer.h"
+#include "model/collect.h"
 
 #define BATCH_TOKENS     4096                // of MaxVio over batches: about what a training step has
 #define OUTPUT_BYTES     ((int64_t)64 << 20) // for expert outputs kept to compare, of all layers together
@@ -101,20 +102,11 @@ static enum mt_status look(void *self, int moe_layer, const struct mt_routing *r
 
 static void choose_options(struct mt_routing_watch *watch, const struct mt_model_desc *desc)
 {
-    int64_t layers = 0;
-    for (int64_t i = 0; i < desc->layers; i++) {
-        if (mt_model_layer_is_moe(desc, i)) watch->number[layers++] = i;
-    }
-    int64_t bytes = layers * desc->router.slots * desc->width * (int64_t)sizeof(float);
+    if (!mt_collector_options_of(desc, watch->number, &watch->options)) return;
+    int64_t bytes = watch->options.layers * desc->router.slots * desc->width * (int64_t)sizeof(float);
     int64_t kept = bytes > 0 ? OUTPUT_BYTES / bytes : 0;
-    watch->options =
-        (struct mt_collector_options){.layers = (int)layers,
-                                      .number = watch->number,
-                                      .experts = desc->experts,
-                                      .slots = desc->router.slots,
-                                      .width = desc->width,
-                                      .outputs = kept < MOST_KEPT_TOKENS ? kept : MOST_KEPT_TOKENS,
-                                      .batch_tokens = BATCH_TOKENS};
+    watch->options.outputs = kept < MOST_KEPT_TOKENS ? kept : MOST_KEPT_TOKENS;
+    watch->options.batch_tokens = BATCH_TOKENS;
 }
 
 enum mt_status mt_routing_watch_create(struct mt_session *session, struct mt_routing_watch **watch)

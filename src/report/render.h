@@ -44,4 +44,10 @@ enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder);
 /* FOLDER/ID.csv and ID.json of every figure. */
 enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder);
 
+/* The page as one file; *bytes: how long it is. Folder and charts are those of mt_html_parts_read. */
+enum mt_status mt_save_html(const struct mt_page *page, const char *folder, const char *charts,
+                            const char *path, size_t *bytes);
+enum mt_status mt_save_markdown(const struct mt_page *page, const char *pictures, const char *path,
+                                size_t *bytes);
+
 #endif

@@ -24,13 +24,13 @@ static void title_of(char *title, size_t bytes, const char *what, const struct m
     (void)snprintf(title, bytes, count > 1 ? "%s: %.100s" : "%s", what, run->name);
 }
 
-static size_t bins_of(const struct mt_run_log *log)
+static size_t bins_of(const struct mt_run_metrics *log)
 {
     return log->steps < BINS ? log->steps : BINS;
 }
 
 /* A layer's mean MaxVio over a stretch of steps. */
-static double bin_mean(const struct mt_run_log *log, size_t layer, size_t bin, size_t bins)
+static double bin_mean(const struct mt_run_metrics *log, size_t layer, size_t bin, size_t bins)
 {
     double sum = 0;
     double known = 0;
@@ -64,7 +64,7 @@ static void add_violation(struct mt_page *page, const struct mt_run *runs, size_
 /* Layers by stretches of steps; with few steps every step is a column. */
 static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count)
 {
-    const struct mt_run_log *log = &run->log;
+    const struct mt_run_metrics *log = &run->log;
     char title[160];
     size_t bins = bins_of(log);
     title_of(title, sizeof title, "MaxVio of each layer", run, count);
@@ -93,7 +93,7 @@ static void add_violation_map(struct mt_page *page, const struct mt_run *run, si
 
 static void add_loads(struct mt_page *page, const struct mt_run *run, size_t count)
 {
-    const struct mt_run_log *log = &run->log;
+    const struct mt_run_metrics *log = &run->log;
     char title[160];
     title_of(title, sizeof title, "Load of experts", run, count);
     struct mt_figure *figure = mt_page_figure(
@@ -172,7 +172,7 @@ static void add_layer_bars(struct mt_page *page, const struct mt_run *runs, size
 /* A layer's curve of MaxVio, or with layer = layers the mean's, written into arrays [steps]. */
 static struct mt_curve violation_curve(const struct mt_run *run, size_t layer, double *x, double *y)
 {
-    const struct mt_run_log *log = &run->log;
+    const struct mt_run_metrics *log = &run->log;
     for (size_t i = 0; i < log->steps; i++) {
         x[i] = mt_run_at(run, i, MT_RUN_STEP);
         y[i] = layer == log->layers ? mt_run_at(run, i, MT_RUN_MAX_VIOLATION)

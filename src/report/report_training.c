@@ -17,7 +17,7 @@ static const struct curve {
     {MT_RUN_LOSS, false, "Total loss", "What is minimised: the training loss and the weighted terms.",
      "L = L_h + sum of weighted terms.", "L"},
     {MT_RUN_GRADIENT_NORM, true, "Gradient norm",
-     "How hard the step pulls at everything that learns, before clipping.",
+     "How hard the step pulls at all that is trainable, before clipping.",
      "Euclidean norm of the gradient of L over all trained parameters.", "norm"},
     {MT_RUN_LEARNING_RATE, false, "Learning rate", "The step size over time: its warm-up and decay.",
      "As scheduled by optimizer.schedule.", "learning rate"},

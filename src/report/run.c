@@ -3,17 +3,23 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/files/file.h"
+#include "formats/text/yaml.h"
 
 #define BLOCK_BYTES 16384
+#define KEY_BYTES   512 // of a setting
+#define NAME_BYTES  256 // of a metric, or a file
+#define VALUE_BYTES 1024
+#define MOST_DEPTH  16
+#define ENDING      ",none"
+#define LARGEST     1e300
 
-static const struct mt_json_limits analysis_limits = {
-    .max_bytes = (size_t)1 << 30, .max_values = (size_t)1 << 26, .max_depth = 32};
-
-enum mt_status mt_run_find(struct mt_run *run, const char *name, const char **found)
+/* "RUN/NAME" in the arena; NULL when there is no such file. */
+static enum mt_status find_file(struct mt_run *run, const char *name, const char **found)
 {
     struct stat info;
     char *path = NULL;
@@ -30,6 +36,214 @@ enum mt_status mt_run_find(struct mt_run *run, const char *name, const char **fo
     }
     return MT_OK;
 }
+
+// ------------------------------------------------------------------ results.json and routing_TASK.json
+
+static enum mt_status copy_text(struct mt_run *run, const char *text, size_t length, const char **copy)
+{
+    char *made = NULL;
+    enum mt_status status = mt_arena_copy_text(&run->arena, text, length, &made);
+    *copy = made;
+    return status;
+}
+
+/* The length of a metric's name; 0 when the key is something else. */
+static size_t metric_length(const char *key)
+{
+    size_t length = strlen(key);
+    size_t ending = strlen(ENDING);
+    if (length <= ending || strcmp(key + length - ending, ENDING) != 0) return 0;
+    length -= ending;
+    if (length > 7 && strncmp(key + length - 7, "_stderr", 7) == 0) return 0;
+    if (length > 5 && strncmp(key + length - 5, "_ci95", 5) == 0) return 0;
+    return length < NAME_BYTES / 2 ? length : 0;
+}
+
+static enum mt_status optional(const struct mt_json_node *object, const char *key, double *value)
+{
+    struct mt_json_node child;
+    *value = (double)NAN;
+    // Others write "N/A" where there is no number.
+    if (!mt_json_member(object, key, &child)) return MT_OK;
+    if (mt_json_kind(&child) != MT_JSON_REAL && mt_json_kind(&child) != MT_JSON_INTEGER) return MT_OK;
+    return mt_json_as_real(&child, -LARGEST, LARGEST, value);
+}
+
+static enum mt_status read_interval(const struct mt_json_node *task, const char *key,
+                                    struct mt_run_result *result)
+{
+    struct mt_json_node pair;
+    bool present = false;
+    result->low = (double)NAN;
+    result->high = (double)NAN;
+    enum mt_status status = mt_json_optional_array(task, key, &pair, &present);
+    if (status != MT_OK || !present || mt_json_count(&pair) != 2) return status;
+    struct mt_json_node low = mt_json_element(&pair, 0);
+    struct mt_json_node high = mt_json_element(&pair, 1);
+    if (mt_json_kind(&low) == MT_JSON_NULL || mt_json_kind(&high) == MT_JSON_NULL) return MT_OK;
+    status = mt_json_as_real(&low, -LARGEST, LARGEST, &result->low);
+    return status == MT_OK ? mt_json_as_real(&high, -LARGEST, LARGEST, &result->high) : status;
+}
+
+static enum mt_status read_samples(const struct mt_json_node *root, const char *task, double *samples)
+{
+    struct mt_json_node all;
+    struct mt_json_node one;
+    bool present = false;
+    *samples = (double)NAN;
+    enum mt_status status = mt_json_optional_object(root, "n-samples", &all, &present);
+    if (status != MT_OK || !present || !mt_json_member(&all, task, &one)) return status;
+    status = mt_json_expect_object(&one);
+    return status == MT_OK ? optional(&one, "effective", samples) : status;
+}
+
+static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node *root,
+                                  const struct mt_json_node *task, const char *key, size_t length,
+                                  struct mt_run_result ***end)
+{
+    char other[NAME_BYTES];
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_result), &memory);
+    if (status != MT_OK) return status;
+    struct mt_run_result *result = memory;
+    status = copy_text(run, task->key, strlen(task->key), &result->task);
+    if (status == MT_OK) status = copy_text(run, key, length, &result->metric);
+    if (status == MT_OK) status = optional(task, key, &result->value);
+    (void)snprintf(other, sizeof other, "%.*s_stderr" ENDING, (int)length, key);
+    if (status == MT_OK) status = optional(task, other, &result->error);
+    (void)snprintf(other, sizeof other, "%.*s_ci95" ENDING, (int)length, key);
+    if (status == MT_OK) status = read_interval(task, other, result);
+    if (status == MT_OK) status = read_samples(root, task->key, &result->samples);
+    if (status != MT_OK) return status;
+    **end = result;
+    *end = &result->next;
+    return MT_OK;
+}
+
+/* routing_TASK.json, where `metier eval` left one. A name that would lead out of the folder has none. */
+static enum mt_status read_routing(struct mt_run *run, const char *task, struct mt_run_routing ***end)
+{
+    char name[NAME_BYTES];
+    const char *path = NULL;
+    void *memory = NULL;
+    int length = snprintf(name, sizeof name, "routing_%s.json", task);
+    if (length < 0 || (size_t)length >= sizeof name || strchr(task, '/') != NULL) return MT_OK;
+    enum mt_status status = find_file(run, name, &path);
+    if (status != MT_OK || path == NULL) return status;
+    status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_routing), &memory);
+    if (status != MT_OK) return status;
+    struct mt_run_routing *routing = memory;
+    *routing = (struct mt_run_routing){.path = path};
+    status = copy_text(run, task, strlen(task), &routing->task);
+    if (status == MT_OK) status = mt_json_read(run->ctx, path, &mt_json_file_limits, &routing->json);
+    if (status != MT_OK) return status;
+    **end = routing;
+    *end = &routing->next;
+    return MT_OK;
+}
+
+static enum mt_status read_results(struct mt_run *run, const char *path)
+{
+    struct mt_json json = {0};
+    struct mt_json_node results;
+    struct mt_json_node task;
+    struct mt_run_result **end = &run->results;
+    struct mt_run_routing **routing_end = &run->routing;
+    void *position = NULL;
+    enum mt_status status = mt_json_read(run->ctx, path, &mt_json_file_limits, &json);
+    if (status != MT_OK) return status;
+    struct mt_json_node root = mt_json_root(&json);
+    status = mt_json_expect_object(&root);
+    if (status == MT_OK) status = mt_json_get_object(&root, "results", &results);
+    while (status == MT_OK && mt_json_next(&results, &position, &task)) {
+        struct mt_json_node member;
+        void *inner = NULL;
+        status = mt_json_expect_object(&task);
+        while (status == MT_OK && mt_json_next(&task, &inner, &member)) {
+            size_t length = metric_length(member.key);
+            if (length > 0) status = read_metric(run, &root, &task, member.key, length, &end);
+        }
+        if (status == MT_OK) status = read_routing(run, task.key, &routing_end);
+    }
+    mt_json_free(&json);
+    return status;
+}
+
+// ------------------------------------------------------------------ config.yaml
+
+/* The end of the list of settings. */
+struct cursor {
+    struct mt_run *run;
+    struct mt_run_setting **end;
+};
+
+static enum mt_status add(struct cursor *cursor, const char *key, const char *value)
+{
+    struct mt_arena *arena = &cursor->run->arena;
+    void *memory = NULL;
+    char *key_copy = NULL;
+    char *value_copy = NULL;
+    enum mt_status status = mt_arena_allocate(arena, sizeof(struct mt_run_setting), &memory);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, key, strlen(key), &key_copy);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, value, strlen(value), &value_copy);
+    if (status != MT_OK) return status;
+    struct mt_run_setting *setting = memory;
+    *setting = (struct mt_run_setting){.key = key_copy, .value = value_copy};
+    *cursor->end = setting;
+    cursor->end = &setting->next;
+    return MT_OK;
+}
+
+/* A list of plain texts, "a, b"; false when it holds anything else. */
+static bool join(const struct mt_yaml_node *list, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const struct mt_yaml_node *item = list->first; item != NULL; item = item->next) {
+        if (item->kind != MT_YAML_SCALAR) return false;
+        int wrote = snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", item->text);
+        if (wrote < 0) return false;
+        used += (size_t)wrote;
+        if (used >= bytes) return true; // cut
+    }
+    return true;
+}
+
+// The parser bounds the nesting (mt_yaml_file_limits), and with it the recursion.
+static enum mt_status flatten(struct cursor *cursor, const struct mt_yaml_node *node, const char *prefix,
+                              int depth)
+{
+    char key[KEY_BYTES];
+    char value[VALUE_BYTES];
+    size_t index = 0;
+    enum mt_status status = MT_OK;
+    if (node->kind == MT_YAML_SCALAR) return add(cursor, prefix, node->text);
+    if (depth == MOST_DEPTH) return MT_OK;
+    if (node->kind == MT_YAML_LIST && join(node, value, sizeof value)) return add(cursor, prefix, value);
+    for (const struct mt_yaml_node *child = node->first; child != NULL && status == MT_OK;
+         child = child->next) {
+        if (child->key != NULL) {
+            (void)snprintf(key, sizeof key, "%.240s%s%.240s", prefix, prefix[0] != '\0' ? "." : "",
+                           child->key);
+        } else {
+            (void)snprintf(key, sizeof key, "%.240s[%zu]", prefix, index);
+        }
+        index++;
+        status = flatten(cursor, child, key, depth + 1);
+    }
+    return status;
+}
+
+static enum mt_status read_settings(struct mt_run *run, const char *path)
+{
+    struct mt_yaml_node *root = NULL;
+    struct cursor cursor = {.run = run, .end = &run->settings};
+    enum mt_status status = mt_yaml_read(run->ctx, path, &mt_yaml_file_limits, &run->arena, &root);
+    return status == MT_OK ? flatten(&cursor, root, "", 0) : status;
+}
+
+static const struct mt_json_limits analysis_limits = {
+    .max_bytes = (size_t)1 << 30, .max_values = (size_t)1 << 26, .max_depth = 32};
 
 static enum mt_status name_run(struct mt_run *run, const char *path)
 {
@@ -49,10 +263,10 @@ static enum mt_status read_parts(struct mt_run *run)
     const char *log = NULL;
     const char *settings = NULL;
     const char *results = NULL;
-    enum mt_status status = mt_run_find(run, "metrics.jsonl", &log);
-    if (status == MT_OK) status = mt_run_find(run, "config.yaml", &settings);
-    if (status == MT_OK) status = mt_run_find(run, "results.json", &results);
-    if (status == MT_OK) status = mt_run_find(run, "analysis.json", &run->analysis_path);
+    enum mt_status status = find_file(run, "metrics.jsonl", &log);
+    if (status == MT_OK) status = find_file(run, "config.yaml", &settings);
+    if (status == MT_OK) status = find_file(run, "results.json", &results);
+    if (status == MT_OK) status = find_file(run, "analysis.json", &run->analysis_path);
     if (status != MT_OK) return status;
     if (log == NULL && results == NULL && run->analysis_path == NULL)
         return mt_fail(
@@ -61,8 +275,8 @@ static enum mt_status read_parts(struct mt_run *run)
             "(metier analyze) is there",
             run->path);
     if (log != NULL) status = mt_run_read_log(run, log);
-    if (status == MT_OK && settings != NULL) status = mt_run_read_settings(run, settings);
-    if (status == MT_OK && results != NULL) status = mt_run_read_results(run, results);
+    if (status == MT_OK && settings != NULL) status = read_settings(run, settings);
+    if (status == MT_OK && results != NULL) status = read_results(run, results);
     if (status == MT_OK && run->analysis_path != NULL)
         status = mt_json_read(run->ctx, run->analysis_path, &analysis_limits, &run->analysis);
     return status;

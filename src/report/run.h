@@ -53,7 +53,7 @@ struct mt_run_layer {
 };
 
 /* metrics.jsonl */
-struct mt_run_log {
+struct mt_run_metrics {
     size_t steps;
     double *numbers; // [steps, MT_RUN_VALUES], owned; NaN: not known
     size_t number_capacity;
@@ -100,7 +100,7 @@ struct mt_run {
     const char *path; // without a slash at its end
     const char *name; // its last part; the caller may set another
     bool has_log;
-    struct mt_run_log log;
+    struct mt_run_metrics log;
     struct mt_run_setting *settings; // NULL: no config.yaml
     struct mt_run_result *results;   // NULL: no results.json
     struct mt_run_routing *routing;  // NULL: no such file
@@ -124,12 +124,7 @@ double mt_run_layer_mean(const struct mt_run *run, size_t layer, int value);
 /* A setting by its key; NULL: not there. */
 const char *mt_run_setting(const struct mt_run *run, const char *key);
 
-/* "RUN/NAME" in the arena; NULL when there is no such file. */
-enum mt_status mt_run_find(struct mt_run *run, const char *name, const char **path);
-
 // Parts of mt_run_read, each with a file of its own.
-enum mt_status mt_run_read_log(struct mt_run *run, const char *path);      // run_log.c
-enum mt_status mt_run_read_settings(struct mt_run *run, const char *path); // run_settings.c
-enum mt_status mt_run_read_results(struct mt_run *run, const char *path);  // run_results.c
+enum mt_status mt_run_read_log(struct mt_run *run, const char *path); // run_log.c
 
 #endif

@@ -78,7 +78,7 @@ static enum mt_status make_layers(struct mt_run *run, const struct mt_json_node 
 {
     struct mt_json_node numbers;
     struct mt_json_node loads;
-    struct mt_run_log *log = &run->log;
+    struct mt_run_metrics *log = &run->log;
     bool loaded = false;
     void *memory = NULL;
     enum mt_status status = mt_json_get_array(layers, "layer", &numbers);
@@ -131,7 +131,7 @@ static void add_late(struct mt_run_layer *layer, int value, double number)
 
 static enum mt_status add_loads(struct mt_run *run, const struct mt_json_node *layers)
 {
-    struct mt_run_log *log = &run->log;
+    struct mt_run_metrics *log = &run->log;
     struct mt_json_node loads;
     bool present = false;
     enum mt_status status = mt_json_optional_array(layers, "load", &loads, &present);
@@ -151,7 +151,7 @@ static enum mt_status add_loads(struct mt_run *run, const struct mt_json_node *l
 static enum mt_status read_layers(struct mt_run *run, const struct mt_json_node *layers, bool late,
                                   double *row)
 {
-    struct mt_run_log *log = &run->log;
+    struct mt_run_metrics *log = &run->log;
     enum mt_status status = MT_OK;
     double number = 0;
     for (size_t l = 0; l < log->layers && status == MT_OK; l++) {
@@ -180,7 +180,7 @@ static enum mt_status read_layers(struct mt_run *run, const struct mt_json_node 
 
 static enum mt_status read_step(struct mt_run *run, const struct mt_json_node *root)
 {
-    struct mt_run_log *log = &run->log;
+    struct mt_run_metrics *log = &run->log;
     struct mt_json_node layers;
     bool present = false;
     double row[MT_RUN_VALUES];
@@ -214,7 +214,7 @@ static enum mt_status read_step(struct mt_run *run, const struct mt_json_node *r
 
 static enum mt_status read_evaluation(struct mt_run *run, const struct mt_json_node *root)
 {
-    struct mt_run_log *log = &run->log;
+    struct mt_run_metrics *log = &run->log;
     enum mt_status status =
         reserve(run, &log->evaluation, &log->evaluation_capacity, 3 * log->evaluations, 3);
     if (status != MT_OK) return status;

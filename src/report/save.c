@@ -117,3 +117,32 @@ enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder)
     }
     return status;
 }
+
+// ------------------------------------------------------------------ the whole page
+
+enum mt_status mt_save_html(const struct mt_page *page, const char *folder, const char *charts,
+                            const char *path, size_t *bytes)
+{
+    struct mt_html_parts parts = {0};
+    struct mt_output out;
+    mt_output_init(&out, page->ctx);
+    enum mt_status status = mt_html_parts_read(page->ctx, folder, charts, &parts);
+    if (status == MT_OK) status = mt_render_html(page, &parts, &out);
+    if (status == MT_OK) status = mt_output_save(&out, path);
+    *bytes = out.text.count;
+    mt_html_parts_free(&parts);
+    mt_output_free(&out);
+    return status;
+}
+
+enum mt_status mt_save_markdown(const struct mt_page *page, const char *pictures, const char *path,
+                                size_t *bytes)
+{
+    struct mt_output out;
+    mt_output_init(&out, page->ctx);
+    enum mt_status status = mt_render_markdown(page, pictures, &out);
+    if (status == MT_OK) status = mt_output_save(&out, path);
+    *bytes = out.text.count;
+    mt_output_free(&out);
+    return status;
+}

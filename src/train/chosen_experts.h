@@ -1,4 +1,4 @@
-/* Which experts learn (ESFT): a JSON file {"LAYER": [expert, ...], ...}; layers it does not name learn none.
+/* Which experts are trainable (ESFT): a JSON file {"LAYER": [expert, ...], ...}; of other layers none is.
  */
 #ifndef MT_TRAIN_CHOSEN_EXPERTS_H
 #define MT_TRAIN_CHOSEN_EXPERTS_H

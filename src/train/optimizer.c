@@ -47,9 +47,9 @@ enum mt_status mt_optimizer_create(struct mt_params *params, const struct mt_opt
     struct mt_context *ctx = mt_device_context(device);
     size_t bytes = params->masters.bytes;
     *optimizer = (struct mt_optimizer){.params = params, .options = *options};
-    // A rank may hold none of what learns, where others do.
+    // A rank may hold nothing that is trainable, where others do.
     if (params->trained_count == 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "nothing learns: there is nothing to optimize");
+        return mt_fail(ctx, MT_ERR_USAGE, "nothing is trainable: there is nothing to optimize");
     enum mt_status status =
         mt_device_buffer_create(device, mt_optimizer_bytes(bytes) + sizeof(double), &optimizer->memory);
     if (status != MT_OK) return mt_fail_within(ctx, status, "moments of the optimizer");
@@ -101,7 +101,7 @@ enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, 
     double scale = 1.0;
     if (options->clip > 0.0) scale = fmin(1.0, options->clip / (norm + CLIP_EPSILON));
     *clipped = scale < 1.0;
-    if (optimizer->params->masters.bytes == 0) return MT_OK; // others hold all that learns
+    if (optimizer->params->masters.bytes == 0) return MT_OK; // others hold all that is trainable
     return mt_adamw(optimizer->params->device,
                     &(struct mt_adamw_args){.param = flat(&optimizer->params->masters),
                                             .grad = flat(&optimizer->params->gradients),

@@ -1,5 +1,5 @@
 /*
- * AdamW over everything that learns, as one call: masters, gradients and both moments lie flat, in the same
+ * AdamW over everything trainable, as one call: masters, gradients and both moments lie flat, in the same
  * order. Clipping by the norm of all gradients together is part of the step, as PyTorch's clip_grad_norm_:
  * gradients are multiplied with limit / (norm + 1e-6) when that is below 1.
  *
@@ -12,7 +12,7 @@
 
 struct mt_optimizer_options {
     double beta1, beta2, epsilon;
-    double weight_decay; // decoupled; of everything that learns, norms and biases too
+    double weight_decay; // decoupled; of everything trainable, norms and biases too
     double clip;         // 0: never
 };
 

@@ -26,7 +26,7 @@ struct mt_layout {
     int64_t expert_ranks; // E: share the routed experts; divides P
     int64_t tokens;       // of one rank in one step
     int64_t length;       // of a sequence
-    int64_t lora_rank;    // r, on every linear map of the layers
+    int64_t lora_rank;    // r, on every linear layer of the model
     int64_t weight_bytes; // of one frozen number
     int64_t row_bytes;    // of one activation
     double room;          // rows a rank has room for, over those it sends; 0: for all E ranks' rows

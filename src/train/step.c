@@ -10,12 +10,12 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 // Random numbers of micro-batches: a step has fewer than this many.
 #define MICRO_BATCHES_MOST 1048576
 
-bool mt_trainer_logs(const struct mt_trainer *trainer, uint64_t step)
+static bool logs(const struct mt_trainer *trainer, uint64_t step)
 {
     uint64_t every = (uint64_t)trainer->settings->log_every;
     return step == 1 || step == trainer->length.steps || (every > 0 && step % every == 0);
@@ -83,7 +83,7 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     trainer->backward_began = mt_timeline_now(trainer->timeline);
     status = mt_model_backward(trainer->model);
     trainer->sends = false;
-    const struct mt_watch_look look = {.variances = mt_trainer_logs(trainer, record->step),
+    const struct mt_watch_look look = {.variances = logs(trainer, record->step),
                                        .share = (double)batch.shared_tokens};
     if (status == MT_OK) status = mt_watch_model(trainer->watch, trainer->model, &look);
     return mt_trainer_fail_alone(trainer, status);
@@ -181,7 +181,7 @@ static enum mt_status compute(struct mt_trainer *trainer, const struct mt_step *
     mt_timeline_add(trainer->timeline, MT_SPAN_OPTIMIZER, -1, began);
     complete_record(trainer, step);
     mt_run_log_progress(trainer->run_log, record);
-    return mt_trainer_logs(trainer, record->step) ? mt_run_log_step(trainer->run_log, record) : MT_OK;
+    return logs(trainer, record->step) ? mt_run_log_step(trainer->run_log, record) : MT_OK;
 }
 
 enum mt_status mt_trainer_step(struct mt_trainer *trainer)

@@ -11,7 +11,7 @@
 #include "ops/choose.h"
 #include "train/chosen_experts.h"
 #include "train/state/inputs.h"
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 #define ARENA_BLOCK_BYTES 16384
 
@@ -29,7 +29,7 @@ static enum mt_status read_description(struct mt_trainer *trainer)
     return status == MT_OK ? MT_OK : mt_fail_within(trainer->ctx, status, "%s/config.json", model);
 }
 
-/* What learns, as the settings or the adapter say. */
+/* What is trainable, as the settings or the adapter say. */
 static enum mt_status select_parameters(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
@@ -258,8 +258,7 @@ static enum mt_status open_model(struct mt_trainer *trainer)
 static enum mt_status find_paths(struct mt_trainer *trainer)
 {
     void *memory = NULL;
-    for (int64_t i = 0; i < trainer->desc.layers; i++)
-        trainer->moe_layers += mt_model_layer_is_moe(&trainer->desc, i) ? 1 : 0;
+    trainer->moe_layers = mt_model_moe_layers(&trainer->desc, NULL);
     size_t bytes = (size_t)trainer->moe_layers * sizeof *trainer->paths;
     enum mt_status status = mt_arena_allocate(&trainer->arena, bytes, &memory);
     if (status != MT_OK) return status;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 #define NO_LAYER   INT64_MAX
 #define NAME_BYTES 320

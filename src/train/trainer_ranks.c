@@ -1,5 +1,5 @@
 /* A run on many ranks: who takes which micro-batch, and what is added up when. */
-#include "train/trainer_ranks.h"
+#include "train/trainer_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -178,7 +178,8 @@ enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
     int64_t steps = (int64_t)(sent[MT_COMM_SUM] + sent[MT_COMM_EXCHANGE] + sent[MT_COMM_GATHER]);
     mt_comm_sum_i64(trainer->comm, &steps, 1);
     (void)snprintf(text, sizeof text,
-                   "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what learns, sent sums of "
+                   "%d ranks, experts over %" PRId64
+                   "; rank 0 holds %zu bytes of what is trainable, sent sums of "
                    "%" PRIu64 " bytes, exchanges of %" PRIu64 ", gatherings of %" PRIu64
                    " (of all ranks %" PRId64 ") and %" PRIu64 " besides, and waited %.3f s for gradients",
                    mt_comm_size(trainer->comm), trainer->settings->expert_ranks,

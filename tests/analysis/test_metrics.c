@@ -6,7 +6,6 @@
 #include "analysis/curves.h"
 #include "analysis/drift.h"
 #include "analysis/eigen.h"
-#include "analysis/numbers_json.h"
 #include "analysis/pca.h"
 #include "analysis/variance.h"
 #include "base/rng.h"
@@ -255,26 +254,6 @@ static void test_pca_memory(void **state)
     assert_every_allocation_may_fail(find_pca, data, 2);
 }
 
-/* JSON has no NaN and no infinity: null. */
-static void test_numbers_as_json(void **state)
-{
-    (void)state;
-    static const double numbers[] = {1.5, (double)NAN, (double)INFINITY, -(double)INFINITY, 0.1};
-    static const char expected[] = "[1.5, null, null, null, 0.1]null -2.35";
-    struct mt_context ctx;
-    struct mt_json_text text;
-    mt_context_init(&ctx, NULL);
-    mt_json_text_init(&text, &ctx);
-    assert_int_equal(mt_put_numbers(&text, numbers, 5), MT_OK);
-    assert_int_equal(mt_put_rounded(&text, (double)NAN, 3), MT_OK);
-    assert_int_equal(mt_json_text_format(&text, " "), MT_OK);
-    assert_int_equal(mt_put_rounded(&text, -2.3456, 3), MT_OK);
-    assert_int_equal(text.length, sizeof expected - 1);
-    assert_memory_equal(text.bytes, expected, text.length);
-    mt_json_text_free(&text);
-    assert_int_equal(ctx.live_bytes, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,7 +262,7 @@ int main(void)
         cmocka_unit_test(test_affinity),         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_curves),           cmocka_unit_test(test_eigen),
         cmocka_unit_test(test_pca_of_a_plane),   cmocka_unit_test(test_pca_degenerate),
-        cmocka_unit_test(test_pca_memory),       cmocka_unit_test(test_numbers_as_json),
+        cmocka_unit_test(test_pca_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

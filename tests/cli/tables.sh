@@ -35,6 +35,10 @@ model=$here/../share/models/tiny-mixtral
 fits 100 objective --methods      # texts go on below
 fits 80 objective --methods
 fits 80 train --keys              # rows become lines
+fits 80 compare --keys            # lines go on below
+fits 80 eval --keys
+fits 80 eval --list
+fits 90 plan "$model" --ranks 64 --experts 4 --table
 # Numbers: columns that have no room come below the others, each part with the names of the rows.
 within 50 analyze --device cpu --model "$model" --data "$place/rows.jsonl" --out "$place/out"
 grep '^domain \|^rows \|^all together ' "$place/narrow" >"$place/table"

@@ -20,12 +20,12 @@ expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj
 words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
 [ "$(printf '%s' "$words" | tr '\n' ' ')" = "method=none objective.allow_indirect=true" ]
 result $? "the refusal names $words"
-for word in $words; do expect 0 "attention          8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
+for word in $words; do expect 0 "attention        8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
 expect 0 "live through layers below alone" train "$config" targets=q_proj,v_proj objective.allow_indirect=true --dry-run
 expect 0 "attention" train "$config" targets=q_proj,v_proj,router,routed_experts --dry-run
 expect 2 "did you mean 'q_proj'?" train "$config" targets=q_porj --dry-run
 expect 2 "did you mean 'targets'?" train "$config" lora_target_modules=q_proj --dry-run
-expect 0 "live: the router learns in 2" train "$config" targets=all-linear --dry-run
+expect 0 "live: the router is trainable in 2" train "$config" targets=all-linear --dry-run
 expect 2 "is frozen in every layer" train "$config" targets=router,routed_experts freeze=router --dry-run
 expect 2 "freeze: 'router' names nothing that would learn" train "$config" targets=routed_experts freeze=router --dry-run
 expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
@@ -46,8 +46,8 @@ same run.yaml mine/config.yaml
 sed 's/"vocab_size": [0-9]*/"vocab_size": 440/' "$here/model/golden/deepseek_v2/config.json" >"$place/latent.json"
 "$metier" init --config "$place/latent.json" --dtype f32 --out "$place/latent" >/dev/null 2>&1
 cp "$place/model/tokenizer.json" "$place/latent"
-expect 0 "what learns" train "$config" --dry-run
-grep -q "in all" "$place/text" && grep -q "live: the router learns in 2" "$place/text" && grep -q "120 examples" "$place/text"
+expect 0 "trainable" train "$config" --dry-run
+grep -q "in all" "$place/text" && grep -q "live: the router is trainable in 2" "$place/text" && grep -q "120 examples" "$place/text"
 result $? "the dry run says less than it should"
 [ ! -e "$place/run" ]
 result $? "the dry run wrote something"

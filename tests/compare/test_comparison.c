@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/pages.h"
-#include "compare/write.h"
+#include "compare/page.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/training_bench.h"

@@ -14,7 +14,7 @@
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"
-#include "train/log/json_text.h"
+#include "train/log/json_line.h"
 
 enum { LAYERS = 3, EXPERTS = 5 };
 
@@ -223,7 +223,7 @@ static void numbers_are_short_and_exact(void **state)
                  {123456789.0, "123456789"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char buffer[64] = "";
-        struct mt_json_text text = {.data = buffer, .room = sizeof buffer - 1};
+        struct mt_json_line text = {.data = buffer, .room = sizeof buffer - 1};
         mt_json_put_number(&text, NULL, cases[i].value);
         assert_false(text.full);
         assert_string_equal(buffer, cases[i].text);

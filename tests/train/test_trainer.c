@@ -14,7 +14,7 @@
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/training_bench.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 static void make(void **state, const struct mt_arch *model)
 {

@@ -5,12 +5,90 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/collector/collector_parts.h"
+#include "analysis/collector/collector_sums.h"
 #include "objective/loads.h"
 #include "tensor/dtype.h"
 
 #define MOST_LAYERS  65536
 #define MOST_EXPERTS 65535 // choices are kept in 16 bits
+
+// ------------------------------------------------------------------ groups of tokens
+
+static enum mt_status take_arrays(struct mt_collector *collector)
+{
+    struct mt_context *ctx = collector->ctx;
+    size_t layers = (size_t)collector->options.layers;
+    size_t n = (size_t)collector->options.experts;
+    size_t groups = (size_t)collector->options.groups;
+    void *memory[4] = {NULL};
+    enum mt_status status = mt_allocate_array(ctx, layers * MT_LAYER_ARRAYS * n, sizeof(double), &memory[0]);
+    if (status == MT_OK)
+        status = mt_allocate_array(ctx, layers * MT_LAYER_SUMS * n, sizeof(struct mt_any_order), &memory[1]);
+    if (status == MT_OK && groups > 0)
+        status = mt_allocate_array(ctx, layers * groups, sizeof(int64_t), &memory[2]);
+    if (status == MT_OK && groups > 0)
+        status = mt_allocate_array(ctx, layers * n * groups, sizeof(uint32_t), &memory[3]);
+    collector->numbers = memory[0];
+    collector->sums = memory[1];
+    collector->group_tokens = memory[2];
+    collector->group_loads = memory[3];
+    return status;
+}
+
+static void free_arrays(struct mt_collector *collector)
+{
+    struct mt_context *ctx = collector->ctx;
+    size_t layers = (size_t)collector->options.layers;
+    size_t n = (size_t)collector->options.experts;
+    size_t groups = (size_t)collector->options.groups;
+    mt_release(ctx, collector->numbers, layers * MT_LAYER_ARRAYS * n * sizeof(double));
+    mt_release(ctx, collector->sums, layers * MT_LAYER_SUMS * n * sizeof(struct mt_any_order));
+    mt_release(ctx, collector->group_tokens, layers * groups * sizeof(int64_t));
+    mt_release(ctx, collector->group_loads, layers * groups * n * sizeof(uint32_t));
+}
+
+void mt_collector_name(struct mt_collector *collector, const struct mt_token_names *names)
+{
+    collector->named = names != NULL;
+    collector->names = names != NULL ? *names : (struct mt_token_names){0};
+}
+
+static void count_group(struct mt_collector *collector, struct mt_layer_sums *layer, int64_t token,
+                        const int32_t *expert)
+{
+    int64_t group = collector->names.group[token];
+    uint32_t *load = layer->group_load + group * collector->options.experts;
+    for (int s = 0; s < collector->options.slots; s++) {
+        if (expert[s] >= 0) load[expert[s]]++;
+    }
+    layer->group_tokens[group]++;
+}
+
+void mt_collector_batches(const struct mt_collector *collector, const struct mt_layer_sums *layer,
+                          double *work, struct mt_batch_sums *sums)
+{
+    const struct mt_collector_options *options = &collector->options;
+    size_t n = (size_t)options->experts;
+    int64_t tokens = 0;
+    *sums = (struct mt_batch_sums){.batches = layer->batch.batches,
+                                   .violation = layer->batch.violation,
+                                   .violation_code = layer->batch.violation_code};
+    memset(work, 0, n * sizeof *work);
+    for (int64_t g = 0; g < options->groups; g++) {
+        const uint32_t *load = layer->group_load + (size_t)g * n;
+        if (layer->group_tokens[g] == 0) continue;
+        for (size_t j = 0; j < n; j++) work[j] += (double)load[j];
+        tokens += layer->group_tokens[g];
+        if (tokens < options->batch_tokens) continue;
+        struct mt_load_figures figures;
+        mt_load_judge(work, options->experts, &figures);
+        sums->batches++;
+        sums->violation += figures.max_violation;
+        sums->violation_code += figures.max_violation_code;
+        memset(work, 0, n * sizeof *work);
+        tokens = 0;
+    }
+}
 
 // ------------------------------------------------------------------ creation
 
@@ -85,7 +163,7 @@ enum mt_status mt_collector_create(struct mt_device *device, const struct mt_col
     *made = (struct mt_collector){.device = device, .ctx = ctx, .options = *options};
     status = mt_allocate_array(ctx, count, sizeof *made->layer, &layers);
     made->layer = layers;
-    if (status == MT_OK) status = mt_collector_take_arrays(made);
+    if (status == MT_OK) status = take_arrays(made);
     for (int i = 0; status == MT_OK && i < options->layers; i++) status = open_layer(made, i);
     made->options.number = NULL; // the caller's; copied layer by layer
     if (status != MT_OK) {
@@ -109,7 +187,7 @@ void mt_collector_destroy(struct mt_collector *collector)
         mt_release(ctx, layer->choices, (size_t)options->choices * (size_t)options->slots * sizeof(uint16_t));
     }
     mt_release(ctx, collector->layer, layers * sizeof *collector->layer);
-    mt_collector_free_arrays(collector);
+    free_arrays(collector);
     mt_release(ctx, collector->scratch, collector->scratch_bytes);
     mt_release(ctx, collector, sizeof *collector);
 }
@@ -313,7 +391,7 @@ static void add_sums(struct mt_collector *collector, struct mt_layer_sums *layer
         layer->load[expert[s]] += 1.0;
         if (!grouped) layer->batch.load[expert[s]] += 1.0;
     }
-    if (grouped) mt_collector_count_group(collector, layer, token, expert);
+    if (grouped) count_group(collector, layer, token, expert);
     if (!grouped) layer->batch.tokens++;
     layer->first[chosen[0]] += 1.0;
     mt_variance_add(&layer->variance, n, host->probs + token * n, k, expert, host->weight + token * k);
@@ -462,7 +540,7 @@ enum mt_status mt_collector_merge(struct mt_collector *collector, const struct m
 
 // ------------------------------------------------------------------ what was kept
 
-static void show(const struct mt_sample *sample, struct mt_kept_vectors *kept)
+static void show(const struct mt_vector_sample *sample, struct mt_kept_vectors *kept)
 {
     *kept = (struct mt_kept_vectors){.count = sample->count,
                                      .width = sample->width,
@@ -473,11 +551,6 @@ static void show(const struct mt_sample *sample, struct mt_kept_vectors *kept)
 void mt_collector_inputs(struct mt_collector *collector, int moe_layer, struct mt_kept_vectors *kept)
 {
     show(&collector->layer[moe_layer].inputs, kept);
-}
-
-void mt_collector_outputs(struct mt_collector *collector, int moe_layer, struct mt_kept_vectors *kept)
-{
-    show(&collector->layer[moe_layer].outputs, kept);
 }
 
 const uint16_t *mt_collector_choices(const struct mt_collector *collector, int moe_layer, int64_t *count)

@@ -155,7 +155,6 @@ struct mt_kept_vectors {
     const int32_t *experts; // [count,k], first choice first; -1: dropped
 };
 void mt_collector_inputs(struct mt_collector *collector, int moe_layer, struct mt_kept_vectors *kept);
-void mt_collector_outputs(struct mt_collector *collector, int moe_layer, struct mt_kept_vectors *kept);
 
 /* The experts of the first `choices` unmasked tokens, [count,k], as chosen; valid until the next add. */
 const uint16_t *mt_collector_choices(const struct mt_collector *collector, int moe_layer, int64_t *count);

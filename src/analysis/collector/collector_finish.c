@@ -1,7 +1,7 @@
 /* From sums and kept vectors to figures. */
 #include <math.h>
 
-#include "analysis/collector/collector_parts.h"
+#include "analysis/collector/collector_sums.h"
 #include "objective/loads.h"
 
 #define FIGURE_ARRAYS 4 // load, first, mean_score, mean_weight
@@ -65,7 +65,7 @@ static void gram_of(const float *vectors, int slots, int64_t width, double *gram
 }
 
 /* |cos| and lengths of the kept outputs, added. */
-static void look_at_outputs(const struct mt_sample *outputs, int64_t width, double *gram,
+static void look_at_outputs(const struct mt_vector_sample *outputs, int64_t width, double *gram,
                             struct mt_output_sums *sums)
 {
     int slots = outputs->slots;
@@ -129,7 +129,7 @@ static enum mt_status fill_outputs(struct mt_collector *collector, const struct 
 static const struct mt_geometry_figures no_geometry = {
     .overlap = NAN, .overlap_error = NAN, .silhouette = NAN, .silhouette_error = NAN};
 
-static enum mt_status look_at_inputs(struct mt_collector *collector, const struct mt_sample *inputs,
+static enum mt_status look_at_inputs(struct mt_collector *collector, const struct mt_vector_sample *inputs,
                                      const struct mt_geometry_options *options,
                                      struct mt_geometry_figures *figures)
 {

@@ -1,5 +1,5 @@
 /* Collectors of several ranks as one. Sums are those of any order, samples those of the smallest numbers. */
-#include "analysis/collector/collector_parts.h"
+#include "analysis/collector/collector_sums.h"
 
 /* What is no array. */
 struct layer_numbers {
@@ -15,7 +15,7 @@ struct gathering {
     struct layer_numbers *numbers; // [layers]: those of the sending rank
     void *arrived;
     size_t arrived_bytes;
-    struct mt_sample inputs, outputs;
+    struct mt_vector_sample inputs, outputs;
 };
 
 static size_t largest(size_t a, size_t b)
@@ -140,8 +140,8 @@ static void bring_choices(const struct gathering *g, int from)
     }
 }
 
-static void bring_sample(const struct gathering *g, struct mt_sample *mine, struct mt_sample *arrived,
-                         int64_t count, int from)
+static void bring_sample(const struct gathering *g, struct mt_vector_sample *mine,
+                         struct mt_vector_sample *arrived, int64_t count, int from)
 {
     size_t tokens = (size_t)count;
     if (mine->ctx == NULL) return;

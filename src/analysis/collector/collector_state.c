@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "analysis/collector/collector_parts.h"
+#include "analysis/collector/collector_sums.h"
 #include "formats/text/lists.h"
 
 #define MAGIC 0x3245545541544d52 // "RMTATUE2"

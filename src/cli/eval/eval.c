@@ -1,21 +1,135 @@
 /* metier eval: benchmark tasks put to a model, or judged from a file of answers. */
+#define _DEFAULT_SOURCE // realpath
 #include "cli/eval/eval.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files/file.h"
 #include "cli/agreement.h"
+#include "cli/cli.h"
 #include "cli/shared/device.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
-#include "cli/verbs.h"
+#include "cli/shared/table.h"
+#include "eval/run/results.h"
+#include "eval/tasks/task_data.h"
 
 #define ARENA_BYTES  65536
 #define SLOTS        8
 #define MOST_SLOTS   4096
 #define MOST_SAMPLES 1000
+#define MOST_FILES   1024
+
+// ------------------------------------------------------------------ lists
+
+// ------------------------------------------------------------------ lists
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum mt_status print_task(struct mt_context *ctx, const char *folder, const char *file,
+                                 struct mt_arena *arena)
+{
+    char path[4096];
+    struct mt_task task;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    enum mt_status status = mt_task_read(ctx, path, arena, &task);
+    if (status != MT_OK) return status;
+    size_t parts = 0;
+    const char *const *names = task.members != NULL ? task.members : task.subtasks;
+    while (names != NULL && names[parts] != NULL) parts++;
+    char note[64] = "";
+    if (parts > 0)
+        (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
+    (void)snprintf(path, sizeof path, "%s%s", task.title, note);
+    int taken = printf("%-22s %-10s ", task.name, mt_domain_name(task.domain));
+    cli_print_text(taken, path);
+    return MT_OK;
+}
+
+static enum mt_status print_list(struct mt_context *ctx, const char *folder, struct mt_arena *arena)
+{
+    const char *names[MOST_FILES];
+    size_t count = 0;
+    enum mt_status status = MT_OK;
+    DIR *directory = opendir(folder);
+    if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot read it: %s", folder, strerror(errno));
+    for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK && count < MOST_FILES;
+         entry = readdir(directory)) {
+        size_t length = strlen(entry->d_name);
+        char *copy = NULL;
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
+        status = mt_arena_copy_text(arena, entry->d_name, length, &copy);
+        names[count++] = copy;
+    }
+    (void)closedir(directory);
+    if (status == MT_OK) qsort(names, count, sizeof names[0], by_text);
+    for (size_t i = 0; i < count && status == MT_OK; i++) status = print_task(ctx, folder, names[i], arena);
+    return status;
+}
+
+// ------------------------------------------------------------------ questions
+
+/* To standard output where there is no writer. */
+static enum mt_status write_question(struct mt_byte_list *line, const struct mt_task *task,
+                                     const struct mt_task_sample *sample, struct mt_file_writer *writer)
+{
+    struct mt_text_writer made = {.text = *line};
+    made.text.count = 0;
+    mt_text_put_string(&made, "{\"task\": ", mt_text_of(task->name));
+    mt_text_put_string(&made, ", \"id\": ", mt_text_of(sample->id));
+    mt_text_put_string(&made, ", \"prompt\": ", mt_text_in(&sample->prompt));
+    mt_text_putf(&made, ", \"max_tokens\": %" PRId64 "}\n", task->max_tokens);
+    *line = made.text;
+    enum mt_status status = made.status;
+    if (status != MT_OK) return status;
+    if (writer != NULL) return mt_file_writer_write(writer, line->data, line->count);
+    if (fwrite(line->data, 1, line->count, stdout) != line->count)
+        status = mt_fail(line->ctx, MT_ERR_IO, "cannot write the questions: %s", strerror(errno));
+    return status;
+}
+
+static enum mt_status write_task_questions(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                           const struct mt_task *task, struct mt_file_writer *writer)
+{
+    struct mt_task_data *data = NULL;
+    struct mt_task_sample sample;
+    struct mt_byte_list line = {.ctx = ctx};
+    if (arguments->skip_missing && !mt_task_data_exists(task, arguments->data)) return MT_OK;
+    mt_sample_init(ctx, &sample);
+    enum mt_status status = mt_task_data_open(ctx, task, arguments->data, &data);
+    size_t count = status == MT_OK ? mt_task_data_count(data) : 0;
+    if (arguments->limit > 0 && (uint64_t)arguments->limit < count) count = (size_t)arguments->limit;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        status = mt_task_data_sample(data, i, &sample);
+        if (status == MT_OK) status = write_question(&line, task, &sample, writer);
+    }
+    mt_byte_list_free(&line);
+    mt_sample_free(&sample);
+    mt_task_data_close(data);
+    return status;
+}
+
+static enum mt_status write_questions(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                      const struct mt_task_list *list)
+{
+    bool standard = strcmp(arguments->questions, "-") == 0;
+    struct mt_file_writer writer = {0};
+    enum mt_status status = standard ? MT_OK : mt_file_writer_open(ctx, arguments->questions, &writer);
+    for (size_t i = 0; i < list->count && status == MT_OK; i++)
+        status = write_task_questions(ctx, arguments, &list->tasks[i], standard ? NULL : &writer);
+    if (status == MT_OK && !standard) status = mt_file_writer_commit(&writer);
+    mt_file_writer_abandon(&writer);
+    return status;
+}
 
 // ------------------------------------------------------------------ which tasks
 
@@ -54,8 +168,8 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
 }
 
 static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const struct cli_arguments *given, const char *folder,
-                                 struct mt_arena *arena, struct mt_task_list *list)
+                                 const struct cli_call *given, const char *folder, struct mt_arena *arena,
+                                 struct mt_task_list *list)
 {
     enum mt_status status = MT_OK;
     for (int i = 0; i < given->positional_count && status == MT_OK; i++)
@@ -69,8 +183,7 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 // ------------------------------------------------------------------ arguments
 
-static enum mt_status check_void(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                 const struct cli_arguments *given)
+static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
     static const char of_a_model[] =
         "--adapter --template --bos --temperature --top-p --seed --slots --context "
@@ -84,12 +197,12 @@ static enum mt_status check_void(struct mt_context *ctx, const struct eval_argum
          "with --questions: nothing is answered"},
         {arguments->infer.directory == NULL, of_a_model, "without --model"},
     };
-    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+    return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct eval_arguments *arguments,
-                            const struct cli_arguments *given)
+static enum mt_status check(const struct eval_arguments *arguments, const struct cli_call *given)
 {
+    struct mt_context *ctx = given->ctx;
     int sources =
         (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
     if (sources != 1)
@@ -97,25 +210,52 @@ static enum mt_status check(struct mt_context *ctx, const struct eval_arguments 
                        "one of --model DIR, --answers FILE and --questions FILE is expected");
     if (arguments->answers != NULL && arguments->out == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
-    if (arguments->limit < 0 || arguments->shots < -1 || arguments->shots > 1000)
-        return mt_fail(ctx, MT_ERR_USAGE, "--limit and --shots may not be negative");
-    if (arguments->infer.batch < 1 || arguments->infer.batch > MOST_SLOTS)
-        return mt_fail(ctx, MT_ERR_USAGE, "--slots is %" PRId64 ", expected 1 to %d", arguments->infer.batch,
-                       MOST_SLOTS);
-    if (arguments->samples < 0 || arguments->samples > MOST_SAMPLES)
-        return mt_fail(ctx, MT_ERR_USAGE, "--samples is %" PRId64 ", expected 1 to %d", arguments->samples,
-                       MOST_SAMPLES);
-    if (arguments->pass_k < 0 || arguments->pass_k > arguments->samples)
+    const struct cli_limit limits[] = {
+        {"--shots", arguments->shots < 0 ? 0 : arguments->shots, 0, 1000},
+        {"--slots", arguments->infer.batch, 1, MOST_SLOTS},
+        {"--samples", arguments->samples > 0 ? arguments->samples : 1, 1, MOST_SAMPLES}};
+    enum mt_status status = cli_check_limits(ctx, limits, 3);
+    if (status != MT_OK) return status;
+    if (arguments->pass_k > arguments->samples)
         return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
                        arguments->pass_k);
-    return infer_check(ctx, &arguments->infer, given);
+    return cli_infer_check(&arguments->infer, given);
+}
+
+/* The last part of a path; of RUN/adapter, which every run has, the one before. */
+static void short_name(const char *path, char *name, size_t bytes)
+{
+    char whole[PATH_MAX];
+    if (realpath(path, whole) == NULL) (void)snprintf(whole, sizeof whole, "%s", path);
+    char *slash = strrchr(whole, '/');
+    if (slash != NULL && strcmp(slash + 1, "adapter") == 0) {
+        *slash = '\0';
+        slash = strrchr(whole, '/');
+    }
+    (void)snprintf(name, bytes, "%.*s", (int)bytes - 1, slash != NULL ? slash + 1 : whole);
+}
+
+/* Where results go when nobody said: "eval-MODEL" or "eval-MODEL-RUN" in the folder at hand; in the arena. */
+static enum mt_status default_out(struct mt_arena *arena, const struct eval_arguments *arguments,
+                                  const char **out)
+{
+    char model[128];
+    char adapter[128] = "";
+    char text[sizeof model + sizeof adapter + 16];
+    char *copy = NULL;
+    short_name(arguments->infer.directory, model, sizeof model);
+    if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
+    int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
+    enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
+    *out = copy;
+    return status;
 }
 
 /* What every rank knows. */
 struct evaluating {
     struct mt_context *ctx;
     struct eval_arguments *arguments;
-    const struct cli_arguments *given;
+    const struct cli_call *given;
     struct mt_arena *arena;
 };
 
@@ -128,7 +268,7 @@ static enum mt_status check_drawing(const struct evaluating *e, const struct mt_
         draws = draws || (temperature < 0.0 && list->tasks[i].samples > 1);
     const struct cli_void rules[] = {
         {!draws, "--top-p --seed", "without --temperature: always the most likely token is taken"}};
-    return cli_refuse_void(e->ctx, e->given, rules, 1);
+    return cli_refuse_void(e->given, rules, 1);
 }
 
 /* What needs no model, and one rank only. */
@@ -142,14 +282,17 @@ static enum mt_status prepare(const struct evaluating *e, const char *folder, st
 {
     struct eval_arguments *arguments = e->arguments;
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
-    if (status == MT_OK) status = check(e->ctx, arguments, e->given);
+    if (status == MT_OK) status = check(arguments, e->given);
     if (status == MT_OK) status = check_drawing(e, list);
+    const char *template = arguments->infer.template_name;
+    if (status == MT_OK && template != NULL && strcmp(template, "none") != 0)
+        status = cli_find_templates(e->arena, template, &arguments->templates);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
         return mt_fail(e->ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
     if (arguments->out == NULL && arguments->questions == NULL)
-        status = eval_default_out(e->arena, arguments, &arguments->out);
+        status = default_out(e->arena, arguments, &arguments->out);
     return status;
 }
 
@@ -157,13 +300,13 @@ static enum mt_status run_for_one(const struct evaluating *e, const char *folder
 {
     struct eval_arguments *arguments = e->arguments;
     struct mt_task_list list = {0};
-    if (arguments->list) return eval_print_list(e->ctx, folder, e->arena);
+    if (arguments->list) return print_list(e->ctx, folder, e->arena);
     if (arguments->merge_review != NULL && arguments->out != NULL)
         return cli_merge_review(e->ctx, arguments->out, arguments->merge_review);
     if (arguments->merge_review != NULL)
         return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
     enum mt_status status = prepare(e, folder, &list);
-    return status == MT_OK ? eval_write_questions(e->ctx, arguments, &list) : status;
+    return status == MT_OK ? write_questions(e->ctx, arguments, &list) : status;
 }
 
 static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
@@ -173,25 +316,24 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     struct mt_task_list list = {0};
     int signal = 0;
     if (is_for_one(e->arguments) && mt_comm_rank(comm) != 0) return MT_OK;
-    enum mt_status status = check_void(e->ctx, e->arguments, e->given);
-    if (status == MT_OK) status = cli_find_share(e->arena, "tasks", &folder);
-    if (status == MT_OK && folder == NULL) status = cli_share_missing(e->ctx, "tasks");
+    enum mt_status status = check_void(e->arguments, e->given);
+    if (status == MT_OK) status = cli_find_share(e->arena, "tasks", "tasks", &folder);
     if (is_for_one(e->arguments)) {
         if (status == MT_OK) status = run_for_one(e, folder);
     } else {
         if (status == MT_OK) status = prepare(e, folder, &list);
         status = mt_comm_agree(comm, e->ctx, status);
-        if (status == MT_OK) status = eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
+        if (status == MT_OK) status = cli_eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
     }
     *exit_status = signal != 0 ? 128 + signal : 0;
     return status;
 }
 
-int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct eval_arguments arguments = {.shots = -1};
     struct infer_settings *infer = &arguments.infer;
-    infer_settings_init(infer);
+    cli_infer_settings_init(infer);
     infer->batch = SLOTS;
     infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
     const struct cli_option options[] = {
@@ -227,28 +369,55 @@ int cli_eval(struct mt_context *ctx, const struct cli_verb *verb, int argc, char
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
-        {"--threads", CLI_INTEGER, &infer->threads, "N", "0: as many as the machine has"},
+        {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
          "run programs the model wrote as they are: they can do all that you can"},
         {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
          "leave out tasks whose data is not there"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
+        {0},
     };
-    struct cli_arguments given;
     struct mt_arena arena;
-    int exit_status = 0;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    if (given.help_shown) return 0;
-    if (arguments.keys) {
-        eval_print_keys();
-        return 0;
-    }
-    mt_arena_init(&arena, ctx, ARENA_BYTES);
-    struct evaluating e = {.ctx = ctx, .arguments = &arguments, .given = &given, .arena = &arena};
-    exit_status = cli_run_ranks(ctx, verb, run, &e);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    if (arguments.keys) return cli_print_keys(&mt_task_keys, 17);
+    mt_arena_init(&arena, call->ctx, ARENA_BYTES);
+    struct evaluating e = {.ctx = call->ctx, .arguments = &arguments, .given = call, .arena = &arena};
+    status = cli_run_ranks(call, run, &e);
     mt_arena_free(&arena);
-    return exit_status;
+    return status;
 }
+
+const struct cli_verb cli_verb_eval = {
+    .name = "eval",
+    .summary =
+        "put benchmark tasks to a model, or judge answers: GSM8K, MATH-500, MMLU, BBH, GLUE, HumanEval, ...",
+    .arguments = "TASK... --model DIR",
+    .counts_arguments = true,
+    .details =
+        "Reads the tasks' questions from the folder of data, has the model answer them (or takes answers\n"
+        "from a file), judges them and writes OUT/samples_TASK.jsonl (a line for each sample),\n"
+        "OUT/routing_TASK.json (which experts the task used) and OUT/results.json (figures with standard\n"
+        "error and 95 % interval, laid out as lm-evaluation-harness does). Started again, the same command\n"
+        "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Under mpirun ranks share\n"
+        "the samples, and write what one writes. Answers of a file are JSONL:\n"
+        "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
+        "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of your\n"
+        "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
+        "docs/evaluation.md describes task files and data.",
+    .examples =
+        "  metier eval --list\n"
+        "  metier eval --tasks gsm8k,mmlu --data data --model models/moe     # into eval-moe\n"
+        "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/first/adapter \\\n"
+        "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+        "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
+        "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10 --out runs/code\n"
+        "  metier eval glue --skip-missing --limit 50 --shots 0 --data data --model models/moe --out "
+        "runs/glue\n"
+        "  metier eval gsm8k math500 --data data --questions questions.jsonl\n"
+        "  metier eval gsm8k math500 --data data --answers theirs.jsonl --out runs/eval\n"
+        "  metier eval --merge-review review.json --out runs/eval",
+    .ranks = CLI_RANKS_SHARE,
+    .run = run_verb,
+};

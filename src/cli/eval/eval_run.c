@@ -7,12 +7,13 @@
 #include "base/files/folder_lock.h"
 #include "base/interrupt.h"
 #include "cli/eval/eval.h"
-#include "cli/eval/eval_routing.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/table.h"
 #include "eval/code/code_judge.h"
 #include "eval/run/recorded.h"
 #include "infer/answerer.h"
+#include "infer/answers_folder.h"
+#include "infer/task_routing.h"
 
 /* Everything one run holds. */
 struct evaluation {
@@ -27,38 +28,26 @@ struct evaluation {
     struct mt_recorded *recorded;          // --answers
     struct mt_session session;             // --model
     struct mt_session_answerer *answering; // likewise
-    struct eval_routing routing;           // likewise, unless --no-routing
+    struct mt_task_routing routing;        // likewise, unless --no-routing
     struct mt_task_result *results;        // [list->count]
-    char device[EVAL_DEVICE_BYTES];        // likewise: what computes
+    char device[MT_ANSWERS_DEVICE_BYTES];  // likewise: what computes
     int lock;                              // of the folder, rank 0's; the others hold it
 };
 
 // ------------------------------------------------------------------ the table
 
-static enum mt_status add_rows(struct cli_table *table, const struct mt_task_result *result)
+static void add_rows(struct cli_table *table, const struct mt_task_result *result)
 {
-    enum mt_status status = MT_OK;
-    for (size_t k = 0; k < result->task->metric_count && status == MT_OK; k++) {
+    for (size_t k = 0; k < result->task->metric_count; k++) {
         char label[64];
-        char samples[32];
-        char value[32];
-        char interval[64];
         char violation[32] = "";
         const struct mt_metric_result *metric = &result->metrics[k];
-        (void)snprintf(samples, sizeof samples, "%zu", result->done);
-        (void)snprintf(value, sizeof value, "%.4f", metric->value);
-        (void)snprintf(interval, sizeof interval, "%.4f to %.4f", metric->low, metric->high);
         if (k == 0 && !isnan(result->max_vio))
             (void)snprintf(violation, sizeof violation, "%.3f", result->max_vio);
-        const char *const cells[] = {k == 0 ? result->task->name : "",
-                                     samples,
-                                     mt_eval_metric_label(result->task, k, label, sizeof label),
-                                     value,
-                                     interval,
-                                     violation};
-        status = cli_table_row(table, cells);
+        cli_table_add(table, "%s\t%zu\t%s\t%.4f\t%.4f to %.4f\t%s", k == 0 ? result->task->name : "",
+                      result->done, mt_eval_metric_label(result->task, k, label, sizeof label), metric->value,
+                      metric->low, metric->high, violation);
     }
-    return status;
 }
 
 static enum mt_status print_results(const struct evaluation *e)
@@ -67,15 +56,12 @@ static enum mt_status print_results(const struct evaluation *e)
                                                 {"value", true}, {"95 % interval", false}, {"MaxVio", true}};
     struct cli_table table;
     bool watched = false;
-    enum mt_status status = MT_OK;
     for (size_t i = 0; i < e->list->count; i++) watched = watched || !isnan(e->results[i].max_vio);
     cli_table_init(&table, e->ctx, columns, watched ? 6 : 5);
-    for (size_t i = 0; i < e->list->count && status == MT_OK; i++) {
-        if (!e->results[i].skipped) status = add_rows(&table, &e->results[i]);
+    for (size_t i = 0; i < e->list->count; i++) {
+        if (!e->results[i].skipped) add_rows(&table, &e->results[i]);
     }
-    if (status == MT_OK) cli_table_print(&table, stdout);
-    cli_table_free(&table);
-    return status;
+    return cli_table_print(&table, stdout);
 }
 
 /* Where everything is, and what of it an earlier start had done. */
@@ -151,22 +137,22 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
     infer.threads = mt_comm_threads(e->comm, infer.threads);
     infer.device = e->device;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
-    status = infer_open(e->ctx, &infer, &e->session);
+    status = cli_infer_open(e->ctx, &infer, &e->session);
     if (status == MT_OK && mt_comm_rank(e->comm) == 0) {
-        infer_warn_of_texts(&e->session, &e->log);
-        if (e->session.template != NULL && !mt_session_talks(&e->session)) infer_warn_of_plain(&e->log);
+        cli_infer_warn_of_texts(&e->session, &e->log);
+        if (e->session.template != NULL && !mt_session_talks(&e->session)) cli_infer_warn_of_plain(&e->log);
     }
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
     if (status == MT_OK && !arguments->no_routing)
-        status = eval_routing_open(&e->session, e->comm, arguments->out, &e->routing);
+        status = mt_task_routing_open(&e->session, e->comm, arguments->out, &e->routing);
     return status;
 }
 
 static void close_all(struct evaluation *e)
 {
     mt_release(e->ctx, e->results, e->list->count * sizeof *e->results);
-    eval_routing_close(&e->routing);
+    mt_task_routing_close(&e->routing);
     mt_session_answerer_destroy(e->answering);
     mt_session_close(&e->session);
     mt_recorded_close(e->recorded);
@@ -185,12 +171,25 @@ static bool told_to_stop(void *self)
 /* Rank 0 makes the folder, for all, and keeps other runs out of it. */
 static enum mt_status open_folder(struct evaluation *e)
 {
+    const struct infer_settings *infer = &e->arguments->infer;
     const char *out = e->arguments->out;
+    const struct mt_answers_source source = {.out = out,
+                                             .answers = e->arguments->answers,
+                                             .model = infer->directory,
+                                             .adapter = infer->adapter,
+                                             .template_name = infer->template_name,
+                                             .templates = e->arguments->templates,
+                                             .template_options = infer->template_options.item,
+                                             .bos = infer->bos,
+                                             .context = infer->context,
+                                             .temperature = infer->temperature,
+                                             .top_p = infer->top_p,
+                                             .seed = infer->seed};
     enum mt_status status = MT_OK;
     if (mt_comm_rank(e->comm) == 0) {
         status = mt_folder_make_all(e->ctx, out);
         if (status == MT_OK) status = mt_folder_lock(e->ctx, out, "evaluating", &e->lock);
-        if (status == MT_OK) status = eval_claim_folder(e->ctx, e->arguments, e->list, e->device, &e->log);
+        if (status == MT_OK) status = mt_answers_claim(e->ctx, &source, e->list, e->device, &e->log);
     }
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK && mt_comm_rank(e->comm) != 0) status = mt_folder_hold(e->ctx, out, &e->lock);
@@ -204,7 +203,8 @@ static enum mt_status open_all(struct evaluation *e, struct mt_answerer *answere
     enum mt_status status = open_judge(e, runs_programs);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK && e->arguments->infer.directory != NULL)
-        status = eval_choose_device(e->ctx, e->arguments, e->comm, e->device);
+        status = mt_answers_choose_device(e->ctx, e->arguments->out, e->arguments->infer.device, e->comm,
+                                          e->device);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK) status = open_folder(e);
     status = mt_comm_agree(e->comm, e->ctx, status);
@@ -234,7 +234,7 @@ static enum mt_status run(struct evaluation *e)
     bool talks = mt_comm_rank(e->comm) == 0;
     enum mt_status status = open_all(e, &answerer, &runs_programs);
     if (status != MT_OK) return status;
-    struct mt_task_watcher watcher = eval_routing_watcher(&e->routing);
+    struct mt_task_watcher watcher = mt_task_routing_watcher(&e->routing);
     const struct mt_eval_options options = {.tasks = e->list->tasks,
                                             .task_count = e->list->count,
                                             .data = arguments->data,
@@ -256,8 +256,8 @@ static enum mt_status run(struct evaluation *e)
     return status;
 }
 
-enum mt_status eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                              const struct mt_task_list *list, struct mt_comm *comm, int *signal)
+enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                  const struct mt_task_list *list, struct mt_comm *comm, int *signal)
 {
     struct evaluation e = {
         .ctx = ctx, .arguments = arguments, .list = list, .comm = comm, .lock = MT_FOLDER_UNLOCKED};

@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "cli/adapter/adapter.h"
+#include "cli/adapter.h"
+#include "cli/cli.h"
 #include "cli/forward/forward.h"
 #include "cli/objective/objective.h"
 #include "cli/shared/device.h"
-#include "cli/verbs.h"
 #include "model/adapters/adapter.h"
 #include "model/params/stream.h"
 
@@ -137,9 +137,8 @@ static enum mt_status run_model(struct mt_device *device, const struct forward_s
                                 const struct forward_ids *ids, struct mt_model *model)
 {
     struct mt_context *ctx = mt_device_context(device);
-    struct forward_results results = {.model = model};
     const struct mt_model_desc *desc = mt_model_description(model);
-    for (int64_t i = 0; i < desc->layers; i++) results.moe_layers += mt_model_layer_is_moe(desc, i) ? 1 : 0;
+    struct forward_results results = {.model = model, .moe_layers = mt_model_moe_layers(desc, NULL)};
     struct mt_batch batch = {.tokens = (int64_t)ids->ids.count,
                              .sequences = (int64_t)ids->offsets.count - 1,
                              .ids = ids->ids.data,
@@ -147,7 +146,7 @@ static enum mt_status run_model(struct mt_device *device, const struct forward_s
                              .labels = settings->grads ? ids->labels.data : NULL,
                              .training = settings->training,
                              .progress = 1.0};
-    enum mt_status status = forward_ids_check(ctx, ids, desc->vocabulary);
+    enum mt_status status = cli_forward_ids_check(ctx, ids, desc->vocabulary);
     if (status == MT_OK) status = draw_lora_b(device, settings, mt_model_params(model));
     if (status != MT_OK) return status;
     double start = mt_clock_seconds();
@@ -157,10 +156,10 @@ static enum mt_status run_model(struct mt_device *device, const struct forward_s
     if (status != MT_OK) return status;
     results.seconds = mt_clock_seconds() - start;
     if (settings->out != NULL) {
-        status = forward_write(ctx, settings, ids, &results);
+        status = cli_forward_write(ctx, settings, ids, &results);
         if (status != MT_OK) return status;
     }
-    return forward_report(ctx, settings, ids, &results);
+    return cli_forward_report(ctx, settings, ids, &results);
 }
 
 /* What the model is opened with; `targets` and `method` are the caller's and must live as long as it opens.
@@ -223,8 +222,9 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
     return status;
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct forward_settings *settings)
+static enum mt_status check(const struct forward_settings *settings, const struct cli_call *call)
 {
+    struct mt_context *ctx = call->ctx;
     const char *train = settings->train;
     enum mt_adapter_layout layout;
     enum mt_status status = cli_read_layout(ctx, "--adapter-layout", settings->adapter_layout, &layout);
@@ -232,7 +232,8 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
     if (settings->adapter != NULL && train != NULL && !trains_lora(settings))
-        return mt_fail(ctx, MT_ERR_USAGE, "with --adapter its own pairs learn: --train full cannot be");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "with --adapter its own pairs are trainable: --train full cannot be");
     if (settings->adapter != NULL && (settings->targets != NULL || settings->lora_b_deviation > 0.0))
         return mt_fail(ctx, MT_ERR_USAGE, "--targets and --lora-b-std are for LoRA without --adapter");
     if (settings->key_count > 0 && settings->method == NULL)
@@ -241,20 +242,8 @@ static enum mt_status check(struct mt_context *ctx, const struct forward_setting
         return mt_fail(ctx, MT_ERR_USAGE, "--save-adapter is for --adapter or --train lora");
     if (!settings->grads && (settings->method != NULL || train != NULL))
         return mt_fail(ctx, MT_ERR_USAGE, "--method and --train are for --grads");
-    if (settings->rank < 1 || settings->rank > 65536)
-        return mt_fail(ctx, MT_ERR_USAGE, "--rank is %" PRId64 ", expected 1 to 65536", settings->rank);
-    if (settings->seed < 0) return mt_fail(ctx, MT_ERR_USAGE, "--seed is negative");
-    if (!(settings->lora_b_deviation >= 0.0) || !isfinite(settings->lora_b_deviation))
-        return mt_fail(ctx, MT_ERR_USAGE, "--lora-b-std is %g, expected 0 or more",
-                       settings->lora_b_deviation);
-    if (settings->threads < 0 || settings->threads > 4096)
-        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", settings->threads);
-    return MT_OK;
-}
-
-static enum mt_status check_void(struct mt_context *ctx, const struct forward_settings *settings,
-                                 const struct cli_arguments *given)
-{
+    status = cli_check_limits(ctx, &(struct cli_limit){"--rank", settings->rank, 1, 65536}, 1);
+    if (status != MT_OK) return status;
     bool lora = trains_lora(settings);
     const struct cli_void rules[] = {
         {!settings->grads, "--recompute --targets", "without --grads"},
@@ -263,11 +252,10 @@ static enum mt_status check_void(struct mt_context *ctx, const struct forward_se
         {!lora && !settings->training, "--seed", "without --train lora or --training: nothing is drawn"},
         {settings->save_adapter == NULL, "--adapter-layout", "without --save-adapter"},
     };
-    return cli_refuse_void(ctx, given, rules, sizeof rules / sizeof rules[0]);
+    return cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
 }
 
-static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv,
-                            struct forward_settings *settings, bool *help_shown)
+static enum mt_status parse(struct cli_call *call, struct forward_settings *settings)
 {
     const struct cli_option options[] = {
         {"--ids", CLI_TEXT, &settings->ids, "LIST", "one sequence of token ids: 1,2,3"},
@@ -277,14 +265,15 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
         {"--method", CLI_TEXT, &settings->method, "NAME",
          "with --grads: the objective to add; then key=value ..."},
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR",
-         "a PEFT adapter to run with; with --grads it learns"},
+         "a PEFT adapter to run with; with --grads it is trainable"},
         {"--save-adapter", CLI_TEXT, &settings->save_adapter, "DIR",
          "with --adapter or --train lora: write the pairs as a PEFT adapter"},
         {"--adapter-layout", CLI_TEXT, &settings->adapter_layout, "HOW",
          "of --save-adapter: auto, per-expert, fused or vllm (auto)"},
         {"--train", CLI_TEXT, &settings->train, "HOW", "with --grads: full or lora (full)"},
         {"--targets", CLI_TEXT, &settings->targets, "LIST",
-         "what learns: parts (attention, router, ...), ends of names (q_proj) or globs (*: everything)"},
+         "what is trainable: parts (attention, router, ...), ends of names (q_proj) or globs (*: "
+         "everything)"},
         {"--rank", CLI_INTEGER, &settings->rank, "R", "of LoRA (8)"},
         {"--alpha", CLI_REAL, &settings->alpha, "A", "of LoRA: its scale is A/R (16)"},
         {"--lora-b-std", CLI_REAL, &settings->lora_b_deviation, "X",
@@ -298,24 +287,20 @@ static enum mt_status parse(struct mt_context *ctx, const struct cli_verb *verb,
          "f32, bf16, or auto: what the device computes fastest on (auto)"},
         {"--device", CLI_TEXT, &settings->device, "NAME",
          "what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
-        {"--threads", CLI_INTEGER, &settings->threads, "N", "0: as many as the machine has"},
+        {"--threads", CLI_THREADS, &settings->threads, "N", "0: as many as the machine has"},
         {"--json", CLI_FLAG, &settings->json, NULL, "the summary as JSON"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status != MT_OK) return status;
-    *help_shown = arguments.help_shown;
-    if (arguments.help_shown) return MT_OK;
-    if (arguments.positional_count == 0) return mt_fail(ctx, MT_ERR_USAGE, "a model folder is missing");
-    settings->directory = arguments.positional[0];
-    settings->keys = arguments.positional + 1;
-    settings->key_count = arguments.positional_count - 1;
-    status = check(ctx, settings);
-    return status == MT_OK ? check_void(ctx, settings, &arguments) : status;
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    if (call->positional_count == 0) return mt_fail(call->ctx, MT_ERR_USAGE, "a model folder is missing");
+    settings->directory = call->positional[0];
+    settings->keys = call->positional + 1;
+    settings->key_count = call->positional_count - 1;
+    return check(settings, call);
 }
 
-int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct forward_settings settings = {.recompute = "none",
                                         .activations = "auto",
@@ -324,13 +309,30 @@ int cli_forward(struct mt_context *ctx, const struct cli_verb *verb, int argc, c
                                         .rank = 8,
                                         .alpha = 16.0};
     struct forward_ids ids = {0};
-    bool help_shown = false;
-    enum mt_status status = parse(ctx, verb, argc, argv, &settings, &help_shown);
-    if (status == MT_OK && help_shown) return 0;
-    if (status == MT_OK) {
-        status = forward_ids_read(ctx, &settings, &ids);
-        if (status == MT_OK) status = run(ctx, &settings, &ids);
-        forward_ids_free(&ids);
-    }
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = parse(call, &settings);
+    if (status != MT_OK || call->help_shown) return status;
+    status = cli_forward_ids_read(call->ctx, &settings, &ids);
+    if (status == MT_OK) status = run(call->ctx, &settings, &ids);
+    cli_forward_ids_free(&ids);
+    return status;
 }
+
+const struct cli_verb cli_verb_forward = {
+    .name = "forward",
+    .summary = "run a model on token ids: logits, hidden states, routing, gradients, as a file",
+    .arguments = "DIR",
+    .counts_arguments = true,
+    .details = "DIR is a Hugging Face model folder. The file holds logits [T,V] and, for every layer L,\n"
+               "hidden.L [T,d] as it leaves the layer, router_logits.L [T,n], experts.L [T,k] and\n"
+               "weights.L [T,k] where the layer has experts; sequences are packed one after the other.\n"
+               "With --grads also loss (the next id's mean cross-entropy, plus the method's terms), loss.h,\n"
+               "loss.TERM (summed over layers, without weight), scale.TERM (the weight, per MoE layer),\n"
+               "grad.NAME for all that is trainable, and param.NAME for LoRA's own tensors. Evaluation\n"
+               "mode, unless --training.",
+    .examples =
+        "  metier forward models/moe --ids 1,306,4658 --out out.safetensors\n"
+        "  metier forward models/moe --ids-file sequences.txt --grads --out grads.safetensors\n"
+        "  metier forward models/moe --ids 1,306,4658 --grads --train lora --targets attention,router\n"
+        "  metier forward models/moe --ids 1,306,4658 --grads --method paper beta=1e-2 --json",
+    .run = run_verb,
+};

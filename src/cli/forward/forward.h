@@ -39,12 +39,13 @@ struct forward_ids {
 };
 
 /* Reads --ids or --ids-file; the caller frees, after a failure too. */
-enum mt_status forward_ids_read(struct mt_context *ctx, const struct forward_settings *settings,
-                                struct forward_ids *ids);
-void forward_ids_free(struct forward_ids *ids);
+enum mt_status cli_forward_ids_read(struct mt_context *ctx, const struct forward_settings *settings,
+                                    struct forward_ids *ids);
+void cli_forward_ids_free(struct forward_ids *ids);
 
 /* Refuses an id the vocabulary does not have. */
-enum mt_status forward_ids_check(struct mt_context *ctx, const struct forward_ids *ids, int64_t vocabulary);
+enum mt_status cli_forward_ids_check(struct mt_context *ctx, const struct forward_ids *ids,
+                                     int64_t vocabulary);
 
 struct forward_results {
     struct mt_model *model; // after forward, and backward if it was asked for
@@ -54,11 +55,11 @@ struct forward_results {
 };
 
 /* Writes everything there is to --out. */
-enum mt_status forward_write(struct mt_context *ctx, const struct forward_settings *settings,
-                             const struct forward_ids *ids, const struct forward_results *results);
+enum mt_status cli_forward_write(struct mt_context *ctx, const struct forward_settings *settings,
+                                 const struct forward_ids *ids, const struct forward_results *results);
 
 /* Prints the summary, for people or with --json for scripts. */
-enum mt_status forward_report(struct mt_context *ctx, const struct forward_settings *settings,
-                              const struct forward_ids *ids, const struct forward_results *results);
+enum mt_status cli_forward_report(struct mt_context *ctx, const struct forward_settings *settings,
+                                  const struct forward_ids *ids, const struct forward_results *results);
 
 #endif

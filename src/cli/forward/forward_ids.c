@@ -90,8 +90,8 @@ static enum mt_status make_labels(struct forward_ids *ids)
     return MT_OK;
 }
 
-enum mt_status forward_ids_read(struct mt_context *ctx, const struct forward_settings *settings,
-                                struct forward_ids *ids)
+enum mt_status cli_forward_ids_read(struct mt_context *ctx, const struct forward_settings *settings,
+                                    struct forward_ids *ids)
 {
     *ids = (struct forward_ids){.ids = {.ctx = ctx}, .offsets = {.ctx = ctx}, .labels = {.ctx = ctx}};
     if ((settings->ids == NULL) == (settings->ids_file == NULL))
@@ -113,14 +113,15 @@ enum mt_status forward_ids_read(struct mt_context *ctx, const struct forward_set
     return make_labels(ids);
 }
 
-void forward_ids_free(struct forward_ids *ids)
+void cli_forward_ids_free(struct forward_ids *ids)
 {
     mt_id_list_free(&ids->ids);
     mt_id_list_free(&ids->offsets);
     mt_id_list_free(&ids->labels);
 }
 
-enum mt_status forward_ids_check(struct mt_context *ctx, const struct forward_ids *ids, int64_t vocabulary)
+enum mt_status cli_forward_ids_check(struct mt_context *ctx, const struct forward_ids *ids,
+                                     int64_t vocabulary)
 {
     for (size_t i = 0; i < ids->ids.count; i++) {
         if (ids->ids.data[i] < vocabulary) continue;

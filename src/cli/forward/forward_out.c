@@ -203,8 +203,8 @@ static enum mt_status list_and_write(struct listing *list, const struct forward_
     return write_file(mt_model_params(results->model)->device, list, settings->out);
 }
 
-enum mt_status forward_write(struct mt_context *ctx, const struct forward_settings *settings,
-                             const struct forward_ids *ids, const struct forward_results *results)
+enum mt_status cli_forward_write(struct mt_context *ctx, const struct forward_settings *settings,
+                                 const struct forward_ids *ids, const struct forward_results *results)
 {
     const struct mt_model_desc *desc = mt_model_description(results->model);
     struct listing list = {0};

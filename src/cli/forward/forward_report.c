@@ -1,11 +1,10 @@
 /* The summary of metier forward. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 
 #include "base/amount.h"
 #include "cli/forward/forward.h"
-#include "cli/shared/json_number.h"
+#include "cli/shared/json_out.h"
 
 /* (largest load - mean) / mean of a layer's served slots; 0 when nothing was served. offsets [experts+1] */
 static double max_violation(const int32_t *offsets, int experts)
@@ -144,15 +143,11 @@ static enum mt_status print_json(struct mt_context *ctx, const struct forward_se
             root = NULL;
         }
     }
-    if (root == NULL) return mt_fail(ctx, MT_ERR_MEMORY, "no memory for the result as JSON");
-    int failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    json_decref(root);
-    printf("\n");
-    return failed == 0 ? MT_OK : mt_fail(ctx, MT_ERR_IO, "cannot write standard output");
+    return cli_print_json(ctx, root, settings->directory);
 }
 
-enum mt_status forward_report(struct mt_context *ctx, const struct forward_settings *settings,
-                              const struct forward_ids *ids, const struct forward_results *results)
+enum mt_status cli_forward_report(struct mt_context *ctx, const struct forward_settings *settings,
+                                  const struct forward_ids *ids, const struct forward_results *results)
 {
     struct mt_arena arena;
     double *violations = NULL;

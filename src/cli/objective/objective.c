@@ -5,9 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/verbs.h"
+#include "cli/cli.h"
 
-#define THREADS_MAX      4096
 #define SPARSEMIXER_STEP 0.01  // router_jitter_noise of Phi-3.5-MoE
 #define EPSILON_DEFAULT  1e-20 // DeepSeek's
 #define NOT_GIVEN        (-1.0)
@@ -135,7 +134,7 @@ static enum mt_status set_key(struct mt_context *ctx, const char *word, struct m
 
 /* The method's row, then the key=value arguments in their order; alpha first, as c_o and c_v refer to it. */
 static enum mt_status pick_method(struct mt_context *ctx, const struct settings *settings,
-                                  const struct cli_arguments *arguments, struct mt_objective_config *config)
+                                  const struct cli_call *arguments, struct mt_objective_config *config)
 {
     static const char alpha[] = "alpha=";
     enum mt_status status = mt_objective_config_method(ctx, settings->method, config);
@@ -158,14 +157,9 @@ static enum mt_status check_needed(struct mt_context *ctx, const struct settings
     if (settings->slots == 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "--top-k K is missing: how many experts each token has");
     }
-    if (settings->slots < 1 || settings->slots > MT_MAX_SLOTS) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--top-k is %lld, expected 1 to %d", (long long)settings->slots,
-                       MT_MAX_SLOTS);
-    }
-    if (settings->threads < 0 || settings->threads > THREADS_MAX) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %lld, expected 0 to %d", (long long)settings->threads,
-                       THREADS_MAX);
-    }
+    enum mt_status status =
+        cli_check_limits(ctx, &(struct cli_limit){"--top-k", settings->slots, 1, MT_MAX_SLOTS}, 1);
+    if (status != MT_OK) return status;
     if (strcmp(settings->device, "ref") != 0 && strcmp(settings->device, "cpu") != 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "--device is '%s', expected ref or cpu", settings->device);
     }
@@ -185,8 +179,7 @@ static enum mt_status check_distinct(struct mt_context *ctx, const struct settin
 }
 
 static enum mt_status make_question(struct mt_context *ctx, const struct settings *settings,
-                                    const struct cli_arguments *arguments,
-                                    struct objective_question *question)
+                                    const struct cli_call *arguments, struct objective_question *question)
 {
     *question = (struct objective_question){
         .router_name = settings->router,
@@ -208,29 +201,29 @@ static enum mt_status make_question(struct mt_context *ctx, const struct setting
 // ------------------------------------------------------------------ the verb
 
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings,
-                          const struct cli_arguments *arguments)
+                          const struct cli_call *arguments)
 {
     struct objective_question question;
     enum mt_status status = make_question(ctx, settings, arguments, &question);
     if (status != MT_OK) return status;
     struct objective_record record;
     struct objective_answer answer = {.ctx = ctx};
-    status = objective_record_read(ctx, question.record_path, question.router.slots, &record);
-    if (status == MT_OK) status = objective_compute(ctx, &question, &record, &answer);
+    status = cli_objective_record_read(ctx, question.record_path, question.router.slots, &record);
+    if (status == MT_OK) status = cli_objective_compute(ctx, &question, &record, &answer);
     if (status == MT_OK && question.out_path != NULL) {
-        status = objective_write(ctx, &question, &record, &answer);
+        status = cli_objective_write(ctx, &question, &record, &answer);
     }
     if (status == MT_OK) {
-        status = settings->json ? objective_print_json(ctx, &question, &record, &answer)
-                                : objective_print_text(ctx, &question, &record, &answer);
+        status = settings->json ? cli_objective_print_json(ctx, &question, &record, &answer)
+                                : cli_objective_print_text(ctx, &question, &record, &answer);
     }
-    objective_answer_free(&question, &record, &answer);
-    objective_record_free(&record);
+    cli_objective_answer_free(&question, &record, &answer);
+    cli_objective_record_free(&record);
     return status;
 }
 
 static enum mt_status list(struct mt_context *ctx, const struct settings *settings,
-                           const struct cli_arguments *arguments)
+                           const struct cli_call *arguments)
 {
     if (arguments->positional_count > 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[0]);
@@ -243,13 +236,13 @@ static enum mt_status list(struct mt_context *ctx, const struct settings *settin
          "--record --top-k --method --out --router --normalise --normalise-epsilon --routed-scale --groups "
          "--groups-kept --group-rule --jitter --device --threads",
          "with --methods or --keys, which only list"}};
-    enum mt_status status = cli_refuse_void(ctx, arguments, rules, 1);
+    enum mt_status status = cli_refuse_void(arguments, rules, 1);
     if (status != MT_OK) return status;
-    return settings->methods ? objective_print_methods(ctx, settings->json)
-                             : objective_print_keys(ctx, settings->json);
+    return settings->methods ? cli_objective_print_methods(ctx, settings->json)
+                             : cli_objective_print_keys(ctx, settings->json);
 }
 
-int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {.router = "softmax",
                                 .method = "paper",
@@ -272,18 +265,43 @@ int cli_objective(struct mt_context *ctx, const struct cli_verb *verb, int argc,
          "a group scores its max (DeepSeek-V2) or its top2-sum (V3)"},
         {"--jitter", CLI_REAL, &settings.jitter, "X", "SparseMixer's threshold (default 0.01)"},
         {"--device", CLI_TEXT, &settings.device, "NAME", "cpu (default), or ref: plain loops in double"},
-        {"--threads", CLI_INTEGER, &settings.threads, "N", "threads to use (default: all)"},
+        {"--threads", CLI_THREADS, &settings.threads, "N", "threads to use (default: all)"},
         {"--json", CLI_FLAG, &settings.json, NULL, "one JSON object instead of tables"},
         {"--methods", CLI_FLAG, &settings.methods, NULL, "list the methods and what they consist of"},
         {"--keys", CLI_FLAG, &settings.keys, NULL, "list the keys, their values and meanings"},
+        {0},
     };
-    struct cli_arguments arguments;
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &arguments);
-    if (status == MT_OK && arguments.help_shown) return 0;
-    if (status == MT_OK) {
-        bool lists = settings.methods || settings.keys;
-        status = lists ? list(ctx, &settings, &arguments) : run(ctx, &settings, &arguments);
-    }
-    return status == MT_OK ? 0 : cli_fail(ctx, verb, status);
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    bool lists = settings.methods || settings.keys;
+    return lists ? list(call->ctx, &settings, call) : run(call->ctx, &settings, call);
 }
+
+const struct cli_verb cli_verb_objective = {
+    .name = "objective",
+    .summary = "a method's loss terms and their gradients, for one MoE layer's recorded arrays",
+    .counts_arguments = true,
+    .arguments = "--record IN --top-k K [--method NAME] [key=value ...] [--out OUT]",
+    .details =
+        "IN is a safetensors file; N tokens, n experts, K experts per token, width d:\n"
+        "  logits          F32 [N,n]     needed\n"
+        "  expert_outputs  F32 [N,K,d]   what the chosen experts gave, before weighting, in the order of\n"
+        "                                a stable top-k: highest first, ties to the lowest index\n"
+        "  mask            [N]           BOOL, U8, I32 or I64; 0 marks padding, which counts nowhere\n"
+        "  sequence        [N]           I32 or I64; which sequence a token belongs to\n"
+        "  router_weight   F32 [n,d]     for the terms on the router's rows\n"
+        "  router_bias     F32 [n]       added to the scores for the choice only\n"
+        "A term that needs an array IN does not have is refused.\n\n"
+        "OUT, replaced in one step: loss.TERM and scale.TERM for every term that is on, and total\n"
+        "(F32 of rank 0; total is the sum of scale times loss); grad.logits, grad.expert_outputs and\n"
+        "grad.router_weight, as far as IN has the array; experts I32 [N,K] (-1: dropped), weights\n"
+        "F32 [N,K]; with a bias rule also router_bias, after this step. Its metadata holds the keys.\n\n"
+        "key=value changes one thing of the method: --keys lists what there is. docs/objective.md has\n"
+        "the formulas, and a script that compares this with PyTorch.",
+    .examples = "  metier objective --methods\n"
+                "  metier objective --record layer.safetensors --top-k 6 --out answer.safetensors\n"
+                "  metier objective --record layer.safetensors --top-k 6 --method metier beta=0 --json\n"
+                "  metier objective --record layer.safetensors --router sigmoid --top-k 8 --normalise \\\n"
+                "      --routed-scale 2.5 --groups 8 --groups-kept 4 --group-rule top2-sum --method aux",
+    .run = run_verb,
+};

@@ -47,38 +47,39 @@ struct objective_answer {
  * Reads and checks IN for k slots. Whatever the outcome, the caller frees it. What a term needs and the file
  * lacks is not judged here: mt_objective_evaluate knows.
  */
-enum mt_status objective_record_read(struct mt_context *ctx, const char *path, int slots,
-                                     struct objective_record *record);
-void objective_record_free(struct objective_record *record);
+enum mt_status cli_objective_record_read(struct mt_context *ctx, const char *path, int slots,
+                                         struct objective_record *record);
+void cli_objective_record_free(struct objective_record *record);
 
 /* Names, separated by ", ", of tensors in the file that mean nothing here; "" when there is none. */
-void objective_record_unused(const struct objective_record *record, char *text, size_t bytes);
+void cli_objective_record_unused(const struct objective_record *record, char *text, size_t bytes);
 
 /* Evaluates the question on the record. `answer` is zeroed but for its context; the caller frees it, always.
  */
-enum mt_status objective_compute(struct mt_context *ctx, const struct objective_question *question,
-                                 const struct objective_record *record, struct objective_answer *answer);
-void objective_answer_free(const struct objective_question *question, const struct objective_record *record,
-                           struct objective_answer *answer);
+enum mt_status cli_objective_compute(struct mt_context *ctx, const struct objective_question *question,
+                                     const struct objective_record *record, struct objective_answer *answer);
+void cli_objective_answer_free(const struct objective_question *question,
+                               const struct objective_record *record, struct objective_answer *answer);
 
 /* Writes OUT, atomically. */
-enum mt_status objective_write(struct mt_context *ctx, const struct objective_question *question,
-                               const struct objective_record *record, const struct objective_answer *answer);
+enum mt_status cli_objective_write(struct mt_context *ctx, const struct objective_question *question,
+                                   const struct objective_record *record,
+                                   const struct objective_answer *answer);
 
 /* What a term's gradient norm is a norm of: "logits", "expert_outputs" or "router_weight". */
-const char *objective_gradient_of(enum mt_term term);
+const char *cli_objective_gradient_of(enum mt_term term);
 
 /* The answer on standard output, for people and as one JSON object. */
-enum mt_status objective_print_text(struct mt_context *ctx, const struct objective_question *question,
-                                    const struct objective_record *record,
-                                    const struct objective_answer *answer);
-enum mt_status objective_print_json(struct mt_context *ctx, const struct objective_question *question,
-                                    const struct objective_record *record,
-                                    const struct objective_answer *answer);
+enum mt_status cli_objective_print_text(struct mt_context *ctx, const struct objective_question *question,
+                                        const struct objective_record *record,
+                                        const struct objective_answer *answer);
+enum mt_status cli_objective_print_json(struct mt_context *ctx, const struct objective_question *question,
+                                        const struct objective_record *record,
+                                        const struct objective_answer *answer);
 
 /* --methods and --keys. */
-enum mt_status objective_print_methods(struct mt_context *ctx, bool json);
-enum mt_status objective_print_keys(struct mt_context *ctx, bool json);
+enum mt_status cli_objective_print_methods(struct mt_context *ctx, bool json);
+enum mt_status cli_objective_print_keys(struct mt_context *ctx, bool json);
 
 /* Refuses the first of some key=value words whose key changes nothing under the configuration they made. */
 enum mt_status cli_refuse_idle_keys(struct mt_context *ctx, const struct mt_objective_config *config,

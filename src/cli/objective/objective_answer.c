@@ -88,7 +88,7 @@ static void make_notes(const struct objective_question *question, const struct o
                  mt_counted(slots, "slot is", "slots are").text);
     }
     char unused[512];
-    objective_record_unused(record, unused, sizeof unused);
+    cli_objective_record_unused(record, unused, sizeof unused);
     if (unused[0] != '\0') add_note(answer, "not looked at in the record: %s", unused);
 }
 
@@ -147,7 +147,7 @@ static enum mt_status measure_gradients(struct mt_device *device, const struct o
         enum mt_status status =
             mt_objective_evaluate(device, &alone, &question->router, arrays, results, NULL, 0);
         if (status != MT_OK) return status;
-        const char *where = objective_gradient_of((enum mt_term)term);
+        const char *where = cli_objective_gradient_of((enum mt_term)term);
         if (strcmp(where, "logits") == 0) gradient[term] = norm(results->dlogits, tokens * experts);
         if (strcmp(where, "expert_outputs") == 0 && results->dexpert_outputs != NULL) {
             gradient[term] = norm(results->dexpert_outputs, tokens * slots * width);
@@ -180,8 +180,8 @@ static enum mt_status evaluate(struct mt_device *device, const struct objective_
     return status;
 }
 
-enum mt_status objective_compute(struct mt_context *ctx, const struct objective_question *question,
-                                 const struct objective_record *record, struct objective_answer *answer)
+enum mt_status cli_objective_compute(struct mt_context *ctx, const struct objective_question *question,
+                                     const struct objective_record *record, struct objective_answer *answer)
 {
     struct mt_device *device = NULL;
     enum mt_status status = mt_router_config_check(ctx, &question->router, record->arrays.experts);
@@ -201,8 +201,8 @@ enum mt_status objective_compute(struct mt_context *ctx, const struct objective_
     return MT_OK;
 }
 
-void objective_answer_free(const struct objective_question *question, const struct objective_record *record,
-                           struct objective_answer *answer)
+void cli_objective_answer_free(const struct objective_question *question,
+                               const struct objective_record *record, struct objective_answer *answer)
 {
     const struct mt_objective_arrays *arrays = &record->arrays;
     struct mt_objective_results *results = &answer->results;

@@ -155,7 +155,7 @@ static enum mt_status read_logits(struct objective_record *record, int slots)
     const struct mt_safetensors_tensor *info = mt_safetensors_find(&record->file, "logits");
     if (info == NULL) {
         char others[2 * MT_PRINTABLE_BYTES];
-        objective_record_unused(record, others, sizeof others);
+        cli_objective_record_unused(record, others, sizeof others);
         return mt_fail(record->ctx, MT_ERR_FORMAT, "%s: there is no tensor logits%s%s", record->path,
                        others[0] != '\0' ? "; the file holds " : "", others);
     }
@@ -228,8 +228,8 @@ static enum mt_status read_bias(struct objective_record *record)
     return read_floats(record, "router_bias", 1, &experts, meaning, &record->arrays.router_bias);
 }
 
-enum mt_status objective_record_read(struct mt_context *ctx, const char *path, int slots,
-                                     struct objective_record *record)
+enum mt_status cli_objective_record_read(struct mt_context *ctx, const char *path, int slots,
+                                         struct objective_record *record)
 {
     *record = (struct objective_record){.ctx = ctx, .path = path};
     struct stat info;
@@ -244,7 +244,7 @@ enum mt_status objective_record_read(struct mt_context *ctx, const char *path, i
     return status;
 }
 
-void objective_record_free(struct objective_record *record)
+void cli_objective_record_free(struct objective_record *record)
 {
     size_t bytes = (size_t)record->arrays.tokens * sizeof(int32_t);
     mt_release(record->ctx, record->mask, bytes);
@@ -254,7 +254,7 @@ void objective_record_free(struct objective_record *record)
     *record = (struct objective_record){.ctx = record->ctx};
 }
 
-void objective_record_unused(const struct objective_record *record, char *text, size_t bytes)
+void cli_objective_record_unused(const struct objective_record *record, char *text, size_t bytes)
 {
     size_t used = 0;
     text[0] = '\0';

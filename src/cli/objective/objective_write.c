@@ -90,8 +90,9 @@ static size_t describe_question(const struct objective_question *question,
     return count;
 }
 
-enum mt_status objective_write(struct mt_context *ctx, const struct objective_question *question,
-                               const struct objective_record *record, const struct objective_answer *answer)
+enum mt_status cli_objective_write(struct mt_context *ctx, const struct objective_question *question,
+                                   const struct objective_record *record,
+                                   const struct objective_answer *answer)
 {
     struct plan plan = {.count = 0};
     plan_all(&plan, question, record, answer);

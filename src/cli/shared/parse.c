@@ -1,7 +1,7 @@
 /* Reading a verb's arguments from its option table, and printing its help. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,29 +9,31 @@
 #include "base/nearest.h"
 #include "cli/cli.h"
 
-static void print_help(const struct cli_verb *verb, const struct cli_option *options, int option_count)
+#define MOST_THREADS 4096
+
+static void print_help(const struct cli_verb *verb, const struct cli_option *options)
 {
     printf("usage: metier %s%s%s [options]\n\n%s\n", verb->name, verb->arguments[0] != '\0' ? " " : "",
            verb->arguments, verb->summary);
     if (verb->details != NULL) printf("\n%s\n", verb->details);
     printf("\noptions:\n");
-    for (int i = 0; i < option_count; i++) {
+    for (const struct cli_option *option = options; option->name != NULL; option++) {
         char left[48];
-        (void)snprintf(left, sizeof left, "%s%s%s", options[i].name, options[i].value_name != NULL ? " " : "",
-                       options[i].value_name != NULL ? options[i].value_name : "");
-        printf("  %-24s %s\n", left, options[i].help);
+        (void)snprintf(left, sizeof left, "%s%s%s", option->name, option->value_name != NULL ? " " : "",
+                       option->value_name != NULL ? option->value_name : "");
+        printf("  %-24s %s\n", left, option->help);
     }
     printf("  %-24s %s\n", "--help", "show this");
     if (verb->examples != NULL) printf("\nexamples:\n%s\n", verb->examples);
 }
 
 static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
-                                     const struct cli_option *options, int option_count)
+                                     const struct cli_option *options)
 {
     const char *best = NULL;
     int distance = CLI_NEAR;
-    for (int i = 0; i < option_count; i++) {
-        if (mt_nearer(word, options[i].name, &distance)) best = options[i].name;
+    for (const struct cli_option *option = options; option->name != NULL; option++) {
+        if (mt_nearer(word, option->name, &distance)) best = option->name;
     }
     if (best != NULL) return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; did you mean %s?", word, best);
     return mt_fail(ctx, MT_ERR_USAGE, "unknown option %s; --help lists them", word);
@@ -58,14 +60,15 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
         list->item[list->count++] = text;
         return MT_OK;
     }
-    if (option->value == CLI_INTEGER) {
+    if (option->value == CLI_INTEGER || option->value == CLI_THREADS) {
         long long value = strtoll(text, &end, 10);
         if (errno != 0 || end == text || *end != '\0') {
             return mt_fail(ctx, MT_ERR_USAGE, "%s wants a whole number, not '%s'", option->name, text);
         }
         if (value < 0) return negative(ctx, option, text);
         *(int64_t *)option->target = value;
-        return MT_OK;
+        if (option->value == CLI_INTEGER) return MT_OK;
+        return cli_check_limits(ctx, &(struct cli_limit){option->name, value, 0, MOST_THREADS}, 1);
     }
     double value = strtod(text, &end);
     if (errno != 0 || end == text || *end != '\0' || !isfinite(value)) {
@@ -76,10 +79,10 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
     return MT_OK;
 }
 
-bool cli_is_given(const struct cli_arguments *arguments, const char *name)
+bool cli_is_given(const struct cli_call *call, const char *name)
 {
-    for (int i = 0; i < arguments->given_count; i++) {
-        if (strcmp(arguments->given[i], name) == 0) return true;
+    for (int i = 0; i < call->given_count; i++) {
+        if (strcmp(call->given[i], name) == 0) return true;
     }
     return false;
 }
@@ -94,68 +97,83 @@ static bool is_among(const char *names, const char *name)
     return false;
 }
 
-enum mt_status cli_refuse_void(struct mt_context *ctx, const struct cli_arguments *arguments,
-                               const struct cli_void *rules, size_t count)
+enum mt_status cli_refuse_void(const struct cli_call *call, const struct cli_void *rules, size_t count)
 {
     for (size_t r = 0; r < count; r++) {
-        for (int i = 0; rules[r].now && i < arguments->given_count; i++) {
-            if (!is_among(rules[r].names, arguments->given[i])) continue;
-            return mt_fail(ctx, MT_ERR_USAGE, "%s means nothing %s", arguments->given[i], rules[r].why);
+        for (int i = 0; rules[r].now && i < call->given_count; i++) {
+            if (!is_among(rules[r].names, call->given[i])) continue;
+            return mt_fail(call->ctx, MT_ERR_USAGE, "%s means nothing %s", call->given[i], rules[r].why);
         }
     }
     return MT_OK;
 }
 
-/* Handles argv[*index], an option; moves *index past a separate value. */
-static enum mt_status read_option(struct mt_context *ctx, const struct cli_option *options, int option_count,
-                                  int argc, char **argv, int *index, struct cli_arguments *arguments)
+enum mt_status cli_check_limits(struct mt_context *ctx, const struct cli_limit *limits, size_t count)
 {
-    const char *word = argv[*index];
+    for (size_t i = 0; i < count; i++) {
+        if (limits[i].value >= limits[i].least && limits[i].value <= limits[i].most) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "%s is %" PRId64 ", expected %" PRId64 " to %" PRId64,
+                       limits[i].name, limits[i].value, limits[i].least, limits[i].most);
+    }
+    return MT_OK;
+}
+
+/* Handles argv[*index], an option; moves *index past a separate value. */
+static enum mt_status read_option(struct cli_call *call, const struct cli_option *options, int *index)
+{
+    struct mt_context *ctx = call->ctx;
+    const char *word = call->argv[*index];
     const char *equals = strchr(word, '=');
     size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
-    const struct cli_option *option = NULL;
-    for (int i = 0; i < option_count; i++) {
-        if (strlen(options[i].name) == length && strncmp(options[i].name, word, length) == 0)
-            option = &options[i];
-    }
-    if (option == NULL) return unknown_option(ctx, word, options, option_count);
-    if (!cli_is_given(arguments, option->name) && arguments->given_count < CLI_OPTIONS_MOST)
-        arguments->given[arguments->given_count++] = option->name;
+    const struct cli_option *option = options;
+    while (option->name != NULL &&
+           (strlen(option->name) != length || strncmp(option->name, word, length) != 0))
+        option++;
+    if (option->name == NULL) return unknown_option(ctx, word, options);
+    if (!cli_is_given(call, option->name) && call->given_count < CLI_OPTIONS_MOST)
+        call->given[call->given_count++] = option->name;
     if (option->value == CLI_FLAG) {
         if (equals != NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s takes no value", option->name);
         *(bool *)option->target = true;
         return MT_OK;
     }
     if (equals != NULL) return store_value(ctx, option, equals + 1);
-    if (*index + 1 >= argc) {
+    if (*index + 1 >= call->argc)
         return mt_fail(ctx, MT_ERR_USAGE, "%s wants a value: %s", option->name, option->value_name);
-    }
     *index += 1;
-    return store_value(ctx, option, argv[*index]);
+    return store_value(ctx, option, call->argv[*index]);
 }
 
-enum mt_status cli_parse(struct mt_context *ctx, const struct cli_verb *verb,
-                         const struct cli_option *options, int option_count, int argc, char **argv,
-                         struct cli_arguments *arguments)
+static enum mt_status check_count(const struct cli_call *call)
 {
-    *arguments = (struct cli_arguments){.positional = (const char **)argv};
+    const char *wanted = call->verb->wanted;
+    int most = wanted != NULL ? 1 : 0;
+    if (call->verb->counts_arguments) return MT_OK;
+    if (call->positional_count < most) return mt_fail(call->ctx, MT_ERR_USAGE, "%s is missing", wanted);
+    if (call->positional_count == most) return MT_OK;
+    return mt_fail(call->ctx, MT_ERR_USAGE, "unexpected argument '%s'", call->positional[most]);
+}
+
+enum mt_status cli_parse(struct cli_call *call, const struct cli_option *options)
+{
     bool options_ended = false;
-    for (int i = 0; i < argc; i++) {
-        char *word = argv[i];
+    call->positional = (const char **)call->argv;
+    for (int i = 0; i < call->argc; i++) {
+        char *word = call->argv[i];
         if (!options_ended && strcmp(word, "--") == 0) {
             options_ended = true;
         } else if (!options_ended && strcmp(word, "--help") == 0) {
-            print_help(verb, options, option_count);
-            arguments->help_shown = true;
+            print_help(call->verb, options);
+            call->help_shown = true;
             return MT_OK;
         } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
-            enum mt_status status = read_option(ctx, options, option_count, argc, argv, &i, arguments);
+            enum mt_status status = read_option(call, options, &i);
             if (status != MT_OK) return status;
         } else {
-            argv[arguments->positional_count++] = word;
+            call->argv[call->positional_count++] = word;
         }
     }
-    return MT_OK;
+    return check_count(call);
 }
 
 int cli_fail(const struct mt_context *ctx, const struct cli_verb *verb, enum mt_status status)

@@ -3,20 +3,19 @@
 
 #include <stdio.h>
 
-int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self)
+enum mt_status cli_run_ranks(struct cli_call *call, cli_rank_fn run, void *self)
 {
     struct mt_comm *comm = NULL;
-    int exit_status = 0;
-    enum mt_status status = mt_comm_open(ctx, &comm);
-    if (status != MT_OK) return cli_fail(ctx, verb, status);
-    status = run(self, comm, &exit_status);
+    enum mt_status status = mt_comm_open(call->ctx, &comm);
+    if (status != MT_OK) return status;
+    status = run(self, comm, &call->exit_status);
     int failed = mt_comm_failed_rank(comm);
     bool told_elsewhere = failed >= 0 && failed != mt_comm_rank(comm);
-    if (status != MT_OK) exit_status = told_elsewhere ? 1 : cli_fail(ctx, verb, status);
+    if (status != MT_OK) call->exit_status = told_elsewhere ? 1 : cli_fail(call->ctx, call->verb, status);
     // The message is out before a rank's end makes the launcher talk.
     (void)fflush(stderr);
     mt_comm_close(comm);
-    return exit_status;
+    return MT_OK;
 }
 
 static enum mt_status refuse(void *self, struct mt_comm *comm, int *exit_status)
@@ -25,10 +24,10 @@ static enum mt_status refuse(void *self, struct mt_comm *comm, int *exit_status)
     char sharing[128] = "";
     size_t bytes = 0;
     (void)exit_status;
-    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL && bytes < sizeof sharing; verb++) {
-        if (verb->ranks != CLI_RANKS_SHARE) continue;
+    for (const struct cli_verb *const *verb = cli_verbs; *verb != NULL && bytes < sizeof sharing; verb++) {
+        if ((*verb)->ranks != CLI_RANKS_SHARE) continue;
         bytes += (size_t)snprintf(sharing + bytes, sizeof sharing - bytes, "%s%s", bytes > 0 ? ", " : "",
-                                  verb->name);
+                                  (*verb)->name);
     }
     enum mt_status status = mt_fail(ctx, MT_ERR_USAGE,
                                     "started as %d ranks, but it runs as one program: start it without "
@@ -37,7 +36,7 @@ static enum mt_status refuse(void *self, struct mt_comm *comm, int *exit_status)
     return mt_comm_agree(comm, ctx, status);
 }
 
-int cli_refuse_ranks(struct mt_context *ctx, const struct cli_verb *verb)
+enum mt_status cli_refuse_ranks(struct cli_call *call)
 {
-    return cli_run_ranks(ctx, verb, refuse, ctx);
+    return cli_run_ranks(call, refuse, call->ctx);
 }

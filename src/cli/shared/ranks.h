@@ -9,12 +9,12 @@
 typedef enum mt_status (*cli_rank_fn)(void *self, struct mt_comm *comm, int *exit_status);
 
 /*
- * Finds the other ranks, runs, and gives the exit status. A failure that ranks agreed on is told once, by the
- * rank it happened to.
+ * Finds the other ranks, runs, and sets call->exit_status. A failure that ranks agreed on is told here, once,
+ * by the rank it happened to.
  */
-int cli_run_ranks(struct mt_context *ctx, const struct cli_verb *verb, cli_rank_fn run, void *self);
+enum mt_status cli_run_ranks(struct cli_call *call, cli_rank_fn run, void *self);
 
 /* What a verb that runs as one program says of several: once, for all of them. */
-int cli_refuse_ranks(struct mt_context *ctx, const struct cli_verb *verb);
+enum mt_status cli_refuse_ranks(struct cli_call *call);
 
 #endif

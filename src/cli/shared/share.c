@@ -1,17 +1,19 @@
 /* Where the program's own files are: told by the environment, beside the program, or in its source tree. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/shared/share.h"
-#include "cli/train/train.h"
+#include "report/render.h"
 
 #ifndef METIER_SOURCE_SHARE
 #define METIER_SOURCE_SHARE "share"
 #endif
 
-#define PATH_BYTES 4096
+#define PATH_BYTES  4096
+#define BLOCK_BYTES 4096
 
 /* "BIN/../share/metier" of the running program; "" where that cannot be known. */
 static void beside_program(char *path, size_t bytes)
@@ -35,7 +37,8 @@ static bool has_part(const char *share, const char *part, char *path, size_t byt
     return written > 0 && (size_t)written < bytes && access(path, R_OK | X_OK) == 0;
 }
 
-enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char **folder)
+/* NULL: nowhere. */
+static enum mt_status find(struct mt_arena *arena, const char *part, const char **folder)
 {
     char beside[PATH_BYTES];
     char path[PATH_BYTES];
@@ -52,7 +55,7 @@ enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const ch
     return MT_OK;
 }
 
-enum mt_status cli_share_missing(struct mt_context *ctx, const char *what)
+static enum mt_status missing(struct mt_context *ctx, const char *what)
 {
     char beside[PATH_BYTES];
     const char *told = getenv("METIER_SHARE");
@@ -62,12 +65,29 @@ enum mt_status cli_share_missing(struct mt_context *ctx, const char *what)
                    told != NULL ? told : "not set", beside, METIER_SOURCE_SHARE);
 }
 
-enum mt_status train_find_templates(struct mt_context *ctx, struct mt_arena *arena, const char *name,
-                                    const char **folder)
+enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what, const char **folder)
+{
+    enum mt_status status = find(arena, part, folder);
+    return status == MT_OK && *folder == NULL ? missing(arena->ctx, what) : status;
+}
+
+enum mt_status cli_find_templates(struct mt_arena *arena, const char *name, const char **folder)
 {
     char what[128];
-    enum mt_status status = cli_find_share(arena, "templates", folder);
+    enum mt_status status = find(arena, "templates", folder);
     if (status != MT_OK || *folder != NULL || access(name, R_OK) == 0) return status;
     (void)snprintf(what, sizeof what, "chat templates to look for '%.64s' in", name);
-    return cli_share_missing(ctx, what);
+    return missing(arena->ctx, what);
+}
+
+enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes)
+{
+    struct mt_arena arena;
+    const char *folder = NULL;
+    mt_arena_init(&arena, page->ctx, BLOCK_BYTES);
+    enum mt_status status = cli_find_share(&arena, "report", "the page's style and script", &folder);
+    if (status == MT_OK)
+        status = mt_save_html(page, folder, charts != NULL ? charts : MT_CHARTS_FILE, path, bytes);
+    mt_arena_free(&arena);
+    return status;
 }

@@ -3,14 +3,23 @@
 #define MT_CLI_SHARE_H
 
 #include "base/arena.h"
+#include "report/page.h"
 
 /*
  * The folder `part` of the program's files: below $METIER_SHARE, share/metier beside the program's bin, or
- * the source tree's share, whichever has it first. The text lives in the arena; NULL: nowhere.
+ * the source tree's share, whichever has it first. The text lives in the arena. Where there is none, it is
+ * refused with the places looked at, for `what` that was looked for.
  */
-enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char **folder);
+enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what,
+                              const char **folder);
 
-/* Refuses with the places looked at, for `what` that was looked for. */
-enum mt_status cli_share_missing(struct mt_context *ctx, const char *what);
+/* Writes a page as HTML with the parts that come along. charts: Chart.js; NULL: where Debian puts it. */
+enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes);
+
+/*
+ * The folder of the chat templates. `name` is what is looked for in there: where no folder is found, it must
+ * be a file itself. The text lives in the arena; NULL: only files.
+ */
+enum mt_status cli_find_templates(struct mt_arena *arena, const char *name, const char **folder);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/columns.h"
@@ -28,23 +29,39 @@ static char *cell(const struct cli_table *table, int row, int column)
     return table->cells + rows_bytes(table, row) + (size_t)column * CLI_CELL_BYTES;
 }
 
-enum mt_status cli_table_row(struct cli_table *table, const char *const *cells)
+void cli_table_row(struct cli_table *table, const char *const *cells)
 {
-    if (table->row_count == table->row_capacity) {
+    if (table->status == MT_OK && table->row_count == table->row_capacity) {
         int capacity = table->row_capacity > 0 ? table->row_capacity * 2 : FIRST_ROWS;
         void *block = table->cells;
-        enum mt_status status = mt_reallocate(table->ctx, rows_bytes(table, table->row_capacity),
-                                              rows_bytes(table, capacity), &block);
-        if (status != MT_OK) return status;
+        table->status = mt_reallocate(table->ctx, rows_bytes(table, table->row_capacity),
+                                      rows_bytes(table, capacity), &block);
         table->cells = block;
-        table->row_capacity = capacity;
+        if (table->status == MT_OK) table->row_capacity = capacity;
     }
+    if (table->status != MT_OK) return;
     for (int column = 0; column < table->column_count; column++) {
         (void)mt_columns_copy(cell(table, table->row_count, column), CLI_CELL_BYTES,
                               cells[column] != NULL ? cells[column] : "", INT_MAX, true);
     }
     table->row_count += 1;
-    return MT_OK;
+}
+
+void cli_table_add(struct cli_table *table, const char *format, ...)
+{
+    char row[CLI_TABLE_COLUMNS * CLI_CELL_BYTES];
+    const char *cells[CLI_TABLE_COLUMNS] = {row};
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(row, sizeof row, format, arguments);
+    va_end(arguments);
+    char *tab = strchr(row, '\t');
+    for (int column = 1; column < table->column_count && tab != NULL; column++) {
+        *tab = '\0';
+        cells[column] = tab + 1;
+        tab = strchr(tab + 1, '\t');
+    }
+    cli_table_row(table, cells);
 }
 
 static int text_columns(const char *text)
@@ -197,7 +214,7 @@ static void print_stacked(const struct cli_table *table, FILE *stream, int limit
     }
 }
 
-void cli_table_print(const struct cli_table *table, FILE *stream)
+enum mt_status cli_table_print(struct cli_table *table, FILE *stream)
 {
     int widths[CLI_TABLE_COLUMNS];
     struct part all = {.count = table->column_count};
@@ -208,18 +225,42 @@ void cli_table_print(const struct cli_table *table, FILE *stream)
         all.column[column] = column;
         texts = texts || (column > 0 && !table->columns[column].right);
     }
-    if (limit < 0 || make_fit(table, widths, limit))
+    bool whole = table->status == MT_OK;
+    if (whole && (limit < 0 || make_fit(table, widths, limit)))
         print_part(table, stream, &all, widths);
-    else if (texts)
+    else if (whole && texts)
         print_stacked(table, stream, limit);
-    else
+    else if (whole)
         print_parts(table, stream, widths, limit);
+    mt_release(table->ctx, table->cells, rows_bytes(table, table->row_capacity));
+    enum mt_status status = table->status;
+    cli_table_init(table, table->ctx, table->columns, table->column_count);
+    return status;
 }
 
-void cli_table_free(struct cli_table *table)
+// ------------------------------------------------------------------ lines
+
+void cli_print_text(int indent, const char *text)
 {
-    mt_release(table->ctx, table->cells, rows_bytes(table, table->row_capacity));
-    table->cells = NULL;
-    table->row_count = 0;
-    table->row_capacity = 0;
+    char piece[CLI_CELL_BYTES];
+    int room = mt_columns_of_terminal(stdout) - 1 - indent;
+    while (room >= LEAST_TEXT && (int)strlen(text) > room) {
+        (void)take_piece(&text, room < CLI_CELL_BYTES ? room : CLI_CELL_BYTES - 1, piece);
+        printf(*text != '\0' ? "%s\n%*s" : "%s", piece, indent, "");
+    }
+    printf("%s\n", text);
+}
+
+enum mt_status cli_print_keys(const struct mt_keys *keys, int width)
+{
+    struct mt_key key = {0};
+    while (mt_key_next(keys, &key)) {
+        char second[512];
+        (void)snprintf(second, sizeof second, "%s; default %s", key.row->values, key.standard);
+        int taken = printf("%-*s ", width, key.name);
+        cli_print_text(taken, key.row->meaning);
+        printf("%-*s   ", width, "");
+        cli_print_text(width + 3, second);
+    }
+    return MT_OK;
 }

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "cli/adapter/adapter.h"
+#include "cli/adapter.h"
+#include "cli/cli.h"
 #include "cli/shared/ranks.h"
-#include "cli/verbs.h"
+#include "cli/shared/share.h"
 
 #define ARENA_BLOCK_BYTES 16384
 #define WORD_BYTES        64
@@ -26,7 +27,7 @@ struct arguments {
 };
 
 /* Options that are settings become words like any other. */
-static enum mt_status collect_words(struct mt_context *ctx, const struct cli_arguments *given,
+static enum mt_status collect_words(struct mt_context *ctx, const struct cli_call *given,
                                     struct arguments *arguments)
 {
     void *memory = NULL;
@@ -148,13 +149,13 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     enum mt_status status = mt_train_settings_read(ctx, arguments->config, arguments->words,
                                                    arguments->word_count, training->arena, &settings);
     if (status == MT_OK)
-        status = train_find_templates(ctx, training->arena, settings.template_name, &options.templates);
+        status = cli_find_templates(training->arena, settings.template_name, &options.templates);
     status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK) status = mt_trainer_open(ctx, &options, &trainer);
     if (status == MT_OK && arguments->dry_run) {
         struct mt_run_outline outline;
         mt_trainer_outline(trainer, &outline);
-        if (talks) status = train_print_outline(ctx, &settings, &outline);
+        if (talks) status = cli_train_print_outline(ctx, &settings, &outline);
     } else if (status == MT_OK) {
         struct mt_run_outcome outcome;
         status = mt_trainer_run(trainer, &outcome);
@@ -165,56 +166,71 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     return status;
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments,
-                            const struct cli_arguments *given)
+static enum mt_status check(const struct arguments *arguments, const struct cli_call *given)
 {
+    struct mt_context *ctx = given->ctx;
     if (given->positional_count == 0)
         return mt_fail(ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists what it may say");
     if (strchr(given->positional[0], '=') != NULL) {
         return mt_fail(ctx, MT_ERR_USAGE, "'%s' is a setting; the configuration file comes first",
                        given->positional[0]);
     }
-    if (arguments->threads < -1 || arguments->threads > 4096) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--threads is %" PRId64 ", expected 0 to 4096", arguments->threads);
-    }
     const struct cli_void rules[] = {
         {arguments->dry_run, "--timeline", "with --dry-run: nothing is trained"},
     };
-    return cli_refuse_void(ctx, given, rules, 1);
+    return cli_refuse_void(given, rules, 1);
 }
 
-int cli_train(struct mt_context *ctx, const struct cli_verb *verb, int argc, char **argv)
+static enum mt_status run_verb(struct cli_call *call)
 {
     struct arguments arguments = {.threads = -1};
     const struct cli_option options[] = {
         {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
-         "print the resolved settings, data, memory and what learns; train nothing"},
+         "print the resolved settings, data, memory and what is trainable; train nothing"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal; warnings still come"},
-        {"--threads", CLI_INTEGER, &arguments.threads, "N", "as the key threads; 0: as many as there are"},
+        {"--threads", CLI_THREADS, &arguments.threads, "N", "as the key threads; 0: as many as there are"},
         {"--device", CLI_TEXT, &arguments.device, "NAME", "as the key device"},
         {"--timeline", CLI_TEXT, &arguments.timeline, "FILE",
          "what every rank did when, for chrome://tracing or ui.perfetto.dev"},
+        {0},
     };
-    struct cli_arguments given;
     struct mt_arena arena;
-    int exit_status = 0;
-    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status =
-        cli_parse(ctx, verb, options, (int)(sizeof options / sizeof options[0]), argc, argv, &given);
-    if (status == MT_OK && given.help_shown) return 0;
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
         {arguments.keys, "--dry-run --quiet --threads --device --timeline", "with --keys"}};
-    if (status == MT_OK) status = cli_refuse_void(ctx, &given, rules, 1);
-    if (status == MT_OK && arguments.keys) {
-        status = train_print_keys(ctx);
-    } else {
-        if (status == MT_OK) status = check(ctx, &arguments, &given);
-        if (status == MT_OK) status = collect_words(ctx, &given, &arguments);
-        struct training training = {.ctx = ctx, .arguments = &arguments, .arena = &arena};
-        if (status == MT_OK) exit_status = cli_run_ranks(ctx, verb, run, &training);
-    }
+    status = cli_refuse_void(call, rules, 1);
+    if (status == MT_OK && arguments.keys) return cli_train_print_keys(call->ctx);
+    mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
+    struct training training = {.ctx = call->ctx, .arguments = &arguments, .arena = &arena};
+    if (status == MT_OK) status = check(&arguments, call);
+    if (status == MT_OK) status = collect_words(call->ctx, call, &arguments);
+    if (status == MT_OK) status = cli_run_ranks(call, run, &training);
     mt_arena_free(&arena);
-    mt_release(ctx, arguments.words, arguments.word_capacity * sizeof *arguments.words);
-    return status == MT_OK ? exit_status : cli_fail(ctx, verb, status);
+    mt_release(call->ctx, arguments.words, arguments.word_capacity * sizeof *arguments.words);
+    return status;
 }
+
+const struct cli_verb cli_verb_train = {
+    .name = "train",
+    .summary = "fine-tune a model with LoRA or fully, or train one from scratch, by any method",
+    .arguments = "CONFIG.yaml [key=value ...]",
+    .counts_arguments = true,
+    .details =
+        "CONFIG.yaml names the model, the data and the folder of the run (out); every other key has a\n"
+        "default, and key=value overrides the file. --keys lists them; docs/training.md explains them.\n"
+        "The folder gets config.yaml, metrics.jsonl, tensorboard/, checkpoints/, and at the end\n"
+        "adapter/ or model/ (with held-out data also the best one). Started again, a run goes on where\n"
+        "its last checkpoint is; one that has finished says so. It goes on with the files it began with:\n"
+        "data, tokenizer, configs or weights that hold something else are named and refused. Exit status\n"
+        "130 or 143 after SIGINT or SIGTERM, which end the run after the step at hand.",
+    .examples = "  printf 'model: models/moe\\nout: runs/first\\ndata.path: math.jsonl\\n' > run.yaml\n"
+                "  metier train run.yaml --dry-run\n"
+                "  metier train run.yaml\n"
+                "  metier train run.yaml out=runs/wide lora.rank=64 optimizer.lr=5e-5\n"
+                "  metier train run.yaml out=runs/metier method=metier objective.beta=1e-3 --threads 8\n"
+                "  metier report runs/first runs/wide runs/metier --out runs.html",
+    .ranks = CLI_RANKS_SHARE,
+    .run = run_verb,
+};

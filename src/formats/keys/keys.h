@@ -90,9 +90,6 @@ bool mt_key_next(const struct mt_keys *keys, struct mt_key *key);
 /* The key of that name; false: there is none. */
 bool mt_key_find(const struct mt_keys *keys, const char *name, struct mt_key *key);
 
-/* Two lines for each key: name and meaning, values and default. */
-void mt_keys_print(FILE *stream, const struct mt_keys *keys, int name_width);
-
 // ------------------------------------------------------------------ reading
 
 /* One key as given. */

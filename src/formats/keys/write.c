@@ -12,15 +12,6 @@
 #define MEANING_COLUMN 34 // where their meanings do
 #define MEMBER_INDENT  4
 
-void mt_keys_print(FILE *stream, const struct mt_keys *keys, int name_width)
-{
-    struct mt_key key = {0};
-    while (mt_key_next(keys, &key)) {
-        (void)fprintf(stream, "%-*s %s\n%-*s   %s; default %s\n", name_width, key.name, key.row->meaning,
-                      name_width, "", key.row->values, key.standard);
-    }
-}
-
 // ------------------------------------------------------------------ values
 
 /* True when a text needs no quotes, be it in a line of its own or within brackets. */

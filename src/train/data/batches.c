@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/data/batches_parts.h"
 #include "train/data/shuffle.h"
+#include "train/data/window.h"
 
 #define MOST_WINDOW 1000000 // examples
 

@@ -3,12 +3,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/files/file.h"
 #include "formats/hf/hf_generation.h"
 #include "text/plain_text.h"
-#include "train/data/corpus_parts.h"
 
 #define SURVEYED_DRAWS 10000 // so few are always gone through, to say at once what is wrong with them
 
@@ -53,8 +54,9 @@ static struct parts parts_of(const struct mt_corpus *corpus, const struct mt_tra
     return (struct parts){.held = held, .trained = rows - held};
 }
 
-struct mt_batch_source mt_corpus_source(const struct mt_corpus *corpus,
-                                        const struct mt_train_settings *settings, size_t index)
+/* How the rows of dataset `index` are read. */
+static struct mt_batch_source batch_source(const struct mt_corpus *corpus,
+                                           const struct mt_train_settings *settings, size_t index)
 {
     const struct mt_train_source *source = source_at(settings, index);
     return (struct mt_batch_source){.dataset = corpus->datasets[index],
@@ -62,8 +64,8 @@ struct mt_batch_source mt_corpus_source(const struct mt_corpus *corpus,
                                     .weight = source->weight};
 }
 
-struct mt_example_options mt_corpus_example_options(const struct mt_corpus *corpus,
-                                                    const struct mt_train_settings *settings)
+static struct mt_example_options example_options(const struct mt_corpus *corpus,
+                                                 const struct mt_train_settings *settings)
 {
     return (struct mt_example_options){.tokenizer = corpus->tokenizer,
                                        .template = corpus->template,
@@ -77,7 +79,7 @@ struct mt_example_options mt_corpus_example_options(const struct mt_corpus *corp
 static struct mt_batch_options batch_options(struct mt_corpus *corpus,
                                              const struct mt_train_settings *settings)
 {
-    return (struct mt_batch_options){.example = mt_corpus_example_options(corpus, settings),
+    return (struct mt_batch_options){.example = example_options(corpus, settings),
                                      .layout = settings->batching,
                                      .examples = settings->examples,
                                      .tokens = settings->tokens,
@@ -98,7 +100,7 @@ static enum mt_status make_training(struct mt_corpus *corpus, const struct mt_tr
     struct mt_batch_source *sources = memory;
     for (size_t i = 0; status == MT_OK && i < settings->source_count; i++) {
         struct parts parts = parts_of(corpus, settings, i);
-        sources[i] = mt_corpus_source(corpus, settings, i);
+        sources[i] = batch_source(corpus, settings, i);
         sources[i].first = parts.held;
         sources[i].count = parts.trained;
         if (parts.held + parts.trained == 0) {
@@ -127,7 +129,7 @@ static size_t held_out_sources(const struct mt_corpus *corpus, const struct mt_t
         double most = (double)settings->evaluate_examples;
         if (most > 0.0 && all > most) held = (uint64_t)ceil((double)held * most / all);
         if (held == 0) continue;
-        sources[count] = mt_corpus_source(corpus, settings, i);
+        sources[count] = batch_source(corpus, settings, i);
         sources[count].weight = 1.0;
         sources[count++].count = held;
     }
@@ -160,6 +162,132 @@ static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_tr
 }
 
 // ------------------------------------------------------------------ the template
+
+// ------------------------------------------------------------------ a first look
+
+/* What goes through a source until a row can be used. */
+struct looking {
+    struct mt_example_maker *maker;
+    struct mt_row row;
+    struct mt_example example;
+    struct mt_row_faults faults;
+    struct mt_byte_list foreign; // special tokens the template writes and the tokenizer lacks
+};
+
+static enum mt_status fail_source(const struct mt_corpus *corpus, const struct looking *looking,
+                                  const char *path, uint64_t rows)
+{
+    const struct mt_row_fault *fault = mt_row_faults_commonest(&looking->faults);
+    if (fault == NULL) {
+        return mt_fail(corpus->ctx, MT_ERR_FORMAT,
+                       "%s: not one of its %" PRIu64 " rows has an answer within data.max_length", path,
+                       rows);
+    }
+    return mt_fail(corpus->ctx, MT_ERR_FORMAT,
+                   "%s: not one of its %" PRIu64 " rows can be used; of %" PRIu64 " this is true: %s", path,
+                   rows, fault->count, fault->first);
+}
+
+/* Goes through a source's rows until one can be used; fails when none can. */
+static enum mt_status look_at(struct mt_corpus *corpus, struct looking *looking,
+                              const struct mt_batch_source *source)
+{
+    uint64_t rows = mt_dataset_rows(source->dataset);
+    struct mt_row *row = &looking->row;
+    for (uint64_t i = 0; i < rows; i++) {
+        bool fresh = false;
+        enum mt_status status = mt_dataset_read(source->dataset, i, row);
+        if (status == MT_OK)
+            status = mt_example_make(looking->maker, &source->example, row, &looking->example);
+        if (status == MT_OK && looking->example.answer_tokens > 0) return MT_OK;
+        if (status == MT_ERR_FORMAT)
+            status = mt_row_faults_add(&looking->faults, row->file, corpus->ctx->message, &fresh);
+        if (status != MT_OK) return status;
+    }
+    return fail_source(corpus, looking, mt_dataset_path(source->dataset), rows);
+}
+
+/* The first example is kept, to be shown. */
+static enum mt_status keep_first(struct mt_corpus *corpus, const struct looking *looking)
+{
+    char place[4096];
+    const struct mt_example *example = &looking->example;
+    enum mt_status status = MT_OK;
+    if (corpus->first.ids.count > 0) return MT_OK;
+    for (size_t i = 0; i < example->ids.count && status == MT_OK; i++) {
+        status = mt_id_list_append(&corpus->first.ids, example->ids.data[i]);
+        if (status == MT_OK) status = mt_id_list_append(&corpus->first.labels, example->labels.data[i]);
+    }
+    (void)snprintf(place, sizeof place, "%s:%" PRIu64, looking->row.file, looking->row.line);
+    return status == MT_OK ? mt_path_join(corpus->ctx, "", place, &corpus->first_place) : status;
+}
+
+/* Each is told once, by the first source that shows it. */
+struct warned {
+    bool plain, prompt, unended;
+};
+
+static void warn_of_template(const struct mt_corpus *corpus, const struct mt_example *example,
+                             struct warned *warned)
+{
+    const char *name = mt_chat_template_name(corpus->template);
+    if (example->messages && mt_chat_template_stands_in(corpus->template) && !warned->plain) {
+        warned->plain = true;
+        mt_log_warning(corpus->log,
+                       "the model has no chat template of its own: conversations are written out "
+                       "plainly (data.template: plain); data.template names another");
+    }
+    if (example->other_prompts > 0 && !warned->prompt) {
+        warned->prompt = true;
+        mt_log_warning(
+            corpus->log,
+            "%s asks for an answer in other words than those it writes one out with: what is trained "
+            "on does not quite begin as answers will (data.template_options may help)",
+            name);
+    }
+    if (example->unended > 0 && !warned->unended) {
+        warned->unended = true;
+        mt_log_warning(
+            corpus->log,
+            "%s ends an answer with no token that is special: the model may not learn where to stop", name);
+    }
+}
+
+/*
+ * Looks at each source until a row can be used; a source without one is refused. Keeps the first example, and
+ * warns of what it shows about the template.
+ */
+static enum mt_status look_at_sources(struct mt_corpus *corpus, const struct mt_train_settings *settings)
+{
+    struct mt_context *ctx = corpus->ctx;
+    struct looking looking = {.faults = {.ctx = ctx}, .foreign = {.ctx = ctx}};
+    struct warned warned = {0};
+    struct mt_example_options options = example_options(corpus, settings);
+    // What a model's own template writes, its authors have seen.
+    if (!mt_chat_template_is_models(corpus->template)) options.foreign = &looking.foreign;
+    mt_row_init(ctx, &looking.row);
+    mt_example_init(ctx, &looking.example);
+    enum mt_status status = mt_example_maker_create(ctx, &options, &looking.maker);
+    for (size_t i = 0; i < corpus->dataset_count && status == MT_OK; i++) {
+        struct mt_batch_source source = batch_source(corpus, settings, i);
+        mt_row_faults_free(&looking.faults);
+        status = look_at(corpus, &looking, &source);
+        if (status == MT_OK) status = keep_first(corpus, &looking);
+        if (status == MT_OK) warn_of_template(corpus, &looking.example, &warned);
+    }
+    if (status == MT_OK && looking.foreign.count > 0) {
+        mt_log_warning(corpus->log,
+                       "%s writes %.*s, for which the tokenizer has no token: ordinary text to the model",
+                       mt_chat_template_name(corpus->template), (int)looking.foreign.count,
+                       (const char *)looking.foreign.data);
+    }
+    mt_row_faults_free(&looking.faults);
+    mt_byte_list_free(&looking.foreign);
+    mt_example_maker_free(looking.maker);
+    mt_example_free(&looking.example);
+    mt_row_free(&looking.row);
+    return status;
+}
 
 /* Ids that end texts, by generation_config.json: a template may end its answers with any of them. */
 static enum mt_status read_stops(struct mt_corpus *corpus, const char *model,
@@ -210,7 +338,7 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
     if (status == MT_OK) status = read_stops(corpus, settings->model, config);
     if (status == MT_OK) status = open_datasets(corpus, settings);
     if (status == MT_OK) status = make_training(corpus, settings);
-    if (status == MT_OK) status = mt_corpus_look(corpus, settings);
+    if (status == MT_OK) status = look_at_sources(corpus, settings);
     if (status == MT_OK) status = make_held_out(corpus, settings);
     if (status != MT_OK) mt_corpus_close(corpus);
     return status;

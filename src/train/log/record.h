@@ -33,7 +33,7 @@ struct mt_step_record {
     double task;                    // L_h
     double term[MT_TERM_COUNT];     // mean over layers of the term's value; NaN: off
     double weighted[MT_TERM_COUNT]; // what it adds to L, summed over layers; NaN: off
-    double gradient_norm;           // of everything that learns, before clipping
+    double gradient_norm;           // of everything trainable, before clipping
     bool clipped;
     double max_violation;                    // means over layers
     double max_violation_running;            // likewise

@@ -109,12 +109,12 @@ enum mt_status mt_run_log_open(struct mt_context *ctx, const struct mt_run_log_o
 
 // ------------------------------------------------------------------ records
 
-static struct mt_json_text new_line(struct mt_run_log *log)
+static struct mt_json_line new_line(struct mt_run_log *log)
 {
-    return (struct mt_json_text){.data = log->line, .room = log->line_bytes};
+    return (struct mt_json_line){.data = log->line, .room = log->line_bytes};
 }
 
-static enum mt_status write_line(struct mt_run_log *log, const struct mt_json_text *text)
+static enum mt_status write_line(struct mt_run_log *log, const struct mt_json_line *text)
 {
     if (text->full) {
         return mt_fail(log->ctx, MT_ERR_INTERNAL, "%s: a record is longer than %zu bytes", log->metrics.path,
@@ -131,7 +131,7 @@ enum mt_status mt_run_log_step(struct mt_run_log *log, const struct mt_step_reco
                        "a record of %zu layers and %d experts for a log of %zu layers and %d experts",
                        record->layer_count, record->experts, log->layers, log->experts);
     }
-    struct mt_json_text text = new_line(log);
+    struct mt_json_line text = new_line(log);
     mt_records_step_line(&text, record);
     enum mt_status status = write_line(log, &text);
     if (status == MT_OK && log->board.buffer != NULL) {
@@ -150,7 +150,7 @@ void mt_run_log_progress(struct mt_run_log *log, const struct mt_step_record *re
 enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_evaluation_record *record)
 {
     if (log == NULL) return MT_OK;
-    struct mt_json_text text = new_line(log);
+    struct mt_json_line text = new_line(log);
     mt_records_evaluation_line(&text, record);
     enum mt_status status = write_line(log, &text);
     if (status == MT_OK && log->board.buffer != NULL) {
@@ -170,7 +170,7 @@ static bool is_damage(const char *kind)
 enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const char *kind, const char *text)
 {
     if (log == NULL) return MT_OK;
-    struct mt_json_text line = new_line(log);
+    struct mt_json_line line = new_line(log);
     mt_records_event_line(&line, step, kind, text);
     enum mt_status status = write_line(log, &line);
     // A failure is told by whoever is handed it.

@@ -84,7 +84,7 @@ size_t mt_records_scalars(size_t layers)
 // ------------------------------------------------------------------ JSON
 
 /* An array with one number per layer; null when every one is unknown. */
-static void layer_array(struct mt_json_text *text, const struct mt_step_record *record, const char *key,
+static void layer_array(struct mt_json_line *text, const struct mt_step_record *record, const char *key,
                         size_t offset, int index)
 {
     bool known = false;
@@ -102,7 +102,7 @@ static void layer_array(struct mt_json_text *text, const struct mt_step_record *
     mt_json_put_close(text, ']');
 }
 
-static void layers_object(struct mt_json_text *text, const struct mt_step_record *record)
+static void layers_object(struct mt_json_line *text, const struct mt_step_record *record)
 {
     char key[NAME_BYTES];
     mt_json_put_open(text, "layers", '{');
@@ -132,7 +132,7 @@ static void layers_object(struct mt_json_text *text, const struct mt_step_record
     mt_json_put_close(text, '}');
 }
 
-void mt_records_step_line(struct mt_json_text *text, const struct mt_step_record *record)
+void mt_records_step_line(struct mt_json_line *text, const struct mt_step_record *record)
 {
     char key[NAME_BYTES];
     mt_json_put_open(text, NULL, '{');
@@ -158,7 +158,7 @@ void mt_records_step_line(struct mt_json_text *text, const struct mt_step_record
     mt_json_put_newline(text);
 }
 
-void mt_records_evaluation_line(struct mt_json_text *text, const struct mt_evaluation_record *record)
+void mt_records_evaluation_line(struct mt_json_line *text, const struct mt_evaluation_record *record)
 {
     mt_json_put_open(text, NULL, '{');
     mt_json_put_string(text, "kind", "evaluation", 16);
@@ -172,7 +172,7 @@ void mt_records_evaluation_line(struct mt_json_text *text, const struct mt_evalu
     mt_json_put_newline(text);
 }
 
-void mt_records_event_line(struct mt_json_text *text, uint64_t step, const char *kind, const char *event)
+void mt_records_event_line(struct mt_json_line *text, uint64_t step, const char *kind, const char *event)
 {
     mt_json_put_open(text, NULL, '{');
     mt_json_put_string(text, "kind", "event", 16);

@@ -202,10 +202,7 @@ enum mt_status mt_watch_create_for_model(struct mt_device *device, struct mt_mod
     enum mt_status status = mt_allocate(ctx, bytes, &memory);
     if (status != MT_OK) return status;
     int64_t *layers = memory;
-    size_t count = 0;
-    for (int64_t layer = 0; layer < desc->layers; layer++) {
-        if (mt_model_layer_is_moe(desc, layer)) layers[count++] = layer;
-    }
+    size_t count = (size_t)mt_model_moe_layers(desc, layers);
     bool any = count > 0;
     status = mt_watch_create(device,
                              &(struct mt_watch_options){.layers = layers,

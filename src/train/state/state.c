@@ -32,12 +32,12 @@ static enum mt_status write_manifest(struct mt_context *ctx, const char *directo
 {
     struct mt_json_text text;
     char *path = NULL;
-    mt_json_text_init(&text, ctx);
     enum mt_status status = mt_path_join(ctx, directory, MT_STATE_MANIFEST, &path);
-    if (status == MT_OK) status = mt_state_manifest_text(manifest, &text);
-    if (status == MT_OK) status = mt_file_write_all(ctx, path, text.bytes, text.length);
+    if (status != MT_OK) return status;
+    mt_json_text_init(&text, ctx);
+    (void)mt_state_manifest_text(manifest, &text);
+    status = mt_json_text_save(&text, path);
     mt_path_release(ctx, path);
-    mt_json_text_free(&text);
     return status;
 }
 

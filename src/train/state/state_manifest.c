@@ -65,46 +65,40 @@ _Static_assert(sizeof(struct mt_run_numbers) ==
 
 // ------------------------------------------------------------------ writing
 
-static enum mt_status append_numbers(const struct mt_run_numbers *numbers, struct mt_json_text *text)
+static void put_numbers(const struct mt_run_numbers *numbers, struct mt_json_text *text)
 {
     const char *base = (const char *)numbers;
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < WHOLE_NUMBERS && status == MT_OK; i++) {
+    for (size_t i = 0; i < WHOLE_NUMBERS; i++) {
         uint64_t value = 0;
         memcpy(&value, base + whole_numbers[i].offset, sizeof value);
-        status = mt_json_text_format(text, "    \"%s\": \"%" PRIu64 "\",\n", whole_numbers[i].name, value);
+        mt_json_text_format(text, "    \"%s\": \"%" PRIu64 "\",\n", whole_numbers[i].name, value);
     }
-    for (size_t i = 0; i < REAL_NUMBERS && status == MT_OK; i++) {
+    for (size_t i = 0; i < REAL_NUMBERS; i++) {
         double value = 0.0;
         memcpy(&value, base + real_numbers[i].offset, sizeof value);
-        status = mt_json_text_format(text, "    \"%s\": \"%a\",\n", real_numbers[i].name, value);
+        mt_json_text_format(text, "    \"%s\": \"%a\",\n", real_numbers[i].name, value);
     }
-    if (status != MT_OK) return status;
-    return mt_json_text_format(text, "    \"finished\": %s\n", numbers->finished ? "true" : "false");
+    mt_json_text_format(text, "    \"finished\": %s\n", numbers->finished ? "true" : "false");
 }
 
 enum mt_status mt_state_manifest_text(const struct mt_state_manifest *manifest, struct mt_json_text *text)
 {
-    enum mt_status status =
-        mt_json_text_format(text, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"numbers\": {\n",
-                            FORMAT_NAME, MT_STATE_VERSION);
-    if (status == MT_OK) status = append_numbers(&manifest->numbers, text);
-    if (status == MT_OK) status = mt_json_text_format(text, "  },\n  \"settings\": ");
-    if (status == MT_OK) status = mt_json_text_string(text, manifest->settings);
-    if (status == MT_OK) {
-        status = mt_json_text_format(text,
-                                     ",\n  \"files\": {\n    \"%s\": {\"bytes\": \"%" PRIu64 "\", \"" SUM_KEY
-                                     "\": \"%s\"}\n  },\n  \"" SUM_KEY "\": \"",
-                                     MT_STATE_TENSORS, manifest->tensors_bytes, manifest->tensors_sum.digits);
-    }
-    if (status != MT_OK) return status;
+    mt_json_text_format(text, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"numbers\": {\n", FORMAT_NAME,
+                        MT_STATE_VERSION);
+    put_numbers(&manifest->numbers, text);
+    mt_json_text_format(text, "  },\n  \"settings\": ");
+    mt_json_text_string(text, manifest->settings);
+    mt_json_text_format(text,
+                        ",\n  \"files\": {\n    \"%s\": {\"bytes\": \"%" PRIu64 "\", \"" SUM_KEY
+                        "\": \"%s\"}\n  },\n  \"" SUM_KEY "\": \"",
+                        MT_STATE_TENSORS, manifest->tensors_bytes, manifest->tensors_sum.digits);
+    if (text->status != MT_OK) return text->status;
     struct mt_digest_text sum = mt_digest_of(text->bytes, text->length);
-    status = mt_json_text_format(text, "%s%s", sum.digits, ending);
-    if (status == MT_OK && text->length > MT_STATE_MANIFEST_BYTES) {
-        status = mt_fail(text->ctx, MT_ERR_USAGE, "the settings are too long to be saved: %zu bytes",
-                         strlen(manifest->settings));
-    }
-    return status;
+    mt_json_text_format(text, "%s%s", sum.digits, ending);
+    if (text->status == MT_OK && text->length > MT_STATE_MANIFEST_BYTES)
+        text->status = mt_fail(text->ctx, MT_ERR_USAGE, "the settings are too long to be saved: %zu bytes",
+                               strlen(manifest->settings));
+    return text->status;
 }
 
 // ------------------------------------------------------------------ reading

@@ -47,7 +47,7 @@ static enum mt_status add_numbers(struct mt_state_tensors *list, const char *nam
     return add(list, "", name, &tensor, false);
 }
 
-/* One array of everything that learns: `memory`, flat, is laid out like the masters. */
+/* One array of everything trainable: `memory`, flat, is laid out like the masters. */
 static enum mt_status add_trained(struct mt_state_tensors *list, enum mt_shard_array array,
                                   const void *memory, const char *prefix)
 {

@@ -1,0 +1,85 @@
+/* What the collector's own files share. */
+#ifndef MT_ANALYSIS_COLLECTOR_SUMS_H
+#define MT_ANALYSIS_COLLECTOR_SUMS_H
+
+#include "analysis/collector/collector.h"
+#include "analysis/sample.h"
+#include "analysis/variance.h"
+
+/* Loads of batches, judged one by one. */
+struct mt_batch_loads {
+    int64_t tokens;                   // of the batch so far
+    int64_t batches;                  // finished
+    double violation, violation_code; // sums over them
+    double *load;                     // [n]: of the batch so far
+};
+
+/* |cos| between a token's expert outputs: sums over tokens of the mean over their pairs. */
+struct mt_cosine_sums {
+    int64_t tokens; // with two outputs at least
+    struct mt_any_order sum, squares;
+};
+
+/* What kept outputs amount to. */
+struct mt_output_sums {
+    struct mt_cosine_sums cosine;
+    struct mt_any_order lengths; // of the outputs
+    int64_t outputs;             // how many: tokens · k
+};
+
+/* What is known of one layer. */
+struct mt_layer_sums {
+    int64_t number;       // of the layer in the model
+    int64_t tokens;       // unmasked
+    double *load, *first; // [n]
+    struct mt_variance_sums variance;
+    struct mt_batch_loads batch;             // of tokens without a group
+    int64_t *group_tokens;                   // [groups]
+    uint32_t *group_load;                    // [groups,n]
+    struct mt_cosine_sums cosine;            // from Gram matrices
+    struct mt_vector_sample inputs, outputs; // not open where none are kept
+    struct mt_output_sums earlier;           // of outputs that were kept before (mt_collector_unpack)
+    uint16_t *choices;                       // [options.choices,k]
+    int64_t choice_count;
+};
+
+struct mt_collector {
+    struct mt_device *device; // borrowed
+    struct mt_context *ctx;   // borrowed
+    struct mt_collector_options options;
+    struct mt_layer_sums *layer; // [layers]
+    // What the layers' arrays point into:
+    double *numbers;           // [layers][MT_LAYER_ARRAYS][n]
+    struct mt_any_order *sums; // [layers][MT_LAYER_SUMS][n]
+    int64_t *group_tokens;     // [layers][groups]
+    uint32_t *group_loads;     // [layers][groups][n]
+    struct mt_token_names names;
+    bool named;
+    void *scratch; // a record on the host
+    size_t scratch_bytes;
+};
+
+#define MT_LAYER_ARRAYS 3
+#define MT_LAYER_SUMS   4
+
+/* The batches of a layer that are whole: those made of tokens as they came, and those made of groups. */
+struct mt_batch_sums {
+    int64_t batches;
+    double violation, violation_code; // sums over them
+};
+void mt_collector_batches(const struct mt_collector *collector, const struct mt_layer_sums *layer,
+                          double *work, struct mt_batch_sums *sums); // work: [n]
+
+/* Mean |cos| over the pairs of k vectors with this Gram matrix [k,k]; the pair of a zero vector has 0. */
+double mt_cosine_of_gram(const double *gram, int slots);
+
+void mt_output_sums_merge(struct mt_output_sums *sums, const struct mt_output_sums *other);
+
+/* Of the outputs a layer keeps, and kept before. */
+enum mt_status mt_output_sums_of(struct mt_collector *collector, const struct mt_layer_sums *layer,
+                                 struct mt_output_sums *sums);
+
+/* Fills figures->mean from the layers; what is NaN in one does not count. */
+void mt_figures_mean(struct mt_figures *figures);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * What the routers and experts of a model do with data: every domain goes through the model, and through a
+ * base to compare with, while collectors watch. `metier analyze`; docs/analysis.md has the formulas.
+ *
+ *     mt_analysis_open       domains from files
+ *     mt_analysis_run        data through the models; the first rank has the figures
+ *     mt_analysis_put_json   analysis.json; mt_analysis_write_experts: the experts data goes to
+ *     mt_analysis_close
+ */
+#ifndef MT_ANALYSIS_RUN_H
+#define MT_ANALYSIS_RUN_H
+
+#include <stdio.h>
+
+#include "analysis/collector/collector.h"
+#include "analysis/drift.h"
+#include "base/arena.h"
+#include "base/progress.h"
+#include "formats/text/json_text.h"
+#include "train/settings/settings.h"
+
+#define MT_ANALYSIS_FILES 16 // at the most, and so many domains
+
+/* What is asked for; everything is borrowed. */
+struct mt_analysis_settings {
+    const char *model;
+    const char *adapter;     // NULL: none
+    const char *base;        // NULL: the model without its adapter, if it has one
+    const char *const *data; // [data_count]: FILE, whose name is its domain's, or FILE=DOMAIN
+    size_t data_count;
+    const char *template_name;
+    const char *templates; // the folder of those that come along
+    int64_t threads;       // of the geometry; 0: as many as there are
+    int64_t tokens;        // of a domain at the most, but for the rest of a batch
+    int64_t length;        // of a sequence at the most
+    int64_t sample;        // inputs kept, and expert outputs, per layer and domain
+    int64_t queries;       // of overlap and silhouette; 0: all
+    int64_t neighbours;    // of the overlap
+    int64_t seed;
+    FILE *terminal; // progress; NULL: none
+};
+
+/* Files of one name. */
+struct mt_analysis_domain {
+    const char *name;
+    struct mt_train_source sources[MT_ANALYSIS_FILES];
+    size_t source_count;
+};
+
+/* What is known of the model, or of the base. The entry after the last domain is all of them together. */
+struct mt_analysis_side {
+    struct mt_collector *collector[MT_ANALYSIS_FILES + 1];
+    struct mt_figures figures[MT_ANALYSIS_FILES + 1];
+    float *router; // [layers][n,d], in the arena: the routers' weights, where drift is wanted
+};
+
+struct mt_analysis {
+    struct mt_context *ctx;                      // borrowed
+    const struct mt_analysis_settings *settings; // borrowed
+    struct mt_comm *comm;     // borrowed: the ranks that share the batches; the first of them has the figures
+    struct mt_device *device; // borrowed
+    struct mt_arena arena;    // names, paths
+    struct mt_analysis_domain domain[MT_ANALYSIS_FILES];
+    int domains;
+    // The models have the same shape.
+    int layers, experts, slots; // MoE layers
+    int64_t width;
+    int64_t *number; // [layers], in the arena: their numbers in the model
+    bool with_base;
+    struct mt_analysis_side model, base;
+    // While it runs:
+    struct mt_progress progress;
+    int64_t tokens_done;  // of all models and domains before the one at hand
+    int64_t passes_left;  // domains through models, after the one at hand
+    int64_t *token_names; // [2,batch tokens], in the arena: numbers and groups of the tokens at hand
+};
+
+/* Finds the domains in settings->data. Closed whatever the outcome. */
+enum mt_status mt_analysis_open(struct mt_context *ctx, const struct mt_analysis_settings *settings,
+                                struct mt_analysis **analysis);
+void mt_analysis_close(struct mt_analysis *analysis); // NULL is allowed
+
+/*
+ * Runs every domain through the model, then through the base, and computes the figures. Device and ranks stay
+ * the caller's and outlive the analysis. Agreed on.
+ */
+enum mt_status mt_analysis_run(struct mt_analysis *analysis, struct mt_device *device, struct mt_comm *comm);
+
+/* The drift from the base of one layer in a domain, or in all (domain = domains). */
+void mt_analysis_drift(const struct mt_analysis *analysis, int domain, int layer,
+                       struct mt_drift_figures *drift);
+
+/* Its mean over layers; tokens as of one. */
+void mt_analysis_mean_drift(const struct mt_analysis *analysis, int domain, struct mt_drift_figures *mean);
+
+/* analysis.json, as docs/analysis.md describes it. */
+enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
+
+/*
+ * Writes the routed experts data goes to, as train's key `experts` reads them: in every layer the busiest,
+ * until together they serve `share` of the slots. *chosen: how many, of all layers together.
+ */
+enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis, double share, const char *path,
+                                         int64_t *chosen);
+
+#endif

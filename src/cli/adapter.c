@@ -1,0 +1,219 @@
+/* metier adapter: what an adapter is, the lines that load it, and the same adapter in another layout. */
+#include "cli/adapter.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files/file.h"
+#include "cli/cli.h"
+#include "formats/text/utf8.h"
+#include "model/adapters/router_bias.h"
+
+// ------------------------------------------------------------------ lines of Python, as they can be pasted
+
+/* A name as a Python string; bytes that are no UTF-8 as Python itself reads them from the system. */
+static void print_text(const char *text)
+{
+    size_t left = strlen(text);
+    const uint8_t *at = (const uint8_t *)text;
+    (void)putchar('"');
+    while (left > 0) {
+        size_t bad = 0;
+        bool cut = false;
+        size_t bytes = mt_utf8_check(at, left, &bad, &cut);
+        if (bytes == 0) {
+            printf("\\udc%02x", *at);
+            bytes = 1;
+        } else if (*at == '"' || *at == '\\') {
+            printf("\\%c", *at);
+        } else if (*at < 0x20 || *at == 0x7F) {
+            printf("\\x%02x", *at);
+        } else {
+            (void)fwrite(at, 1, bytes, stdout);
+        }
+        at += bytes;
+        left -= bytes;
+    }
+    (void)putchar('"');
+}
+
+/* The absolute name of a folder, so that the lines work anywhere. */
+static enum mt_status absolute_path(struct mt_context *ctx, const char *path, char **absolute)
+{
+    char here[PATH_MAX];
+    if (getcwd(here, sizeof here) == NULL) here[0] = '\0';
+    return mt_path_join(ctx, here, path, absolute);
+}
+
+/* What is loaded from where. */
+struct places {
+    char *model, *adapter, *biases; // owned
+};
+
+static void release_places(struct mt_context *ctx, struct places *places)
+{
+    mt_path_release(ctx, places->model);
+    mt_path_release(ctx, places->adapter);
+    mt_path_release(ctx, places->biases);
+}
+
+static void print_peft(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
+                       const struct places *places)
+{
+    const char *own_code = desc->loaders.own_code;
+    bool biases = adapter->biases.tensor_count > 0;
+    if (own_code != NULL) {
+        printf("# transformers has no class for this model: its folder needs modeling_%s.py and\n"
+               "# configuration_%s.py as published with it, which are for transformers 4\n",
+               own_code, own_code);
+    } else if (adapter->layout == MT_ADAPTER_FUSED) {
+        printf("# transformers >= 5.22, PEFT >= 0.21\n");
+    } else {
+        printf("# transformers 4 (metier adapter rewrites the adapter for 5)\n");
+    }
+    if (biases && !desc->correction_bias)
+        printf("# %s is not loaded: transformers has no place for it\n", MT_ROUTER_BIAS_OF_ADAPTER);
+    bool loaded = biases && desc->correction_bias;
+    printf("import peft, transformers%s\n", loaded ? ", safetensors.torch" : "");
+    printf("base = transformers.AutoModelForCausalLM.from_pretrained(");
+    print_text(places->model);
+    printf("%s)", own_code != NULL ? ", trust_remote_code=True" : "");
+    if (loaded) {
+        printf("; _ = base.load_state_dict(safetensors.torch.load_file(");
+        print_text(places->biases);
+        printf("), strict=False)");
+    }
+    printf("\nmodel = peft.PeftModel.from_pretrained(base, ");
+    print_text(places->adapter);
+    printf(")\n");
+}
+
+static void print_vllm(const struct mt_adapter *adapter, const struct mt_model_desc *desc,
+                       const struct places *places)
+{
+    static const int ranks[] = {8, 16, 32, 64, 128, 256, 320, 512}; // that vLLM has
+    size_t most = sizeof ranks / sizeof ranks[0] - 1;
+    size_t i = 0;
+    while (i < most && ranks[i] < adapter->rank) i++;
+    if (adapter->biases.tensor_count > 0)
+        printf("# %s is not loaded%s\n", MT_ROUTER_BIAS_OF_ADAPTER,
+               desc->correction_bias ? ": serve the merged model (metier merge) to have it" : "");
+    if (adapter->rank > ranks[most]) printf("# vLLM takes no rank above %d\n", ranks[most]);
+    printf("import vllm, vllm.lora.request\nllm = vllm.LLM(");
+    print_text(places->model);
+    printf(", enable_lora=True, max_lora_rank=%d)\nadapter = vllm.lora.request.LoRARequest(\"adapter\", 1, ",
+           ranks[i]);
+    print_text(places->adapter);
+    printf(")  # llm.generate(..., lora_request=adapter)\n");
+}
+
+enum mt_status cli_print_adapter_lines(struct mt_context *ctx, const char *model, const char *directory)
+{
+    struct mt_hf_config config = {0};
+    struct mt_model_desc desc;
+    struct mt_adapter adapter = {0};
+    struct places places = {0};
+    char *path = NULL;
+    enum mt_status status = mt_path_join(ctx, model, "config.json", &path);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
+    if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
+    if (status == MT_OK) status = mt_adapter_open(ctx, directory, &desc, &adapter);
+    if (status == MT_OK) status = absolute_path(ctx, model, &places.model);
+    if (status == MT_OK) status = absolute_path(ctx, directory, &places.adapter);
+    if (status == MT_OK)
+        status = mt_path_join(ctx, places.adapter, MT_ROUTER_BIAS_OF_ADAPTER, &places.biases);
+    if (status == MT_OK && adapter.layout == MT_ADAPTER_VLLM) print_vllm(&adapter, &desc, &places);
+    if (status == MT_OK && adapter.layout != MT_ADAPTER_VLLM) print_peft(&adapter, &desc, &places);
+    release_places(ctx, &places);
+    mt_adapter_close(&adapter);
+    mt_hf_config_free(&config);
+    mt_path_release(ctx, path);
+    return status;
+}
+
+struct settings {
+    const char *model;
+    const char *layout;
+    const char *out;
+};
+
+enum mt_status cli_read_layout(struct mt_context *ctx, const char *option, const char *word,
+                               enum mt_adapter_layout *layout)
+{
+    if (mt_adapter_layout_find(word, layout)) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE, "%s is '%s', expected auto, per-expert, fused or vllm", option, word);
+}
+
+static enum mt_status check(struct mt_context *ctx, const struct settings *settings)
+{
+    if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
+    if (settings->layout != NULL && settings->out == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--layout is for --out DIR, which is missing");
+    return MT_OK;
+}
+
+static enum mt_status describe(struct mt_context *ctx, const char *model, const char *directory)
+{
+    struct mt_adapter adapter;
+    enum mt_status status = mt_adapter_open_for(ctx, directory, model, &adapter);
+    if (status != MT_OK) return status;
+    printf("%s: %s layout, %zu pairs of rank %d, alpha %g\n", directory,
+           mt_adapter_layout_name(adapter.layout), adapter.module_count, adapter.rank, adapter.alpha);
+    mt_adapter_close(&adapter);
+    return MT_OK;
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct settings *settings, const char *directory)
+{
+    struct mt_log log;
+    struct mt_adapter_rewrite_options options = {
+        .adapter = directory, .model = settings->model, .directory = settings->out, .log = &log};
+    const char *layout = settings->layout != NULL ? settings->layout : "auto";
+    const char *result = settings->out != NULL ? settings->out : directory;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    enum mt_status status = cli_read_layout(ctx, "--layout", layout, &options.layout);
+    if (status == MT_OK && settings->out != NULL) status = mt_adapter_rewrite(ctx, &options);
+    if (status == MT_OK) status = describe(ctx, settings->model, result);
+    if (status == MT_OK) status = cli_print_adapter_lines(ctx, settings->model, result);
+    return status;
+}
+
+static enum mt_status run_verb(struct cli_call *call)
+{
+    struct settings settings = {0};
+    const struct cli_option options[] = {
+        {"--model", CLI_TEXT, &settings.model, "DIR", "the model the adapter is for"},
+        {"--layout", CLI_TEXT, &settings.layout, "HOW", "with --out: auto, per-expert, fused or vllm (auto)"},
+        {"--out", CLI_TEXT, &settings.out, "DIR",
+         "write the adapter in that layout; must not exist, or be empty"},
+        {0},
+    };
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    status = check(call->ctx, &settings);
+    return status == MT_OK ? run(call->ctx, &settings, call->positional[0]) : status;
+}
+
+const struct cli_verb cli_verb_adapter = {
+    .name = "adapter",
+    .summary = "an adapter in another layout, and the lines of Python that load it",
+    .arguments = "ADAPTER --model DIR",
+    .wanted = "an adapter's folder",
+    .details =
+        "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it, DIR that of its model.\n"
+        "Printed are its layout and the lines of Python that load it; with --out it is written anew, with\n"
+        "the same values, in the layout that\n"
+        "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
+        "  fused       transformers 5 has: one pair for all experts of a layer\n"
+        "  per-expert  transformers 4 has: a pair for each projection of each expert, names of the "
+        "checkpoint\n"
+        "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
+        "The folder appears whole or not at all. docs/adapters.md says what is right where.",
+    .examples =
+        "  metier adapter runs/first/adapter --model models/moe\n"
+        "  metier adapter runs/first/adapter --model models/moe --layout vllm --out runs/first/adapter-vllm\n"
+        "  metier adapter downloaded --model models/moe --out for-transformers-5",
+    .run = run_verb,
+};

@@ -1,0 +1,282 @@
+/* metier analyze: what the routers and experts of a model do with data. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "analysis/run/run.h"
+#include "base/amount.h"
+#include "base/files/file.h"
+#include "base/files/folder.h"
+#include "cli/cli.h"
+#include "cli/shared/device.h"
+#include "cli/shared/ranks.h"
+#include "cli/shared/share.h"
+#include "cli/shared/table.h"
+
+#define ARENA_BLOCK_BYTES 4096
+#define NUMBER_BYTES      32
+
+/* What the user asks for. */
+struct asked {
+    struct mt_analysis_settings analysis;
+    struct cli_list data;
+    const char *out; // NULL: nowhere
+    const char *device;
+    const char *experts; // file for the experts that serve `share` of the slots; NULL: none
+    double share;
+    bool layers, json;
+};
+
+// ------------------------------------------------------------------ the tables
+
+static void add_row(struct cli_table *table, const char *name, int64_t tokens, const double *values,
+                    int count)
+{
+    char cells[CLI_TABLE_COLUMNS][NUMBER_BYTES];
+    const char *row[CLI_TABLE_COLUMNS] = {name, cells[1]};
+    mt_amount_count(cells[1], NUMBER_BYTES, (uint64_t)tokens);
+    for (int i = 0; i < count; i++) {
+        row[2 + i] = isnan(values[i]) ? "-" : cells[2 + i];
+        (void)snprintf(cells[2 + i], NUMBER_BYTES, "%.4g", values[i]);
+    }
+    cli_table_row(table, row);
+}
+
+static void add_figures(struct cli_table *table, const char *name, const struct mt_layer_figures *figures,
+                        int64_t tokens)
+{
+    const double values[] = {
+        figures->max_violation,       figures->entropy, figures->rv_token, figures->input.overlap,
+        figures->output_unit.overlap, figures->abs_cos};
+    add_row(table, name, tokens, values, 6);
+}
+
+static void add_drift(struct cli_table *table, const char *name, const struct mt_drift_figures *drift)
+{
+    const double values[] = {drift->load_shift, drift->sets_changed, drift->slots_changed,
+                             drift->router_change};
+    add_row(table, name, drift->tokens, values, 4);
+}
+
+static const char *domain_name(const struct mt_analysis *run, int domain)
+{
+    return domain < run->domains ? run->domain[domain].name : "all together";
+}
+
+static const char *layer_name(const struct mt_analysis *run, int layer, char name[NUMBER_BYTES])
+{
+    (void)snprintf(name, NUMBER_BYTES, "  layer %" PRId64, run->number[layer]);
+    return name;
+}
+
+static enum mt_status print_figures(const struct mt_analysis *run, bool layers)
+{
+    static const struct cli_column columns[] = {
+        {"domain", false},  {"tokens", true},     {"MaxVio", true},      {"entropy", true},
+        {"rv_token", true}, {"overlap in", true}, {"overlap out", true}, {"|cos|", true}};
+    const struct mt_figures *all = &run->model.figures[run->domains];
+    struct cli_table table;
+    char name[NUMBER_BYTES];
+    cli_table_init(&table, run->ctx, columns, 8);
+    for (int i = 0; i <= run->domains; i++) {
+        const struct mt_figures *figures = &run->model.figures[i];
+        add_figures(&table, domain_name(run, i), &figures->mean, figures->layer[0].tokens);
+    }
+    for (int i = 0; layers && i < run->layers; i++)
+        add_figures(&table, layer_name(run, i, name), &all->layer[i], all->layer[i].tokens);
+    return cli_table_print(&table, stdout);
+}
+
+static enum mt_status print_drift(const struct mt_analysis *run, bool layers)
+{
+    static const struct cli_column columns[] = {{"drift from the base", false}, {"tokens", true},
+                                                {"load shift", true},           {"sets changed", true},
+                                                {"slots changed", true},        {"router change", true}};
+    struct mt_drift_figures drift;
+    struct cli_table table;
+    char name[NUMBER_BYTES];
+    cli_table_init(&table, run->ctx, columns, 6);
+    for (int i = 0; i <= run->domains; i++) {
+        mt_analysis_mean_drift(run, i, &drift);
+        add_drift(&table, domain_name(run, i), &drift);
+    }
+    for (int i = 0; layers && i < run->layers; i++) {
+        mt_analysis_drift(run, run->domains, i, &drift);
+        add_drift(&table, layer_name(run, i, name), &drift);
+    }
+    printf("\n");
+    return cli_table_print(&table, stdout);
+}
+
+static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
+{
+    printf("%s, %d of %d experts per token; means over layers. MaxVio at most %.3g, entropy %.3g\n"
+           "when balanced; overlap out by angle. All figures and formulas: analysis.json.\n\n",
+           mt_counted((uint64_t)run->layers, "MoE layer", "MoE layers").text, run->slots, run->experts,
+           (double)run->experts / run->slots - 1.0, log((double)run->experts));
+    enum mt_status status = print_figures(run, layers);
+    if (status == MT_OK && run->with_base) status = print_drift(run, layers);
+    if (status == MT_OK) printf("\n");
+    return status;
+}
+
+// ------------------------------------------------------------------ the run
+
+static enum mt_status check(const struct asked *asked, const struct cli_call *call)
+{
+    struct mt_context *ctx = call->ctx;
+    const struct mt_analysis_settings *settings = &asked->analysis;
+    if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
+    if (asked->data.count == 0) return mt_fail(ctx, MT_ERR_USAGE, "--data FILE is missing");
+    if (!(asked->share > 0.0 && asked->share <= 1.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--share is %g, expected more than 0 and at most 1", asked->share);
+    if (asked->out == NULL && !asked->json && asked->experts == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing; --json prints instead of writing");
+    const struct cli_limit limits[] = {
+        {"--tokens", settings->tokens, 1, INT64_C(1) << 40}, {"--length", settings->length, 2, 1 << 20},
+        {"--sample", settings->sample, 1, 1 << 20},          {"--queries", settings->queries, 0, INT32_MAX},
+        {"--neighbours", settings->neighbours, 1, 4096},     {"--seed", settings->seed, 0, INT64_MAX},
+    };
+    enum mt_status status = cli_check_limits(ctx, limits, sizeof limits / sizeof limits[0]);
+    const struct cli_void rules[] = {{asked->json, "--layers", "with --json, which has every layer"}};
+    return status == MT_OK ? cli_refuse_void(call, rules, 1) : status;
+}
+
+static enum mt_status write_experts(const struct mt_analysis *run, const struct asked *asked)
+{
+    int64_t chosen = 0;
+    enum mt_status status = mt_analysis_write_experts(run, asked->share, asked->experts, &chosen);
+    if (status == MT_OK && !asked->json)
+        printf("written: %s: %.3g of %d experts a layer, which serve %.3g %% of the slots or more\n",
+               asked->experts, (double)chosen / run->layers, run->experts, 100.0 * asked->share);
+    return status;
+}
+
+static enum mt_status hand_over(const struct mt_analysis *run, const struct asked *asked)
+{
+    struct mt_json_text text;
+    char *path = NULL;
+    const char *out = asked->out;
+    mt_json_text_init(&text, run->ctx);
+    enum mt_status status = mt_analysis_put_json(run, &text);
+    if (status == MT_OK && out != NULL) status = mt_folder_make_all(run->ctx, out);
+    if (status == MT_OK && out != NULL) status = mt_path_join(run->ctx, out, "analysis.json", &path);
+    if (status == MT_OK && out != NULL) status = mt_file_write_all(run->ctx, path, text.bytes, text.length);
+    if (status == MT_OK && asked->json) (void)fwrite(text.bytes, 1, text.length, stdout);
+    if (status == MT_OK && !asked->json) status = print_tables(run, asked->layers);
+    if (status == MT_OK && !asked->json && out != NULL) printf("written: %s\n", path);
+    if (status == MT_OK && asked->experts != NULL) status = write_experts(run, asked);
+    mt_path_release(run->ctx, path);
+    mt_json_text_free(&text);
+    return status;
+}
+
+/* What every rank knows. */
+struct analyzing {
+    const struct cli_call *call;
+    struct asked *asked;
+    struct mt_arena *arena; // paths
+};
+
+static enum mt_status prepare(const struct analyzing *analyzing, struct mt_analysis **run)
+{
+    struct asked *asked = analyzing->asked;
+    struct mt_analysis_settings *settings = &asked->analysis;
+    enum mt_status status = check(asked, analyzing->call);
+    settings->data = asked->data.item;
+    settings->data_count = (size_t)asked->data.count;
+    settings->terminal = stderr;
+    if (status == MT_OK) status = mt_analysis_open(analyzing->call->ctx, settings, run);
+    if (status != MT_OK) return status;
+    return cli_find_templates(analyzing->arena, settings->template_name, &settings->templates);
+}
+
+static enum mt_status run_rank(void *self, struct mt_comm *comm, int *exit_status)
+{
+    (void)exit_status;
+    const struct analyzing *analyzing = self;
+    const struct asked *asked = analyzing->asked;
+    struct mt_context *ctx = analyzing->call->ctx;
+    struct mt_analysis *run = NULL;
+    struct mt_device *device = NULL;
+    const char *name = NULL;
+    int64_t threads = asked->analysis.threads;
+    enum mt_status status = mt_comm_agree(comm, ctx, prepare(analyzing, &run));
+    if (status == MT_OK) status = mt_device_choose(ctx, comm, asked->device, MT_USE_FAST, &name);
+    if (status == MT_OK) status = mt_device_create(ctx, name, (int)mt_comm_threads(comm, threads), &device);
+    status = mt_comm_agree(comm, ctx, status);
+    if (status == MT_OK && mt_comm_rank(comm) == 0) cli_name_device(device, threads);
+    if (status == MT_OK) status = mt_analysis_run(run, device, comm);
+    if (status == MT_OK && mt_comm_rank(comm) == 0) status = hand_over(run, asked);
+    mt_analysis_close(run);
+    mt_device_destroy(device);
+    return status;
+}
+
+static enum mt_status run_verb(struct cli_call *call)
+{
+    struct asked asked = {.analysis = {.template_name = "model",
+                                       .tokens = 20000,
+                                       .length = 512,
+                                       .sample = 2048,
+                                       .neighbours = 10},
+                          .device = MT_DEVICE_AUTO,
+                          .share = 0.2};
+    const struct cli_option options[] = {
+        {"--model", CLI_TEXT, &asked.analysis.model, "DIR", "a Hugging Face model folder"},
+        {"--adapter", CLI_TEXT, &asked.analysis.adapter, "DIR",
+         "a PEFT adapter to run with; the model without it is the base"},
+        {"--base", CLI_TEXT, &asked.analysis.base, "DIR", "another model folder: report the drift from it"},
+        {"--data", CLI_LIST, &asked.data, "FILE[=DOMAIN]",
+         "rows as training reads them, or text; may come several times"},
+        {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes"},
+        {"--experts", CLI_TEXT, &asked.experts, "FILE",
+         "write the busiest experts of every layer, for train's key experts (ESFT)"},
+        {"--share", CLI_REAL, &asked.share, "P", "of the slots that these serve together (0.2)"},
+        {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N", "of each domain (20000)"},
+        {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
+        {"--template", CLI_TEXT, &asked.analysis.template_name, "NAME",
+         "how conversations are written out: a name of share/templates or a file (model: its own)"},
+        {"--sample", CLI_INTEGER, &asked.analysis.sample, "N",
+         "vectors kept per layer and domain, for overlap, silhouette and PCA (2048)"},
+        {"--queries", CLI_INTEGER, &asked.analysis.queries, "N",
+         "points of the sample that are asked; errors are stated (0: all, exact)"},
+        {"--neighbours", CLI_INTEGER, &asked.analysis.neighbours, "K", "of the overlap (10)"},
+        {"--seed", CLI_INTEGER, &asked.analysis.seed, "S", "of shuffling and sampling (0)"},
+        {"--layers", CLI_FLAG, &asked.layers, NULL, "a row of the table for every layer"},
+        {"--json", CLI_FLAG, &asked.json, NULL, "print analysis.json instead of tables"},
+        {"--device", CLI_TEXT, &asked.device, "NAME", CLI_DEVICE_HELP},
+        {"--threads", CLI_THREADS, &asked.analysis.threads, "N", "0: as many as the machine has"},
+        {0},
+    };
+    struct mt_arena arena;
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
+    status = cli_run_ranks(call, run_rank, &(struct analyzing){call, &asked, &arena});
+    mt_arena_free(&arena);
+    return status;
+}
+
+const struct cli_verb cli_verb_analyze = {
+    .name = "analyze",
+    .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
+    .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",
+    .details =
+        "Runs data through a model and watches its routers and experts: load and MaxVio, routing\n"
+        "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
+        "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
+        "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
+        "Under mpirun ranks share the batches; the figures are the same.\n"
+        "OUT/analysis.json has every figure by layer and domain; metier report OUT shows it, beside the\n"
+        "log when OUT is the folder of a run. docs/analysis.md has the formulas.",
+    .examples = "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/base\n"
+                "  metier analyze --model models/moe --adapter runs/first/adapter --data math.jsonl \\\n"
+                "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+                "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
+                "--layers\n"
+                "  metier analyze --model models/moe --data math.jsonl --experts experts.json   # for "
+                "train's experts=experts.json",
+    .ranks = CLI_RANKS_SHARE,
+    .run = run_verb,
+};

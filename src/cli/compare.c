@@ -1,0 +1,205 @@
+/* metier compare: methods on domains with seeds. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/amount.h"
+#include "cli/cli.h"
+#include "cli/shared/share.h"
+#include "cli/shared/table.h"
+#include "compare/page.h"
+#include "report/render.h"
+
+#define ARENA_BLOCK_BYTES 65536
+#define PATH_BYTES        4096
+
+// ------------------------------------------------------------------ the table
+
+struct outputs {
+    const char *markdown; // NULL: none
+    const char *png;      // folder of pictures beside it; NULL: none
+    const char *chart_js; // NULL: where Debian puts it
+};
+
+static enum mt_status print_table(const struct mt_comparison *comparison)
+{
+    static const enum mt_compare_figure shown[] = {
+        MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,
+        MT_COMPARE_MAXVIO,   MT_COMPARE_OVERLAP,         MT_COMPARE_SILHOUETTE,
+        MT_COMPARE_RV_TOKEN, MT_COMPARE_ABS_COS,         MT_COMPARE_SECONDS};
+    enum { SHOWN = sizeof shown / sizeof shown[0] };
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    struct cli_column columns[SHOWN + 1] = {{"method", false}};
+    char text[SHOWN][MT_COMPARE_TEXT_BYTES];
+    struct cli_table table;
+    for (int i = 0; i < SHOWN; i++)
+        columns[i + 1] = (struct cli_column){mt_compare_figure_row(shown[i])->title, true};
+    cli_table_init(&table, comparison->ctx, columns, SHOWN + 1);
+    for (size_t m = 0; m < settings->methods; m++) {
+        const char *cells[SHOWN + 1] = {settings->method[m].name};
+        for (int i = 0; i < SHOWN; i++) {
+            mt_compare_summarize(comparison, shown[i], MT_ALL_DOMAINS, summary);
+            cells[i + 1] = mt_compare_mean_text(text[i], shown[i], &summary[m].moments);
+        }
+        cli_table_row(&table, cells);
+    }
+    return cli_table_print(&table, stdout);
+}
+
+/* What the numbers are of, and what they cannot say. */
+static void print_notes(const struct mt_comparison *comparison)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    printf("\ntrained on");
+    for (size_t d = 0; d < settings->trained; d++) printf(" %s", settings->domain[d].name);
+    printf(", measured on held-out problems");
+    if (settings->domains > 1)
+        printf("; others: of the other %s",
+               settings->domains == 2 ? "domain"
+                                      : mt_counted(settings->domains - 1, "domain", "domains").text);
+    printf("; ");
+    if (settings->seeds > 1)
+        printf("mean ± standard deviation over %zu seeds\n", settings->seeds);
+    else
+        printf("one seed: differences may be chance\n");
+    if (comparison->kept > 0)
+        printf("of %s, %zu trained and measured now, %zu before\n",
+               mt_counted(comparison->cells, "cell", "cells").text,
+               comparison->cells - comparison->kept - comparison->failed, comparison->kept);
+}
+
+static enum mt_status print_comparison(const struct mt_comparison *comparison)
+{
+    enum mt_status status = print_table(comparison);
+    if (status == MT_OK) print_notes(comparison);
+    for (size_t i = 0; i < comparison->cells; i++) {
+        const struct mt_cell *cell = &comparison->cell[i];
+        if (cell->failure != NULL) printf("failed: %s: %s\n", cell->name, cell->failure);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ files
+
+/* OUT/compare.json, OUT/report.html and what `outputs` asks for. */
+static enum mt_status write_comparison(const struct mt_comparison *comparison, const struct outputs *outputs)
+{
+    char json[PATH_BYTES], html[PATH_BYTES];
+    struct mt_page page = {0};
+    size_t bytes = 0;
+    const char *out = comparison->settings->out;
+    int length = snprintf(json, sizeof json, "%s/compare.json", out);
+    if (length < 0 || (size_t)length >= sizeof json)
+        return mt_fail(comparison->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", out);
+    (void)snprintf(html, sizeof html, "%s/report.html", out);
+    enum mt_status status = mt_comparison_write(comparison, json);
+    if (status != MT_OK) return status;
+    mt_page_init(&page, comparison->ctx, "Comparison");
+    status = mt_comparison_page(comparison, &page);
+    if (status == MT_OK) status = cli_save_html(&page, outputs->chart_js, html, &bytes);
+    if (status == MT_OK && outputs->markdown != NULL && outputs->png != NULL)
+        status = mt_save_pictures(&page, outputs->png);
+    if (status == MT_OK && outputs->markdown != NULL)
+        status = mt_save_markdown(&page, outputs->png, outputs->markdown, &bytes);
+    mt_page_free(&page);
+    if (status != MT_OK) return status;
+    printf("\nwritten: %s\n         %s\n", json, html);
+    if (outputs->markdown != NULL) printf("         %s\n", outputs->markdown);
+    return MT_OK;
+}
+
+struct arguments {
+    bool quiet, keys, tables;
+    struct outputs outputs;
+    const char *config;
+    const char *const *words; // borrowed from argv
+    size_t word_count;
+};
+
+static int report_interruption(const struct arguments *arguments, int signal)
+{
+    (void)fprintf(stderr, "metier compare: stopped; the same command goes on: metier compare %s",
+                  arguments->config);
+    for (size_t i = 0; i < arguments->word_count; i++) (void)fprintf(stderr, " %s", arguments->words[i]);
+    (void)fprintf(stderr, "\n");
+    return 128 + signal;
+}
+
+static enum mt_status run(struct mt_context *ctx, const struct arguments *arguments, struct mt_arena *arena,
+                          int *exit_status)
+{
+    struct mt_compare_settings settings;
+    struct mt_comparison comparison = {0};
+    struct mt_log log;
+    bool interrupted = false;
+    int signal = 0;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    struct mt_comparison_options options = {
+        .log = &log, .terminal = arguments->quiet ? NULL : stderr, .signals = true};
+    enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
+                                                     arguments->word_count, arena, &settings);
+    if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
+    if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
+    if (status == MT_OK && !arguments->tables)
+        status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
+    if (status == MT_OK && interrupted) *exit_status = report_interruption(arguments, signal);
+    if (status == MT_OK && !interrupted) status = print_comparison(&comparison);
+    if (status == MT_OK && !interrupted) status = write_comparison(&comparison, &arguments->outputs);
+    if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
+    mt_comparison_close(&comparison);
+    return status;
+}
+
+static enum mt_status run_verb(struct cli_call *call)
+{
+    struct arguments arguments = {0};
+    const struct cli_option options[] = {
+        {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
+        {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
+        {"--markdown", CLI_TEXT, &arguments.outputs.markdown, "FILE", "the report as Markdown, too"},
+        {"--png", CLI_TEXT, &arguments.outputs.png, "DIR", "its pictures, which the Markdown links"},
+        {"--chart-js", CLI_TEXT, &arguments.outputs.chart_js, "FILE",
+         "Chart.js 3, when it is not where Debian puts it"},
+        {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
+        {0},
+    };
+    struct mt_arena arena;
+    enum mt_status status = cli_parse(call, options);
+    if (status != MT_OK || call->help_shown) return status;
+    const struct cli_void rules[] = {
+        {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.tables, "--quiet", "with --tables: nothing is trained"},
+    };
+    status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
+    if (status != MT_OK) return status;
+    if (arguments.keys) return cli_print_keys(&mt_compare_keys, 20);
+    if (call->positional_count == 0)
+        return mt_fail(call->ctx, MT_ERR_USAGE,
+                       "a configuration file is missing; --keys lists what it may say");
+    arguments.config = call->positional[0];
+    arguments.words = call->positional + 1;
+    arguments.word_count = (size_t)call->positional_count - 1;
+    mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
+    status = run(call->ctx, &arguments, &arena, &call->exit_status);
+    mt_arena_free(&arena);
+    return status;
+}
+
+const struct cli_verb cli_verb_compare = {
+    .name = "compare",
+    .summary = "methods on domains with seeds: trained, measured, held against each other",
+    .arguments = "CONFIG.yaml [KEY=VALUE ...]",
+    .counts_arguments = true,
+    .details =
+        "Every method is trained on every domain with every seed, a cell each, and measured on held-out\n"
+        "problems of that domain and of the others. Out come tables, OUT/compare.json and\n"
+        "OUT/report.html: accuracy with significance, balance, geometry, curves, a picture of tokens,\n"
+        "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
+        "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
+        "A cell that fails is named and the others go on; the exit status is then 1.\n"
+        "--keys lists the keys of the file; docs/compare.md explains them.",
+    .examples = "  metier compare share/configs/compare-demo.yaml\n"
+                "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
+                "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .run = run_verb,
+};

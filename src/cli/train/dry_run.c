@@ -1,0 +1,323 @@
+/* metier train --dry-run and --keys: the run before it is one, and what can be set. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/model_count.h"
+#include "base/amount.h"
+#include "base/host_memory.h"
+#include "cli/shared/short_number.h"
+#include "cli/shared/table.h"
+#include "cli/train/train.h"
+
+#define MOST_TOKENS_SHOWN 400 // from the beginning and from the end, together
+
+// ------------------------------------------------------------------ an example as the model sees it
+
+/* How the text is printed: marks, and the line it is on. */
+struct view {
+    const char *begin, *end;
+    bool trained;    // now
+    bool line_start; // nothing stands on this line yet
+};
+
+static void put(struct view *view, char byte)
+{
+    if (view->line_start) printf("  ");
+    view->line_start = false;
+    if (byte == '\n') {
+        // Colours do not reach over the end of a line.
+        printf("%s\n", view->trained && view->begin[0] == '\033' ? view->end : "");
+        view->line_start = true;
+        return;
+    }
+    bool control = ((unsigned char)byte < ' ' && byte != '\t') || byte == 127;
+    (void)putchar(control ? '?' : byte);
+}
+
+static void switch_to(struct view *view, bool trained)
+{
+    if (view->trained == trained) return;
+    if (view->line_start) printf("  ");
+    view->line_start = false;
+    printf("%s", trained ? view->begin : view->end);
+    view->trained = trained;
+}
+
+static void put_text(struct view *view, const struct mt_byte_list *text, size_t from)
+{
+    for (size_t i = from; i < text->count; i++) {
+        bool again = view->line_start && view->trained && view->begin[0] == '\033';
+        if (again) printf("  %s", view->begin);
+        if (again) view->line_start = false;
+        put(view, (char)text->data[i]);
+    }
+}
+
+/* Whether a token is trained on: labels are those of the next one. */
+static bool is_trained(const struct mt_example *example, size_t index)
+{
+    return index > 0 && example->labels.data[index - 1] != MT_NO_LABEL;
+}
+
+static enum mt_status print_tokens(const struct mt_corpus *corpus, struct mt_token_stream *stream,
+                                   struct mt_byte_list *text, struct view *view)
+{
+    const struct mt_example *example = &corpus->first;
+    size_t count = example->ids.count;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        size_t before = text->count;
+        if (count > MOST_TOKENS_SHOWN && i == MOST_TOKENS_SHOWN / 2) {
+            size_t left_out = count - MOST_TOKENS_SHOWN;
+            switch_to(view, false);
+            printf("%s  ... %zu tokens are not shown ...\n", view->line_start ? "" : "\n", left_out);
+            view->line_start = true;
+            i += left_out;
+        }
+        status = mt_token_stream_push(stream, example->ids.data[i], text);
+        // Part of a character shows when it is whole, as what its last token is.
+        if (text->count > before) switch_to(view, is_trained(example, i));
+        put_text(view, text, before);
+    }
+    size_t before = text->count;
+    if (status == MT_OK) status = mt_token_stream_end(stream, text);
+    put_text(view, text, before);
+    switch_to(view, false);
+    if (!view->line_start) printf("\n");
+    return status;
+}
+
+static enum mt_status train_print_example(struct mt_context *ctx, const struct mt_corpus *corpus)
+{
+    bool terminal = isatty(STDOUT_FILENO) != 0;
+    struct view view = {
+        .begin = terminal ? "\033[4;32m" : "[[", .end = terminal ? "\033[0m" : "]]", .line_start = true};
+    struct mt_byte_list text = {.ctx = ctx};
+    struct mt_token_stream *stream = NULL;
+    if (corpus->first.ids.count == 0) return MT_OK;
+    printf("\nan example, as the model will see it (%s, by %s); %s is trained on\n", corpus->first_place,
+           mt_chat_template_name(corpus->template),
+           terminal ? "\033[4;32mthis\033[0m" : "what stands in [[ ]]");
+    enum mt_status status = mt_token_stream_create(ctx, corpus->tokenizer, MT_DECODE_SKIP_UNKNOWN, &stream);
+    if (status == MT_OK) status = print_tokens(corpus, stream, &text, &view);
+    mt_token_stream_free(stream);
+    mt_byte_list_free(&text);
+    return status;
+}
+
+static void print_counts(const char *what, const struct mt_batch_counts *counts)
+{
+    printf("  %-12s %s, %s, of which %" PRIu64 " in answers; %s\n", what,
+           mt_counted(counts->examples, "example", "examples").text,
+           mt_counted(counts->tokens, "token", "tokens").text, counts->answer_tokens,
+           mt_counted(counts->steps, "step", "steps").text);
+    if (counts->truncated > 0) {
+        printf("  %-12s longer than max_length: %s, losing %s, %" PRIu64 " of answers\n", "",
+               mt_counted(counts->truncated, "example", "examples").text,
+               mt_counted(counts->lost_tokens, "token", "tokens").text, counts->lost_answer);
+    }
+    if (counts->without_answer > 0)
+        printf("  %-12s %s no answer within max_length: left out\n", "",
+               mt_counted(counts->without_answer, "row has", "rows have").text);
+    if (counts->bad_rows > 0)
+        printf("  %-12s %s: left out\n", "", mt_counted(counts->bad_rows, "bad row", "bad rows").text);
+}
+
+static void print_data(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    printf("\ndata\n");
+    print_counts("an epoch", &outline->length.epoch);
+    if (outline->held_out.steps > 0) print_counts("held out", &outline->held_out);
+    uint64_t epoch_steps = outline->length.epoch_steps;
+    double epochs = epoch_steps > 0 ? (double)outline->length.steps / (double)epoch_steps : 0.0;
+    printf("  %-12s %s, %.3g epoch%s; at most %s in a micro-batch\n", "the run",
+           mt_counted(outline->length.steps, "step", "steps").text, epochs, epochs == 1.0 ? "" : "s",
+           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
+    if (outline->steps_done > 0)
+        printf("  %-12s %s done: a start goes on from there\n", "",
+               mt_counted(outline->steps_done, "step is", "steps are").text);
+}
+
+/* A line of the table of memory. */
+static void print_bytes(const char *name, double bytes, const char *remark)
+{
+    printf("  %-20s %12s%s%s\n", name, cli_short_bytes(bytes).text, remark[0] != '\0' ? "   " : "", remark);
+}
+
+/* The sum, beside what there is; where that is less, what would help. */
+static void print_sum(const char *whose, double bytes, const struct mt_memory_room *room,
+                      const struct mt_train_settings *settings)
+{
+    char remark[96] = "";
+    if (room->total > 0)
+        (void)snprintf(remark, sizeof remark, "%s free of %s", cli_short_bytes((double)room->free).text,
+                       cli_short_bytes((double)room->total).text);
+    print_bytes("in all", bytes, remark);
+    if (room->total == 0 || bytes <= (double)room->free) return;
+    printf("  warning: this is more than is free %s: ", whose);
+    if (settings->recompute != MT_RECOMPUTE_FULL) printf("recompute: full keeps fewer activations; ");
+    printf("a smaller batch.tokens (now %" PRId64 ") or fewer targets need less\n", settings->tokens);
+}
+
+/* What lies in the memory the device computes on; returns the bytes. */
+static double print_device_memory(const struct mt_run_outline *outline, double own)
+{
+    const struct mt_model_bytes *model = &outline->model;
+    double all = (double)mt_device_dry_bytes(outline->device);
+    double named = 0.0;
+    const struct {
+        const char *name;
+        size_t bytes;
+    } lines[] = {
+        {"weights, copied", model->copies},  {"trained values", model->masters},
+        {"gradients", model->gradients},     {"moments", outline->moments},
+        {"activations", model->activations}, {"work", model->work},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        named += (double)lines[i].bytes;
+        if (lines[i].bytes > 0) print_bytes(lines[i].name, (double)lines[i].bytes, "");
+    }
+    print_bytes("statistics", all - named, "of the objective and the log");
+    if (own > 0.0) print_bytes("the device's own", own, "its context and kernels, about");
+    return all + own;
+}
+
+/* Memory of the device and of the host, which may be one. */
+static void print_memory(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    struct mt_memory_room room;
+    const char *name = mt_device_name(outline->device);
+    double mapped = (double)outline->model.mapped;
+    double held = (double)outline->host_bytes;
+    mt_device_room(outline->device, &room);
+    if (mt_device_on_host(outline->device)) {
+        printf("\nmemory of the host\n");
+        print_bytes("weights, mapped", mapped, "from the file");
+        double computed_on = print_device_memory(outline, 0.0);
+        print_bytes("data and the rest", held, "");
+        print_sum("here", mapped + computed_on + held, &room, settings);
+        return;
+    }
+    printf("\nmemory of the device %s\n", name);
+    double all = print_device_memory(outline, (double)room.own);
+    room.free += room.own; // ours is there already
+    if (room.free > room.total) room.free = room.total;
+    print_sum("on the device", all, &room, settings);
+    room = (struct mt_memory_room){0};
+    mt_host_memory(&room.free, &room.total);
+    printf("\nmemory of the host\n");
+    print_bytes("data and the rest", held, "weights are read through, once");
+    print_sum("here", held, &room, settings);
+}
+
+static enum mt_status print_trainable(struct mt_context *ctx, const struct mt_run_outline *outline)
+{
+    static const struct cli_column columns[] = {
+        {"  trainable", false}, {"tensors", true}, {"numbers", true}, {"share", true}};
+    const struct mt_params *params = outline->params;
+    struct cli_table table;
+    printf("\n");
+    cli_table_init(&table, ctx, columns, 4);
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        int64_t tensors = 0;
+        int64_t numbers = 0;
+        for (size_t i = 0; i < params->trained_count; i++) {
+            if ((int)params->trained[i].part != part) continue;
+            tensors++;
+            numbers += mt_tensor_count(&params->trained[i].value);
+        }
+        if (tensors == 0) continue;
+        cli_table_add(&table, "  %s\t%" PRId64 "\t%" PRId64 "\t%.1f %%",
+                      mt_model_part_name((enum mt_model_part)part), tensors, numbers,
+                      100.0 * (double)numbers / (double)params->trained_elements);
+    }
+    enum mt_status status = cli_table_print(&table, stdout);
+    struct mt_model_count count;
+    mt_model_count(outline->desc->config, &count);
+    printf("  %s, beside %" PRId64 " of the model: %.3g %%\n",
+           mt_counted((uint64_t)params->trained_elements, "trainable number", "trainable numbers").text,
+           count.all, 100.0 * (double)params->trained_elements / (double)count.all);
+    return status;
+}
+
+/* Whether a term alone would be alive, and through what. */
+static void print_term(struct mt_context *ctx, const struct mt_train_settings *settings,
+                       const struct mt_run_outline *outline, enum mt_term term)
+{
+    struct mt_objective_config alone = settings->objective;
+    int routers = 0;
+    int experts = 0;
+    for (int t = 0; t < MT_TERM_COUNT; t++) {
+        if (t != (int)term) alone.coefficient[t] = 0.0;
+    }
+    for (int i = 0; i < outline->moe_layers; i++) {
+        routers += outline->paths[i].router ? 1 : 0;
+        experts += outline->paths[i].experts ? 1 : 0;
+    }
+    enum mt_status status =
+        mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
+    bool direct = mt_term_info(term)->path == MT_PATH_ROWS ? experts > 0 : routers > 0;
+    const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
+    printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
+    printf(": the router is trainable in %d, experts in %d of %s\n", routers, experts,
+           mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
+}
+
+static void print_objective(struct mt_context *ctx, const struct mt_train_settings *settings,
+                            const struct mt_run_outline *outline)
+{
+    printf("\nobjective: %s\n", settings->objective.method);
+    bool any = false;
+    for (int term = 0; !settings->task_only && term < MT_TERM_COUNT; term++) {
+        if (!mt_term_is_on(&settings->objective, (enum mt_term)term)) continue;
+        print_term(ctx, settings, outline, (enum mt_term)term);
+        any = true;
+    }
+    if (!any) printf("  no term besides L_h\n");
+    if (!settings->task_only && mt_selection_has_bias(&settings->objective)) {
+        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
+    }
+    if (outline->bias_file != NULL)
+        printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
+    const char *danger = settings->task_only ? NULL : mt_objective_danger(&settings->objective);
+    if (danger != NULL) printf("  warning: %s\n", danger);
+}
+
+static void print_layout(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
+{
+    enum mt_adapter_layout layout = mt_adapter_layout_for(outline->desc, settings->layout);
+    const char *sentence = "";
+    if (settings->train != MT_TRAIN_LORA) return;
+    printf("\nadapter: written in the %s layout\n", mt_adapter_layout_name(layout));
+    for (int i = 0; sentence != NULL; i++) {
+        sentence = mt_adapter_layout_warning(outline->params, outline->desc, layout, i);
+        if (sentence != NULL) printf("  warning: %s\n", sentence);
+    }
+}
+
+enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                       const struct mt_run_outline *outline)
+{
+    printf("%s", outline->settings_text);
+    print_data(settings, outline);
+    print_memory(settings, outline);
+    enum mt_status status = print_trainable(ctx, outline);
+    if (status == MT_OK) print_objective(ctx, settings, outline);
+    if (status == MT_OK) print_layout(settings, outline);
+    return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;
+}
+
+enum mt_status cli_train_print_keys(struct mt_context *ctx)
+{
+    static const struct cli_column columns[] = {
+        {"key", false}, {"values", false}, {"default", false}, {"meaning", false}};
+    struct cli_table table;
+    struct mt_key key = {0};
+    cli_table_init(&table, ctx, columns, 4);
+    while (mt_key_next(&mt_train_keys, &key))
+        cli_table_row(&table, (const char *[]){key.name, key.row->values, key.standard, key.row->meaning});
+    return cli_table_print(&table, stdout);
+}

@@ -1,0 +1,236 @@
+/* Whose answers a folder holds: source.json and inputs.json, written, and compared with. */
+#define _GNU_SOURCE // memmem, realpath
+#include "infer/answers_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files/file.h"
+#include "formats/text/json.h"
+#include "formats/text/json_text.h"
+#include "model/files/input_files.h"
+#include "ops/choose.h"
+#include "text/template.h"
+
+#define MOST_BYTES     (1 << 20)
+#define UNNOTED_DEVICE "cpu"
+#define NEWEST_KEY     ", \"newest\": "
+
+/*
+ * A folder's weights: how many files and bytes. `dated`: and the time of the newest, which told weights apart
+ * before their content was noted.
+ */
+static void put_folder(struct mt_json_text *text, const char *key, const char *folder, bool dated)
+{
+    char whole[PATH_MAX];
+    char path[PATH_MAX + 300];
+    int64_t files = 0;
+    int64_t bytes = 0;
+    int64_t newest = 0;
+    if (text->status == MT_OK && realpath(folder, whole) == NULL)
+        text->status = mt_fail(text->ctx, MT_ERR_USAGE, "%s: cannot open it: %s", folder, strerror(errno));
+    if (text->status != MT_OK) return;
+    DIR *directory = opendir(whole);
+    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
+         entry = readdir(directory)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        struct stat found;
+        if (dot == NULL || strcmp(dot, ".safetensors") != 0) continue;
+        (void)snprintf(path, sizeof path, "%s/%s", whole, entry->d_name);
+        if (stat(path, &found) != 0) continue;
+        files++;
+        bytes += found.st_size;
+        if (found.st_mtime > newest) newest = found.st_mtime;
+    }
+    if (directory != NULL) (void)closedir(directory);
+    mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
+    mt_json_text_string(text, whole);
+    mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64, files, bytes);
+    if (dated) mt_json_text_format(text, NEWEST_KEY "%" PRId64, newest);
+    mt_json_text_format(text, "}");
+}
+
+static enum mt_status describe(struct mt_json_text *text, const struct mt_answers_source *source,
+                               const char *device, bool dated)
+{
+    if (source->model == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
+    mt_json_text_format(text, "{\"answers\": \"of a model\"");
+    put_folder(text, "model", source->model, dated);
+    if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, dated);
+    if (source->template_name != NULL) {
+        mt_json_text_format(text, ", \"template\": ");
+        mt_json_text_string(text, source->template_name);
+    }
+    for (int i = 0; source->template_options != NULL && source->template_options[i] != NULL; i++) {
+        mt_json_text_format(text, ", \"template option %d\": ", i + 1);
+        mt_json_text_string(text, source->template_options[i]);
+    }
+    if (strcmp(source->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", source->bos);
+    if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
+    return mt_json_text_format(
+        text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
+        source->context, source->temperature, source->top_p, source->seed);
+}
+
+/* The device of the answers in a folder; "" where it holds none. What cannot be read names the usual one: it
+ * is refused when it is compared. */
+static void read_device(struct mt_context *ctx, const char *path, char device[MT_ANSWERS_DEVICE_BYTES])
+{
+    struct mt_json json = {0};
+    struct mt_json_node child;
+    const char *text = UNNOTED_DEVICE;
+    device[0] = '\0';
+    if (access(path, F_OK) != 0) return;
+    if (mt_json_read(ctx, path, &mt_json_file_limits, &json) == MT_OK) {
+        struct mt_json_node root = mt_json_root(&json);
+        if (mt_json_member(&root, "device", &child)) (void)mt_json_as_string(&child, &text);
+    }
+    (void)snprintf(device, MT_ANSWERS_DEVICE_BYTES, "%s", text);
+    mt_json_free(&json);
+}
+
+enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out, const char *asked,
+                                        struct mt_comm *comm, char device[MT_ANSWERS_DEVICE_BYTES])
+{
+    char noted[MT_ANSWERS_DEVICE_BYTES] = "";
+    const char *name = NULL;
+    char *path = NULL;
+    enum mt_status status = MT_OK;
+    if (strcmp(asked, MT_DEVICE_AUTO) == 0) {
+        if (mt_comm_rank(comm) == 0) status = mt_path_join(ctx, out, "source.json", &path);
+        if (path != NULL) read_device(ctx, path, noted);
+        mt_path_release(ctx, path);
+        status = mt_comm_agree(comm, ctx, status);
+        if (status != MT_OK) return status;
+        mt_comm_broadcast(comm, noted, sizeof noted, 0);
+        if (noted[0] != '\0') asked = noted;
+    }
+    status = mt_device_choose(ctx, comm, asked, MT_USE_FAST, &name);
+    if (status == MT_OK) (void)snprintf(device, MT_ANSWERS_DEVICE_BYTES, "%s", name);
+    return status;
+}
+
+/* Compares with what the folder says, which is text of ours; *dated: it is so in the words of older versions.
+ */
+static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answers_source *source,
+                                    const char *device, const char *path, bool *dated)
+{
+    char before[MT_ANSWERS_DEVICE_BYTES];
+    struct mt_json_text text;
+    void *noted = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_file_read_all(ctx, path, MOST_BYTES, &noted, &bytes);
+    if (status != MT_OK) return status;
+    mt_json_text_init(&text, ctx);
+    *dated = bytes > 0 && memmem(noted, bytes, NEWEST_KEY, sizeof NEWEST_KEY - 1) != NULL;
+    status = describe(&text, source, device, *dated);
+    bool same = bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
+    mt_release(ctx, noted, bytes);
+    mt_json_text_free(&text);
+    if (status != MT_OK || same) return status;
+    read_device(ctx, path, before);
+    if (device[0] != '\0' && strcmp(before, device) != 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
+                       "or another --out",
+                       source->out, before, device, before);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s holds answers of another model, or of this one asked in another way (%s); give another "
+        "--out or remove it",
+        source->out, path);
+}
+
+static enum mt_status note(struct mt_context *ctx, const struct mt_answers_source *source, const char *device,
+                           const char *path)
+{
+    struct mt_json_text text;
+    mt_json_text_init(&text, ctx);
+    (void)describe(&text, source, device, false);
+    return mt_json_text_save(&text, path);
+}
+
+// ------------------------------------------------------------------ what the files hold
+
+static enum mt_status add_template(struct mt_fingerprint *print, const char *templates, const char *name)
+{
+    struct mt_context *ctx = print->arena.ctx;
+    char *path = NULL;
+    if (name == NULL || strcmp(name, "none") == 0) return MT_OK;
+    enum mt_status status = mt_chat_template_file(ctx, templates, name, &path);
+    if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
+    mt_path_release(ctx, path);
+    return status;
+}
+
+/* By its whole path: the same folder may be given in another way. */
+static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
+                                enum mt_status (*add)(struct mt_fingerprint *print, const char *path))
+{
+    char whole[PATH_MAX];
+    return add(print, realpath(path, whole) != NULL ? whole : path);
+}
+
+/* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
+ * (results.h). */
+static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_answers_source *source,
+                                 const struct mt_task_list *list)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
+        if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
+    }
+    if (status == MT_OK && source->answers != NULL) status = mt_fingerprint_add(print, source->answers);
+    if (status != MT_OK || source->model == NULL) return status;
+    status = add_whole(print, source->model, mt_input_files_tokenizer);
+    if (status == MT_OK) status = add_template(print, source->templates, source->template_name);
+    if (status == MT_OK && source->adapter != NULL)
+        status = add_whole(print, source->adapter, mt_input_files_adapter);
+    return status == MT_OK ? add_whole(print, source->model, mt_input_files_model) : status;
+}
+
+/* `before`: the folder holds answers. */
+static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answers_source *source,
+                                   const struct mt_task_list *list, bool before, const struct mt_log *log)
+{
+    static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
+                                                      .cure = "put it back to go on, or give another --out"};
+    struct mt_fingerprint print;
+    char *path = NULL;
+    bool known = true;
+    mt_fingerprint_init(ctx, &print);
+    enum mt_status status = mt_path_join(ctx, source->out, MT_FINGERPRINT_FILE, &path);
+    if (status == MT_OK) status = add_inputs(&print, source, list);
+    if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
+    if (status == MT_OK && !known)
+        mt_log_warning(
+            log,
+            "%s: is not there: whether model, tokenizer and tasks are what they were when the answers "
+            "were made is not known",
+            path);
+    if (status == MT_OK) status = mt_fingerprint_write(&print, path);
+    mt_path_release(ctx, path);
+    mt_fingerprint_release(&print);
+    return status;
+}
+
+enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
+                                const struct mt_task_list *list, const char *device, const struct mt_log *log)
+{
+    char *path = NULL;
+    bool dated = false;
+    enum mt_status status = mt_path_join(ctx, source->out, "source.json", &path);
+    bool before = status == MT_OK && access(path, F_OK) == 0;
+    if (status == MT_OK && before) status = compare_noted(ctx, source, device, path, &dated);
+    // Last of all source.json: a folder that has it has the other one.
+    if (status == MT_OK) status = claim_inputs(ctx, source, list, before, log);
+    if (status == MT_OK && (!before || dated)) status = note(ctx, source, device, path);
+    mt_path_release(ctx, path);
+    return status;
+}

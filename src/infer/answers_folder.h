@@ -1,0 +1,45 @@
+/*
+ * Whose answers a folder of results holds, so that a run that goes on puts the same questions to the same
+ * model: OUT/source.json says what answered and how it was asked, OUT/inputs.json what the files held that it
+ * came from.
+ */
+#ifndef MT_INFER_ANSWERS_FOLDER_H
+#define MT_INFER_ANSWERS_FOLDER_H
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "eval/tasks/task.h"
+
+/* What answers, and how it is asked; everything is borrowed. */
+struct mt_answers_source {
+    const char *out;
+    const char *answers; // file of answers; NULL: none
+    const char *model;   // folder; NULL: a file answers
+    const char *adapter;
+    const char *template_name;
+    const char *templates;               // the folder of those that come along
+    const char *const *template_options; // "name=value", as given; NULL at the end
+    const char *bos;                     // how plain texts begin, by name
+    int64_t context;
+    double temperature, top_p; // negative: as the model says
+    int64_t seed;
+};
+
+#define MT_ANSWERS_DEVICE_BYTES 64
+
+/*
+ * What answers are computed on: as asked for, or where that is `auto` as OUT/source.json says, so that a run
+ * that goes on stays where it was. All ranks call it, and get the same.
+ */
+enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out, const char *asked,
+                                        struct mt_comm *comm, char device[MT_ANSWERS_DEVICE_BYTES]);
+
+/*
+ * Notes whose answers these are; refuses a folder that holds answers of another model, of the same one asked
+ * in another way, computed on another device, or made of files that have changed since.
+ */
+enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
+                                const struct mt_task_list *list, const char *device,
+                                const struct mt_log *log);
+
+#endif
