@@ -108,8 +108,8 @@ static const struct cuda_variant<struct thin_product> *const products[] = {
 // ------------------------------------------------------------------ lora_xa
 
 /* Pair i's product. Where the thin kernel does not take the mask, x is what it keeps, at `kept`. */
-static struct thin_product xa_product(const struct mt_device *device, const struct mt_lora_xa_args *l,
-                                       int i, void *kept)
+static struct thin_product xa_product(const struct mt_device *device, const struct mt_lora_xa_args *l, int i,
+                                      void *kept)
 {
     struct thin_product p = {};
     p.product.x = l->x;
@@ -202,7 +202,7 @@ CUDA_OP(lora_xa, xa_variants)
 // ------------------------------------------------------------------ lora_dxa
 
 static struct thin_product dxa_product(const struct mt_lora_dxa_args *l,
-                                        const struct mt_lora_pair_gradient *linear)
+                                       const struct mt_lora_pair_gradient *linear)
 {
     struct thin_product p = {};
     p.product.x = linear->dy;

@@ -26,8 +26,8 @@ struct da_call {
     int rank[MT_LORA_LINEARS];
     float scale;
     int columns;
-    float4 *part;                          // [shares,slices,GROUPS,PART_FOURS * linears]
-    unsigned *meetings;                    // a word of all blocks, one of each group
+    float4 *part;                             // [shares,slices,GROUPS,PART_FOURS * linears]
+    unsigned *meetings;                       // a word of all blocks, one of each group
     float *da[MT_LORA_LINEARS][LORA_EXPERTS]; // NULL: not wanted
 };
 
@@ -68,8 +68,8 @@ __device__ static void bring_stages(const struct da_call &call, const struct lor
             unsigned target = p.stages + stage.at * memory::STAGE;
             unsigned full = p.full + 8 * stage.at;
             barrier_wait(p.empty + 8 * stage.at, stage.parity);
-            barrier_expect(full,
-                           (unsigned)(lines * ((boxes + LINEARS) * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
+            barrier_expect(
+                full, (unsigned)(lines * ((boxes + LINEARS) * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
             for (int i = 0; i < boxes; i++)
                 copy_rows(target + (unsigned)i * LORA_BOX, call.x, column + i * WGMMA_LINE, row, count,
                           WGMMA_LINE * 2, full, policy);
@@ -168,7 +168,8 @@ __device__ __forceinline__ static void add_gradient(const struct da_call &call, 
 }
 
 /* A group's part of a share. */
-template <int LINEARS> __device__ static inline float4 *part_at(const struct da_call &call, int share, int group)
+template <int LINEARS>
+__device__ static inline float4 *part_at(const struct da_call &call, int share, int group)
 {
     int64_t place = ((int64_t)share * gridDim.x + blockIdx.x) * GROUPS + group;
     return call.part + place * LINEARS * PART_FOURS;
@@ -200,7 +201,8 @@ __device__ __forceinline__ static void take_parts(const struct da_call &call, co
             const float4 *part = part_at<LINEARS>(call, share, group);
             part_is_awaited(flag_at(call, share, group), 1 + group);
 #pragma unroll
-            for (int i = 0; i < 8 * LINEARS; i++) take_four(part, i, sum[i / 4 / LINEARS][i / 4 % LINEARS][i % 4]);
+            for (int i = 0; i < 8 * LINEARS; i++)
+                take_four(part, i, sum[i / 4 / LINEARS][i / 4 % LINEARS][i % 4]);
         }
         begin = next;
         share++;
@@ -270,9 +272,9 @@ __device__ static void make_gradients(const struct da_call &call, const struct l
                 group_meet(1 + group);
             }
             add_stage<LINEARS, MASKED>(sum, target + (unsigned)(group * 2 + warp / 2) * LORA_BOX,
-                                    (unsigned)(warp % 2 * 4),
-                                    target + memory::MASK + (unsigned)(group * 4 + warp) * 4,
-                                    operand_at(target + memory::DXA, 0), rows);
+                                       (unsigned)(warp % 2 * 4),
+                                       target + memory::MASK + (unsigned)(group * 4 + warp) * 4,
+                                       operand_at(target + memory::DXA, 0), rows);
             release_stage(p.empty + 8 * stage.at);
         }
         give_gradients<LINEARS>(call, table, s, group, sum);

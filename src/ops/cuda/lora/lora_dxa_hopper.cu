@@ -26,18 +26,18 @@
 
 struct dxa_call {
     struct lora_boxes dy[MT_LORA_LINEARS], xa[MT_LORA_LINEARS];
-    struct lora_rows rows;     // a linear is a turn
+    struct lora_rows rows;        // a linear is a turn
     int columns[MT_LORA_LINEARS]; // of dy
-    int blocks;                // of a cluster
-    int boxes;                 // of the longest slice
-    int ring;                  // pairs in memory
+    int blocks;                   // of a cluster
+    int boxes;                    // of the longest slice
+    int ring;                     // pairs in memory
     int rank[MT_LORA_LINEARS];
     int64_t b_stride[MT_LORA_LINEARS], db_stride[MT_LORA_LINEARS];
     const float *any_b[MT_LORA_LINEARS]; // one of them that is there
     struct tile_output dxa[MT_LORA_LINEARS];
     float db_scale[MT_LORA_LINEARS];
-    float4 *part;                               // [shares,2,blocks,2 groups,part_fours]
-    unsigned *meetings;                         // a word of all blocks, one of each group
+    float4 *part;                                  // [shares,2,blocks,2 groups,part_fours]
+    unsigned *meetings;                            // a word of all blocks, one of each group
     struct lora_run run[MT_LORA_LINEARS];          // without offsets
     const float *b[MT_LORA_LINEARS][LORA_EXPERTS]; // NULL: zeros
     float *db[MT_LORA_LINEARS][LORA_EXPERTS];      // NULL: not wanted
@@ -256,9 +256,8 @@ __device__ static void finish_tile(const struct dxa_call &call, const struct dxa
 }
 
 /* dy's slice of a tile times B's: a pair is given back when the next one's products are under way. */
-__device__ __forceinline__ static void multiply_slice(const struct dxa_call &call,
-                                                      const struct dxa_memory &m, int boxes,
-                                                      struct lora_place *pair, float (&sum)[4][4])
+__device__ __forceinline__ static void multiply_slice(const struct dxa_call &call, const struct dxa_memory &m,
+                                                      int boxes, struct lora_place *pair, float (&sum)[4][4])
 {
     const uint64_t ring = operand_at(m.ring, 0);
     uint64_t weight = operand_at(m.weights, 0);
@@ -292,7 +291,7 @@ __device__ __forceinline__ static void multiply_slice(const struct dxa_call &cal
 
 /* The first segment's weights are there already. */
 __device__ static void make_dxa(const struct dxa_call &call, const struct lora_table *table,
-                                 const struct dxa_memory &m)
+                                const struct dxa_memory &m)
 {
     struct lora_place pair = {0, 0};
     unsigned tile = 0;
@@ -371,8 +370,7 @@ __device__ __forceinline__ static void take_part(const float4 *part, float (&sum
 }
 
 /* What the shares behind this one have of the expert. */
-__device__ __forceinline__ static void take_parts(const struct dxa_call &call,
-                                                  const struct lora_table *table,
+__device__ __forceinline__ static void take_parts(const struct dxa_call &call, const struct lora_table *table,
                                                   const struct lora_segment &s, int half,
                                                   float (&sum)[OWN_BOXES][4][4], int own)
 {
@@ -503,8 +501,7 @@ __device__ static void make_gradients(const struct dxa_call &call, const struct 
 
 #endif
 
-__global__ static void __launch_bounds__(THREADS, 1)
-    dxa_kernel(const __grid_constant__ struct dxa_call call)
+__global__ static void __launch_bounds__(THREADS, 1) dxa_kernel(const __grid_constant__ struct dxa_call call)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
@@ -634,7 +631,7 @@ static void limit_shares(const struct mt_device *device, struct dxa_call *call)
 
 /* The sizes of a launch of `linears` linears. */
 static struct dxa_call sizes_of(const struct mt_device *device, const struct mt_lora_dxa_args *l, int first,
-                                 int linears)
+                                int linears)
 {
     struct dxa_call call = {};
     int64_t rows = l->linear[first].dxa.dim[0];
@@ -672,7 +669,7 @@ static size_t scratch_bytes(const struct mt_device *device, const struct mt_lora
 
 /* What belongs to one linear. */
 static enum mt_status add_linear(struct mt_device *device, const struct mt_lora_dxa_args *l,
-                              const struct mt_lora_pair_gradient *linear, int i, struct dxa_call *call)
+                                 const struct mt_lora_pair_gradient *linear, int i, struct dxa_call *call)
 {
     call->db_scale[i] = linear->db_scale;
     call->rank[i] = (int)linear->dxa.dim[1];

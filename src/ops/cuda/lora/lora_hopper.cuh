@@ -1,7 +1,7 @@
 /*
  * What the kernels of LoRA's thin work share on Hopper (lora_xa, lora_dxa and lora_da): bf16 rows come by
- * the copy engine, each byte once; sums are f32 in registers. A linear layer's middle has LORA_RANK columns in a
- * product; smaller ranks leave some empty.
+ * the copy engine, each byte once; sums are f32 in registers. A linear layer's middle has LORA_RANK columns
+ * in a product; smaller ranks leave some empty.
  *
  * Rows are shared out evenly, whoever's they are: a share is a run of rows, and its part of one expert is a
  * segment. A gradient whose expert lies in several shares is the sum of their parts, in order: the share in

@@ -5,8 +5,8 @@
  * through registers. Weights of bf16 at equal distances are read as they lie, others another kernel has
  * rounded.
  *
- * An exact call has one linear, whose f32 weights become three of bf16 (split_gemm.cu); they stand where three
- * linears would, and their sums are joined before they are stored.
+ * An exact call has one linear, whose f32 weights become three of bf16 (split_gemm.cu); they stand where
+ * three linears would, and their sums are joined before they are stored.
  */
 #include "ops/cuda/lora/lora_hopper.cuh"
 #include "ops/cuda/products/tensor_map.cuh"
@@ -224,8 +224,7 @@ __global__ static void __launch_bounds__(THREADS, 1) xa_kernel(const __grid_cons
     __shared__ uint64_t mask_empty[MASKS];
     __shared__ struct lora_table table;
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
-    struct xa_pipeline p = {aligned, shared_address(full), shared_address(empty),
-                             shared_address(mask_empty)};
+    struct xa_pipeline p = {aligned, shared_address(full), shared_address(empty), shared_address(mask_empty)};
     if (threadIdx.x == 0) {
         for (int i = 0; i < xa_memory<LINEARS>::STAGES; i++) {
             barrier_init(&full[i], 1);
@@ -308,7 +307,8 @@ __global__ static void round_kernel(const __grid_constant__ struct round_call ca
         eight = make_uint4(pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y),
                            pack_bf16(high.z, high.w));
     }
-    uint4 *to = reinterpret_cast<uint4 *>(call.to) + (blockIdx.z * call.linears + linear) * LORA_RANK * eighths;
+    uint4 *to =
+        reinterpret_cast<uint4 *>(call.to) + (blockIdx.z * call.linears + linear) * LORA_RANK * eighths;
     to[i] = eight;
 }
 
