@@ -134,9 +134,9 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
 
 /* What a term's gradient arrives at first: decides what must be trainable. */
 enum mt_term_path {
-    MT_PATH_LOGITS,      // the router, and through its input everything below
-    MT_PATH_ROWS,        // the experts, and through their input everything below
-    MT_PATH_ROUTER_ROWS, // the router's weight alone
+    MT_PATH_LOGITS,        // the router, and through its input everything below
+    MT_PATH_OUTPUTS,       // the experts, and through their input everything below
+    MT_PATH_ROUTER_WEIGHT, // the router's weight alone
 };
 
 /* A key that shapes a term, for lists of methods. */
@@ -172,8 +172,8 @@ enum mt_term_needs {
     MT_NEEDS_ORTHO_MASK = 4,    // which tokens are not the first of their sequence
     MT_NEEDS_ROUTER_WEIGHT = 8, // the router's rows
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
-    MT_NEEDS_NEIGHBOURS = 32,   // records of the MoE layers before and after: scores, choices, weights
-    MT_NEEDS_ALL_OUTPUTS = 64,  // the outputs of all experts on all tokens: n/k times the experts' work
+    MT_NEEDS_NEIGHBOURS = 32,  // records of the MoE layers before and after: logits, scores, choices, weights
+    MT_NEEDS_ALL_OUTPUTS = 64, // the outputs of all experts on all tokens: n/k times the experts' work
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 

@@ -549,26 +549,26 @@ struct mt_combine_backward_args {
 // ------------------------------------------------------------------ loss, optimizer, reductions
 
 /*
- * Cross-entropy of logits = hidden·weightᵀ (+ bias) (+ hidden_low·weight_lowᵀ: LoRA on the head), by
+ * Cross-entropy of logits = hidden·weightᵀ (+ bias) (+ hidden_xa·weight_lowᵀ: LoRA on the head), by
  * chunks of rows, so that [N,V] never exists. loss[i] = lse[i] - logit of labels[i]; a negative label is
  * ignored (loss 0, no gradient). With dloss, the gradients come out of the same pass.
  */
 struct mt_cross_entropy_args {
-    struct mt_tensor hidden;      // [N,d]
-    struct mt_tensor weight;      // [V,d]
-    struct mt_tensor bias;        // [V], optional
-    struct mt_tensor hidden_low;  // [N,r], optional, with weight_low
-    struct mt_tensor weight_low;  // [V,r]
-    struct mt_tensor labels;      // i32 [N], each < V
-    struct mt_tensor loss;        // f32 [N], output
-    struct mt_tensor lse;         // f32 [N], optional output
-    struct mt_tensor dloss;       // f32 [N], optional: the gradient arriving at each loss
-    struct mt_tensor dhidden;     // [N,d], optional output
-    struct mt_tensor dweight;     // f32 [V,d], optional, accumulated
-    struct mt_tensor dbias;       // f32 [V], optional, accumulated
-    struct mt_tensor dhidden_low; // [N,r], optional output
-    struct mt_tensor dweight_low; // f32 [V,r], optional, accumulated
-    int chunk_rows;               // rows whose logits exist at once; 0: the device chooses
+    struct mt_tensor hidden;     // [N,d]
+    struct mt_tensor weight;     // [V,d]
+    struct mt_tensor bias;       // [V], optional
+    struct mt_tensor hidden_xa;  // [N,r], optional, with weight_b
+    struct mt_tensor weight_b;   // [V,r]
+    struct mt_tensor labels;     // i32 [N], each < V
+    struct mt_tensor loss;       // f32 [N], output
+    struct mt_tensor lse;        // f32 [N], optional output
+    struct mt_tensor dloss;      // f32 [N], optional: the gradient arriving at each loss
+    struct mt_tensor dhidden;    // [N,d], optional output
+    struct mt_tensor dweight;    // f32 [V,d], optional, accumulated
+    struct mt_tensor dbias;      // f32 [V], optional, accumulated
+    struct mt_tensor dhidden_xa; // [N,r], optional output
+    struct mt_tensor dweight_b;  // f32 [V,r], optional, accumulated
+    int chunk_rows;              // rows whose logits exist at once; 0: the device chooses
 };
 
 /*
@@ -610,8 +610,8 @@ struct mt_reduce_args {
     X(grouped_sum)                                                                                           \
     X(grouped_swiglu)                                                                                        \
     X(grouped_swiglu_backward)                                                                               \
-    X(lora_low)                                                                                              \
-    X(lora_dlow)                                                                                             \
+    X(lora_xa)                                                                                               \
+    X(lora_dxa)                                                                                              \
     X(lora_da)                                                                                               \
     X(embedding_forward)                                                                                     \
     X(embedding_backward)                                                                                    \

@@ -2,10 +2,9 @@
  * Routing variance, the three things called so. Sums over tokens come first, the figures at the end; what was
  * added in several parts is what one part would have given.
  *
- *     token     1/N Σ_i 1/(n-1) Σ_j (P_ij - mean_j P_ij)²     the authors' code: how decided a token is
- *     expert    1/n Σ_j 1/N Σ_i (s_ij - mean_i s_ij)²          the paper's L_v: how an expert tells tokens
- * apart appendix  1/n Σ_j (mean_i P_ij/Σ_m P_im - 1/n)²          the paper's appendix: imbalance, 0 at
- * balance
+ *     token     1/N Σ_i 1/(n-1) Σ_j (P_ij - mean_j P_ij)²; the authors' code: how decided a token is
+ *     expert    1/n Σ_j 1/N Σ_i (s_ij - mean_i s_ij)²; the paper's L_v: how an expert tells tokens apart
+ *     appendix  1/n Σ_j (mean_i P_ij/Σ_m P_im - 1/n)²; the paper's appendix: imbalance, 0 at balance
  *
  * P: scores of all experts before top-k; s: weights after it, 0 where an expert was not chosen or dropped.
  */

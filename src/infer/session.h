@@ -8,8 +8,8 @@
 #include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
-#include "text/plain_text.h"
 #include "text/example.h"
+#include "text/plain_text.h"
 
 struct mt_session_options {
     const char *directory;        // the model's

@@ -7,7 +7,6 @@
 
 #include "arch/rope.h"
 #include "model/model_struct.h"
-#include "objective/objective.h"
 
 static int32_t *host_row(const struct mt_model *model, int row)
 {

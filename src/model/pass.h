@@ -66,7 +66,7 @@ struct mt_pass {
     uint64_t step;
 
     struct mt_tensor
-        xa_work[MT_LORA_MAPS]; // flat: gradients of rank-r products, of all linear layers of one input
+        xa_work[MT_LORA_LINEARS]; // flat: gradients of rank-r products, of all linear layers of one input
     // Where activations are rounded, flat: an exact linear layer's rank-r product before, the gradient of its
     // result after
     struct mt_tensor exact_work, round_work;

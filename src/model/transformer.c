@@ -75,7 +75,8 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
     }
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, pass->placement->most_rows(pass));
-    for (int i = 0; i < MT_LORA_MAPS; i++) pass->xa_work[i] = mt_plan_1d(&regions->work, pass->type, work.xa);
+    for (int i = 0; i < MT_LORA_LINEARS; i++)
+        pass->xa_work[i] = mt_plan_1d(&regions->work, pass->type, work.xa);
     if (pass->type == pass->exact) return;
     pass->exact_work = mt_plan_1d(&regions->work, pass->exact, work.exact_xa);
     pass->round_work = mt_plan_1d(&regions->work, pass->type, work.exact_out);

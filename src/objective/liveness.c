@@ -22,7 +22,7 @@ static struct reach reach_of(const struct mt_layer_paths *paths, int layers)
 
 static bool is_direct(const struct mt_term_kind *kind, const struct reach *reach)
 {
-    return kind->info.path == MT_PATH_ROWS ? reach->experts : reach->router;
+    return kind->info.path == MT_PATH_OUTPUTS ? reach->experts : reach->router;
 }
 
 /* The parts that would have to be trained for every term to act directly. */
@@ -33,8 +33,8 @@ static const char *missing_parts(const struct mt_objective_config *config, const
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
         if (!mt_term_is_on(config, (enum mt_term)term) || is_direct(kind, reach)) continue;
-        experts = experts || kind->info.path == MT_PATH_ROWS;
-        router = router || kind->info.path != MT_PATH_ROWS;
+        experts = experts || kind->info.path == MT_PATH_OUTPUTS;
+        router = router || kind->info.path != MT_PATH_OUTPUTS;
     }
     if (router && experts) return "router and routed_experts";
     return experts ? "routed_experts" : "router";
@@ -45,9 +45,9 @@ static enum mt_status check_path(struct mt_context *ctx, const struct mt_objecti
 {
     const struct mt_term_kind *kind = mt_term_kind(term);
     if (is_direct(kind, reach)) return MT_OK;
-    const char *frozen = kind->info.path == MT_PATH_ROWS ? "experts are" : "router is";
+    const char *frozen = kind->info.path == MT_PATH_OUTPUTS ? "experts are" : "router is";
     const char *parts = missing_parts(config, reach);
-    if (kind->info.path == MT_PATH_ROUTER_ROWS) {
+    if (kind->info.path == MT_PATH_ROUTER_WEIGHT) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
             "term %s has coefficient %g, but the router is frozen in every layer, and nothing else can "

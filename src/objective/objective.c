@@ -304,12 +304,20 @@ enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
     enum mt_status status = check_layer(objective, layer);
     if (status != MT_OK) return status;
     const struct mt_layer_report *report = &objective->layers[layer].report;
+    const struct mt_term_kind *found = NULL;
+    struct mt_term_call call;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
         if (report->weight[term] == 0.0 || kind->coupling == NULL) continue;
-        struct mt_term_call call = mt_objective_call(objective, layer, (enum mt_term)term, record);
-        return kind->coupling(&call, coupling);
+        if (found != NULL) {
+            return mt_fail(mt_device_context(objective->device), MT_ERR_UNSUPPORTED,
+                           "objective: the terms %s and %s both couple a token's outputs; one of them may",
+                           found->info.name, kind->info.name);
+        }
+        found = kind;
+        call = mt_objective_call(objective, layer, (enum mt_term)term, record);
     }
+    if (found != NULL) return found->coupling(&call, coupling);
     return mt_fill(objective->device, &(struct mt_fill_args){.y = *coupling, .value = 0.0f});
 }
 
@@ -342,7 +350,7 @@ enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
     bool has_drows = drows != NULL && mt_tensor_present(drows);
     if (!has_drows && mt_terms_need(&objective->config, MT_NEEDS_ROWS)) {
         return mt_fail(mt_device_context(objective->device), MT_ERR_USAGE,
-                       "objective: grouping=expert-concat adds to drows, which is missing");
+                       "objective: a term adds to drows, which is missing");
     }
     if (options->measure) {
         status = mt_measure_layer(objective, layer, record);

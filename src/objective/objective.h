@@ -1,6 +1,6 @@
 /*
- * What the files of the objective share: the struct itself, what a term is, and how memory is laid out. Only
- * src/objective (and its tests) include this.
+ * What the files of the objective share: the struct itself, what a term is, and how memory is laid out. Of
+ * the other folders only model.c includes this, to create an objective for its own type of rows, and tests.
  *
  * A term reduces a layer's [tokens, experts] arrays to a few numbers on the device (forward), turns the
  * numbers of all layers into values and into the gradient of the values in the numbers on the host (value),

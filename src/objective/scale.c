@@ -3,8 +3,9 @@
  *
  *     once        β · L_aux(0) / |L(0)|, from the first batch: the term starts at β · L_aux(0)
  *     running     the same with running means of both
- *     once-pow10  10^rint(log10(β / L)), L that of the first layer's router rows (L_o), or of the first
- * layer's first batch (L_v): the authors' code none        β
+ *     once-pow10  10^rint(log10(β / L)), the authors' code; L is that of the first layer's router rows
+ *                 (L_o), or of the first layer's first batch (L_v)
+ *     none        β
  *
  * A form that is free of scale (cosine, and the variance of scores) has one weight for all layers, from means
  * over layers; the others have one per layer. Weights are constants of the gradient.

@@ -69,7 +69,7 @@ static void add_term(struct mt_page *page, const struct mt_run *runs, size_t cou
     head.meaning = "How hard the term pulls: near zero, it does nothing.";
     head.y = "norm";
     head.log_y = true;
-    head.formula = mt_term_info(term)->path == MT_PATH_ROWS
+    head.formula = mt_term_info(term)->path == MT_PATH_OUTPUTS
                        ? "norm of the weighted gradient in expert outputs, all layers together."
                        : "norm of the weighted gradient in the router's logits (terms on its rows: in its "
                          "weight), all layers together.";

@@ -1,8 +1,8 @@
 /*
  * A training run from settings to a trained adapter or model: `metier train`.
  *
- *     mt_trainer_open    settings -> tokenizer, data, model, optimizer; the newest checkpoint, if there is
- * one mt_trainer_run     steps, records, evaluations, checkpoints; at the end what was trained
+ *     mt_trainer_open    settings -> tokenizer, data, model, optimizer; the newest checkpoint, if any
+ *     mt_trainer_run     steps, records, evaluations, checkpoints; at the end what was trained
  *     mt_trainer_close
  *
  * A run that is interrupted, by whatever means, and opened again goes on where its last checkpoint is, and

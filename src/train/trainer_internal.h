@@ -7,11 +7,11 @@
 #include "train/gradient_sum.h"
 #include "train/log/runlog.h"
 #include "train/log/timeline_file.h"
-#include "train/log/watch.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 #include "train/state/run_folder.h"
 #include "train/trainer.h"
+#include "train/watch.h"
 
 struct mt_trainer {
     struct mt_context *ctx; // borrowed
@@ -80,7 +80,7 @@ enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
 /* Refuses to save values that are not finite. */
 enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
 
-// ------------------------------------------------------------------ trainer_out.c
+// ------------------------------------------------------------------ loop.c
 
 /* True when all that a finished run writes is there. */
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers);

@@ -61,7 +61,9 @@ leave_out() {
 # shorter COMMAND: the same with less to compute.
 shorter() {
     case $1 in
-    'metier compare '*) echo "$1 training.steps=2 problems.train=50 problems.test=10 seeds=[1]" ;;
+    'metier compare '*) # a key is given once
+        echo "$(echo "$1" | sed 's/ \(seeds\|training.steps\)=[^ ]*//g') training.steps=2 problems.train=50 problems.test=10 seeds=[1]"
+        ;;
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
     'metier train run.yaml out='*) echo "$1 steps=5" ;;
     'metier plan '*) echo "$1" | sed 's/--experts [0-9]*/--experts 2/' ;; # of few experts

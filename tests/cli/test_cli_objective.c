@@ -609,7 +609,8 @@ static void nothing_half_written(void **state)
     assert_int_equal(workplace_entries(place), 3);
 }
 
-/* Whether RLIMIT_AS binds: the user-mode emulator of other processors takes the limit and does not keep it. */
+/* Whether RLIMIT_AS binds: the user-mode emulator of other processors takes the limit and does not keep it.
+ */
 static bool memory_limit_binds(void)
 {
     pid_t child = fork();
@@ -625,8 +626,8 @@ static bool memory_limit_binds(void)
     return status == 0;
 }
 
-/* More memory than allowed: a sentence and status 1. Skipped where limits do not bind, and where the program needs more
- * than that anyway.
+/* More memory than allowed: a sentence and status 1. Skipped where limits do not bind, and where the program
+ * needs more than that anyway.
  */
 static void too_little_memory(void **state)
 {

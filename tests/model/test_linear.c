@@ -86,7 +86,7 @@ struct random_map {
     double weight[OUT * IN], bias[OUT], a[RANK * IN], b[OUT * RANK], x[TOKENS * IN];
     double dweight[OUT * IN], dbias[OUT], da[RANK * IN], db[OUT * RANK], dx[TOKENS * IN];
     double low[TOKENS * RANK], y[TOKENS * OUT], dy[TOKENS * OUT];
-    double xa_work[MT_LORA_MAPS][TOKENS * RANK];
+    double xa_work[MT_LORA_LINEARS][TOKENS * RANK];
     uint32_t bits[TOKENS * WORDS];
     struct mt_linear linear;
     struct mt_pass pass;
@@ -121,7 +121,7 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
     };
     map->pass = (struct mt_pass){
         .device = device, .type = MT_F64, .tokens = TOKENS, .training = true, .seed = 8, .step = 2};
-    for (int i = 0; i < MT_LORA_MAPS; i++)
+    for (int i = 0; i < MT_LORA_LINEARS; i++)
         map->pass.xa_work[i] = mt_tensor_1d(map->xa_work[i], MT_F64, TOKENS * RANK);
 }
 
@@ -191,17 +191,17 @@ static void test_together_as_alone(void **state)
     (void)state;
     struct mt_context ctx;
     struct mt_device *device = new_device(&ctx, "ref");
-    struct random_map map[MT_LORA_MAPS];
-    struct mt_linear_output outputs[MT_LORA_MAPS];
-    struct mt_linear_gradient gradients[MT_LORA_MAPS];
-    struct mt_tensor dy[MT_LORA_MAPS];
-    struct mt_tensor y[MT_LORA_MAPS];
-    struct mt_lora_trace trace[MT_LORA_MAPS];
+    struct random_map map[MT_LORA_LINEARS];
+    struct mt_linear_output outputs[MT_LORA_LINEARS];
+    struct mt_linear_gradient gradients[MT_LORA_LINEARS];
+    struct mt_tensor dy[MT_LORA_LINEARS];
+    struct mt_tensor y[MT_LORA_LINEARS];
+    struct mt_lora_trace trace[MT_LORA_LINEARS];
     double sum[TOKENS * IN] = {0};
-    double alone_y[MT_LORA_MAPS][TOKENS * OUT];
-    double da[MT_LORA_MAPS][RANK * IN];
-    double db[MT_LORA_MAPS][OUT * RANK];
-    for (int i = 0; i < MT_LORA_MAPS; i++) {
+    double alone_y[MT_LORA_LINEARS][TOKENS * OUT];
+    double da[MT_LORA_LINEARS][RANK * IN];
+    double db[MT_LORA_LINEARS][OUT * RANK];
+    for (int i = 0; i < MT_LORA_LINEARS; i++) {
         make_map(&map[i], device, 0.4f);
         fill(map[i].a, RANK * IN, 20 + (uint64_t)i);
         if (i == 1)
@@ -230,11 +230,11 @@ static void test_together_as_alone(void **state)
     struct mt_tensor x = mt_tensor_2d(map[0].x, MT_F64, TOKENS, IN);
     struct mt_tensor dx = mt_tensor_2d(map[0].dx, MT_F64, TOKENS, IN);
     memset(map[0].bits, 0, sizeof map[0].bits);
-    assert_int_equal(mt_linear_forward_together(&map[0].pass, outputs, MT_LORA_MAPS, &x), MT_OK);
-    assert_int_equal(mt_linear_backward_together(&map[0].pass, gradients, MT_LORA_MAPS, &x, false, &dx),
+    assert_int_equal(mt_linear_forward_together(&map[0].pass, outputs, MT_LORA_LINEARS, &x), MT_OK);
+    assert_int_equal(mt_linear_backward_together(&map[0].pass, gradients, MT_LORA_LINEARS, &x, false, &dx),
                      MT_OK);
     for (int j = 0; j < TOKENS * IN; j++) assert_true(fabs(map[0].dx[j] - sum[j]) < 1e-12);
-    for (int i = 0; i < MT_LORA_MAPS; i++) {
+    for (int i = 0; i < MT_LORA_LINEARS; i++) {
         assert_memory_equal(map[i].y, alone_y[i], sizeof alone_y[i]);
         assert_memory_equal(map[i].da, da[i], sizeof da[i]);
         assert_memory_equal(map[i].db, db[i], sizeof db[i]);

@@ -60,7 +60,7 @@ struct layer_run {
     double value[LISTS][LARGEST], gradient[LISTS][LARGEST];
     struct mt_tensor expert[3][EXPERTS], dexpert[3][EXPERTS]; // gate, up, down
     double x[TOKENS * WIDTH], residual[TOKENS * WIDTH], y[TOKENS * WIDTH], dy[TOKENS * WIDTH];
-    double work[MT_LORA_MAPS][TOKENS * EXPERTS * RANK];
+    double work[MT_LORA_LINEARS][TOKENS * EXPERTS * RANK];
     struct mt_model_desc desc;
     struct mt_layer_params params;
     struct mt_pass pass;
@@ -158,7 +158,7 @@ static void open_run(struct layer_run *run)
                                  .sequences = 1,
                                  .unmasked = TOKENS,
                                  .placement = &mt_experts_here};
-    for (int i = 0; i < MT_LORA_MAPS; i++)
+    for (int i = 0; i < MT_LORA_LINEARS; i++)
         run->pass.xa_work[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
     plan(run);
 }

@@ -115,7 +115,7 @@ static enum mt_status products_norm(const struct mt_term_call *call, double *nor
     return MT_OK;
 }
 
-static const struct mt_term_kind all_outputs = {.info = {.name = "all_outputs", .path = MT_PATH_ROWS},
+static const struct mt_term_kind all_outputs = {.info = {.name = "all_outputs", .path = MT_PATH_OUTPUTS},
                                                 .needs = needs_all_outputs,
                                                 .statistics = one_number,
                                                 .forward = products,

@@ -82,16 +82,16 @@ static enum mt_status run(struct mt_device *device, const struct op_case *c, str
     if (present & WITH_BIAS) args.bias = t[BIAS];
     if (present & WITH_LSE) args.lse = t[LSE];
     if (present & WITH_LOW) {
-        args.hidden_low = t[HIDDEN_LOW];
-        args.weight_low = t[WEIGHT_LOW];
+        args.hidden_xa = t[HIDDEN_LOW];
+        args.weight_b = t[WEIGHT_LOW];
     }
     if (gradients) {
         args.dloss = t[DLOSS];
         if (present & WITH_DHIDDEN) args.dhidden = t[DHIDDEN];
         if (present & WITH_DWEIGHT) args.dweight = t[DWEIGHT];
         if (present & WITH_DBIAS) args.dbias = t[DBIAS];
-        if (present & WITH_DHIDDEN_LOW) args.dhidden_low = t[DHIDDEN_LOW];
-        if (present & WITH_DWEIGHT_LOW) args.dweight_low = t[DWEIGHT_LOW];
+        if (present & WITH_DHIDDEN_LOW) args.dhidden_xa = t[DHIDDEN_LOW];
+        if (present & WITH_DWEIGHT_LOW) args.dweight_b = t[DWEIGHT_LOW];
     }
     return mt_cross_entropy(device, &args);
 }
@@ -141,8 +141,8 @@ static struct op_case *add(struct case_list *list, const char *what, bool one_pa
     int64_t columns[] = {s.vocabulary};
     int64_t hidden[] = {s.rows, s.width};
     int64_t weight[] = {s.vocabulary, s.width};
-    int64_t hidden_low[] = {s.rows, s.rank};
-    int64_t weight_low[] = {s.vocabulary, s.rank};
+    int64_t hidden_xa[] = {s.rows, s.rank};
+    int64_t weight_b[] = {s.vocabulary, s.rank};
     bool low = (s.present & WITH_LOW) != 0;
     c->param[PRESENT] = s.present;
     c->param[CHUNK_ROWS] = s.chunk_rows;
@@ -156,8 +156,8 @@ static struct op_case *add(struct case_list *list, const char *what, bool one_pa
     case_slot(c, "weight", SLOT_INPUT, s.weight_type, 2, weight);
     c->slot[WEIGHT].scale = 3.0 / sqrt((double)s.width + 1.0);
     optional(c, "bias", SLOT_INPUT, s.weight_type, 1, columns, (s.present & WITH_BIAS) != 0);
-    optional(c, "hidden_low", SLOT_INPUT, MT_F32, 2, hidden_low, low);
-    optional(c, "weight_low", SLOT_INPUT, s.weight_type, 2, weight_low, low);
+    optional(c, "hidden_xa", SLOT_INPUT, MT_F32, 2, hidden_xa, low);
+    optional(c, "weight_b", SLOT_INPUT, s.weight_type, 2, weight_b, low);
     c->slot[WEIGHT_LOW].scale = 0.3;
     case_index(c, "labels", 1, rows);
     case_output(c, "loss", 1, rows);
@@ -167,8 +167,8 @@ static struct op_case *add(struct case_list *list, const char *what, bool one_pa
     add_gradient(c, "dhidden", HIDDEN, false, WITH_DHIDDEN);
     add_gradient(c, "dweight", WEIGHT, true, WITH_DWEIGHT);
     add_gradient(c, "dbias", BIAS, true, WITH_DBIAS);
-    add_gradient(c, "dhidden_low", HIDDEN_LOW, false, WITH_DHIDDEN_LOW);
-    add_gradient(c, "dweight_low", WEIGHT_LOW, true, WITH_DWEIGHT_LOW);
+    add_gradient(c, "dhidden_xa", HIDDEN_LOW, false, WITH_DHIDDEN_LOW);
+    add_gradient(c, "dweight_b", WEIGHT_LOW, true, WITH_DWEIGHT_LOW);
     return c;
 }
 
@@ -192,8 +192,8 @@ static void add_small(struct case_list *list)
         {"dhidden alone", WITH_DHIDDEN},
         {"dweight alone", WITH_DWEIGHT},
         {"dbias alone", WITH_BIAS | WITH_DBIAS},
-        {"dhidden_low alone", WITH_LOW | WITH_DHIDDEN_LOW},
-        {"dweight_low alone", WITH_LOW | WITH_DWEIGHT_LOW},
+        {"dhidden_xa alone", WITH_LOW | WITH_DHIDDEN_LOW},
+        {"dweight_b alone", WITH_LOW | WITH_DWEIGHT_LOW},
         {"bias, low pair, no gradient of theirs", WITH_BIAS | WITH_LOW | WITH_DHIDDEN},
     };
     for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {

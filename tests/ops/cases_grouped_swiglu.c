@@ -11,9 +11,9 @@
 #include "ops/expert_loads.h"
 
 // forward: gate's, then up's
-enum { X, LOW, WEIGHT = LOW + 2, THIN = WEIGHT + 2, OFFSETS = THIN + 2, GATE, UP, Y };
+enum { X, XA, WEIGHT = XA + 2, THIN = WEIGHT + 2, OFFSETS = THIN + 2, GATE, UP, Y };
 // backward: DY is what arrives at down, W and A are down's; the rest is there for differences alone
-enum { DY, DLOW, W, A, MASK, B_OFFSETS, B_GATE, B_UP, INNER, DGATE, DUP, B, B_LOW, OUT };
+enum { DY, DXA, W, A, MASK, B_OFFSETS, B_GATE, B_UP, INNER, DGATE, DUP, B, B_XA, OUT };
 enum { RANK = EXPERT_PARAMS, MASKED, IN_PLACE };
 
 #define SCALE 0.5f // of the pairs
@@ -49,7 +49,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         terms[i][0] =
             (struct mt_product_term){.x = t[X], .weight = weight[i], .transpose_weight = true, .alpha = 1.0f};
         terms[i][1] = (struct mt_product_term){
-            .x = t[LOW + i], .weight = thin[i], .transpose_weight = true, .alpha = SCALE};
+            .x = t[XA + i], .weight = thin[i], .transpose_weight = true, .alpha = SCALE};
         sum[i] = (struct mt_grouped_sum_args){.terms = terms[i],
                                               .count = c->param[RANK] > 0 ? 2 : 1,
                                               .experts = experts_of(c),
@@ -92,7 +92,7 @@ static struct op_case *add_forward(struct case_list *list, struct swiglu_case s)
     c->fill = fill_forward;
     c->forward = forward;
     case_slot(c, "x", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.k});
-    for (int i = 0; i < 2; i++) case_slot(c, "low", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.rank});
+    for (int i = 0; i < 2; i++) case_slot(c, "xa", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.rank});
     for (int i = 0; i < 2; i++) add_matrices(c, "weight", s.weight_type, s.n, s.k);
     for (int i = 0; i < 2; i++) add_matrices(c, "thin", MT_F32, s.n, s.rank);
     case_offsets(c);
@@ -118,7 +118,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
     expert_views(ABSENT_NONE, &t[W], weight);
     views_of(c, &t[A], a);
     struct mt_product_term terms[] = {{.x = t[DY], .weight = weight, .alpha = 1.0f},
-                                      {.x = t[DLOW], .weight = a, .alpha = 1.0f}};
+                                      {.x = t[DXA], .weight = a, .alpha = 1.0f}};
     if (c->param[MASKED]) {
         terms[1].mask_y = t[MASK];
         terms[1].mask_scale = 1.25f;
@@ -147,7 +147,7 @@ static struct op_case *add_backward(struct case_list *list, struct swiglu_case s
     c->fill = fill_backward;
     c->forward = backward;
     case_slot(c, "dy", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.k});
-    case_slot(c, "dlow", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.rank});
+    case_slot(c, "dxa", SLOT_INPUT, s.row_type, 2, (int64_t[]){s.rows, s.rank});
     add_matrices(c, "weight", s.weight_type, s.k, s.n);
     add_matrices(c, "a", MT_F32, s.rank, s.n);
     case_index(c, "mask", 2, (int64_t[]){s.masked ? s.rows : 0, (s.n + 31) / 32});
@@ -172,19 +172,19 @@ static enum mt_status swiglu_and_down(struct mt_device *device, const struct op_
     views_of(c, &t[B], b);
     const struct mt_product_term terms[] = {
         {.x = t[INNER], .weight = weight, .transpose_weight = true, .alpha = 1.0f},
-        {.x = t[B_LOW], .weight = b, .transpose_weight = true, .alpha = SCALE}};
+        {.x = t[B_XA], .weight = b, .transpose_weight = true, .alpha = SCALE}};
     enum mt_status status = mt_swiglu_forward(
         device, &(struct mt_swiglu_forward_args){.gate = t[B_GATE], .up = t[B_UP], .y = t[INNER]});
     if (status != MT_OK) return status;
-    status = mt_lora_low(device, &(struct mt_lora_low_args){.x = t[INNER],
-                                                            .mask = t[MASK],
-                                                            .mask_scale = 1.25f,
-                                                            .maps = 1,
-                                                            .a = {a},
-                                                            .alpha = 1.0f,
-                                                            .low = {t[B_LOW]},
-                                                            .experts = experts_of(c),
-                                                            .offsets = t[B_OFFSETS]});
+    status = mt_lora_xa(device, &(struct mt_lora_xa_args){.x = t[INNER],
+                                                          .mask = t[MASK],
+                                                          .mask_scale = 1.25f,
+                                                          .linears = 1,
+                                                          .a = {a},
+                                                          .alpha = 1.0f,
+                                                          .xa = {t[B_XA]},
+                                                          .experts = experts_of(c),
+                                                          .offsets = t[B_OFFSETS]});
     if (status != MT_OK) return status;
     return mt_grouped_sum(
         device,
@@ -198,9 +198,9 @@ static enum mt_status down_and_swiglu_back(struct mt_device *device, const struc
 {
     struct mt_tensor b[MOST_EXPERTS];
     views_of(c, &t[B], b);
-    struct mt_lora_dlow_args dlow = {.maps = 1, .experts = experts_of(c), .offsets = t[B_OFFSETS]};
-    dlow.map[0] = (struct mt_lora_pair_gradient){.dy = t[DY], .b = b, .scale = SCALE, .dlow = t[DLOW]};
-    enum mt_status status = mt_lora_dlow(device, &dlow);
+    struct mt_lora_dxa_args dxa = {.linears = 1, .experts = experts_of(c), .offsets = t[B_OFFSETS]};
+    dxa.linear[0] = (struct mt_lora_pair_gradient){.dy = t[DY], .b = b, .scale = SCALE, .dxa = t[DXA]};
+    enum mt_status status = mt_lora_dxa(device, &dxa);
     return status == MT_OK ? backward(device, c, t) : status;
 }
 
@@ -221,13 +221,13 @@ static void add_gradient(struct case_list *list)
     c->backward = down_and_swiglu_back;
     c->no_gradient = false;
     add_matrices(c, "b", MT_F32, s.k, s.rank);
-    case_slot(c, "low", SLOT_OUTPUT, MT_F32, 2, (int64_t[]){s.rows, s.rank});
+    case_slot(c, "xa", SLOT_OUTPUT, MT_F32, 2, (int64_t[]){s.rows, s.rank});
     case_slot(c, "out", SLOT_OUTPUT, MT_F32, 2, (int64_t[]){s.rows, s.k});
     c->slot[DY].role = SLOT_GRAD_IN;
     c->slot[DY].of = OUT;
-    c->slot[DLOW].role = SLOT_GRAD_OUT;
-    c->slot[DLOW].of = B_LOW;
-    c->slot[DLOW].no_numeric = true; // of what is made on the way
+    c->slot[DXA].role = SLOT_GRAD_OUT;
+    c->slot[DXA].of = B_XA;
+    c->slot[DXA].no_numeric = true; // of what is made on the way
     c->slot[DGATE].role = SLOT_GRAD_OUT;
     c->slot[DGATE].of = B_GATE;
     c->slot[DUP].role = SLOT_GRAD_OUT;

@@ -9,21 +9,21 @@
 #include "ops/case_files.h"
 #include "ops/expert_loads.h"
 
-enum { X, LOW = X + 2, WEIGHT = LOW + 2, THIN = WEIGHT + 2, MASK = THIN + 2, OFFSETS = MASK + 2, Y };
+enum { X, XA = X + 2, WEIGHT = XA + 2, THIN = WEIGHT + 2, MASK = THIN + 2, OFFSETS = MASK + 2, Y };
 enum { KIND = EXPERT_PARAMS };
 enum { BETA, THIN_FACTOR };
 
 enum kind {
-    FORWARD,  // y = x · Wᵀ + s · low · Bᵀ
-    BACKWARD, // dx = dy · W + mask(dlow · A)
-    SHARED,   // the same of two maps, in one sum
+    FORWARD,  // y = x · Wᵀ + s · xa · Bᵀ
+    BACKWARD, // dx = dy · W + mask(dxa · A)
+    SHARED,   // the same of two linears, in one sum
     ONE_MASK, // and under one mask
 };
 
 static const char *const kind_names[] = {"forward", "backward", "shared", "one mask"};
 
-/* Maps of a case. */
-static int maps_of(enum kind kind)
+/* Linears of a case. */
+static int linears_of(enum kind kind)
 {
     return kind == SHARED || kind == ONE_MASK ? 2 : 1;
 }
@@ -56,13 +56,13 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     struct mt_tensor thin[2][MOST_EXPERTS];
     struct mt_product_term terms[MT_MAX_TERMS] = {0};
     enum kind kind = (enum kind)c->param[KIND];
-    int maps = maps_of(kind);
-    for (int i = 0; i < maps; i++) {
+    int linears = linears_of(kind);
+    for (int i = 0; i < linears; i++) {
         expert_views(ABSENT_NONE, &t[WEIGHT + i], weight[i]);
         views_of(c, &t[THIN + i], thin[i]);
         terms[2 * i] = (struct mt_product_term){
             .x = t[X + i], .weight = weight[i], .transpose_weight = kind == FORWARD, .alpha = 0.5f};
-        terms[2 * i + 1] = (struct mt_product_term){.x = t[LOW + i],
+        terms[2 * i + 1] = (struct mt_product_term){.x = t[XA + i],
                                                     .weight = thin[i],
                                                     .transpose_weight = kind == FORWARD,
                                                     .alpha = 0.5f * c->real[THIN_FACTOR]};
@@ -71,7 +71,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
         terms[2 * i + 1].mask_scale = c->real[THIN_FACTOR] == 1.0f ? 1.0f : 1.25f;
     }
     return mt_grouped_sum(device, &(struct mt_grouped_sum_args){.terms = terms,
-                                                                .count = 2 * maps,
+                                                                .count = 2 * linears,
                                                                 .experts = experts_of(c),
                                                                 .offsets = offsets_of(c, &t[OFFSETS]),
                                                                 .y = t[Y],
@@ -93,10 +93,10 @@ static struct op_case *add(struct case_list *list, struct lora_case s)
     c->fill = fill;
     c->forward = forward;
     c->no_gradient = true; // as for the other cases of grouped_sum
-    int64_t rows[2] = {s.rows, maps_of(s.kind) == 2 ? s.rows : 0};
+    int64_t rows[2] = {s.rows, linears_of(s.kind) == 2 ? s.rows : 0};
     for (int i = 0; i < 2; i++) case_slot(c, "x", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.k});
-    for (int i = 0; i < 2; i++) case_slot(c, "low", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.rank});
-    int64_t each[2] = {experts_of(c), maps_of(s.kind) == 2 ? experts_of(c) : 0};
+    for (int i = 0; i < 2; i++) case_slot(c, "xa", SLOT_INPUT, s.row_type, 2, (int64_t[]){rows[i], s.rank});
+    int64_t each[2] = {experts_of(c), linears_of(s.kind) == 2 ? experts_of(c) : 0};
     for (int i = 0; i < 2; i++)
         case_matrices(c, "weight", SLOT_INPUT, MT_BF16,
                       (int64_t[]){each[i], masked ? s.k : s.n, masked ? s.n : s.k});
@@ -122,7 +122,7 @@ static void add_accurate(struct case_list *list, struct lora_case s, double rows
     (void)snprintf(c->label + length, sizeof c->label - length, " scales %g %g accurate", rows, weights);
     for (int i = 0; i < 2; i++) {
         c->slot[X + i].scale = rows;
-        c->slot[LOW + i].scale = rows;
+        c->slot[XA + i].scale = rows;
         c->slot[WEIGHT + i].scale = weights;
         c->slot[THIN + i].scale = weights;
     }
@@ -154,7 +154,7 @@ static void add_all_accurate(struct case_list *list)
     add_accurate(list, s, 1.0, 0.1);
 }
 
-/* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense maps. */
+/* Timed on devices: DeepSeek-V2-Lite's routed experts (98,304 rows) or one of its dense linears. */
 static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t k, int experts, float beta)
 {
     struct op_case *c = add(list, (struct lora_case){.rounded = true,
@@ -168,7 +168,7 @@ static void add_speed(struct case_list *list, enum kind kind, int64_t n, int64_t
                                                      .beta = beta,
                                                      .row_type = MT_BF16});
     case_only_timed(c, true);
-    c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (double)maps_of(kind);
+    c->flops = 2.0 * (double)c->slot[Y].dim[0] * (double)n * (double)(k + 32) * (double)linears_of(kind);
 }
 
 static void add_all_speed(struct case_list *list)

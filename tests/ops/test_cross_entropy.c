@@ -16,10 +16,10 @@ static const char *const device_names[] = {"ref", "cpu"};
 struct fixture {
     struct mt_context ctx;
     struct mt_device *device;
-    float hidden[N * D], weight[V * D], bias[V], hidden_low[N * R], weight_low[V * R];
+    float hidden[N * D], weight[V * D], bias[V], hidden_xa[N * R], weight_b[V * R];
     int32_t labels[N];
     float loss[N], lse[N], dloss[N];
-    float dhidden[N * D], dweight[V * D], dbias[V], dhidden_low[N * R], dweight_low[V * R];
+    float dhidden[N * D], dweight[V * D], dbias[V], dhidden_xa[N * R], dweight_b[V * R];
     struct mt_cross_entropy_args args;
 };
 
@@ -36,8 +36,8 @@ static void fixture_open(struct fixture *f, const char *device_name)
     number(f->hidden, N * D, 0.1f);
     number(f->weight, V * D, 0.3f);
     number(f->bias, V, 0.2f);
-    number(f->hidden_low, N * R, 0.5f);
-    number(f->weight_low, V * R, 0.4f);
+    number(f->hidden_xa, N * R, 0.5f);
+    number(f->weight_b, V * R, 0.4f);
     for (int i = 0; i < N; i++) {
         f->labels[i] = i;
         f->dloss[i] = 1.0f + (float)i;
@@ -46,8 +46,8 @@ static void fixture_open(struct fixture *f, const char *device_name)
         .hidden = mt_tensor_2d(f->hidden, MT_F32, N, D),
         .weight = mt_tensor_2d(f->weight, MT_F32, V, D),
         .bias = mt_tensor_1d(f->bias, MT_F32, V),
-        .hidden_low = mt_tensor_2d(f->hidden_low, MT_F32, N, R),
-        .weight_low = mt_tensor_2d(f->weight_low, MT_F32, V, R),
+        .hidden_xa = mt_tensor_2d(f->hidden_xa, MT_F32, N, R),
+        .weight_b = mt_tensor_2d(f->weight_b, MT_F32, V, R),
         .labels = mt_tensor_1d(f->labels, MT_I32, N),
         .loss = mt_tensor_1d(f->loss, MT_F32, N),
         .lse = mt_tensor_1d(f->lse, MT_F32, N),
@@ -55,8 +55,8 @@ static void fixture_open(struct fixture *f, const char *device_name)
         .dhidden = mt_tensor_2d(f->dhidden, MT_F32, N, D),
         .dweight = mt_tensor_2d(f->dweight, MT_F32, V, D),
         .dbias = mt_tensor_1d(f->dbias, MT_F32, V),
-        .dhidden_low = mt_tensor_2d(f->dhidden_low, MT_F32, N, R),
-        .dweight_low = mt_tensor_2d(f->dweight_low, MT_F32, V, R),
+        .dhidden_xa = mt_tensor_2d(f->dhidden_xa, MT_F32, N, R),
+        .dweight_b = mt_tensor_2d(f->dweight_b, MT_F32, V, R),
     };
 }
 
@@ -104,14 +104,14 @@ static void refused_tensors(void **state)
         {"loss", offsetof(struct mt_cross_entropy_args, loss), true},
         {"dloss", offsetof(struct mt_cross_entropy_args, dloss), true}, // by the gradients
         {"bias", offsetof(struct mt_cross_entropy_args, bias), true},   // by dbias
-        {"hidden_low", offsetof(struct mt_cross_entropy_args, hidden_low), true},
-        {"weight_low", offsetof(struct mt_cross_entropy_args, weight_low), true},
+        {"hidden_xa", offsetof(struct mt_cross_entropy_args, hidden_xa), true},
+        {"weight_b", offsetof(struct mt_cross_entropy_args, weight_b), true},
         {"lse", offsetof(struct mt_cross_entropy_args, lse), false},
         {"dhidden", offsetof(struct mt_cross_entropy_args, dhidden), false},
         {"dweight", offsetof(struct mt_cross_entropy_args, dweight), false},
         {"dbias", offsetof(struct mt_cross_entropy_args, dbias), false},
-        {"dhidden_low", offsetof(struct mt_cross_entropy_args, dhidden_low), false},
-        {"dweight_low", offsetof(struct mt_cross_entropy_args, dweight_low), false},
+        {"dhidden_xa", offsetof(struct mt_cross_entropy_args, dhidden_xa), false},
+        {"dweight_b", offsetof(struct mt_cross_entropy_args, dweight_b), false},
     };
     struct fixture f;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -149,8 +149,8 @@ static void refused_values(void **state)
     f.args.chunk_rows = -1;
     expect_refusal(&f, MT_ERR_USAGE, "chunk_rows");
     f.args.chunk_rows = 0;
-    f.args.weight_low.dim[1] = 1;
-    expect_refusal(&f, MT_ERR_SHAPE, "weight_low");
+    f.args.weight_b.dim[1] = 1;
+    expect_refusal(&f, MT_ERR_SHAPE, "weight_b");
     fixture_close(&f);
     fixture_open(&f, "cpu");
     f.args.weight.dim[0] = 0;
@@ -225,16 +225,16 @@ static void identities(void **state)
         expect_near((double)f.lse[1], (double)lse + 4.0, 1e-5);
         for (int row = 0; row < N; row++) expect_near((double)f.loss[row], (double)loss[row], 1e-5);
         for (int v = 0; v < V; v++) f.bias[v] -= 4.0f;
-        // The low-rank pair is a part of the columns: [hidden | hidden_low] · [weight | weight_low]ᵀ.
+        // The low-rank pair is a part of the columns: [hidden | hidden_xa] · [weight | weight_b]ᵀ.
         float wide_hidden[N * (D + R)];
         float wide_weight[V * (D + R)];
         for (int row = 0; row < N; row++) {
             memcpy(wide_hidden + row * (D + R), f.hidden + row * D, D * sizeof(float));
-            memcpy(wide_hidden + row * (D + R) + D, f.hidden_low + row * R, R * sizeof(float));
+            memcpy(wide_hidden + row * (D + R) + D, f.hidden_xa + row * R, R * sizeof(float));
         }
         for (int v = 0; v < V; v++) {
             memcpy(wide_weight + v * (D + R), f.weight + v * D, D * sizeof(float));
-            memcpy(wide_weight + v * (D + R) + D, f.weight_low + v * R, R * sizeof(float));
+            memcpy(wide_weight + v * (D + R) + D, f.weight_b + v * R, R * sizeof(float));
         }
         struct mt_cross_entropy_args wide = {
             .hidden = mt_tensor_2d(wide_hidden, MT_F32, N, D + R),
@@ -283,7 +283,7 @@ static void ignored_rows(void **state)
         assert_true(f.loss[1] == 0.0f);
         assert_true(isnan(f.lse[1]));
         for (int j = 0; j < D; j++) assert_true(f.dhidden[1 * D + j] == 0.0f);
-        for (int j = 0; j < R; j++) assert_true(f.dhidden_low[1 * R + j] == 0.0f);
+        for (int j = 0; j < R; j++) assert_true(f.dhidden_xa[1 * R + j] == 0.0f);
         for (int v = 0; v < V; v++) assert_true(isfinite(f.dbias[v]));
         for (int v = 0; v < V * D; v++) assert_true(isfinite(f.dweight[v]));
         for (int row = 0; row < N; row++) assert_true(isfinite(f.loss[row]));

@@ -148,6 +148,7 @@ static void rows_hide(void **state)
     assert_true(found.experts > 0.0 && found.hidden > 0.7999 * found.experts &&
                 found.hidden < 0.8001 * found.experts);
     config.shared_experts = 0;
+    config.shared_width = 0;
     mt_scaling_predict(&config, &fast, &layout, &found);
     assert_true(found.hidden > 0.1999 * found.experts && found.hidden < 0.2001 * found.experts);
     assert_true(found.balanced ==

@@ -1,5 +1,5 @@
 /* Watching the routers, against plain loops in double over the tokens of all micro-batches together. */
-#include "train/log/watch.h"
+#include "train/watch.h"
 
 #include <math.h>
 #include <string.h>

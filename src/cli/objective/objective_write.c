@@ -1,10 +1,12 @@
 /*
  * metier objective: OUT, one safetensors file. Single numbers are F32 of rank 0.
  *
- *     loss.TERM, scale.TERM, total                  for the terms that are on; total = the sum of scale ·
- * loss grad.logits [N,n]  grad.expert_outputs [N,k,d]  grad.router_weight [n,d]      the last two if IN has
- * them experts I32 [N,k]  weights F32 [N,k]          the choice, -1 where dropped router_bias [n] after this
- * step, if the method moves it
+ *     loss.TERM, scale.TERM, total           for the terms that are on; total = the sum of scale · loss
+ *     grad.logits [N,n]
+ *     grad.expert_outputs [N,k,d]            if IN has them
+ *     grad.router_weight [n,d]               if IN has it
+ *     experts I32 [N,k], weights F32 [N,k]   the choice, -1 where dropped
+ *     router_bias [n]                        after this step, if the method moves it
  */
 #include <stdio.h>
 

@@ -259,7 +259,7 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
     }
     enum mt_status status =
         mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
-    bool direct = mt_term_info(term)->path == MT_PATH_ROWS ? experts > 0 : routers > 0;
+    bool direct = mt_term_info(term)->path == MT_PATH_OUTPUTS ? experts > 0 : routers > 0;
     const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
     printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
     printf(": the router is trainable in %d, experts in %d of %s\n", routers, experts,

@@ -1,10 +1,12 @@
 /*
  * The routed experts of a layer: rows sorted by expert go in, as many come out. Where an expert's weights
  * are, and how rows get there, only its placement knows: all of them here (here.c), or spread over ranks
- * (spread.c). Another way to place or store them is another file and another mt_placement.
+ * (spread.c). Another way to place them is another file and another
+ * mt_placement; another way to store their weights is weight.h's affair.
  *
- * Letters: R = T·k rows of our tokens, a row for each slot that is not dropped; Q rows that are computed
- * here, which are R where all experts are; I inner width of an expert.
+ * Letters: R = T·k rows, room for every slot of our tokens; the first offsets[n] are used, since dropped
+ * slots have none. Q rows that are computed here, which are R where all experts are; I inner width of an
+ * expert.
  */
 #ifndef MT_MODEL_EXPERTS_EXPERTS_H
 #define MT_MODEL_EXPERTS_EXPERTS_H

@@ -1,7 +1,7 @@
 /*
  * Linear layers over sorted rows. With l = drop(x) Aᵀ, s the pair's scale:
- *   forward   l of all linear layers of the same x (lora_low); y = x Wᵀ + s · l Bᵀ, in one sum for each
- *   backward  dl = s · dy B and dB += s · dyᵀ l (lora_dlow); dA += dlᵀ drop(x) (lora_da); dW += dyᵀ x;
+ *   forward   l of all linear layers of the same x (lora_xa); y = x Wᵀ + s · l Bᵀ, in one sum for each
+ *   backward  dl = s · dy B and dB += s · dyᵀ l (lora_dxa); dA += dlᵀ drop(x) (lora_da); dW += dyᵀ x;
  *             dx = dy W + the mask of drop on dl A, in one sum for all linear layers of the same x
  *
  * What drop keeps is drawn in forward, once for an x, and kept as bits. An expert without a LoRA pair has
@@ -108,25 +108,25 @@ static enum mt_status make_xas(const struct mt_pass *pass, const struct mt_proje
                                int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
                                float scale)
 {
-    struct mt_lora_low_args low = {.x = *x,
-                                   .alpha = scale,
-                                   .experts = linears[0].linear->weight.count,
-                                   .offsets = given(offsets),
-                                   .exact = linears[0].linear->exact};
+    struct mt_lora_xa_args xa = {.x = *x,
+                                 .alpha = scale,
+                                 .experts = linears[0].linear->weight.count,
+                                 .offsets = given(offsets),
+                                 .exact = linears[0].linear->exact};
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = linears[i].linear;
         if (!mt_expert_linear_has_lora(linear)) continue;
-        if (low.maps == 0) {
+        if (xa.linears == 0) {
             enum mt_status status = draw_bits(pass, linear, linears[i].trace);
             if (status != MT_OK) return status;
-            if (drops(pass, linear)) low.mask = linears[i].trace->bits;
-            low.mask_scale = kept_scale(linear);
-            if (is_rounded(linear)) low.alpha *= linear->lora_scale;
+            if (drops(pass, linear)) xa.mask = linears[i].trace->bits;
+            xa.mask_scale = kept_scale(linear);
+            if (is_rounded(linear)) xa.alpha *= linear->lora_scale;
         }
-        low.a[low.maps] = linear->exact ? linear->a : a_of(linear);
-        low.low[low.maps++] = linears[i].trace->xa;
+        xa.a[xa.linears] = linear->exact ? linear->a : a_of(linear);
+        xa.xa[xa.linears++] = linears[i].trace->xa;
     }
-    return low.maps > 0 ? mt_lora_low(pass->device, &low) : MT_OK;
+    return xa.linears > 0 ? mt_lora_xa(pass->device, &xa) : MT_OK;
 }
 
 enum mt_status mt_expert_linear_make_xa(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -215,22 +215,22 @@ static struct mt_tensor dxa_of(const struct mt_pass *pass, const struct mt_proje
 static enum mt_status make_dxas(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
                                 int count, const struct mt_tensor *offsets, bool below)
 {
-    struct mt_lora_dlow_args args = {.experts = linears[0].linear->weight.count, .offsets = given(offsets)};
+    struct mt_lora_dxa_args args = {.experts = linears[0].linear->weight.count, .offsets = given(offsets)};
     for (int i = 0; i < count; i++) {
         const struct mt_expert_linear *linear = linears[i].linear;
         if (!mt_expert_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
         bool rounded = is_rounded(linear);
         float factor = rounded && drops(pass, linear) ? kept_scale(linear) : 1.0f;
-        struct mt_lora_pair_gradient *pair = &args.map[args.maps++];
+        struct mt_lora_pair_gradient *pair = &args.linear[args.linears++];
         *pair = (struct mt_lora_pair_gradient){.dy = *linears[i].dy,
                                                .b = linear->b,
                                                .db = linear->db,
                                                .scale = linear->lora_scale * factor,
                                                .db_scale = rounded ? 1.0f : linear->lora_scale,
-                                               .dlow = dxa_of(pass, linears, i)};
-        if (linear->db != NULL) pair->low = linears[i].trace->xa;
+                                               .dxa = dxa_of(pass, linears, i)};
+        if (linear->db != NULL) pair->xa = linears[i].trace->xa;
     }
-    return args.maps > 0 ? mt_lora_dlow(pass->device, &args) : MT_OK;
+    return args.linears > 0 ? mt_lora_dxa(pass->device, &args) : MT_OK;
 }
 
 /* dA of those linear layers that have one, from dxa[i]. */
@@ -245,10 +245,10 @@ static enum mt_status add_das(const struct mt_pass *pass, const struct mt_projec
         if (linear->da == NULL) continue;
         if (drops(pass, linear)) args.mask = linears[i].trace->bits;
         args.mask_scale = mask_scale_of(linear);
-        args.da[args.maps] = linear->da;
-        args.dlow[args.maps++] = dxa[i];
+        args.da[args.linears] = linear->da;
+        args.dxa[args.linears++] = dxa[i];
     }
-    return args.maps > 0 ? mt_lora_da(pass->device, &args) : MT_OK;
+    return args.linears > 0 ? mt_lora_da(pass->device, &args) : MT_OK;
 }
 
 enum mt_status mt_expert_linear_xa_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
@@ -315,7 +315,7 @@ static enum mt_status make_dx(const struct mt_pass *pass, const struct mt_projec
 static enum mt_status add_own(const struct mt_pass *pass, const struct mt_projection_gradient *linears,
                               int count, const struct mt_tensor *offsets, const struct mt_tensor *x)
 {
-    struct mt_tensor dxa[MT_LORA_MAPS] = {{0}};
+    struct mt_tensor dxa[MT_LORA_LINEARS] = {{0}};
     for (int i = 0; i < count; i++) {
         enum mt_status status = add_weight_gradient(pass, &linears[i], offsets, x);
         if (status != MT_OK) return status;

@@ -47,7 +47,7 @@ struct mt_projection_output {
 };
 
 /*
- * y[r] = (y[r] +, with add) the linear layer of x[r] by the row's expert, for up to MT_LORA_MAPS linear
+ * y[r] = (y[r] +, with add) the linear layer of x[r] by the row's expert, for up to MT_LORA_LINEARS linear
  * layers of the same x; rows of no expert are untouched.
  */
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass,
@@ -70,7 +70,7 @@ struct mt_projection_gradient {
 };
 
 /*
- * Adds the gradients of the parameters of up to MT_LORA_MAPS linear layers of the same x. dx (NULL: not
+ * Adds the gradients of the parameters of up to MT_LORA_LINEARS linear layers of the same x. dx (NULL: not
  * wanted) is overwritten, with add added to; when not adding it may be x itself. x may be absent when none of
  * them is trained.
  */
@@ -98,7 +98,7 @@ enum mt_status mt_expert_linear_backward_own(const struct mt_pass *pass,
                                              const struct mt_projection_gradient *projection,
                                              const struct mt_tensor *offsets, const struct mt_tensor *x);
 
-/* dA_e += dlowᵀ drop(x), dxa [R,r] being the gradient of drop(x)·A_eᵀ. */
+/* dA_e += dxaᵀ drop(x), dxa [R,r] being the gradient of drop(x)·A_eᵀ. */
 enum mt_status mt_expert_linear_xa_to_a(const struct mt_pass *pass, const struct mt_expert_linear *linear,
                                         const struct mt_tensor *offsets, const struct mt_tensor *dxa,
                                         const struct mt_tensor *x, const struct mt_lora_trace *trace);

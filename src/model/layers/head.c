@@ -70,8 +70,8 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
         struct mt_expert_linear one = mt_linear_as_expert(linear);
         status = mt_expert_linear_make_xa(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);
         if (status != MT_OK) return status;
-        args.hidden_low = head->lora.xa;
-        args.weight_low = linear->b;
+        args.hidden_xa = head->lora.xa;
+        args.weight_b = linear->b;
     }
     if (gradients) {
         status = mt_fill(pass->device, &(struct mt_fill_args){.y = head->dloss, .value = loss_weight});
@@ -81,8 +81,8 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
         args.dweight = linear->dweight;
         args.dbias = linear->dbias;
         if (lora) {
-            args.dhidden_low = head->dxa;
-            args.dweight_low = linear->db;
+            args.dhidden_xa = head->dxa;
+            args.dweight_b = linear->db;
         }
     }
     status = mt_op_run_in(pass->device, head->space, MT_OP_cross_entropy, &args);

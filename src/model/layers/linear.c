@@ -139,8 +139,8 @@ static enum mt_status plain_forward(const struct mt_pass *pass, const struct mt_
 static enum mt_status forward_some(const struct mt_pass *pass, const struct mt_linear_output *linears,
                                    int count, const struct mt_tensor *x, bool add)
 {
-    struct mt_expert_linear one[MT_LORA_MAPS];
-    struct mt_projection_output paired[MT_LORA_MAPS];
+    struct mt_expert_linear one[MT_LORA_LINEARS];
+    struct mt_projection_output paired[MT_LORA_LINEARS];
     int pairs = 0;
     for (int i = 0; i < count; i++) {
         if (!mt_linear_has_lora(linears[i].linear)) continue;
@@ -236,9 +236,9 @@ enum mt_status mt_linear_backward_together(const struct mt_pass *pass,
                                            const struct mt_linear_gradient *linears, int count,
                                            const struct mt_tensor *x, bool add, const struct mt_tensor *dx)
 {
-    struct mt_expert_linear one[MT_LORA_MAPS];
-    struct mt_projection_gradient all[MT_LORA_MAPS];
-    struct mt_tensor dy[MT_LORA_MAPS];
+    struct mt_expert_linear one[MT_LORA_LINEARS];
+    struct mt_projection_gradient all[MT_LORA_LINEARS];
+    struct mt_tensor dy[MT_LORA_LINEARS];
     for (int i = 0; i < count; i++) {
         enum mt_status status = bias_backward(pass, linears[i].linear, linears[i].dy);
         if (status != MT_OK) return status;

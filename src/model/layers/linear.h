@@ -39,7 +39,7 @@ struct mt_linear_output {
     const struct mt_tensor *y;
 };
 
-/* The same for up to MT_LORA_MAPS linear layers of one x, whose pairs read it once. */
+/* The same for up to MT_LORA_LINEARS linear layers of one x, whose pairs read it once. */
 enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *linears,
                                           int count, const struct mt_tensor *x);
 
@@ -74,7 +74,7 @@ struct mt_linear_gradient {
     const struct mt_lora_trace *trace;
 };
 
-/* Both parts for up to MT_LORA_MAPS linear layers of one x, whose dx is one sum. */
+/* Both parts for up to MT_LORA_LINEARS linear layers of one x, whose dx is one sum. */
 enum mt_status mt_linear_backward_together(const struct mt_pass *pass,
                                            const struct mt_linear_gradient *linears, int count,
                                            const struct mt_tensor *x, bool add, const struct mt_tensor *dx);

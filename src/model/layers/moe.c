@@ -257,14 +257,14 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     if (status == MT_OK) status = fill_zero(pass, &moe->dprobs);
     if (status == MT_OK) status = fill_zero(pass, &moe->dlogits);
     if (status != MT_OK) return status;
-    bool dense = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
-    if (dense) {
+    bool all_outputs = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
+    if (all_outputs) {
         status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x); // once more, for the terms
         if (status == MT_OK) status = fill_zero(pass, &moe->all_outputs.doutputs);
         if (status != MT_OK) return status;
     }
     if (pass->objective != NULL) {
-        status = mt_moe_router_objective(pass, params, moe);
+        status = mt_moe_terms_backward(pass, params, moe);
         if (status != MT_OK) return status;
     }
     if (dx != NULL || mt_experts_are_trained(params)) {
@@ -280,7 +280,7 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                                     });
         if (status != MT_OK) return status;
     }
-    if (dense && (dx != NULL || mt_experts_are_trained(params))) {
+    if (all_outputs && (dx != NULL || mt_experts_are_trained(params))) {
         status = mt_all_outputs_backward(pass, params, &moe->all_outputs, x, dx);
         if (status != MT_OK) return status;
     }
@@ -288,8 +288,9 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
 }
 
 /* The router and what is left of the shared experts; dx is added to. */
-static enum mt_status dense_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                     const struct mt_moe *moe, struct shared_backward *shared)
+static enum mt_status router_and_shared_backward(const struct mt_pass *pass,
+                                                 const struct mt_layer_params *params,
+                                                 const struct mt_moe *moe, struct shared_backward *shared)
 {
     bool together = shared->router && shared->wanted && mt_moe_router_reads_x(pass);
     const struct mt_linear_gradient router = {
@@ -315,7 +316,7 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
     shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_shared_experts_are_trained(params));
     shared.router = dx != NULL || mt_linear_is_trained(&params->router);
     if (routed) status = routed_backward(pass, params, moe, &shared);
-    if (status == MT_OK) status = dense_backward(pass, params, moe, &shared);
+    if (status == MT_OK) status = router_and_shared_backward(pass, params, moe, &shared);
     if (status != MT_OK) return status;
     return dx != NULL ? mt_moe_jitter(pass, moe, dx) : MT_OK;
 }

@@ -104,8 +104,8 @@ static enum mt_status rows_to_lora(const struct mt_pass *pass, const struct mt_l
                                                         .beta = 1.0f});
 }
 
-enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                       struct mt_moe *moe)
+enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     struct mt_moe *moe)
 {
     const struct mt_linear *router = &params->router;
     bool through_lora = rows_are_read(pass) && mt_tensor_present(&router->da);

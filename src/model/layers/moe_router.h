@@ -15,8 +15,8 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
                                      struct mt_moe *moe, const struct mt_tensor *x);
 
 /* The objective's gradients: adds to dweight, dprobs, dlogits, drows and the router's own. */
-enum mt_status mt_moe_router_objective(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                       struct mt_moe *moe);
+enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                     struct mt_moe *moe);
 
 /* True when the router reads the layer's x itself, as the shared experts do. */
 bool mt_moe_router_reads_x(const struct mt_pass *pass);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/rng.h"
 #include "arch/model_check.h"
+#include "base/rng.h"
 #include "formats/text/printable.h"
 #include "metier/ops.h"
 #include "model/adapters/router_bias.h"
@@ -159,7 +159,7 @@ struct loader {
     const struct mt_train_selection *selection;
     struct mt_params *params;
     struct mt_params_items items;
-    struct mt_expert_views *views;   // MT_EXPERT_MAPS per layer, in the params' arena
+    struct mt_expert_views *views;   // MT_EXPERT_PROJECTIONS per layer, in the params' arena
     struct trained_memory common;    // what every rank holds
     struct trained_memory shard;     // our part of what is spread over ranks
     struct trained_memory elsewhere; // never has memory: the others' part

@@ -5,7 +5,7 @@
  *
  *     first rank                                the others
  *     mt_state_save(...) or the like            mt_shards_serve(params, first, second)
- *       mt_shards_read(...), as often as needed
+ *       mt_shards_read_value(...), as often as needed
  *     mt_shards_release(params)                 returns
  *
  * The first rank holds a piece of somebody else's at a time, and can fail at any point: it just releases.

@@ -27,7 +27,7 @@ struct mt_weight {
     enum mt_storage storage;
 };
 
-/* What products read: `count` tensors [out,in]. They last as long as the weight. */
+/* What products read: `count` tensors [out,in]. They last until the products of the same x are done. */
 static inline enum mt_status mt_weight_operand(struct mt_device *device, const struct mt_weight *weight,
                                                const struct mt_tensor **operand)
 {

@@ -211,7 +211,7 @@ const struct mt_term_kind mt_term_ortho = {
              .formula =
                  "L_o: squared projections of a token's expert outputs onto each other (objective.form).",
              .off = "L_o is off: beta is 0",
-             .path = MT_PATH_ROWS,
+             .path = MT_PATH_OUTPUTS,
              .shown = {{"form", NULL},
                        {"grouping", NULL},
                        {"reduce", "mean"},

@@ -23,7 +23,7 @@ const struct mt_term_kind mt_term_router_orth = {
     .info = {.name = "router_orth",
              .formula = "||G - I||^2 / n^2, G the cosines between the router's rows.",
              .off = "router orthogonality is off: lambda_orth is 0",
-             .path = MT_PATH_ROUTER_ROWS,
+             .path = MT_PATH_ROUTER_WEIGHT,
              .shown = {{"orth_groups", "1"}},
              .keys = (const char *const[]){"orth_groups", NULL}},
     .needs = mt_router_rows_needs,

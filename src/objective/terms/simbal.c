@@ -20,7 +20,7 @@ const struct mt_term_kind mt_term_simbal = {
     .info = {.name = "simbal",
              .formula = "sum of |G - I|, G the products of the router's rows.",
              .off = "SimBal is off: lambda_simbal is 0",
-             .path = MT_PATH_ROUTER_ROWS},
+             .path = MT_PATH_ROUTER_WEIGHT},
     .needs = mt_router_rows_needs,
     .statistics = mt_router_rows_statistics,
     .additive = mt_router_rows_additive,

@@ -13,17 +13,17 @@ static void check_needs(struct mt_check *c, const char *name, const struct mt_te
 
 static void check_low_rank(struct mt_check *c, const struct mt_cross_entropy_args *args)
 {
-    int64_t rank = mt_tensor_present(&args->hidden_low) ? args->hidden_low.dim[1] : 0;
+    int64_t rank = mt_tensor_present(&args->hidden_xa) ? args->hidden_xa.dim[1] : 0;
     int64_t rows = args->hidden.dim[0];
     int64_t vocabulary = args->weight.dim[0];
-    mt_check_optional_2d(c, "hidden_low", &args->hidden_low, MT_CHECK_FLOAT, rows, MT_ANY);
-    check_needs(c, "hidden_low", &args->hidden_low, "weight_low", &args->weight_low);
-    check_needs(c, "weight_low", &args->weight_low, "hidden_low", &args->hidden_low);
-    check_needs(c, "dhidden_low", &args->dhidden_low, "hidden_low", &args->hidden_low);
-    check_needs(c, "dweight_low", &args->dweight_low, "hidden_low", &args->hidden_low);
-    mt_check_optional_2d(c, "weight_low", &args->weight_low, MT_CHECK_FLOAT, vocabulary, rank);
-    mt_check_optional_2d(c, "dhidden_low", &args->dhidden_low, MT_CHECK_FLOAT, rows, rank);
-    mt_check_optional_2d(c, "dweight_low", &args->dweight_low, MT_CHECK_STAT, vocabulary, rank);
+    mt_check_optional_2d(c, "hidden_xa", &args->hidden_xa, MT_CHECK_FLOAT, rows, MT_ANY);
+    check_needs(c, "hidden_xa", &args->hidden_xa, "weight_b", &args->weight_b);
+    check_needs(c, "weight_b", &args->weight_b, "hidden_xa", &args->hidden_xa);
+    check_needs(c, "dhidden_xa", &args->dhidden_xa, "hidden_xa", &args->hidden_xa);
+    check_needs(c, "dweight_b", &args->dweight_b, "hidden_xa", &args->hidden_xa);
+    mt_check_optional_2d(c, "weight_b", &args->weight_b, MT_CHECK_FLOAT, vocabulary, rank);
+    mt_check_optional_2d(c, "dhidden_xa", &args->dhidden_xa, MT_CHECK_FLOAT, rows, rank);
+    mt_check_optional_2d(c, "dweight_b", &args->dweight_b, MT_CHECK_STAT, vocabulary, rank);
 }
 
 static void check_gradients(struct mt_check *c, const struct mt_cross_entropy_args *args)
@@ -32,8 +32,8 @@ static void check_gradients(struct mt_check *c, const struct mt_cross_entropy_ar
         const char *name;
         const struct mt_tensor *tensor;
     } gradients[] = {
-        {"dhidden", &args->dhidden},         {"dweight", &args->dweight},         {"dbias", &args->dbias},
-        {"dhidden_low", &args->dhidden_low}, {"dweight_low", &args->dweight_low},
+        {"dhidden", &args->dhidden},       {"dweight", &args->dweight},     {"dbias", &args->dbias},
+        {"dhidden_xa", &args->dhidden_xa}, {"dweight_b", &args->dweight_b},
     };
     int64_t rows = args->hidden.dim[0];
     int64_t width = args->hidden.dim[1];

@@ -16,9 +16,9 @@ static double logit(const struct mt_cross_entropy_args *a, int64_t row, int64_t 
     for (int64_t j = 0; j < a->hidden.dim[1]; j++) {
         sum += ref_get2(&a->hidden, row, j) * ref_get2(&a->weight, v, j);
     }
-    if (!mt_tensor_present(&a->hidden_low)) return sum;
-    for (int64_t s = 0; s < a->hidden_low.dim[1]; s++) {
-        sum += ref_get2(&a->hidden_low, row, s) * ref_get2(&a->weight_low, v, s);
+    if (!mt_tensor_present(&a->hidden_xa)) return sum;
+    for (int64_t s = 0; s < a->hidden_xa.dim[1]; s++) {
+        sum += ref_get2(&a->hidden_xa, row, s) * ref_get2(&a->weight_b, v, s);
     }
     return sum;
 }
@@ -40,7 +40,7 @@ static double logit_gradient(const struct mt_cross_entropy_args *a, int64_t row,
     return (exp(logit(a, row, v) - lse) - onehot) * ref_get1(&a->dloss, row);
 }
 
-/* Row of dhidden (or dhidden_low) = Σ_v g_v · row v of the weight (or weight_low). */
+/* Row of dhidden (or dhidden_xa) = Σ_v g_v · row v of the weight (or weight_b). */
 static void input_gradient(const struct mt_cross_entropy_args *a, int64_t row, double lse,
                            const struct mt_tensor *weight, const struct mt_tensor *target)
 {
@@ -56,7 +56,7 @@ static void input_gradient(const struct mt_cross_entropy_args *a, int64_t row, d
     }
 }
 
-/* Row v of dweight (or dweight_low) += g_v · the row of hidden (or hidden_low). */
+/* Row v of dweight (or dweight_b) += g_v · the row of hidden (or hidden_xa). */
 static void weight_gradient(double g, const struct mt_tensor *hidden, int64_t row,
                             const struct mt_tensor *target, int64_t v)
 {
@@ -69,11 +69,11 @@ static void weight_gradient(double g, const struct mt_tensor *hidden, int64_t ro
 static void row_gradients(const struct mt_cross_entropy_args *a, int64_t row, double lse)
 {
     if (mt_tensor_present(&a->dhidden)) input_gradient(a, row, lse, &a->weight, &a->dhidden);
-    if (mt_tensor_present(&a->dhidden_low)) input_gradient(a, row, lse, &a->weight_low, &a->dhidden_low);
+    if (mt_tensor_present(&a->dhidden_xa)) input_gradient(a, row, lse, &a->weight_b, &a->dhidden_xa);
     for (int64_t v = 0; v < a->weight.dim[0]; v++) {
         double g = logit_gradient(a, row, v, lse);
         weight_gradient(g, &a->hidden, row, &a->dweight, v);
-        weight_gradient(g, &a->hidden_low, row, &a->dweight_low, v);
+        weight_gradient(g, &a->hidden_xa, row, &a->dweight_b, v);
         if (mt_tensor_present(&a->dbias)) ref_set1(&a->dbias, v, ref_get1(&a->dbias, v) + g);
     }
 }
@@ -96,7 +96,7 @@ enum mt_status mt_ref_cross_entropy(struct mt_device *device, const void *args)
         if (label < 0) {
             ref_set1(&a->loss, row, 0.0);
             clear_row(&a->dhidden, row);
-            clear_row(&a->dhidden_low, row);
+            clear_row(&a->dhidden_xa, row);
             continue;
         }
         ref_set1(&a->loss, row, lse - logit(a, row, label));

@@ -1,9 +1,7 @@
 /*
- * The ops of LoRA pairs, for every map and the rows r of every expert; m is mask_scale or 0 with a mask, else
- * 1, and an absent matrix counts as zeros:
- *   lora_low    low_rj = alpha Σ_p m_rp x_rp A_jp
- *   lora_dlow   dlow_rj = scale Σ_p dy_rp B_pj;  dB_ij += scale Σ_r dy_ri low_rj
- *   lora_da     dA_ij += Σ_r dlow_ri m_rj x_rj
+ * The ops of LoRA pairs, for every linear and the rows r of every expert; m is mask_scale or 0 with a mask,
+ * else 1, and an absent matrix counts as zeros: lora_xa    xa_rj = alpha Σ_p m_rp x_rp A_jp lora_dxa   dxa_rj
+ * = scale Σ_p dy_rp B_pj;  dB_ij += scale Σ_r dy_ri xa_rj lora_da     dA_ij += Σ_r dxa_ri m_rj x_rj
  */
 #include "ops/ref/mask.h"
 
@@ -19,67 +17,67 @@ static struct row_range rows_of(const struct mt_tensor *offsets, int e, int64_t 
     return (struct row_range){ref_int1(offsets, e), ref_int1(offsets, e + 1)};
 }
 
-static void low_of_rows(const struct mt_lora_low_args *l, int i, int e, struct row_range rows)
+static void xa_of_rows(const struct mt_lora_xa_args *l, int i, int e, struct row_range rows)
 {
     const struct mt_tensor *a = &l->a[i][e];
     int64_t steps = mt_tensor_present(a) ? l->x.dim[1] : 0;
     for (int64_t r = rows.first; r < rows.end; r++) {
-        for (int64_t j = 0; j < l->low[i].dim[1]; j++) {
+        for (int64_t j = 0; j < l->xa[i].dim[1]; j++) {
             double sum = 0.0;
             for (int64_t p = 0; p < steps; p++)
                 sum += ref_masked(&l->mask, l->mask_scale, r, p) * ref_get2(&l->x, r, p) * ref_get2(a, j, p);
-            ref_set2(&l->low[i], r, j, (double)l->alpha * sum);
+            ref_set2(&l->xa[i], r, j, (double)l->alpha * sum);
         }
     }
 }
 
-enum mt_status mt_ref_lora_low(struct mt_device *device, const void *args)
+enum mt_status mt_ref_lora_xa(struct mt_device *device, const void *args)
 {
     (void)device;
-    const struct mt_lora_low_args *l = args;
+    const struct mt_lora_xa_args *l = args;
     for (int e = 0; e < l->experts; e++) {
         struct row_range rows = rows_of(&l->offsets, e, l->x.dim[0]);
-        for (int i = 0; i < l->maps; i++) low_of_rows(l, i, e, rows);
+        for (int i = 0; i < l->linears; i++) xa_of_rows(l, i, e, rows);
     }
     return MT_OK;
 }
 
-static void dlow_of_rows(const struct mt_lora_pair_gradient *map, int e, struct row_range rows)
+static void dxa_of_rows(const struct mt_lora_pair_gradient *linear, int e, struct row_range rows)
 {
-    const struct mt_tensor *b = &map->b[e];
-    int64_t steps = mt_tensor_present(b) ? map->dy.dim[1] : 0;
+    const struct mt_tensor *b = &linear->b[e];
+    int64_t steps = mt_tensor_present(b) ? linear->dy.dim[1] : 0;
     for (int64_t r = rows.first; r < rows.end; r++) {
-        for (int64_t j = 0; j < map->dlow.dim[1]; j++) {
+        for (int64_t j = 0; j < linear->dxa.dim[1]; j++) {
             double sum = 0.0;
-            for (int64_t p = 0; p < steps; p++) sum += ref_get2(&map->dy, r, p) * ref_get2(b, p, j);
-            ref_set2(&map->dlow, r, j, (double)map->scale * sum);
+            for (int64_t p = 0; p < steps; p++) sum += ref_get2(&linear->dy, r, p) * ref_get2(b, p, j);
+            ref_set2(&linear->dxa, r, j, (double)linear->scale * sum);
         }
     }
 }
 
-static void add_db(const struct mt_lora_pair_gradient *map, int e, struct row_range rows)
+static void add_db(const struct mt_lora_pair_gradient *linear, int e, struct row_range rows)
 {
-    const struct mt_tensor *db = &map->db[e];
+    const struct mt_tensor *db = &linear->db[e];
     if (!mt_tensor_present(db)) return;
     for (int64_t i = 0; i < db->dim[0]; i++) {
         for (int64_t j = 0; j < db->dim[1]; j++) {
             double sum = 0.0;
             for (int64_t r = rows.first; r < rows.end; r++)
-                sum += ref_get2(&map->dy, r, i) * ref_get2(&map->low, r, j);
-            ref_set2(db, i, j, ref_get2(db, i, j) + (double)map->db_scale * sum);
+                sum += ref_get2(&linear->dy, r, i) * ref_get2(&linear->xa, r, j);
+            ref_set2(db, i, j, ref_get2(db, i, j) + (double)linear->db_scale * sum);
         }
     }
 }
 
-enum mt_status mt_ref_lora_dlow(struct mt_device *device, const void *args)
+enum mt_status mt_ref_lora_dxa(struct mt_device *device, const void *args)
 {
     (void)device;
-    const struct mt_lora_dlow_args *l = args;
+    const struct mt_lora_dxa_args *l = args;
     for (int e = 0; e < l->experts; e++) {
-        struct row_range rows = rows_of(&l->offsets, e, l->map[0].dlow.dim[0]);
-        for (int i = 0; i < l->maps; i++) {
-            dlow_of_rows(&l->map[i], e, rows);
-            if (l->map[i].db != NULL) add_db(&l->map[i], e, rows);
+        struct row_range rows = rows_of(&l->offsets, e, l->linear[0].dxa.dim[0]);
+        for (int i = 0; i < l->linears; i++) {
+            dxa_of_rows(&l->linear[i], e, rows);
+            if (l->linear[i].db != NULL) add_db(&l->linear[i], e, rows);
         }
     }
     return MT_OK;
@@ -93,7 +91,7 @@ static void add_da(const struct mt_lora_da_args *l, int i, int e, struct row_ran
         for (int64_t j = 0; j < da->dim[1]; j++) {
             double sum = 0.0;
             for (int64_t r = rows.first; r < rows.end; r++)
-                sum += ref_get2(&l->dlow[i], r, k) * ref_masked(&l->mask, l->mask_scale, r, j) *
+                sum += ref_get2(&l->dxa[i], r, k) * ref_masked(&l->mask, l->mask_scale, r, j) *
                        ref_get2(&l->x, r, j);
             ref_set2(da, k, j, ref_get2(da, k, j) + sum);
         }
@@ -106,7 +104,7 @@ enum mt_status mt_ref_lora_da(struct mt_device *device, const void *args)
     const struct mt_lora_da_args *l = args;
     for (int e = 0; e < l->experts; e++) {
         struct row_range rows = rows_of(&l->offsets, e, l->x.dim[0]);
-        for (int i = 0; i < l->maps; i++) add_da(l, i, e, rows);
+        for (int i = 0; i < l->linears; i++) add_da(l, i, e, rows);
     }
     return MT_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "text/jinja/jinja.h"
 
-// Kinds of values. Those up to JINJA_STRING are plain; the others point to an object of value.h or run.h.
+// Kinds of values. Those up to JINJA_STRING are plain; the others point to an object of run.h.
 enum jinja_kind {
     JINJA_ABSENT,    // no value: an argument that was not given
     JINJA_UNDEFINED, // string: what is undefined, for messages

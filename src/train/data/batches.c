@@ -25,7 +25,7 @@ struct source {
     uint64_t draws;
 };
 
-/* A micro-batch of the step at hand: from `first_sequence` on in offsets, which begin anew at 0. */
+/* A micro-batch of the step at hand: from `first_offset` on in offsets, which begin anew at 0. */
 struct micro {
     size_t first_token;
     size_t tokens;

@@ -3,12 +3,14 @@
  *
  * An epoch draws from every source, weight · rows times in all, each row as often as any other (weight 1:
  * once; 0.5: half of the rows, another half each epoch); the draws of all sources are shuffled together.
- * Draws are taken window by window; the examples of a window are arranged into steps: in order   a step is
- * the next `examples` examples; the window is one step buckets    the window's examples are sorted by length,
- * cut into steps, and the steps shuffled packed     examples are put, first fit, into steps of at most
- * `tokens` tokens (and `examples` examples) A step's examples are handed out in micro-batches of at most
- * `tokens` tokens. Sequences lie end to end and keep apart through their offsets: no padding, no attention
- * across.
+ * Draws are taken window by window; the examples of a window are arranged into steps:
+ *
+ *     in order   a step is the next `examples` examples; the window is one step
+ *     buckets    the window's examples are sorted by length, cut into steps, and the steps shuffled
+ *     packed     examples are put, first fit, into steps of at most `tokens` tokens and `examples` examples
+ *
+ * A step's examples are handed out in micro-batches of at most `tokens` tokens. Sequences lie end to end and
+ * keep apart through their offsets: no padding, no attention across.
  *
  * The position (epoch, first draw of the window, step within it) is all the state there is: put back, the
  * same steps follow, whatever ran before.

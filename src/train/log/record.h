@@ -1,5 +1,5 @@
 /*
- * What a training step is reported as. mt_watch (train/log/watch.h) fills the parts on routing, the trainer
+ * What a training step is reported as. mt_watch (train/watch.h) fills the parts on routing, the trainer
  * the rest; mt_run_log (train/log/runlog.h) writes it. A number that is not known, or belongs to a term that
  * is off, is NaN.
  */

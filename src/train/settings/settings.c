@@ -18,27 +18,33 @@ static bool is_void_of_lora(const struct mt_train_settings *settings, const char
 
 /* Keys that mean nothing beside another one, which is so now. */
 struct void_rule {
+    bool now; // whether it holds
     const char *names, *by, *why;
 };
 
-/* The rule by which a key means nothing; NULL: it does mean something. */
-static const struct void_rule *void_rule(const struct mt_train_settings *settings, const char *name)
+/* The rule by which a key means nothing; false: it does mean something. */
+static bool find_void_rule(const struct mt_train_settings *settings, const char *name,
+                           struct void_rule *found)
 {
-    static const struct void_rule rules[] = {
-        {"epochs", "steps", "steps says how long the run is; set steps to 0 to go by epochs"},
-        {"parallel.room|parallel.transfer", "parallel.experts",
+    const struct void_rule rules[] = {
+        {settings->steps > 0, "epochs", "steps",
+         "steps says how long the run is; set steps to 0 to go by epochs"},
+        {settings->expert_ranks == 1, "parallel.room|parallel.transfer", "parallel.experts",
          "parallel.experts is 1: no ranks share experts"},
-        {"lora.dropout", "noise", "noise is false: nothing is dropped"},
+        {!settings->noise, "lora.dropout", "noise", "noise is false: nothing is dropped"},
     };
-    const bool now[] = {settings->steps > 0, settings->expert_ranks == 1, !settings->noise};
-    size_t i = 0;
-    while (i < 3 && (!now[i] || mt_key_place_of_word(rules[i].names, name) < 0)) i++;
-    return i < 3 ? &rules[i] : NULL;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (!rules[i].now || mt_key_place_of_word(rules[i].names, name) < 0) continue;
+        *found = rules[i];
+        return true;
+    }
+    return false;
 }
 
 static bool is_void(const struct mt_train_settings *settings, const char *name)
 {
-    return void_rule(settings, name) != NULL;
+    struct void_rule rule;
+    return find_void_rule(settings, name, &rule);
 }
 
 /* Keys that mean nothing are as if nobody had set them. */
@@ -182,15 +188,14 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
 {
     const struct mt_train_settings *settings = reader->target;
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
-        const struct void_rule *rule = void_rule(settings, entry->name);
+        struct void_rule rule;
         bool off = false;
-        if (rule == NULL) continue;
-        const struct mt_key_entry *cause = mt_keys_given(reader, rule->by);
+        if (!find_void_rule(settings, entry->name, &rule)) continue;
+        const struct mt_key_entry *cause = mt_keys_given(reader, rule.by);
         if (cause != NULL && cause->word != NULL && entry->word == NULL) continue;
         enum mt_status status = is_off(reader, entry, &off);
         if (status != MT_OK) return status;
-        if (!off)
-            return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, rule->why);
+        if (!off) return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, rule.why);
     }
     return MT_OK;
 }

@@ -331,8 +331,7 @@ static const struct mt_key_row rows_from_template[] = {
      .meaning = "of everything drawn at random: order, splits, LoRA, dropout",
      .also = "random_seed|data_seed"},
     {"noise", MT_KEY_FLAG, AT(noise), "true|false", "true",
-     .meaning = "false: train as the model is evaluated, without dropout, jitter, sampling or drops",
-     .also = "deterministic"},
+     .meaning = "false: train as the model is evaluated, without dropout, jitter, sampling or drops"},
     {0},
 };
 

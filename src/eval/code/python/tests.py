@@ -2,7 +2,7 @@
 import ast
 import sys
 
-ANSWER_ENDED = 3  # exit status: how the answer's interpreter ended says more (sandbox_pair.c)
+ANSWER_ENDED = 3  # exit status: how the answer's interpreter ended says more (sandbox_many.c)
 
 
 class Remote:

@@ -37,7 +37,7 @@ struct plan {
     bool gradients;
     size_t row_index;    // i64 [rows]
     size_t hidden;       // [rows, d], rows padded
-    size_t hidden_low;   // [rows, r], rows padded
+    size_t hidden_xa;    // [rows, r], rows padded
     size_t bias;         // [V] when the bias is not f32
     size_t tile_max;     // [tiles, rows]
     size_t tile_sum;     // [tiles, rows]
@@ -45,7 +45,7 @@ struct plan {
     size_t lse;          // f64 [rows]
     size_t logits;       // [tiles, rows, TILE_STRIDE]; without gradients a tile for each thread
     size_t dhidden;      // [lanes, rows, d], rows padded
-    size_t dhidden_low;  // [lanes, rows, r], rows padded
+    size_t dhidden_xa;   // [lanes, rows, r], rows padded
     size_t workspace;    // of gemm, one for each thread
     size_t thread_bytes; // of one such workspace
     size_t bytes;        // in all
@@ -80,7 +80,7 @@ static int64_t padded(int64_t width)
 
 static int64_t low_rank(const struct mt_cross_entropy_args *a)
 {
-    return mt_tensor_present(&a->hidden_low) ? a->hidden_low.dim[1] : 0;
+    return mt_tensor_present(&a->hidden_xa) ? a->hidden_xa.dim[1] : 0;
 }
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
@@ -94,9 +94,9 @@ static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
     int64_t width = padded(a->hidden.dim[1]);
     int64_t rank = padded(low_rank(a));
     int64_t vocabulary = a->weight.dim[0];
-    bool sums_hidden = mt_tensor_present(&a->dhidden) || mt_tensor_present(&a->dhidden_low);
+    bool sums_hidden = mt_tensor_present(&a->dhidden) || mt_tensor_present(&a->dhidden_xa);
     plan.gradients = sums_hidden || mt_tensor_present(&a->dweight) || mt_tensor_present(&a->dbias) ||
-                     mt_tensor_present(&a->dweight_low);
+                     mt_tensor_present(&a->dweight_b);
     int64_t fitting = LOGIT_BYTES / (vocabulary * (int64_t)sizeof(float));
     int64_t wanted = plan.gradients ? clamp(fitting, LEAST_ROWS, MOST_ROWS) : MOST_ROWS;
     int64_t chunk = a->chunk_rows > 0 ? a->chunk_rows : wanted;
@@ -112,7 +112,7 @@ static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
     bool converts_bias = mt_tensor_present(&a->bias) && !cpu_is_f32(&a->bias);
     plan.row_index = place(&plan, rows, sizeof(int64_t));
     plan.hidden = place(&plan, rows * width, sizeof(float));
-    plan.hidden_low = place(&plan, rows * rank, sizeof(float));
+    plan.hidden_xa = place(&plan, rows * rank, sizeof(float));
     plan.bias = place(&plan, converts_bias ? vocabulary : 0, sizeof(float));
     plan.tile_max = place(&plan, plan.tiles * rows, sizeof(float));
     plan.tile_sum = place(&plan, plan.tiles * rows, sizeof(float));
@@ -122,8 +122,8 @@ static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
     if (mt_tensor_present(&a->dhidden)) {
         plan.dhidden = place(&plan, plan.lanes * rows * width, sizeof(float));
     }
-    if (mt_tensor_present(&a->dhidden_low)) {
-        plan.dhidden_low = place(&plan, plan.lanes * rows * rank, sizeof(float));
+    if (mt_tensor_present(&a->dhidden_xa)) {
+        plan.dhidden_xa = place(&plan, plan.lanes * rows * rank, sizeof(float));
     }
     plan.thread_bytes = (MT_CPU(gemm_block_workspace)() + 63) / 64 * 64;
     plan.workspace = place(&plan, threads, plan.thread_bytes);
@@ -135,13 +135,13 @@ bool MT_CPU(cross_entropy_fits)(const struct mt_device *device, const void *args
     const struct mt_cross_entropy_args *a = args;
     (void)device;
     const struct mt_tensor *floats[] = {
-        &a->hidden,  &a->hidden_low, &a->loss,  &a->lse,         &a->dloss,
-        &a->dhidden, &a->dweight,    &a->dbias, &a->dhidden_low, &a->dweight_low,
+        &a->hidden,  &a->hidden_xa, &a->loss,  &a->lse,        &a->dloss,
+        &a->dhidden, &a->dweight,   &a->dbias, &a->dhidden_xa, &a->dweight_b,
     };
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
         if (mt_tensor_present(floats[i]) && !cpu_is_f32(floats[i])) return false;
     }
-    return a->weight.dtype != MT_F64 && !(mt_tensor_present(&a->weight_low) && a->weight_low.dtype == MT_F64);
+    return a->weight.dtype != MT_F64 && !(mt_tensor_present(&a->weight_b) && a->weight_b.dtype == MT_F64);
 }
 
 size_t MT_CPU(cross_entropy_scratch)(const struct mt_device *device, const void *args)
@@ -268,8 +268,8 @@ static void forward_tile(const struct chunk *c, int64_t tile)
      weight_rows(&a->weight, start, true), 0.0f, logits, TILE_STRIDE, workspace);
     if (rank > 0) {
         MT_CPU(gemm_block)
-        (c->rows, columns, rank, 1.0f, float_rows(floats_at(c, c->plan.hidden_low), padded(rank), false),
-         weight_rows(&a->weight_low, start, true), 1.0f, logits, TILE_STRIDE, workspace);
+        (c->rows, columns, rank, 1.0f, float_rows(floats_at(c, c->plan.hidden_xa), padded(rank), false),
+         weight_rows(&a->weight_b, start, true), 1.0f, logits, TILE_STRIDE, workspace);
     }
     float *tile_max = floats_at(c, c->plan.tile_max) + tile * c->plan.most_rows;
     float *tile_sum = floats_at(c, c->plan.tile_sum) + tile * c->plan.most_rows;
@@ -376,16 +376,16 @@ static void backward_lane(const struct chunk *c, int64_t lane)
         differentiate_tile(c, tile);
         if (mt_tensor_present(&a->dbias)) add_dbias(c, tile);
         if (mt_tensor_present(&a->dweight)) add_dweight(c, tile, floats_at(c, plan->hidden), &a->dweight);
-        if (mt_tensor_present(&a->dweight_low)) {
-            add_dweight(c, tile, floats_at(c, plan->hidden_low), &a->dweight_low);
+        if (mt_tensor_present(&a->dweight_b)) {
+            add_dweight(c, tile, floats_at(c, plan->hidden_xa), &a->dweight_b);
         }
         if (mt_tensor_present(&a->dhidden)) {
             float *partial = floats_at(c, plan->dhidden) + lane_rows * padded(a->weight.dim[1]);
             add_dhidden(c, tile, tile == start, &a->weight, partial);
         }
-        if (mt_tensor_present(&a->dhidden_low)) {
-            float *partial = floats_at(c, plan->dhidden_low) + lane_rows * padded(low_rank(a));
-            add_dhidden(c, tile, tile == start, &a->weight_low, partial);
+        if (mt_tensor_present(&a->dhidden_xa)) {
+            float *partial = floats_at(c, plan->dhidden_xa) + lane_rows * padded(low_rank(a));
+            add_dhidden(c, tile, tile == start, &a->weight_b, partial);
         }
     }
 }
@@ -423,8 +423,8 @@ static void run_chunk(const struct chunk *c)
                 if (mt_tensor_present(&c->a->dhidden)) {
                     add_lanes(c, row, floats_at(c, plan->dhidden), &c->a->dhidden);
                 }
-                if (mt_tensor_present(&c->a->dhidden_low)) {
-                    add_lanes(c, row, floats_at(c, plan->dhidden_low), &c->a->dhidden_low);
+                if (mt_tensor_present(&c->a->dhidden_xa)) {
+                    add_lanes(c, row, floats_at(c, plan->dhidden_xa), &c->a->dhidden_xa);
                 }
             }
         }
@@ -444,8 +444,8 @@ static void gather_rows(struct chunk *c, bool labelled, int64_t count, int64_t *
         memcpy(floats_at(c, c->plan.hidden) + c->rows * padded(width), cpu_row(&c->a->hidden, *next),
                (size_t)width * sizeof(float));
         if (rank > 0) {
-            memcpy(floats_at(c, c->plan.hidden_low) + c->rows * padded(rank),
-                   cpu_row(&c->a->hidden_low, *next), (size_t)rank * sizeof(float));
+            memcpy(floats_at(c, c->plan.hidden_xa) + c->rows * padded(rank), cpu_row(&c->a->hidden_xa, *next),
+                   (size_t)rank * sizeof(float));
         }
         c->rows++;
     }
@@ -470,8 +470,8 @@ static void clear_row(const struct mt_cross_entropy_args *a, int64_t row)
     if (mt_tensor_present(&a->dhidden)) {
         memset(cpu_row(&a->dhidden, row), 0, (size_t)a->dhidden.dim[1] * sizeof(float));
     }
-    if (mt_tensor_present(&a->dhidden_low)) {
-        memset(cpu_row(&a->dhidden_low, row), 0, (size_t)a->dhidden_low.dim[1] * sizeof(float));
+    if (mt_tensor_present(&a->dhidden_xa)) {
+        memset(cpu_row(&a->dhidden_xa, row), 0, (size_t)a->dhidden_xa.dim[1] * sizeof(float));
     }
 }
 

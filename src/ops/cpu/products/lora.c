@@ -1,12 +1,12 @@
 /*
- * The ops of LoRA pairs. The maps of a pair's x share it: it is packed once for all of them, and masked on
- * the way. lora_dlow's products go through grouped_gemm and its gradient.
+ * The ops of LoRA pairs. The linears of a pair's x share it: it is packed once for all of them, and masked on
+ * the way. lora_dxa's products go through grouped_gemm and its gradient.
  */
 #include "ops/cpu/products/gemm_tiles.h"
 #include "ops/cpu/row_chunks.h"
 #include "ops/dropout.h"
 
-_Static_assert(MT_LORA_MAPS <= GEMM_SHARES, "the maps share a product's operand");
+_Static_assert(MT_LORA_LINEARS <= GEMM_SHARES, "the linears share a product's operand");
 
 /* Whether the products read these matrices, those that are there. */
 static bool reads_all(const struct mt_tensor *list, int experts)
@@ -57,43 +57,43 @@ static int64_t enough_tiles(int experts)
     return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
-// ------------------------------------------------------------------ lora_low
+// ------------------------------------------------------------------ lora_xa
 
-bool MT_CPU(lora_low_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(lora_xa_fits)(const struct mt_device *device, const void *args)
 {
-    const struct mt_lora_low_args *l = args;
+    const struct mt_lora_xa_args *l = args;
     (void)device;
-    for (int i = 0; i < l->maps; i++) {
-        if (!cpu_is_f32(&l->low[i]) || !reads_all(l->a[i], l->experts)) return false;
+    for (int i = 0; i < l->linears; i++) {
+        if (!cpu_is_f32(&l->xa[i]) || !reads_all(l->a[i], l->experts)) return false;
     }
     return gemm_reads(l->x.dtype);
 }
 
-size_t MT_CPU(lora_low_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(lora_xa_scratch)(const struct mt_device *device, const void *args)
 {
-    const struct mt_lora_low_args *l = args;
+    const struct mt_lora_xa_args *l = args;
     return scratch_bytes(device, l->experts);
 }
 
 /* Tiles of the rows of an expert. */
-static struct gemm_tiles low_cut(const struct mt_lora_low_args *l, int64_t rank, int e)
+static struct gemm_tiles xa_cut(const struct mt_lora_xa_args *l, int64_t rank, int e)
 {
     int64_t rows = first_row(&l->offsets, e + 1, l->x.dim[0]) - first_row(&l->offsets, e, l->x.dim[0]);
     struct gemm_tiles tiles = gemm_cut(rows, rank, l->x.dim[1], enough_tiles(l->experts));
-    tiles.column_tiles = 1; // all columns of all maps
+    tiles.column_tiles = 1; // all columns of all linears
     return tiles;
 }
 
 /* `count` rows of expert e, from `row` on. */
-static void low_tile(const struct mt_lora_low_args *l, int e, int64_t row, int64_t count, void *workspace)
+static void xa_tile(const struct mt_lora_xa_args *l, int e, int64_t row, int64_t count, void *workspace)
 {
-    struct gemm_share products[MT_LORA_MAPS];
+    struct gemm_share products[MT_LORA_LINEARS];
     struct gemm_operand x = gemm_operand_at(gemm_operand_of(&l->x, false), row, 0);
     int present = 0;
-    for (int i = 0; i < l->maps; i++) {
+    for (int i = 0; i < l->linears; i++) {
         const struct mt_tensor *a = &l->a[i][e];
         struct gemm_share product = {
-            .size = l->low[i].dim[1], .c = cpu_row(&l->low[i], row), .c_row = l->low[i].stride[0]};
+            .size = l->xa[i].dim[1], .c = cpu_row(&l->xa[i], row), .c_row = l->xa[i].stride[0]};
         if (mt_tensor_present(a)) {
             product.other = gemm_operand_of(a, true);
             products[present++] = product;
@@ -107,81 +107,82 @@ static void low_tile(const struct mt_lora_low_args *l, int e, int64_t row, int64
     (count, l->x.dim[1], alpha, x, mask_at(&l->mask, row, 0), products, present, 0.0f, workspace);
 }
 
-enum mt_status MT_CPU(lora_low)(struct mt_device *device, const void *args)
+enum mt_status MT_CPU(lora_xa)(struct mt_device *device, const void *args)
 {
-    const struct mt_lora_low_args *l = args;
+    const struct mt_lora_xa_args *l = args;
     int64_t all = l->x.dim[0];
     int64_t rank = 0;
-    for (int i = 0; i < l->maps; i++) rank += l->low[i].dim[1];
+    for (int i = 0; i < l->linears; i++) rank += l->xa[i].dim[1];
     int32_t *first_tile = own_offsets(device);
     first_tile[0] = 0;
     for (int e = 0; e < l->experts; e++)
-        first_tile[e + 1] = first_tile[e] + (int32_t)low_cut(l, rank, e).row_tiles;
+        first_tile[e + 1] = first_tile[e] + (int32_t)xa_cut(l, rank, e).row_tiles;
     double work = (double)chunk_all_rows(&l->offsets, l->experts, all) * (double)(l->x.dim[1] * rank);
 #pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
     for (int32_t tile = 0; tile < first_tile[l->experts]; tile++) {
         int e = 0;
         while (tile >= first_tile[e + 1]) e++;
-        struct gemm_tiles tiles = low_cut(l, rank, e);
+        struct gemm_tiles tiles = xa_cut(l, rank, e);
         int64_t row = first_row(&l->offsets, e, all) + (tile - first_tile[e]) * tiles.tile_rows;
         int64_t count = cpu_min(tiles.tile_rows, first_row(&l->offsets, e + 1, all) - row);
-        low_tile(l, e, row, count, gemm_own_workspace(device));
+        xa_tile(l, e, row, count, gemm_own_workspace(device));
     }
     return MT_OK;
 }
 
-// ------------------------------------------------------------------ lora_dlow
+// ------------------------------------------------------------------ lora_dxa
 
-bool MT_CPU(lora_dlow_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(lora_dxa_fits)(const struct mt_device *device, const void *args)
 {
-    const struct mt_lora_dlow_args *l = args;
+    const struct mt_lora_dxa_args *l = args;
     (void)device;
-    for (int i = 0; i < l->maps; i++) {
-        const struct mt_lora_pair_gradient *map = &l->map[i];
-        if (!gemm_reads(map->dy.dtype) || !cpu_is_f32(&map->dlow) || !reads_all(map->b, l->experts))
+    for (int i = 0; i < l->linears; i++) {
+        const struct mt_lora_pair_gradient *linear = &l->linear[i];
+        if (!gemm_reads(linear->dy.dtype) || !cpu_is_f32(&linear->dxa) || !reads_all(linear->b, l->experts))
             return false;
-        if (map->db == NULL) continue;
-        if (!gemm_reads(map->low.dtype) || !writes_all(map->db, l->experts)) return false;
+        if (linear->db == NULL) continue;
+        if (!gemm_reads(linear->xa.dtype) || !writes_all(linear->db, l->experts)) return false;
     }
     return true;
 }
 
-size_t MT_CPU(lora_dlow_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(lora_dxa_scratch)(const struct mt_device *device, const void *args)
 {
-    const struct mt_lora_dlow_args *l = args;
+    const struct mt_lora_dxa_args *l = args;
     return scratch_bytes(device, l->experts);
 }
 
-static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lora_dlow_args *l,
-                                    const struct mt_lora_pair_gradient *map, const struct mt_tensor *offsets)
+static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lora_dxa_args *l,
+                                    const struct mt_lora_pair_gradient *linear,
+                                    const struct mt_tensor *offsets)
 {
     enum mt_status status = MT_CPU(grouped_gemm)(device, &(struct mt_grouped_gemm_args){
-                                                             .x = map->dy,
-                                                             .weight = map->b,
+                                                             .x = linear->dy,
+                                                             .weight = linear->b,
                                                              .experts = l->experts,
                                                              .offsets = *offsets,
-                                                             .y = map->dlow,
-                                                             .alpha = map->scale,
+                                                             .y = linear->dxa,
+                                                             .alpha = linear->scale,
                                                          });
-    if (status != MT_OK || map->db == NULL) return status;
+    if (status != MT_OK || linear->db == NULL) return status;
     return MT_CPU(grouped_gemm_dw)(device, &(struct mt_grouped_gemm_dw_args){
-                                               .dy = map->dy,
-                                               .x = map->low,
-                                               .dweight = map->db,
+                                               .dy = linear->dy,
+                                               .x = linear->xa,
+                                               .dweight = linear->db,
                                                .experts = l->experts,
                                                .offsets = *offsets,
-                                               .alpha = map->db_scale,
+                                               .alpha = linear->db_scale,
                                                .beta = 1.0f,
                                            });
 }
 
-enum mt_status MT_CPU(lora_dlow)(struct mt_device *device, const void *args)
+enum mt_status MT_CPU(lora_dxa)(struct mt_device *device, const void *args)
 {
-    const struct mt_lora_dlow_args *l = args;
-    int64_t rows = l->map[0].dlow.dim[0];
+    const struct mt_lora_dxa_args *l = args;
+    int64_t rows = l->linear[0].dxa.dim[0];
     struct mt_tensor offsets = chunk_offsets(&l->offsets, l->experts, rows, 0, rows, own_offsets(device));
-    for (int i = 0; i < l->maps; i++) {
-        enum mt_status status = pair_gradient(device, l, &l->map[i], &offsets);
+    for (int i = 0; i < l->linears; i++) {
+        enum mt_status status = pair_gradient(device, l, &l->linear[i], &offsets);
         if (status != MT_OK) return status;
     }
     return MT_OK;
@@ -193,8 +194,8 @@ bool MT_CPU(lora_da_fits)(const struct mt_device *device, const void *args)
 {
     const struct mt_lora_da_args *l = args;
     (void)device;
-    for (int i = 0; i < l->maps; i++) {
-        if (!gemm_reads(l->dlow[i].dtype) || !writes_all(l->da[i], l->experts)) return false;
+    for (int i = 0; i < l->linears; i++) {
+        if (!gemm_reads(l->dxa[i].dtype) || !writes_all(l->da[i], l->experts)) return false;
     }
     return gemm_reads(l->x.dtype);
 }
@@ -220,16 +221,16 @@ static void da_tile(const struct mt_lora_da_args *l, int e, int64_t column, int6
     struct gemm_operand x = gemm_operand_at(gemm_operand_of(&l->x, false), first, column);
     struct gemm_mask mask = mask_at(&l->mask, first, column / MT_MASK_BITS);
     int64_t largest = 0;
-    for (int i = 0; i < l->maps; i++) largest = largest > l->dlow[i].dim[1] ? largest : l->dlow[i].dim[1];
+    for (int i = 0; i < l->linears; i++) largest = largest > l->dxa[i].dim[1] ? largest : l->dxa[i].dim[1];
     for (int64_t row = 0; row < largest; row += GEMM_SHARED_ROWS) {
-        struct gemm_share products[MT_LORA_MAPS];
+        struct gemm_share products[MT_LORA_LINEARS];
         int count = 0;
-        for (int i = 0; i < l->maps; i++) {
+        for (int i = 0; i < l->linears; i++) {
             const struct mt_tensor *da = &l->da[i][e];
             if (!mt_tensor_present(da) || row >= da->dim[0]) continue;
             products[count++] = (struct gemm_share){
                 .size = cpu_min(GEMM_SHARED_ROWS, da->dim[0] - row),
-                .other = gemm_operand_at(gemm_operand_of(&l->dlow[i], true), row, first),
+                .other = gemm_operand_at(gemm_operand_of(&l->dxa[i], true), row, first),
                 .c = cpu_row(da, row) + column,
                 .c_row = da->stride[0],
             };
@@ -244,7 +245,7 @@ enum mt_status MT_CPU(lora_da)(struct mt_device *device, const void *args)
     const struct mt_lora_da_args *l = args;
     int64_t columns = l->x.dim[1];
     int64_t rank = 0;
-    for (int i = 0; i < l->maps; i++) rank += l->dlow[i].dim[1];
+    for (int i = 0; i < l->linears; i++) rank += l->dxa[i].dim[1];
     int64_t piece = da_columns(l);
     int64_t pieces = (columns + piece - 1) / piece;
     double work = (double)chunk_all_rows(&l->offsets, l->experts, l->x.dim[0]) * (double)(columns * rank);

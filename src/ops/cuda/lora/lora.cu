@@ -1,5 +1,5 @@
 /*
- * lora_low, lora_dlow and lora_da where no kernel of Hopper's fits (lora_*_hopper.cu): a thin product or
+ * lora_xa, lora_dxa and lora_da where no kernel of Hopper's fits (lora_*_hopper.cu): a thin product or
  * gradient for every pair. Kernels of few columns take the mask as they read x (grouped_tiles.cu). For the
  * others what the mask keeps of x is made once, in scratch, behind what products need themselves.
  */
@@ -105,18 +105,18 @@ static const struct cuda_variant<struct thin_product> *const products[] = {
     &thin, &exact, &other
 };
 
-// ------------------------------------------------------------------ lora_low
+// ------------------------------------------------------------------ lora_xa
 
 /* Pair i's product. Where the thin kernel does not take the mask, x is what it keeps, at `kept`. */
-static struct thin_product low_product(const struct mt_device *device, const struct mt_lora_low_args *l,
-                                       int i, void *kept)
+static struct thin_product xa_product(const struct mt_device *device, const struct mt_lora_xa_args *l, int i,
+                                      void *kept)
 {
     struct thin_product p = {};
     p.product.x = l->x;
     p.product.weight = l->a[i];
     p.product.experts = l->experts;
     p.product.offsets = l->offsets;
-    p.product.y = l->low[i];
+    p.product.y = l->xa[i];
     p.product.transpose_weight = true;
     p.product.alpha = mt_tensor_present(&l->mask) ? l->alpha * l->mask_scale : l->alpha;
     p.mask = l->mask;
@@ -129,138 +129,138 @@ static struct thin_product low_product(const struct mt_device *device, const str
     return p;
 }
 
-static struct pieces low_pieces(const struct mt_device *device, const struct mt_lora_low_args *l)
+static struct pieces xa_pieces(const struct mt_device *device, const struct mt_lora_xa_args *l)
 {
     struct pieces pieces = {};
-    for (int i = 0; i < l->maps; i++) {
-        struct thin_product p = low_product(device, l, i, NULL);
+    for (int i = 0; i < l->linears; i++) {
+        struct thin_product p = xa_product(device, l, i, NULL);
         add_piece(&pieces, cuda_bytes(products, device, &p), p.kept, &l->x);
     }
     return pieces;
 }
 
-static size_t low_bytes(const struct mt_device *device, const struct mt_lora_low_args *l)
+static size_t xa_bytes(const struct mt_device *device, const struct mt_lora_xa_args *l)
 {
-    struct pieces pieces = low_pieces(device, l);
+    struct pieces pieces = xa_pieces(device, l);
     return pieces.product + pieces.x;
 }
 
-static enum mt_status run_low(struct mt_device *device, const struct mt_lora_low_args *l, void *scratch)
+static enum mt_status run_xa(struct mt_device *device, const struct mt_lora_xa_args *l, void *scratch)
 {
-    struct pieces pieces = low_pieces(device, l);
+    struct pieces pieces = xa_pieces(device, l);
     char *kept = static_cast<char *>(scratch) + pieces.product;
     struct mt_tensor made;
     enum mt_status status = MT_OK;
     if (pieces.x > 0) status = cuda_mask(device, &l->x, &l->mask, kept, &made);
-    for (int i = 0; i < l->maps && status == MT_OK; i++) {
-        struct thin_product p = low_product(device, l, i, kept);
+    for (int i = 0; i < l->linears && status == MT_OK; i++) {
+        struct thin_product p = xa_product(device, l, i, kept);
         status = cuda_run(products, device, &p, scratch);
     }
     return status;
 }
 
 /* The same of x rounded to bf16, at `memory`: Hopper's kernel may then fit. */
-static struct mt_lora_low_args rounded_of(const struct mt_lora_low_args *l, void *memory)
+static struct mt_lora_xa_args rounded_of(const struct mt_lora_xa_args *l, void *memory)
 {
-    struct mt_lora_low_args rounded = *l;
+    struct mt_lora_xa_args rounded = *l;
     rounded.x = mt_tensor_2d(memory, MT_BF16, l->x.dim[0], l->x.dim[1]);
     return rounded;
 }
 
-static bool rounded_fits(const struct mt_device *device, const struct mt_lora_low_args *l)
+static bool rounded_fits(const struct mt_device *device, const struct mt_lora_xa_args *l)
 {
-    struct mt_lora_low_args rounded = rounded_of(l, NULL);
-    return l->x.dtype == MT_F32 && !l->exact && cuda_lora_low_hopper.fits(device, &rounded);
+    struct mt_lora_xa_args rounded = rounded_of(l, NULL);
+    return l->x.dtype == MT_F32 && !l->exact && cuda_lora_xa_hopper.fits(device, &rounded);
 }
 
-static size_t rounded_bytes(const struct mt_device *device, const struct mt_lora_low_args *l)
+static size_t rounded_bytes(const struct mt_device *device, const struct mt_lora_xa_args *l)
 {
-    struct mt_lora_low_args rounded = rounded_of(l, NULL);
-    return cuda_halves(mt_tensor_count(&l->x)) + cuda_lora_low_hopper.bytes(device, &rounded);
+    struct mt_lora_xa_args rounded = rounded_of(l, NULL);
+    return cuda_halves(mt_tensor_count(&l->x)) + cuda_lora_xa_hopper.bytes(device, &rounded);
 }
 
-static enum mt_status run_rounded(struct mt_device *device, const struct mt_lora_low_args *l, void *scratch)
+static enum mt_status run_rounded(struct mt_device *device, const struct mt_lora_xa_args *l, void *scratch)
 {
-    struct mt_lora_low_args rounded = rounded_of(l, scratch);
+    struct mt_lora_xa_args rounded = rounded_of(l, scratch);
     cuda_round(device, &l->x, scratch);
     enum mt_status status = cuda_launched(device, "rounding rows");
     char *behind = static_cast<char *>(scratch) + cuda_halves(mt_tensor_count(&l->x));
-    return status == MT_OK ? cuda_lora_low_hopper.run(device, &rounded, behind) : status;
+    return status == MT_OK ? cuda_lora_xa_hopper.run(device, &rounded, behind) : status;
 }
 
-static const struct cuda_variant<struct mt_lora_low_args> low_rounded = {
+static const struct cuda_variant<struct mt_lora_xa_args> xa_rounded = {
     rounded_fits, rounded_bytes, run_rounded
 };
-static const struct cuda_variant<struct mt_lora_low_args> low_each = {
-    NULL, low_bytes, run_low
+static const struct cuda_variant<struct mt_lora_xa_args> xa_each = {
+    NULL, xa_bytes, run_xa
 };
-static const struct cuda_variant<struct mt_lora_low_args> *const low_variants[] = {
-    &cuda_lora_low_hopper, &low_rounded, &low_each,
+static const struct cuda_variant<struct mt_lora_xa_args> *const xa_variants[] = {
+    &cuda_lora_xa_hopper, &xa_rounded, &xa_each,
 };
-CUDA_OP(lora_low, low_variants)
+CUDA_OP(lora_xa, xa_variants)
 
-// ------------------------------------------------------------------ lora_dlow
+// ------------------------------------------------------------------ lora_dxa
 
-static struct thin_product dlow_product(const struct mt_lora_dlow_args *l,
-                                        const struct mt_lora_pair_gradient *map)
+static struct thin_product dxa_product(const struct mt_lora_dxa_args *l,
+                                       const struct mt_lora_pair_gradient *linear)
 {
     struct thin_product p = {};
-    p.product.x = map->dy;
-    p.product.weight = map->b;
+    p.product.x = linear->dy;
+    p.product.weight = linear->b;
     p.product.experts = l->experts;
     p.product.offsets = l->offsets;
-    p.product.y = map->dlow;
-    p.product.alpha = map->scale;
+    p.product.y = linear->dxa;
+    p.product.alpha = linear->scale;
     return p;
 }
 
-static struct mt_grouped_gemm_dw_args db_gradient(const struct mt_lora_dlow_args *l,
-                                                  const struct mt_lora_pair_gradient *map)
+static struct mt_grouped_gemm_dw_args db_gradient(const struct mt_lora_dxa_args *l,
+                                                  const struct mt_lora_pair_gradient *linear)
 {
     struct mt_grouped_gemm_dw_args gradient = {};
-    gradient.dy = map->dy;
-    gradient.x = map->low;
-    gradient.dweight = map->db;
+    gradient.dy = linear->dy;
+    gradient.x = linear->xa;
+    gradient.dweight = linear->db;
     gradient.experts = l->experts;
     gradient.offsets = l->offsets;
-    gradient.alpha = map->db_scale;
+    gradient.alpha = linear->db_scale;
     gradient.beta = 1.0f;
     return gradient;
 }
 
-static size_t dlow_bytes(const struct mt_device *device, const struct mt_lora_dlow_args *l)
+static size_t dxa_bytes(const struct mt_device *device, const struct mt_lora_dxa_args *l)
 {
     struct pieces pieces = {};
-    for (int i = 0; i < l->maps; i++) {
-        struct thin_product p = dlow_product(l, &l->map[i]);
+    for (int i = 0; i < l->linears; i++) {
+        struct thin_product p = dxa_product(l, &l->linear[i]);
         add_piece(&pieces, cuda_bytes(products, device, &p), false, NULL);
-        if (l->map[i].db == NULL) continue;
-        struct mt_grouped_gemm_dw_args gradient = db_gradient(l, &l->map[i]);
+        if (l->linear[i].db == NULL) continue;
+        struct mt_grouped_gemm_dw_args gradient = db_gradient(l, &l->linear[i]);
         add_piece(&pieces, mt_cuda_grouped_gemm_dw_scratch(device, &gradient), false, NULL);
     }
     return pieces.product;
 }
 
-static enum mt_status run_dlow(struct mt_device *device, const struct mt_lora_dlow_args *l, void *scratch)
+static enum mt_status run_dxa(struct mt_device *device, const struct mt_lora_dxa_args *l, void *scratch)
 {
     enum mt_status status = MT_OK;
-    for (int i = 0; i < l->maps && status == MT_OK; i++) {
-        struct thin_product p = dlow_product(l, &l->map[i]);
+    for (int i = 0; i < l->linears && status == MT_OK; i++) {
+        struct thin_product p = dxa_product(l, &l->linear[i]);
         status = cuda_run(products, device, &p, scratch);
-        if (status != MT_OK || l->map[i].db == NULL) continue;
-        struct mt_grouped_gemm_dw_args gradient = db_gradient(l, &l->map[i]);
+        if (status != MT_OK || l->linear[i].db == NULL) continue;
+        struct mt_grouped_gemm_dw_args gradient = db_gradient(l, &l->linear[i]);
         status = mt_cuda_grouped_gemm_dw(device, &gradient);
     }
     return status;
 }
 
-static const struct cuda_variant<struct mt_lora_dlow_args> dlow_each = {
-    NULL, dlow_bytes, run_dlow
+static const struct cuda_variant<struct mt_lora_dxa_args> dxa_each = {
+    NULL, dxa_bytes, run_dxa
 };
-static const struct cuda_variant<struct mt_lora_dlow_args> *const dlow_variants[] = {
-    &cuda_lora_dlow_hopper, &dlow_each
+static const struct cuda_variant<struct mt_lora_dxa_args> *const dxa_variants[] = {
+    &cuda_lora_dxa_hopper, &dxa_each
 };
-CUDA_OP(lora_dlow, dlow_variants)
+CUDA_OP(lora_dxa, dxa_variants)
 
 // ------------------------------------------------------------------ lora_da
 
@@ -275,7 +275,7 @@ static struct thin_gradient da_gradient(const struct mt_device *device, const st
                                         int i, void *kept)
 {
     struct thin_gradient g = {};
-    g.gradient.dy = l->dlow[i];
+    g.gradient.dy = l->dxa[i];
     g.gradient.x = l->x;
     g.gradient.dweight = l->da[i];
     g.gradient.experts = l->experts;
@@ -291,7 +291,7 @@ static struct thin_gradient da_gradient(const struct mt_device *device, const st
 static struct pieces da_pieces(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
     struct pieces pieces = {};
-    for (int i = 0; i < l->maps; i++) {
+    for (int i = 0; i < l->linears; i++) {
         struct thin_gradient g = da_gradient(device, l, i, NULL);
         add_piece(&pieces, mt_cuda_grouped_gemm_dw_scratch(device, &g.gradient), g.kept, &l->x);
     }
@@ -311,7 +311,7 @@ static enum mt_status run_da(struct mt_device *device, const struct mt_lora_da_a
     struct mt_tensor made;
     enum mt_status status = MT_OK;
     if (pieces.x > 0) status = cuda_mask(device, &l->x, &l->mask, kept, &made);
-    for (int i = 0; i < l->maps && status == MT_OK; i++) {
+    for (int i = 0; i < l->linears && status == MT_OK; i++) {
         struct thin_gradient g = da_gradient(device, l, i, kept);
         status = g.by_tiles ? cuda_grouped_dw_tiles(device, &g.gradient, &l->mask, scratch)
                             : mt_cuda_grouped_gemm_dw(device, &g.gradient);

@@ -1,6 +1,6 @@
 /*
  * lora_da by Hopper's own instructions. A block has a slice of x's columns, four boxes of 64, and an even
- * share of the rows. One warp asks the copy engine for 64 rows of the slice, of all maps' dlow and of the
+ * share of the rows. One warp asks the copy engine for 64 rows of the slice, of all linears' dxa and of the
  * mask; two groups of four warps multiply, 128 columns each, a warp 32 of them: one word of a row of the
  * mask. What the mask drops becomes 0 on its way through registers, where x is transposed: sums are [columns
  * of x, ranks], kept until the segment ends.
@@ -16,26 +16,26 @@
 #define MASK_LINE   (MASK_WORDS * 4) // bytes
 #define MASK_BYTES  (LORA_ROWS * MASK_LINE)
 #define LEAST_SHARE 384           // rows
-#define PART_FOURS  (2 * 4 * 128) // fours of numbers that a group has of a map
+#define PART_FOURS  (2 * 4 * 128) // fours of numbers that a group has of a linear
 
 struct da_call {
     struct lora_boxes x, mask;
-    struct lora_boxes dlow[MT_LORA_MAPS];
+    struct lora_boxes dxa[MT_LORA_LINEARS];
     struct lora_rows rows;
-    int64_t stride[MT_LORA_MAPS];
-    int rank[MT_LORA_MAPS];
+    int64_t stride[MT_LORA_LINEARS];
+    int rank[MT_LORA_LINEARS];
     float scale;
     int columns;
-    float4 *part;                          // [shares,slices,GROUPS,PART_FOURS * maps]
-    unsigned *meetings;                    // a word of all blocks, one of each group
-    float *da[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: not wanted
+    float4 *part;                             // [shares,slices,GROUPS,PART_FOURS * linears]
+    unsigned *meetings;                       // a word of all blocks, one of each group
+    float *da[MT_LORA_LINEARS][LORA_EXPERTS]; // NULL: not wanted
 };
 
-/* A stage: the slice's boxes, dlow of every map, the mask's words. */
-template <int MAPS> struct da_memory {
-    static constexpr int STAGES = 6 - MAPS;
-    static constexpr unsigned DLOW = X_BYTES;
-    static constexpr unsigned MASK = DLOW + MAPS * LORA_BOX;
+/* A stage: the slice's boxes, dxa of every linear, the mask's words. */
+template <int LINEARS> struct da_memory {
+    static constexpr int STAGES = 6 - LINEARS;
+    static constexpr unsigned DXA = X_BYTES;
+    static constexpr unsigned MASK = DXA + LINEARS * LORA_BOX;
     static constexpr unsigned STAGE = MASK + MASK_BYTES;
     static constexpr size_t BYTES = STAGES * STAGE + WGMMA_PATTERN;
     static_assert(STAGE % WGMMA_PATTERN == 0, "boxes are aligned");
@@ -49,11 +49,11 @@ struct da_pipeline {
 };
 
 /* One thread brings the stages of all rows of a share. */
-template <int MAPS, bool MASKED>
+template <int LINEARS, bool MASKED>
 __device__ static void bring_stages(const struct da_call &call, const struct lora_table *table,
                                     const struct da_pipeline &p)
 {
-    using memory = da_memory<MAPS>;
+    using memory = da_memory<LINEARS>;
     struct lora_place stage = {0, 1};
     struct lora_segment s;
     const uint64_t policy = passing_through();
@@ -68,13 +68,13 @@ __device__ static void bring_stages(const struct da_call &call, const struct lor
             unsigned target = p.stages + stage.at * memory::STAGE;
             unsigned full = p.full + 8 * stage.at;
             barrier_wait(p.empty + 8 * stage.at, stage.parity);
-            barrier_expect(full,
-                           (unsigned)(lines * ((boxes + MAPS) * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
+            barrier_expect(
+                full, (unsigned)(lines * ((boxes + LINEARS) * WGMMA_LINE * 2 + (MASKED ? MASK_LINE : 0))));
             for (int i = 0; i < boxes; i++)
                 copy_rows(target + (unsigned)i * LORA_BOX, call.x, column + i * WGMMA_LINE, row, count,
                           WGMMA_LINE * 2, full, policy);
-            for (int i = 0; i < MAPS; i++)
-                copy_rows(target + memory::DLOW + (unsigned)i * LORA_BOX, call.dlow[i], 0, row, count,
+            for (int i = 0; i < LINEARS; i++)
+                copy_rows(target + memory::DXA + (unsigned)i * LORA_BOX, call.dxa[i], 0, row, count,
                           WGMMA_LINE * 2, full, policy);
             if (MASKED)
                 copy_rows(target + memory::MASK, call.mask, column / 32, row, count, MASK_LINE, full, policy);
@@ -109,9 +109,9 @@ __device__ __forceinline__ static void keep_rows(unsigned (&x)[2][4], unsigned w
 }
 
 /* A stage's products: 64 rows of this warp's columns, from `place` of a box on. */
-template <int MAPS, bool MASKED>
-__device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], unsigned box, unsigned chunk,
-                                                 unsigned words, uint64_t dlow, int rows)
+template <int LINEARS, bool MASKED>
+__device__ __forceinline__ static void add_stage(float (&sum)[2][LINEARS][4][4], unsigned box, unsigned chunk,
+                                                 unsigned words, uint64_t dxa, int rows)
 {
     unsigned x[4][2][4];
     int lane = cuda_lane();
@@ -127,7 +127,7 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
 #pragma unroll
     for (int j = 0; j < 2; j++) {
 #pragma unroll
-        for (int i = 0; i < MAPS; i++) group_pin(sum[j][i]);
+        for (int i = 0; i < LINEARS; i++) group_pin(sum[j][i]);
     }
 #pragma unroll
     for (int k = 0; k < 4; k++) group_pin(x[k]);
@@ -137,8 +137,8 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
 #pragma unroll
         for (int j = 0; j < 2; j++) {
 #pragma unroll
-            for (unsigned i = 0; i < MAPS; i++)
-                multiply_box<true>(sum[j][i], x[k][j], operand_after(dlow, i * LORA_BOX + k * 2048));
+            for (unsigned i = 0; i < LINEARS; i++)
+                multiply_box<true>(sum[j][i], x[k][j], operand_after(dxa, i * LORA_BOX + k * 2048));
         }
     }
     group_commit();
@@ -148,30 +148,31 @@ __device__ __forceinline__ static void add_stage(float (&sum)[2][MAPS][4][4], un
 #pragma unroll
     for (int j = 0; j < 2; j++) {
 #pragma unroll
-        for (int i = 0; i < MAPS; i++) group_pin(sum[j][i]);
+        for (int i = 0; i < LINEARS; i++) group_pin(sum[j][i]);
     }
 }
 
 /* Adds four sums to a gradient, [rank,columns]: two ranks from `line` on of `column` and of the eighth behind
  * it.
  */
-__device__ __forceinline__ static void add_gradient(const struct da_call &call, int map, int expert,
+__device__ __forceinline__ static void add_gradient(const struct da_call &call, int linear, int expert,
                                                     const float (&sum)[4], int line, int column)
 {
-    float *to = call.da[map][expert];
+    float *to = call.da[linear][expert];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int at = column + i / 2 * 8;
-        if (at < call.columns && line + i % 2 < call.rank[map])
-            add_once(to + (line + i % 2) * call.stride[map] + at, call.scale * sum[i]);
+        if (at < call.columns && line + i % 2 < call.rank[linear])
+            add_once(to + (line + i % 2) * call.stride[linear] + at, call.scale * sum[i]);
     }
 }
 
 /* A group's part of a share. */
-template <int MAPS> __device__ static inline float4 *part_at(const struct da_call &call, int share, int group)
+template <int LINEARS>
+__device__ static inline float4 *part_at(const struct da_call &call, int share, int group)
 {
     int64_t place = ((int64_t)share * gridDim.x + blockIdx.x) * GROUPS + group;
-    return call.part + place * MAPS * PART_FOURS;
+    return call.part + place * LINEARS * PART_FOURS;
 }
 
 __device__ static inline unsigned *flag_at(const struct da_call &call, int share, int group)
@@ -179,28 +180,29 @@ __device__ static inline unsigned *flag_at(const struct da_call &call, int share
     return call.meetings + 1 + (share * (int)gridDim.x + (int)blockIdx.x) * GROUPS + group;
 }
 
-template <int MAPS>
-__device__ __forceinline__ static void leave_part(float4 *part, const float (&sum)[2][MAPS][4][4])
+template <int LINEARS>
+__device__ __forceinline__ static void leave_part(float4 *part, const float (&sum)[2][LINEARS][4][4])
 {
 #pragma unroll
-    for (int i = 0; i < 8 * MAPS; i++) leave_four(part, i, sum[i / 4 / MAPS][i / 4 % MAPS][i % 4]);
+    for (int i = 0; i < 8 * LINEARS; i++) leave_four(part, i, sum[i / 4 / LINEARS][i / 4 % LINEARS][i % 4]);
 }
 
 /* What the shares behind this one have of the expert. */
-template <int MAPS>
+template <int LINEARS>
 __device__ __forceinline__ static void take_parts(const struct da_call &call, const struct lora_table *table,
                                                   const struct lora_segment &s, int group,
-                                                  float (&sum)[2][MAPS][4][4])
+                                                  float (&sum)[2][LINEARS][4][4])
 {
     int share = (int)blockIdx.y + 1;
     int begin = s.next;
     while (begin < s.end) {
         int next = share_begin(call.rows, table->count, share + 1);
         if (begin < next) {
-            const float4 *part = part_at<MAPS>(call, share, group);
+            const float4 *part = part_at<LINEARS>(call, share, group);
             part_is_awaited(flag_at(call, share, group), 1 + group);
 #pragma unroll
-            for (int i = 0; i < 8 * MAPS; i++) take_four(part, i, sum[i / 4 / MAPS][i / 4 % MAPS][i % 4]);
+            for (int i = 0; i < 8 * LINEARS; i++)
+                take_four(part, i, sum[i / 4 / LINEARS][i / 4 % LINEARS][i % 4]);
         }
         begin = next;
         share++;
@@ -208,96 +210,96 @@ __device__ __forceinline__ static void take_parts(const struct da_call &call, co
 }
 
 /* A segment's sums to the gradients or to whoever adds them. */
-template <int MAPS>
+template <int LINEARS>
 __device__ __forceinline__ static void give_gradients(const struct da_call &call,
                                                       const struct lora_table *table,
                                                       const struct lora_segment &s, int group,
-                                                      float (&sum)[2][MAPS][4][4])
+                                                      float (&sum)[2][LINEARS][4][4])
 {
     if (!s.whole && (call.rows.offsets == NULL || !s.begins)) {
-        leave_part<MAPS>(part_at<MAPS>(call, (int)blockIdx.y, group), sum);
+        leave_part<LINEARS>(part_at<LINEARS>(call, (int)blockIdx.y, group), sum);
         if (call.rows.offsets != NULL) part_is_left(flag_at(call, (int)blockIdx.y, group), 1 + group);
         return;
     }
-    if (!s.whole) take_parts<MAPS>(call, table, s, group, sum);
+    if (!s.whole) take_parts<LINEARS>(call, table, s, group, sum);
     int lane = cuda_lane();
     int column = (int)blockIdx.x * SLICE + group * 128 + (int)threadIdx.x % 128 / 32 * 32 + lane / 4;
 #pragma unroll
-    for (int map = 0; map < MAPS; map++) {
-        if (call.da[map][s.expert] == NULL) continue;
+    for (int linear = 0; linear < LINEARS; linear++) {
+        if (call.da[linear][s.expert] == NULL) continue;
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            add_gradient(call, map, s.expert, sum[i / 4][map][i % 4], i % 4 * 8 + lane % 4 * 2,
+            add_gradient(call, linear, s.expert, sum[i / 4][linear][i % 4], i % 4 * 8 + lane % 4 * 2,
                          column + i / 4 * 16);
     }
 }
 
 /* Without offsets: a share's piece of the gradients of which all shares have left parts, by its warps. */
-template <int MAPS> __device__ static void join_parts(const struct da_call &call, int group)
+template <int LINEARS> __device__ static void join_parts(const struct da_call &call, int group)
 {
     const int lane = cuda_lane();
-    const int64_t gap = (int64_t)gridDim.x * GROUPS * MAPS * PART_FOURS;
-    for (int i = (int)blockIdx.y * 4 + (int)threadIdx.x % 128 / 32; i < 32 * MAPS;
+    const int64_t gap = (int64_t)gridDim.x * GROUPS * LINEARS * PART_FOURS;
+    for (int i = (int)blockIdx.y * 4 + (int)threadIdx.x % 128 / 32; i < 32 * LINEARS;
          i += call.rows.shares * 4) {
-        const float4 *place = part_at<MAPS>(call, 0, group) + i * 32 + lane;
+        const float4 *place = part_at<LINEARS>(call, 0, group) + i * 32 + lane;
         float sum[4] = {};
-        int map = i / 16 % MAPS;
-        if (call.da[map][0] == NULL) continue;
+        int linear = i / 16 % LINEARS;
+        if (call.da[linear][0] == NULL) continue;
         add_run(sum, place, place + gap, gap, call.rows.shares);
-        add_gradient(call, map, 0, sum, i / 4 % 4 * 8 + lane % 4 * 2,
-                     (int)blockIdx.x * SLICE + group * 128 + i % 4 * 32 + i / 16 / MAPS * 16 + lane / 4);
+        add_gradient(call, linear, 0, sum, i / 4 % 4 * 8 + lane % 4 * 2,
+                     (int)blockIdx.x * SLICE + group * 128 + i % 4 * 32 + i / 16 / LINEARS * 16 + lane / 4);
     }
 }
 
 /* 128 columns of the slice, by one group. */
-template <int MAPS, bool MASKED>
+template <int LINEARS, bool MASKED>
 __device__ static void make_gradients(const struct da_call &call, const struct lora_table *table,
                                       const struct da_pipeline &p, int group)
 {
-    using memory = da_memory<MAPS>;
+    using memory = da_memory<LINEARS>;
     struct lora_place stage = {0, 0};
     struct lora_segment s;
     int warp = (int)threadIdx.x % 128 / 32;
     for (int index = table->begin; index < table->end; index = s.next) {
-        float sum[2][MAPS][4][4] = {};
+        float sum[2][LINEARS][4][4] = {};
         s = segment_at(table, call.rows.experts, index);
         for (int row = s.row; row < s.row_end; row += LORA_ROWS, stage.move(1, memory::STAGES)) {
             int rows = s.row_end - row;
             unsigned target = p.stages + stage.at * memory::STAGE;
             barrier_wait(p.full + 8 * stage.at, stage.parity);
             if (rows < LORA_ROWS) {
-                for (unsigned i = 0; i < MAPS; i++) clear_lines(target + memory::DLOW + i * LORA_BOX, rows);
+                for (unsigned i = 0; i < LINEARS; i++) clear_lines(target + memory::DXA + i * LORA_BOX, rows);
                 group_meet(1 + group);
             }
-            add_stage<MAPS, MASKED>(sum, target + (unsigned)(group * 2 + warp / 2) * LORA_BOX,
-                                    (unsigned)(warp % 2 * 4),
-                                    target + memory::MASK + (unsigned)(group * 4 + warp) * 4,
-                                    operand_at(target + memory::DLOW, 0), rows);
+            add_stage<LINEARS, MASKED>(sum, target + (unsigned)(group * 2 + warp / 2) * LORA_BOX,
+                                       (unsigned)(warp % 2 * 4),
+                                       target + memory::MASK + (unsigned)(group * 4 + warp) * 4,
+                                       operand_at(target + memory::DXA, 0), rows);
             release_stage(p.empty + 8 * stage.at);
         }
-        give_gradients<MAPS>(call, table, s, group, sum);
+        give_gradients<LINEARS>(call, table, s, group, sum);
     }
     if (call.rows.offsets != NULL || call.rows.shares == 1) return;
     asm volatile("bar.sync 3, 256;" ::: "memory"); // of both groups
     if (threadIdx.x == 0) meet_all(call.meetings);
     asm volatile("bar.sync 3, 256;" ::: "memory");
-    join_parts<MAPS>(call, group);
+    join_parts<LINEARS>(call, group);
 }
 
 #endif
 
-template <int MAPS, bool MASKED>
+template <int LINEARS, bool MASKED>
 __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_constant__ struct da_call call)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
-    __shared__ uint64_t full[da_memory<MAPS>::STAGES];
-    __shared__ uint64_t empty[da_memory<MAPS>::STAGES];
+    __shared__ uint64_t full[da_memory<LINEARS>::STAGES];
+    __shared__ uint64_t empty[da_memory<LINEARS>::STAGES];
     __shared__ struct lora_table table;
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
     struct da_pipeline p = {aligned, shared_address(full), shared_address(empty)};
     if (threadIdx.x == 0) {
-        for (int i = 0; i < da_memory<MAPS>::STAGES; i++) {
+        for (int i = 0; i < da_memory<LINEARS>::STAGES; i++) {
             barrier_init(&full[i], 1);
             barrier_init(&empty[i], GROUPS * 4);
         }
@@ -307,9 +309,9 @@ __global__ static void __launch_bounds__(THREADS, 1) da_kernel(const __grid_cons
     make_table(call.rows, (int)blockIdx.y, &table);
     __syncthreads();
     if (threadIdx.x >= GROUPS * 128) {
-        if (threadIdx.x == GROUPS * 128) bring_stages<MAPS, MASKED>(call, &table, p);
+        if (threadIdx.x == GROUPS * 128) bring_stages<LINEARS, MASKED>(call, &table, p);
     } else {
-        make_gradients<MAPS, MASKED>(call, &table, p, (int)threadIdx.x / 128);
+        make_gradients<LINEARS, MASKED>(call, &table, p, (int)threadIdx.x / 128);
     }
 #endif
 }
@@ -320,9 +322,9 @@ static bool fits(const struct mt_device *device, const struct mt_lora_da_args *l
 {
     if (!cuda_lora_suits(device, l->x.dim[0], l->experts, &l->offsets)) return false;
     if (!cuda_lora_reads(&l->x) || !cuda_lora_mask_fits(&l->mask)) return false;
-    for (int i = 0; i < l->maps; i++) {
-        bool suits = cuda_lora_matrices_fit(l->da[i], l->experts) && l->dlow[i].dim[1] <= LORA_RANK &&
-                     cuda_lora_reads(&l->dlow[i]);
+    for (int i = 0; i < l->linears; i++) {
+        bool suits = cuda_lora_matrices_fit(l->da[i], l->experts) && l->dxa[i].dim[1] <= LORA_RANK &&
+                     cuda_lora_reads(&l->dxa[i]);
         if (!suits) return false;
     }
     return true;
@@ -343,26 +345,26 @@ static int shares_of(const struct mt_device *device, const struct mt_lora_da_arg
 static size_t scratch_bytes(const struct mt_device *device, const struct mt_lora_da_args *l)
 {
     int64_t groups = (int64_t)shares_of(device, l) * slices_of(l) * GROUPS;
-    return cuda_floats(groups * l->maps * PART_FOURS * 4);
+    return cuda_floats(groups * l->linears * PART_FOURS * 4);
 }
 
-template <int MAPS, bool MASKED>
+template <int LINEARS, bool MASKED>
 static enum mt_status launch(struct mt_device *device, int slices, const struct da_call *call)
 {
     struct lora_launch launch = {};
-    launch.kernel = reinterpret_cast<const void *>(da_kernel<MAPS, MASKED>);
+    launch.kernel = reinterpret_cast<const void *>(da_kernel<LINEARS, MASKED>);
     launch.grid = dim3((unsigned)slices, (unsigned)call->rows.shares);
     launch.threads = THREADS;
-    launch.shared_bytes = da_memory<MAPS>::BYTES;
+    launch.shared_bytes = da_memory<LINEARS>::BYTES;
     launch.blocks = 1;
     return cuda_lora_launch(device, &launch, call, "lora_da");
 }
 
 template <bool MASKED>
-static enum mt_status pick(struct mt_device *device, int maps, int slices, const struct da_call *call)
+static enum mt_status pick(struct mt_device *device, int linears, int slices, const struct da_call *call)
 {
-    if (maps == 1) return launch<1, MASKED>(device, slices, call);
-    return maps == 2 ? launch<2, MASKED>(device, slices, call) : launch<3, MASKED>(device, slices, call);
+    if (linears == 1) return launch<1, MASKED>(device, slices, call);
+    return linears == 2 ? launch<2, MASKED>(device, slices, call) : launch<3, MASKED>(device, slices, call);
 }
 
 static enum mt_status run(struct mt_device *device, const struct mt_lora_da_args *l, void *scratch)
@@ -381,17 +383,17 @@ static enum mt_status run(struct mt_device *device, const struct mt_lora_da_args
     call.meetings = cuda_state_of(device)->meetings;
     enum mt_status status = cuda_lora_boxes(device, &l->x, &call.x);
     if (status == MT_OK && masked) status = cuda_lora_mask_boxes(device, &l->mask, MASK_WORDS, &call.mask);
-    for (int i = 0; i < l->maps && status == MT_OK; i++) {
-        call.rank[i] = (int)l->dlow[i].dim[1];
+    for (int i = 0; i < l->linears && status == MT_OK; i++) {
+        call.rank[i] = (int)l->dxa[i].dim[1];
         call.stride[i] = cuda_uniform(l->da[i], l->experts)->stride[0];
         for (int e = 0; e < l->experts; e++) {
             if (mt_tensor_present(&l->da[i][e])) call.da[i][e] = static_cast<float *>(l->da[i][e].data);
         }
-        status = cuda_lora_boxes(device, &l->dlow[i], &call.dlow[i]);
+        status = cuda_lora_boxes(device, &l->dxa[i], &call.dxa[i]);
     }
     if (status != MT_OK) return status;
-    return masked ? pick<true>(device, l->maps, slices_of(l), &call)
-                  : pick<false>(device, l->maps, slices_of(l), &call);
+    return masked ? pick<true>(device, l->linears, slices_of(l), &call)
+                  : pick<false>(device, l->linears, slices_of(l), &call);
 }
 
 const struct cuda_variant<struct mt_lora_da_args> cuda_lora_da_hopper = {

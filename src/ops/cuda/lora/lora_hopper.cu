@@ -23,7 +23,7 @@ bool cuda_lora_suits(const struct mt_device *device, int64_t rows, int experts,
     const struct cuda_state *state = cuda_state_of(device);
     int64_t least = mt_tensor_present(offsets) ? LORA_LEAST : LORA_DENSE;
     return state->hopper && state->bf16 && experts <= LORA_EXPERTS && rows >= least &&
-           rows <= INT32_MAX / (MT_LORA_MAPS + 1) && 2 * state->multiprocessors < CUDA_MEETINGS;
+           rows <= INT32_MAX / (MT_LORA_LINEARS + 1) && 2 * state->multiprocessors < CUDA_MEETINGS;
 }
 
 bool cuda_lora_mask_fits(const struct mt_tensor *mask)

@@ -1,7 +1,7 @@
 /*
- * What the kernels of LoRA's thin work share on Hopper (lora_low, lora_dlow and lora_da): bf16 rows come by
- * the copy engine, each byte once; sums are f32 in registers. A map's middle has LORA_RANK columns in a
- * product; smaller ranks leave some empty.
+ * What the kernels of LoRA's thin work share on Hopper (lora_xa, lora_dxa and lora_da): bf16 rows come by
+ * the copy engine, each byte once; sums are f32 in registers. A linear layer's middle has LORA_RANK columns
+ * in a product; smaller ranks leave some empty.
  *
  * Rows are shared out evenly, whoever's they are: a share is a run of rows, and its part of one expert is a
  * segment. A gradient whose expert lies in several shares is the sum of their parts, in order: the share in
@@ -20,15 +20,15 @@
 #define LORA_ROWS    64                           // of a box
 #define LORA_TAIL    8                            // of a box where a segment ends
 #define LORA_BOX     (LORA_ROWS * WGMMA_LINE * 2) // bytes
-#define LORA_WEIGHT  (LORA_RANK * WGMMA_LINE * 2) // bytes of a map's weights for 64 steps
+#define LORA_WEIGHT  (LORA_RANK * WGMMA_LINE * 2) // bytes of a linear layer's weights for 64 steps
 #define LORA_EXPERTS 256                          // of a call
 #define LORA_LEAST   128                          // rows of a call that is worth it
 #define LORA_DENSE   1024                         // without offsets: cuBLAS spreads fewer over the device
 
 // ------------------------------------------------------------------ on the host
 
-extern const struct cuda_variant<struct mt_lora_low_args> cuda_lora_low_hopper;
-extern const struct cuda_variant<struct mt_lora_dlow_args> cuda_lora_dlow_hopper;
+extern const struct cuda_variant<struct mt_lora_xa_args> cuda_lora_xa_hopper;
+extern const struct cuda_variant<struct mt_lora_dxa_args> cuda_lora_dxa_hopper;
 extern const struct cuda_variant<struct mt_lora_da_args> cuda_lora_da_hopper;
 
 /* Whether bf16 rows can be read by the copy engine, and f32 matrices of the experts are of one shape. */
@@ -62,7 +62,7 @@ struct lora_rows {
     int rows;
     int shares; // of all turns' rows
     int turns;
-    int cost[MT_LORA_MAPS]; // of a row, in each turn
+    int cost[MT_LORA_LINEARS]; // of a row, in each turn
 };
 
 /* Without offsets: the shares that have parts of a turn. */
@@ -324,7 +324,7 @@ __device__ __forceinline__ static void load_fragment(unsigned (&to)[4], unsigned
 
 // ------------------------------------------------------------------ parts of gradients
 
-// Blocks of one launch leave parts for each other in memory (lora_dlow, lora_da). A part is what a group of
+// Blocks of one launch leave parts for each other in memory (lora_dxa, lora_da). A part is what a group of
 // 128 threads holds in registers, four numbers of a thread after the other; whoever adds it has the same
 // places in hand.
 

@@ -212,13 +212,13 @@ static struct mt_cross_entropy_args chunk_of(const struct mt_cross_entropy_args 
 {
     struct mt_cross_entropy_args chunk = *a;
     cut_rows(&chunk.hidden, start, rows);
-    cut_rows(&chunk.hidden_low, start, rows);
+    cut_rows(&chunk.hidden_xa, start, rows);
     cut_rows(&chunk.labels, start, rows);
     cut_rows(&chunk.loss, start, rows);
     cut_rows(&chunk.lse, start, rows);
     cut_rows(&chunk.dloss, start, rows);
     cut_rows(&chunk.dhidden, start, rows);
-    cut_rows(&chunk.dhidden_low, start, rows);
+    cut_rows(&chunk.dhidden_xa, start, rows);
     return chunk;
 }
 
@@ -242,8 +242,8 @@ static int logit_products(const struct mt_cross_entropy_args *chunk, const struc
 {
     int count = 0;
     list[count++] = product(chunk->hidden, false, chunk->weight, true, logits, 0.0f);
-    if (mt_tensor_present(&chunk->hidden_low)) {
-        list[count++] = product(chunk->hidden_low, false, chunk->weight_low, true, logits, 1.0f);
+    if (mt_tensor_present(&chunk->hidden_xa)) {
+        list[count++] = product(chunk->hidden_xa, false, chunk->weight_b, true, logits, 1.0f);
     }
     return count;
 }
@@ -256,14 +256,14 @@ static int gradient_products(const struct mt_cross_entropy_args *chunk, const st
     if (mt_tensor_present(&chunk->dhidden)) {
         list[count++] = product(gradients, false, chunk->weight, false, chunk->dhidden, 0.0f);
     }
-    if (mt_tensor_present(&chunk->dhidden_low)) {
-        list[count++] = product(gradients, false, chunk->weight_low, false, chunk->dhidden_low, 0.0f);
+    if (mt_tensor_present(&chunk->dhidden_xa)) {
+        list[count++] = product(gradients, false, chunk->weight_b, false, chunk->dhidden_xa, 0.0f);
     }
     if (mt_tensor_present(&chunk->dweight)) {
         list[count++] = product(gradients, true, chunk->hidden, false, chunk->dweight, 1.0f);
     }
-    if (mt_tensor_present(&chunk->dweight_low)) {
-        list[count++] = product(gradients, true, chunk->hidden_low, false, chunk->dweight_low, 1.0f);
+    if (mt_tensor_present(&chunk->dweight_b)) {
+        list[count++] = product(gradients, true, chunk->hidden_xa, false, chunk->dweight_b, 1.0f);
     }
     return count;
 }

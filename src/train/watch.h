@@ -6,7 +6,7 @@
  *     for each micro-batch, after its backward:
  *         mt_watch_model(watch, model, &look)      or mt_watch_records
  *     mt_watch_end(watch)                          once; the running loads take the step in
- *     mt_watch_fill(watch, &record)                at logged steps
+ *     mt_watch_fill(watch, &record)                every step: rules of selection read these loads
  *
  * Loads of micro-batches are added; moments are added and weighted by unmasked tokens, so that the result is
  * that of one large batch. With an objective the loads are those it has counted already, and a step that is

@@ -8,7 +8,7 @@
  *     variance_expert   1/n Σ_j [ Σ_i s_ij² / N - (Σ_i s_ij / N)² ]                 s: weights, or scores P
  *     variance_token    1/N Σ_i [ Σ_j P_ij² - (Σ_j P_ij)² / n ] / (n-1)
  */
-#include "train/log/watch.h"
+#include "train/watch.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -487,7 +487,7 @@ static void fill_terms(const struct mt_watch *watch, size_t layer, struct mt_lay
         bool known = watch->on[term] && watch->shares > 0.0;
         // Gradients in the router's own weight add up in one place; those in logits and outputs lie side by
         // side.
-        bool one_place = mt_term_info((enum mt_term)term)->path == MT_PATH_ROUTER_ROWS;
+        bool one_place = mt_term_info((enum mt_term)term)->path == MT_PATH_ROUTER_WEIGHT;
         double norm = one_place ? sums->gradient : sqrt(sums->gradient_squares);
         record->loss[term] = known ? sums->loss / watch->shares : NAN;
         record->weight[term] = known ? sums->weight / watch->shares : NAN;

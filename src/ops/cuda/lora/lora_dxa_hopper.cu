@@ -1,10 +1,10 @@
 /*
- * lora_dlow by Hopper's own instructions: dlow and dB from one reading of dy. Blocks that share a cluster
- * share rows, an even share of all maps' and experts'; each has a slice of dy's columns, up to 16 boxes
+ * lora_dxa by Hopper's own instructions: dxa and dB from one reading of dy. Blocks that share a cluster
+ * share rows, an even share of all linears' and experts'; each has a slice of dy's columns, up to 16 boxes
  * of 64. A slice of B stays in shared memory, rounded to bf16, as long as the rows are of one expert.
  *
  * One thread asks the copy engine for boxes of 64 rows and for the middles that belong to them. One group of
- * warps makes dlow of a box's rows, as far as the slice goes: the blocks of a cluster take turns in adding up
+ * warps makes dxa of a box's rows, as far as the slice goes: the blocks of a cluster take turns in adding up
  * each other's sums, in order, and storing them. Two groups make dB, of one box of a pair each, and keep its
  * sums until the segment ends.
  */
@@ -24,33 +24,33 @@
 #define MOST_STRIDE (1 << 16) // of B: places in it have 31 bits
 #define FIXED_BYTES 4096      // of shared memory for barriers and the table of experts
 
-struct dlow_call {
-    struct lora_boxes dy[MT_LORA_MAPS], low[MT_LORA_MAPS];
-    struct lora_rows rows;     // a map is a turn
-    int columns[MT_LORA_MAPS]; // of dy
-    int blocks;                // of a cluster
-    int boxes;                 // of the longest slice
-    int ring;                  // pairs in memory
-    int rank[MT_LORA_MAPS];
-    int64_t b_stride[MT_LORA_MAPS], db_stride[MT_LORA_MAPS];
-    const float *any_b[MT_LORA_MAPS]; // one of them that is there
-    struct tile_output dlow[MT_LORA_MAPS];
-    float db_scale[MT_LORA_MAPS];
-    float4 *part;                               // [shares,2,blocks,2 groups,part_fours]
-    unsigned *meetings;                         // a word of all blocks, one of each group
-    struct lora_run run[MT_LORA_MAPS];          // without offsets
-    const float *b[MT_LORA_MAPS][LORA_EXPERTS]; // NULL: zeros
-    float *db[MT_LORA_MAPS][LORA_EXPERTS];      // NULL: not wanted
+struct dxa_call {
+    struct lora_boxes dy[MT_LORA_LINEARS], xa[MT_LORA_LINEARS];
+    struct lora_rows rows;        // a linear is a turn
+    int columns[MT_LORA_LINEARS]; // of dy
+    int blocks;                   // of a cluster
+    int boxes;                    // of the longest slice
+    int ring;                     // pairs in memory
+    int rank[MT_LORA_LINEARS];
+    int64_t b_stride[MT_LORA_LINEARS], db_stride[MT_LORA_LINEARS];
+    const float *any_b[MT_LORA_LINEARS]; // one of them that is there
+    struct tile_output dxa[MT_LORA_LINEARS];
+    float db_scale[MT_LORA_LINEARS];
+    float4 *part;                                  // [shares,2,blocks,2 groups,part_fours]
+    unsigned *meetings;                            // a word of all blocks, one of each group
+    struct lora_run run[MT_LORA_LINEARS];          // without offsets
+    const float *b[MT_LORA_LINEARS][LORA_EXPERTS]; // NULL: zeros
+    float *db[MT_LORA_LINEARS][LORA_EXPERTS];      // NULL: not wanted
 };
 
 /* Fours of numbers in a part: a group's sums of every other box of the longest slice. */
-__host__ __device__ static inline int64_t part_fours(const struct dlow_call &call)
+__host__ __device__ static inline int64_t part_fours(const struct dxa_call &call)
 {
     return (call.boxes + 1) / 2 * 4 * 128;
 }
 
 /* Bytes of shared memory before the ring of boxes. */
-__host__ __device__ static inline unsigned before_ring(const struct dlow_call &call)
+__host__ __device__ static inline unsigned before_ring(const struct dxa_call &call)
 {
     unsigned sums = call.blocks > 1 ? (unsigned)call.blocks * SUM_BYTES : 0;
     return (unsigned)call.boxes * LORA_WEIGHT + sums + MIDDLES * LORA_BOX;
@@ -59,7 +59,7 @@ __host__ __device__ static inline unsigned before_ring(const struct dlow_call &c
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Addresses in shared memory. */
-struct dlow_memory {
+struct dxa_memory {
     unsigned weights, sums, middles, ring;
     unsigned full, empty;               // barriers of the ring
     unsigned middle_full, middle_empty; // and of the middles
@@ -111,8 +111,8 @@ __device__ static inline void send_four(unsigned to, unsigned barrier, const flo
                  : "memory");
 }
 
-/* This block's slice of a map. */
-__device__ static inline struct slice slice_of(const struct dlow_call &call, int turn)
+/* This block's slice of a linear. */
+__device__ static inline struct slice slice_of(const struct dxa_call &call, int turn)
 {
     int boxes = (call.columns[turn] + WGMMA_LINE - 1) / WGMMA_LINE;
     int rank = (int)block_rank();
@@ -123,8 +123,8 @@ __device__ static inline struct slice slice_of(const struct dlow_call &call, int
 
 // ------------------------------------------------------------------ the thread that brings boxes
 
-__device__ static void bring_boxes(const struct dlow_call &call, const struct lora_table *table,
-                                   const struct dlow_memory &m)
+__device__ static void bring_boxes(const struct dxa_call &call, const struct lora_table *table,
+                                   const struct dxa_memory &m)
 {
     struct lora_place pair = {0, 1};
     struct lora_place middle = {0, 1};
@@ -138,7 +138,7 @@ __device__ static void bring_boxes(const struct dlow_call &call, const struct lo
             unsigned bytes = (unsigned)copied_lines(count) * WGMMA_LINE * 2;
             barrier_wait(m.middle_empty + 8 * middle.at, middle.parity);
             barrier_expect(m.middle_full + 8 * middle.at, bytes);
-            copy_rows(m.middles + middle.at * LORA_BOX, call.low[s.turn], 0, row, count, WGMMA_LINE * 2,
+            copy_rows(m.middles + middle.at * LORA_BOX, call.xa[s.turn], 0, row, count, WGMMA_LINE * 2,
                       m.middle_full + 8 * middle.at, policy);
             middle.move(1, MIDDLES);
             for (int i = 0; i < slice.count; i += 2, pair.move(1, (unsigned)call.ring)) {
@@ -154,7 +154,7 @@ __device__ static void bring_boxes(const struct dlow_call &call, const struct lo
     }
 }
 
-// ------------------------------------------------------------------ dlow
+// ------------------------------------------------------------------ dxa
 
 #define EIGHTS 8 // of columns that a warp has on their way
 
@@ -163,8 +163,8 @@ __device__ static void bring_boxes(const struct dlow_call &call, const struct lo
  * that share the work. Everybody loads, places that are not there being replaced by others: branches would
  * take longer than the loads.
  */
-__device__ static void load_weights(const struct dlow_call &call, const struct lora_segment &s,
-                                    const struct dlow_memory &m, int warp, int warps)
+__device__ static void load_weights(const struct dxa_call &call, const struct lora_segment &s,
+                                    const struct dxa_memory &m, int warp, int warps)
 {
     const struct slice slice = slice_of(call, s.turn);
     const int columns = call.columns[s.turn];
@@ -212,7 +212,7 @@ struct pending {
 };
 
 /* This block's sums of a tile, sent to the block of the cluster whose turn it is. */
-__device__ static void hand_over(const struct dlow_call &call, const struct dlow_memory &m, unsigned tile,
+__device__ static void hand_over(const struct dxa_call &call, const struct dxa_memory &m, unsigned tile,
                                  const float (&sum)[4][4])
 {
     unsigned blocks = (unsigned)call.blocks;
@@ -227,7 +227,7 @@ __device__ static void hand_over(const struct dlow_call &call, const struct dlow
 }
 
 /* The sum of what all blocks have sent, in their order. */
-__device__ static void finish_tile(const struct dlow_call &call, const struct dlow_memory &m,
+__device__ static void finish_tile(const struct dxa_call &call, const struct dxa_memory &m,
                                    struct pending *tile)
 {
     if (!tile->there) return;
@@ -250,15 +250,14 @@ __device__ static void finish_tile(const struct dlow_call &call, const struct dl
     group_pin(sum); // everything has been read
     __syncwarp();
     for (unsigned rank = 0; rank < blocks; rank++) arrive_in(m.taken + 8 * block_rank(), rank);
-    store_sums<4>(call.dlow[tile->turn], sum, tile->row + (int)threadIdx.x % 128 / 32 * 16, tile->row_end, 0,
+    store_sums<4>(call.dxa[tile->turn], sum, tile->row + (int)threadIdx.x % 128 / 32 * 16, tile->row_end, 0,
                   call.rank[tile->turn]);
     tile->there = false;
 }
 
 /* dy's slice of a tile times B's: a pair is given back when the next one's products are under way. */
-__device__ __forceinline__ static void multiply_slice(const struct dlow_call &call,
-                                                      const struct dlow_memory &m, int boxes,
-                                                      struct lora_place *pair, float (&sum)[4][4])
+__device__ __forceinline__ static void multiply_slice(const struct dxa_call &call, const struct dxa_memory &m,
+                                                      int boxes, struct lora_place *pair, float (&sum)[4][4])
 {
     const uint64_t ring = operand_at(m.ring, 0);
     uint64_t weight = operand_at(m.weights, 0);
@@ -291,8 +290,8 @@ __device__ __forceinline__ static void multiply_slice(const struct dlow_call &ca
 }
 
 /* The first segment's weights are there already. */
-__device__ static void make_dlow(const struct dlow_call &call, const struct lora_table *table,
-                                 const struct dlow_memory &m)
+__device__ static void make_dxa(const struct dxa_call &call, const struct lora_table *table,
+                                const struct dxa_memory &m)
 {
     struct lora_place pair = {0, 0};
     unsigned tile = 0;
@@ -310,7 +309,7 @@ __device__ static void make_dlow(const struct dlow_call &call, const struct lora
             float sum[4][4] = {};
             multiply_slice(call, m, slice.count, &pair, sum);
             if (call.blocks == 1) {
-                store_sums<4>(call.dlow[s.turn], sum, row + (int)threadIdx.x % 128 / 32 * 16, s.row_end, 0,
+                store_sums<4>(call.dxa[s.turn], sum, row + (int)threadIdx.x % 128 / 32 * 16, s.row_end, 0,
                               call.rank[s.turn]);
                 continue;
             }
@@ -325,7 +324,7 @@ __device__ static void make_dlow(const struct dlow_call &call, const struct lora
 // ------------------------------------------------------------------ dB
 
 /* Adds a box's fourth of a gradient, eight ranks of it: `column` and `at` are the thread's first. */
-__device__ __forceinline__ static void add_gradient(const struct dlow_call &call, int turn, int expert,
+__device__ __forceinline__ static void add_gradient(const struct dxa_call &call, int turn, int expert,
                                                     const float (&sum)[4], int column, int at)
 {
     float scale = call.db_scale[turn];
@@ -339,13 +338,13 @@ __device__ __forceinline__ static void add_gradient(const struct dlow_call &call
 }
 
 /* A group's part of a share. */
-__device__ static inline float4 *part_at(const struct dlow_call &call, int share, bool later, int half)
+__device__ static inline float4 *part_at(const struct dxa_call &call, int share, bool later, int half)
 {
     int64_t place = ((share * 2 + (later ? 1 : 0)) * call.blocks + (int)block_rank()) * 2 + half;
     return call.part + place * part_fours(call);
 }
 
-__device__ static inline unsigned *flag_at(const struct dlow_call &call, int share, int half)
+__device__ static inline unsigned *flag_at(const struct dxa_call &call, int share, int half)
 {
     return call.meetings + 1 + (share * call.blocks + (int)block_rank()) * 2 + half;
 }
@@ -371,8 +370,7 @@ __device__ __forceinline__ static void take_part(const float4 *part, float (&sum
 }
 
 /* What the shares behind this one have of the expert. */
-__device__ __forceinline__ static void take_parts(const struct dlow_call &call,
-                                                  const struct lora_table *table,
+__device__ __forceinline__ static void take_parts(const struct dxa_call &call, const struct lora_table *table,
                                                   const struct lora_segment &s, int half,
                                                   float (&sum)[OWN_BOXES][4][4], int own)
 {
@@ -390,7 +388,7 @@ __device__ __forceinline__ static void take_parts(const struct dlow_call &call,
 }
 
 /* A segment's sums, of every other box of the slice, to the gradient or to whoever adds it. */
-__device__ __forceinline__ static void give_gradient(const struct dlow_call &call,
+__device__ __forceinline__ static void give_gradient(const struct dxa_call &call,
                                                      const struct lora_table *table,
                                                      const struct lora_segment &s, int half,
                                                      float (&sum)[OWN_BOXES][4][4])
@@ -417,7 +415,7 @@ __device__ __forceinline__ static void give_gradient(const struct dlow_call &cal
 }
 
 /* Without offsets: a share's piece of the gradients of which all shares have left parts, by its warps. */
-__device__ static void join_parts(const struct dlow_call &call, int half)
+__device__ static void join_parts(const struct dxa_call &call, int half)
 {
     const int share = (int)blockIdx.x / call.blocks;
     for (int turn = 0; turn < call.rows.turns; turn++) {
@@ -439,12 +437,12 @@ __device__ static void join_parts(const struct dlow_call &call, int half)
 }
 
 /* One tile of rows: a box of each pair, added to sums of its own; given back while the next is under way. */
-__device__ __forceinline__ static void add_tile(const struct dlow_call &call, const struct dlow_memory &m,
+__device__ __forceinline__ static void add_tile(const struct dxa_call &call, const struct dxa_memory &m,
                                                 int boxes, int half, int rows, unsigned middle,
                                                 struct lora_place *pair, float (&sum)[OWN_BOXES][4][4])
 {
     unsigned before = 0;
-    const uint64_t low = operand_at(m.middles + middle * LORA_BOX, 0);
+    const uint64_t xa = operand_at(m.middles + middle * LORA_BOX, 0);
     if (rows < LORA_ROWS) clear_lines(m.middles + middle * LORA_BOX, rows);
 #pragma unroll
     for (int i = 0; i < OWN_BOXES; i++) {
@@ -461,7 +459,7 @@ __device__ __forceinline__ static void add_tile(const struct dlow_call &call, co
             group_begin();
 #pragma unroll
             for (unsigned k = 0; k < 4; k++) // sixteen lines further each time
-                multiply_boxes<true, true>(sum[i], operand_after(dy, k * 2048), operand_after(low, k * 2048));
+                multiply_boxes<true, true>(sum[i], operand_after(dy, k * 2048), operand_after(xa, k * 2048));
             group_commit();
         }
         group_wait<1>();
@@ -475,8 +473,8 @@ __device__ __forceinline__ static void add_tile(const struct dlow_call &call, co
     release_stage(m.empty + 8 * before);
 }
 
-__device__ static void make_gradients(const struct dlow_call &call, const struct lora_table *table,
-                                      const struct dlow_memory &m, int half)
+__device__ static void make_gradients(const struct dxa_call &call, const struct lora_table *table,
+                                      const struct dxa_memory &m, int half)
 {
     struct lora_place pair = {0, 0};
     struct lora_place middle = {0, 0};
@@ -503,8 +501,7 @@ __device__ static void make_gradients(const struct dlow_call &call, const struct
 
 #endif
 
-__global__ static void __launch_bounds__(THREADS, 1)
-    dlow_kernel(const __grid_constant__ struct dlow_call call)
+__global__ static void __launch_bounds__(THREADS, 1) dxa_kernel(const __grid_constant__ struct dxa_call call)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
@@ -513,7 +510,7 @@ __global__ static void __launch_bounds__(THREADS, 1)
     __shared__ uint64_t ready, taken[MOST_BLOCKS];
     __shared__ struct lora_table table;
     unsigned aligned = (shared_address(memory) + WGMMA_PATTERN - 1) / WGMMA_PATTERN * WGMMA_PATTERN;
-    struct dlow_memory m = {};
+    struct dxa_memory m = {};
     m.weights = aligned;
     m.middles = m.weights + (unsigned)call.boxes * LORA_WEIGHT;
     m.ring = aligned + before_ring(call);
@@ -552,7 +549,7 @@ __global__ static void __launch_bounds__(THREADS, 1)
         if (threadIdx.x == 0) bring_boxes(call, &table, m);
     } else if (threadIdx.x < 256) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 112;");
-        make_dlow(call, &table, m);
+        make_dxa(call, &table, m);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 176;");
         make_gradients(call, &table, m, (int)threadIdx.x / 128 - 2);
@@ -564,29 +561,29 @@ __global__ static void __launch_bounds__(THREADS, 1)
 
 // ------------------------------------------------------------------ launch
 
-static bool map_fits(const struct mt_lora_dlow_args *l, const struct mt_lora_pair_gradient *map)
+static bool linear_fits(const struct mt_lora_dxa_args *l, const struct mt_lora_pair_gradient *linear)
 {
-    if (map->db == NULL || !cuda_lora_reads(&map->dy) || !cuda_lora_reads(&map->low)) return false;
-    if (!cuda_is_float_or_bf16(&map->dlow) || map->dlow.dim[1] > LORA_RANK || map->dlow.dim[1] % 2 != 0)
+    if (linear->db == NULL || !cuda_lora_reads(&linear->dy) || !cuda_lora_reads(&linear->xa)) return false;
+    if (!cuda_is_float_or_bf16(&linear->dxa) || linear->dxa.dim[1] > LORA_RANK || linear->dxa.dim[1] % 2 != 0)
         return false;
-    if (map->dy.dim[1] > MOST_BLOCKS * MOST_BOXES * WGMMA_LINE) return false;
-    const struct mt_tensor *b = cuda_uniform(map->b, l->experts);
+    if (linear->dy.dim[1] > MOST_BLOCKS * MOST_BOXES * WGMMA_LINE) return false;
+    const struct mt_tensor *b = cuda_uniform(linear->b, l->experts);
     if (b == NULL || b->stride[0] > MOST_STRIDE) return false;
-    return cuda_lora_matrices_fit(map->b, l->experts) && cuda_lora_matrices_fit(map->db, l->experts);
+    return cuda_lora_matrices_fit(linear->b, l->experts) && cuda_lora_matrices_fit(linear->db, l->experts);
 }
 
-static bool fits(const struct mt_device *device, const struct mt_lora_dlow_args *l)
+static bool fits(const struct mt_device *device, const struct mt_lora_dxa_args *l)
 {
-    if (!cuda_lora_suits(device, l->map[0].dlow.dim[0], l->experts, &l->offsets)) return false;
-    for (int i = 0; i < l->maps; i++) {
-        if (!map_fits(l, &l->map[i])) return false;
+    if (!cuda_lora_suits(device, l->linear[0].dxa.dim[0], l->experts, &l->offsets)) return false;
+    for (int i = 0; i < l->linears; i++) {
+        if (!linear_fits(l, &l->linear[i])) return false;
     }
     return true;
 }
 
-static int boxes_of(const struct mt_lora_pair_gradient *map)
+static int boxes_of(const struct mt_lora_pair_gradient *linear)
 {
-    return (int)((map->dy.dim[1] + WGMMA_LINE - 1) / WGMMA_LINE);
+    return (int)((linear->dy.dim[1] + WGMMA_LINE - 1) / WGMMA_LINE);
 }
 
 /* Blocks of a cluster, for dy of so many boxes. */
@@ -595,14 +592,14 @@ static int blocks_of(int boxes)
     return boxes <= FEW_BOXES ? 1 : boxes <= 2 * FEW_BOXES ? 2 : MOST_BLOCKS;
 }
 
-/* Maps from `first` on that go together: each has a box for every block. */
-static int maps_together(const struct mt_lora_dlow_args *l, int first)
+/* Linears from `first` on that go together: each has a box for every block. */
+static int linears_together(const struct mt_lora_dxa_args *l, int first)
 {
-    int least = boxes_of(&l->map[first]);
+    int least = boxes_of(&l->linear[first]);
     int most = least;
     int count = 1;
-    for (; first + count < l->maps; count++) {
-        int boxes = boxes_of(&l->map[first + count]);
+    for (; first + count < l->linears; count++) {
+        int boxes = boxes_of(&l->linear[first + count]);
         if (boxes < least) least = boxes;
         if (boxes > most) most = boxes;
         if (least < blocks_of(most)) break;
@@ -610,10 +607,10 @@ static int maps_together(const struct mt_lora_dlow_args *l, int first)
     return count;
 }
 
-static struct lora_launch launch_of(const struct dlow_call *call)
+static struct lora_launch launch_of(const struct dxa_call *call)
 {
     struct lora_launch launch = {};
-    launch.kernel = reinterpret_cast<const void *>(dlow_kernel);
+    launch.kernel = reinterpret_cast<const void *>(dxa_kernel);
     launch.grid = dim3((unsigned)(call->rows.shares * call->blocks));
     launch.threads = THREADS;
     launch.shared_bytes = before_ring(*call) + (size_t)call->ring * PAIR_BYTES + WGMMA_PATTERN;
@@ -624,7 +621,7 @@ static struct lora_launch launch_of(const struct dlow_call *call)
 /* Fewer shares, if so many clusters do not run at once: parts of the device may have multiprocessors left
  * over.
  */
-static void limit_shares(const struct mt_device *device, struct dlow_call *call)
+static void limit_shares(const struct mt_device *device, struct dxa_call *call)
 {
     struct lora_launch launch = launch_of(call);
     if (call->blocks == 1) return;
@@ -632,81 +629,81 @@ static void limit_shares(const struct mt_device *device, struct dlow_call *call)
     if (most > 0 && most < call->rows.shares) call->rows.shares = most;
 }
 
-/* The sizes of a launch of `maps` maps. */
-static struct dlow_call sizes_of(const struct mt_device *device, const struct mt_lora_dlow_args *l, int first,
-                                 int maps)
+/* The sizes of a launch of `linears` linears. */
+static struct dxa_call sizes_of(const struct mt_device *device, const struct mt_lora_dxa_args *l, int first,
+                                int linears)
 {
-    struct dlow_call call = {};
-    int64_t rows = l->map[first].dlow.dim[0];
+    struct dxa_call call = {};
+    int64_t rows = l->linear[first].dxa.dim[0];
     int most = 0;
-    for (int i = 0; i < maps; i++) {
-        call.columns[i] = (int)l->map[first + i].dy.dim[1];
-        if (boxes_of(&l->map[first + i]) > most) most = boxes_of(&l->map[first + i]);
+    for (int i = 0; i < linears; i++) {
+        call.columns[i] = (int)l->linear[first + i].dy.dim[1];
+        if (boxes_of(&l->linear[first + i]) > most) most = boxes_of(&l->linear[first + i]);
     }
     call.blocks = blocks_of(most);
     call.boxes = (most + call.blocks - 1) / call.blocks;
     call.rows.experts = l->experts;
     call.rows.rows = (int)rows;
-    call.rows.turns = maps;
-    for (int i = 0; i < maps; i++)
-        call.rows.cost[i] = TILE_COST + (boxes_of(&l->map[first + i]) + call.blocks - 1) / call.blocks;
+    call.rows.turns = linears;
+    for (int i = 0; i < linears; i++)
+        call.rows.cost[i] = TILE_COST + (boxes_of(&l->linear[first + i]) + call.blocks - 1) / call.blocks;
     if (mt_tensor_present(&l->offsets)) call.rows.offsets = static_cast<const int32_t *>(l->offsets.data);
     size_t left = cuda_state_of(device)->shared_bytes - FIXED_BYTES - WGMMA_PATTERN - before_ring(call);
     call.ring = lora_least((int64_t)(left / PAIR_BYTES), MOST_RING);
     // A share of few rows would write more of its gradient than it reads.
     call.rows.shares = lora_least(cuda_state_of(device)->multiprocessors / call.blocks,
-                                  (rows * maps + LEAST_SHARE - 1) / LEAST_SHARE);
+                                  (rows * linears + LEAST_SHARE - 1) / LEAST_SHARE);
     return call;
 }
 
-static size_t scratch_bytes(const struct mt_device *device, const struct mt_lora_dlow_args *l)
+static size_t scratch_bytes(const struct mt_device *device, const struct mt_lora_dxa_args *l)
 {
     size_t most = 0;
-    for (int first = 0; first < l->maps; first += maps_together(l, first)) {
-        struct dlow_call call = sizes_of(device, l, first, maps_together(l, first));
+    for (int first = 0; first < l->linears; first += linears_together(l, first)) {
+        struct dxa_call call = sizes_of(device, l, first, linears_together(l, first));
         size_t bytes = cuda_floats((int64_t)call.rows.shares * call.blocks * 4 * part_fours(call) * 4);
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
-/* What belongs to one map. */
-static enum mt_status add_map(struct mt_device *device, const struct mt_lora_dlow_args *l,
-                              const struct mt_lora_pair_gradient *map, int i, struct dlow_call *call)
+/* What belongs to one linear. */
+static enum mt_status add_linear(struct mt_device *device, const struct mt_lora_dxa_args *l,
+                                 const struct mt_lora_pair_gradient *linear, int i, struct dxa_call *call)
 {
-    call->db_scale[i] = map->db_scale;
-    call->rank[i] = (int)map->dlow.dim[1];
-    call->dlow[i] = tile_output_of(&map->dlow, map->scale, 0.0f);
-    const struct mt_tensor *any = cuda_uniform(map->b, l->experts);
+    call->db_scale[i] = linear->db_scale;
+    call->rank[i] = (int)linear->dxa.dim[1];
+    call->dxa[i] = tile_output_of(&linear->dxa, linear->scale, 0.0f);
+    const struct mt_tensor *any = cuda_uniform(linear->b, l->experts);
     call->any_b[i] = static_cast<const float *>(any->data);
     call->b_stride[i] = any->stride[0];
-    call->db_stride[i] = cuda_uniform(map->db, l->experts)->stride[0];
+    call->db_stride[i] = cuda_uniform(linear->db, l->experts)->stride[0];
     for (int e = 0; e < l->experts; e++) {
-        if (mt_tensor_present(&map->b[e])) call->b[i][e] = static_cast<const float *>(map->b[e].data);
-        if (mt_tensor_present(&map->db[e])) call->db[i][e] = static_cast<float *>(map->db[e].data);
+        if (mt_tensor_present(&linear->b[e])) call->b[i][e] = static_cast<const float *>(linear->b[e].data);
+        if (mt_tensor_present(&linear->db[e])) call->db[i][e] = static_cast<float *>(linear->db[e].data);
     }
-    enum mt_status status = cuda_lora_boxes(device, &map->dy, &call->dy[i]);
-    return status == MT_OK ? cuda_lora_boxes(device, &map->low, &call->low[i]) : status;
+    enum mt_status status = cuda_lora_boxes(device, &linear->dy, &call->dy[i]);
+    return status == MT_OK ? cuda_lora_boxes(device, &linear->xa, &call->xa[i]) : status;
 }
 
-static enum mt_status run(struct mt_device *device, const struct mt_lora_dlow_args *l, void *scratch)
+static enum mt_status run(struct mt_device *device, const struct mt_lora_dxa_args *l, void *scratch)
 {
     enum mt_status status = MT_OK;
-    for (int first = 0; first < l->maps && status == MT_OK; first += maps_together(l, first)) {
-        int maps = maps_together(l, first);
-        struct dlow_call call = sizes_of(device, l, first, maps);
+    for (int first = 0; first < l->linears && status == MT_OK; first += linears_together(l, first)) {
+        int linears = linears_together(l, first);
+        struct dxa_call call = sizes_of(device, l, first, linears);
         limit_shares(device, &call);
         call.part = static_cast<float4 *>(scratch);
         call.meetings = cuda_state_of(device)->meetings;
-        for (int i = 0; i < maps; i++) call.run[i] = lora_run_of(call.rows, i);
-        for (int i = 0; i < maps && status == MT_OK; i++)
-            status = add_map(device, l, &l->map[first + i], i, &call);
+        for (int i = 0; i < linears; i++) call.run[i] = lora_run_of(call.rows, i);
+        for (int i = 0; i < linears && status == MT_OK; i++)
+            status = add_linear(device, l, &l->linear[first + i], i, &call);
         struct lora_launch launch = launch_of(&call);
-        if (status == MT_OK) status = cuda_lora_launch(device, &launch, &call, "lora_dlow");
+        if (status == MT_OK) status = cuda_lora_launch(device, &launch, &call, "lora_dxa");
     }
     return status;
 }
 
-const struct cuda_variant<struct mt_lora_dlow_args> cuda_lora_dlow_hopper = {
+const struct cuda_variant<struct mt_lora_dxa_args> cuda_lora_dxa_hopper = {
     fits, scratch_bytes, run
 };
