@@ -19,7 +19,8 @@
     X(phimoe)                                                                                                \
     X(olmoe)                                                                                                 \
     X(qwen3_moe)                                                                                             \
-    X(glm4_moe_lite)
+    X(glm4_moe_lite)                                                                                         \
+    X(qwen2_moe)
 
 enum mt_row_size {
     MT_SIZE_NONE, // second dimension of a vector

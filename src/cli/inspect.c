@@ -112,6 +112,9 @@ static void print_architecture(const struct inspection *inspection)
     printf("  experts      %lld of width %lld", (long long)config->experts,
            (long long)config->moe_intermediate_size);
     if (config->shared_experts > 0) printf(", %lld shared", (long long)config->shared_experts);
+    if (config->shared_width != config->shared_experts * config->moe_intermediate_size) {
+        printf(" of width %lld", (long long)config->shared_width);
+    }
     if (inspection->count.moe_layers < config->layers) {
         printf("; dense layers of width %lld", (long long)config->intermediate_size);
     }

@@ -92,6 +92,13 @@ static void every_model(void **state)
     assert_false(mt_hf_config_layer_is_moe(&config, 0));
     assert_true(mt_hf_config_layer_is_moe(&config, 1));
     done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_qwen2_moe), &ctx, &config);
+    assert_true(config.attention_bias); // the class's default
+    assert_int_equal(config.sliding_window, 0);
+    assert_int_equal(config.moe_intermediate_size, 1408);
+    assert_int_equal(config.shared_width, 5632);
+    assert_int_equal(config.shared_experts, 1);
+    done(&ctx, &config);
     read_text(model_config_text(&mt_arch_olmoe), &ctx, &config);
     assert_int_equal(config.bos, -1);
     assert_int_equal(config.pad, 1);
@@ -158,22 +165,24 @@ static void class_defaults(void **state)
     (void)state;
     static const char format[] =
         "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 64, \"num_hidden_layers\": 4,"
-        " \"num_attention_heads\": 8, \"intermediate_size\": 32, \"moe_intermediate_size\": 16,"
-        " \"num_experts\": 8, \"num_experts_per_tok\": 2, \"max_position_embeddings\": 128}";
+        " \"num_attention_heads\": 16, \"intermediate_size\": 32, \"moe_intermediate_size\": 16,"
+        " \"shared_expert_intermediate_size\": 24, \"num_experts\": 8, \"num_experts_per_tok\": 2, "
+        "\"max_position_embeddings\": 128}";
     static const struct {
         const struct mt_arch *model;
         double epsilon, theta, aux;
         int kv_heads, q_rank, shared, first_dense, bos, eos;
         bool normalised;
     } expected[] = {
-        {&mt_arch_deepseek, 1e-6, 1e4, 0.001, 8, 0, 0, 0, 100000, 100001, false},
-        {&mt_arch_deepseek_v2, 1e-6, 1e4, 0.001, 8, 1536, 2, 0, 1, 2, false},
-        {&mt_arch_deepseek_v3, 1e-6, 1e4, 0.001, 8, 1536, 1, 3, 0, 1, true},
+        {&mt_arch_deepseek, 1e-6, 1e4, 0.001, 16, 0, 0, 0, 100000, 100001, false},
+        {&mt_arch_deepseek_v2, 1e-6, 1e4, 0.001, 16, 1536, 2, 0, 1, 2, false},
+        {&mt_arch_deepseek_v3, 1e-6, 1e4, 0.001, 16, 1536, 1, 3, 0, 1, true},
         {&mt_arch_mixtral, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, true},
         {&mt_arch_phimoe, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, false},
-        {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 8, 0, 0, 0, -1, 50279, false},
+        {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 16, 0, 0, 0, -1, 50279, false},
         {&mt_arch_qwen3_moe, 1e-6, 1e4, 0.001, 4, 0, 0, 0, -1, -1, false},
-        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 8, 768, 1, 1, 0, 1, true},
+        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 16, 768, 1, 1, 0, 1, true},
+        {&mt_arch_qwen2_moe, 1e-6, 1e4, 0.001, 16, 0, 1, 0, -1, -1, false},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -230,6 +239,12 @@ static void spellings_that_are_accepted(void **state)
     assert_int_equal(config.sliding_window, 0); // use_sliding_window is false
     done(&ctx, &config);
     free(text);
+    text = edit(model_config_text(&mt_arch_qwen2_moe), "\"use_sliding_window\": false",
+                "\"layer_types\": [\"full_attention\", \"full_attention\"], \"qkv_bias\": false");
+    read_text(text, &ctx, &config);
+    assert_false(config.attention_bias);
+    done(&ctx, &config);
+    free(text);
     text = edit(model_config_text(&mt_arch_mixtral), "\"sliding_window\": null", "\"sliding_window\": 4096");
     read_text(text, &ctx, &config);
     assert_int_equal(config.sliding_window, 4096);
@@ -255,7 +270,7 @@ static void impossible_values(void **state)
     static const struct refusal refusals[] = {
         {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
          "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
-         "glm4_moe_lite"},
+         "glm4_moe_lite qwen2_moe"},
         {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
         {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
         {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1",
@@ -314,6 +329,22 @@ static void impossible_values(void **state)
          "mlp_layer_types[1] is neither dense nor sparse"},
         {&mt_arch_glm4_moe_lite, "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
          "rotates only a share of 0.5"},
+        {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632", "\"x\": 0",
+         "shared_expert_intermediate_size is missing"},
+        {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632",
+         "\"shared_expert_intermediate_size\": 0", "shared_expert_intermediate_size is 0, expected 1 to"},
+        {&mt_arch_qwen2_moe, "\"use_sliding_window\": false", "\"use_sliding_window\": true",
+         "use_sliding_window is true: only some layers would have a window"},
+        {&mt_arch_qwen2_moe, "\"use_sliding_window\": false", "\"use_sliding_window\": 1",
+         "use_sliding_window is a whole number, expected true or false"},
+        {&mt_arch_qwen2_moe, "\"use_sliding_window\": false",
+         "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+         "layer_types[1] is not full_attention"},
+        {&mt_arch_qwen2_moe, "\"use_sliding_window\": false", "\"layer_types\": [0]",
+         "layer_types[0] is a whole number, expected a string"},
+        {&mt_arch_qwen2_moe, "\"use_sliding_window\": false", "\"qkv_bias\": \"yes\"", "qkv_bias is"},
+        {&mt_arch_qwen2_moe, "\"use_sliding_window\": false", "\"mlp_only_layers\": [24]",
+         "mlp_only_layers[0] is 24"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *refusal = &refusals[i];

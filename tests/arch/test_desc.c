@@ -192,6 +192,24 @@ static void qwen3_moe(void **state)
     close_model(&model);
 }
 
+static void qwen2_moe(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_qwen2_moe, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.window, 0);
+    assert_int_equal(model.desc.expert_width, 1408);
+    assert_int_equal(model.desc.shared_width, 5632);
+    assert_string_equal(model.desc.names.shared_gate, "mlp.shared_expert_gate");
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SOFTMAX);
+    assert_true(!model.desc.router.normalise && model.desc.router.slots == 4);
+    close_model(&model);
+    assert_int_equal(describe(small_model_config(&mt_arch_qwen2_moe), &model), MT_OK);
+    assert_true(mt_model_layer_is_moe(&model.desc, 0) && !mt_model_layer_is_moe(&model.desc, 1));
+    close_model(&model);
+}
+
 /* A small config with one more key, which wins over an earlier one of that name. */
 static void refused(const struct mt_arch *model, const char *extra, const char *words)
 {
@@ -279,6 +297,7 @@ int main(void)
         cmocka_unit_test(phimoe),
         cmocka_unit_test(olmoe),
         cmocka_unit_test(qwen3_moe),
+        cmocka_unit_test(qwen2_moe),
         cmocka_unit_test(refusals),
         cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),

@@ -51,7 +51,7 @@ unequal() {
     result $? "$1: $2 and $3"
 }
 
-for architecture in deepseek deepseek_v2 mixtral olmoe qwen3_moe; do
+for architecture in deepseek deepseek_v2 mixtral olmoe qwen3_moe qwen2_moe; do
     model=$place/$architecture
     "$here/support/any-model" "$metier" $architecture "$model" || exit 1
     for kind in lora full; do

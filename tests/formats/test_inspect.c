@@ -155,7 +155,11 @@ static void without_weights(void **state)
         expect(&outcome, 0, model->name);
         expect(&outcome, 0, "none here: the counts come from config.json");
     }
-    const char *text = model_config_text(&mt_arch_qwen3_moe);
+    const char *text = model_config_text(&mt_arch_qwen2_moe);
+    assert_int_equal(workplace_write(place, "config.json", text, strlen(text)), 0);
+    run(place->directory, &outcome);
+    expect(&outcome, 0, "60 of width 1408, 1 shared of width 5632");
+    text = model_config_text(&mt_arch_qwen3_moe);
     assert_int_equal(workplace_write(place, "config.json", text, strlen(text)), 0);
     static const char index[] = "{\"weight_map\": {\"model.embed_tokens.weight\": \"m.safetensors\"}}";
     assert_int_equal(workplace_write(place, "model.safetensors.index.json", index, sizeof index - 1), 0);

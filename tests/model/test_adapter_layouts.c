@@ -148,8 +148,8 @@ static void make_golden_model(const struct workplace *place, const char *name, s
 
 static void peft_keys(void **state)
 {
-    static const char *const models[] = {"deepseek", "deepseek_v2", "deepseek_v3", "mixtral",
-                                         "phimoe",   "olmoe",       "qwen3_moe",   "glm4_moe_lite"};
+    static const char *const models[] = {"deepseek", "deepseek_v2", "deepseek_v3",   "mixtral",  "phimoe",
+                                         "olmoe",    "qwen3_moe",   "glm4_moe_lite", "qwen2_moe"};
     static const char *const parts[] = {
         "attention", "router", "routed_experts", "shared_experts", "dense_mlp", "lm_head", "*"};
     static char text[TEXT_BYTES];
@@ -357,6 +357,9 @@ static void warnings(void **state)
     assert_int_equal(opened_model_close(place, &opened), 0);
     assert_int_equal(opened_model_make(place, &mt_arch_mixtral, MT_HF_FLOAT32, &opened), 0);
     expect_warnings(&opened, "*", MT_ADAPTER_VLLM, 0, NULL);
+    assert_int_equal(opened_model_close(place, &opened), 0);
+    assert_int_equal(opened_model_make(place, &mt_arch_qwen2_moe, MT_HF_FLOAT32, &opened), 0);
+    expect_warnings(&opened, "*", MT_ADAPTER_VLLM, 1, "lm_head");
     assert_int_equal(opened_model_close(place, &opened), 0);
     assert_int_equal(opened_model_make(place, &mt_arch_deepseek, MT_HF_FLOAT32, &opened), 0);
     expect_warnings(&opened, "*", MT_ADAPTER_PER_EXPERT, 0, NULL);

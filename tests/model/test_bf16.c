@@ -126,7 +126,8 @@ static void test_recompute(void **unused)
 {
     (void)unused;
     const struct mt_arch *const models[] = {&mt_arch_deepseek, &mt_arch_deepseek_v2, &mt_arch_mixtral,
-                                            &mt_arch_phimoe,   &mt_arch_olmoe,       &mt_arch_qwen3_moe};
+                                            &mt_arch_phimoe,   &mt_arch_olmoe,       &mt_arch_qwen3_moe,
+                                            &mt_arch_qwen2_moe};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         void *state = NULL;
         assert_int_equal(workplace_open(&state), 0);

@@ -112,6 +112,9 @@ static void test_parts(void **state)
                                       NULL};
     static const char *const qwen[] = {"model.layers.1.self_attn.q_norm", "model.layers.2.self_attn.k_norm",
                                        "model.layers.2.mlp.experts.*", "dense_mlp", NULL};
+    static const char *const gated[] = {"model.layers.2.mlp.shared_expert_gate", "shared_experts",
+                                        "model.layers.0.mlp.shared_expert.down_proj",
+                                        "model.layers.2.self_attn.k_proj.bias", NULL};
     // With a method's terms: what can feel all of them.
     static const char *const feeling[] = {"attention", "embedding", "model.layers.0.mlp.down_proj", NULL};
     check_parts(place, &mt_arch_deepseek, NULL, deepseek);
@@ -119,6 +122,7 @@ static void test_parts(void **state)
     check_parts(place, &mt_arch_deepseek_v2, NULL, latent);
     check_parts(place, &mt_arch_phimoe, NULL, phi);
     check_parts(place, &mt_arch_qwen3_moe, NULL, qwen);
+    check_parts(place, &mt_arch_qwen2_moe, NULL, gated);
 }
 
 /* ESFT: the experts on the list, in full or by LoRA, whatever type the others are stored in. */

@@ -125,6 +125,15 @@ static void frozen_normed(const struct opened_model *o)
     mapped(o, &o->params.head.weight, "lm_head.weight");
 }
 
+static void frozen_gated(const struct opened_model *o)
+{
+    const struct mt_layer_params *layer = &o->params.layer[2];
+    mapped(o, &layer->k.bias, "model.layers.2.self_attn.k_proj.bias");
+    mapped(o, &layer->shared.down.weight, "model.layers.2.mlp.shared_expert.down_proj.weight");
+    mapped(o, &layer->shared_gate.weight, "model.layers.2.mlp.shared_expert_gate.weight");
+    assert_false(mt_tensor_present(&layer->o.bias));
+}
+
 static void everything_frozen(void **state)
 {
     static const struct {
@@ -134,7 +143,7 @@ static void everything_frozen(void **state)
         {&mt_arch_deepseek, frozen_deepseek},   {&mt_arch_deepseek_v2, frozen_latent},
         {&mt_arch_deepseek_v3, frozen_latent},  {&mt_arch_mixtral, frozen_sparse_block},
         {&mt_arch_phimoe, frozen_sparse_block}, {&mt_arch_olmoe, frozen_normed},
-        {&mt_arch_qwen3_moe, frozen_normed},
+        {&mt_arch_qwen3_moe, frozen_normed},    {&mt_arch_qwen2_moe, frozen_gated},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct mt_arch *model = cases[i].model;

@@ -59,6 +59,12 @@ static const struct words_case cases[] = {
      {"routed_experts"}},
     {&mt_arch_qwen3_moe, {"model.layers.[0-9]+.mlp.gate"}, {"router"}},
     {&mt_arch_qwen3_moe, {"^model\\.layers\\.1\\..*k_proj$"}, {"model.layers.1.self_attn.k_proj"}},
+    // The gate of the shared expert is neither a router nor an expert's gate.
+    {&mt_arch_qwen2_moe, {"gate"}, {"router"}},
+    {&mt_arch_qwen2_moe, {"shared_expert_gate"}, {"model.layers.*.mlp.shared_expert_gate"}},
+    {&mt_arch_qwen2_moe,
+     {"shared_experts"},
+     {"model.layers.*.mlp.shared_expert.*", "model.layers.*.mlp.shared_expert_gate"}},
 };
 
 static struct mt_train_selection lora_of(const char *const *patterns)

@@ -143,8 +143,9 @@ static void save(const struct workplace *place, const struct opened_model *opene
  */
 static void they_decide_the_choice_alone(void **state)
 {
-    static const struct mt_arch *const models[] = {&mt_arch_mixtral, &mt_arch_olmoe, &mt_arch_qwen3_moe,
-                                                   &mt_arch_deepseek, &mt_arch_deepseek_v2};
+    static const struct mt_arch *const models[] = {&mt_arch_mixtral,     &mt_arch_olmoe,
+                                                   &mt_arch_qwen3_moe,   &mt_arch_deepseek,
+                                                   &mt_arch_deepseek_v2, &mt_arch_qwen2_moe};
     static struct routes plain, zeros, pushed, ignored;
     const struct workplace *place = *state;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {

@@ -126,6 +126,11 @@ static void test_glm4_moe_lite(void **state)
     test_architecture(state, &mt_arch_glm4_moe_lite);
 }
 
+static void test_qwen2_moe(void **state)
+{
+    test_architecture(state, &mt_arch_qwen2_moe);
+}
+
 /* Dropout, the method's jitter and dropped slots are drawn again in backward; the draws are the step's. */
 static void test_training(void **state)
 {
@@ -162,6 +167,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_olmoe, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_qwen3, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_glm4_moe_lite, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_qwen2_moe, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_training, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,8 +175,8 @@ def check_model(tally, arguments, name, variant):
         adapter = os.path.join(folder, "adapter")
         targets = "attention,router,routed_experts" + ("" if model.tied else ",lm_head")
         run([arguments.program, "forward", folder, "--ids", "1,2", "--grads", "--train", "lora", "--targets", targets,
-             "--rank", str(RANK), "--alpha", str(ALPHA), "--lora-b-std", "0.1", "--seed", "4", "--save-adapter",
-             adapter])
+             "--rank", str(RANK), "--alpha", str(ALPHA), "--lora-b-std", "0.1", "--seed", "4", "--adapter-layout",
+             "per-expert", "--save-adapter", adapter])
         check(tally, arguments.tool, f"{name} {variant} adapter", model, adapted(tensors, adapter), rng, (adapter,))
 
 

@@ -5,7 +5,7 @@ of a model are equal by rule.
 """
 
 ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
-                 "glm4_moe_lite")
+                 "glm4_moe_lite", "qwen2_moe")
 
 
 def pick(rng, *values):
@@ -169,6 +169,24 @@ def qwen3_moe(rng, variant):
     return config
 
 
+def qwen2_moe(rng, variant):
+    config = common(rng, "qwen2_moe", "Qwen2MoeForCausalLM", 3)
+    config.update(shape_of_heads(rng))
+    config.update({
+        "intermediate_size": 44, "moe_intermediate_size": pick(rng, 10, 14),
+        "shared_expert_intermediate_size": pick(rng, 18, 22), "num_experts": pick(rng, 7, 10), "num_experts_per_tok": 3,
+        "norm_topk_prob": False, "decoder_sparse_step": 1, "use_sliding_window": False, "sliding_window": 5,
+        "max_window_layers": 2, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "router_aux_loss_coef": 0.001})
+    if variant == 1:  # a dense layer, normalised weights
+        # A key's bias has no gradient where its pair hardly turns, and train_parity.py's AdamW would train on rounding.
+        config.update({"mlp_only_layers": [1], "norm_topk_prob": True, "rms_norm_eps": 0.03, "rope_theta": 10000.0})
+    if variant == 2:  # no biases, every other layer sparse, as many key heads as heads, a tied head, YaRN
+        config.update({"qkv_bias": False, "decoder_sparse_step": 2, "num_hidden_layers": 4, "tie_word_embeddings": True,
+                       "num_key_value_heads": config["num_attention_heads"],
+                       "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}})
+    return config
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
@@ -186,7 +204,7 @@ def as_transformers_reads_it(config, lengths):
 
 
 VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
-            "glm4_moe_lite": 3}
+            "glm4_moe_lite": 3, "qwen2_moe": 3}
 
 
 def draw(name, variant, rng):

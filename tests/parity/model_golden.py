@@ -55,6 +55,8 @@ MODELS = {  # name: architecture, variant, type of the weights, what makes it ti
                                                   "moe_intermediate_size": 6, "num_experts": 7}),
     "glm4_moe_lite": ("glm4_moe_lite", 1, torch.float32, {**LATENT, "q_lora_rank": 12,
                                                           "mlp_layer_types": ["dense", "sparse"]}),
+    "qwen2_moe": ("qwen2_moe", 1, torch.float32, {**HEADS, "intermediate_size": 20, "moe_intermediate_size": 6,
+                                                 "shared_expert_intermediate_size": 10, "num_experts": 7}),
 }
 METHODS = {"metier": {"c_o": 300.0, "c_v": 100.0}, "ernie": {"lambda_orth": 3.0, "zeta": 0.3},
            "paper-code": {"beta": 10.0, "gamma": 10.0}}

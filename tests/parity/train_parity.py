@@ -166,7 +166,7 @@ def train(program, folder, case, words):
 def base_config(model, path):
     return {
         "model": model.folder, "out": "-", "train": "lora", "targets": ["*"], "noise": False,
-        "lora": {"rank": LORA_RANK, "alpha": LORA_ALPHA, "dropout": 0.0},
+        "lora": {"rank": LORA_RANK, "alpha": LORA_ALPHA, "dropout": 0.0, "layout": "per-expert"},
         "data": {"sources": [{"path": path, "form": "prompt"}], "template": "plain", "max_length": 64},
         "batch": {"examples": ROWS, "tokens": 4096}, "steps": STEPS,
         "optimizer": {"lr": RATE, "weight_decay": DECAY, "clip": CLIP, "warmup": WARMUP, "schedule": "cosine",

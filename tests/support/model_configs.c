@@ -1,4 +1,4 @@
-/* config.json of the seven models. */
+/* config.json of the models. */
 #include "support/model_configs.h"
 
 #define ONES_8            "1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0"
@@ -101,6 +101,17 @@ static const char glm4_moe_lite[] =
     " \"routed_scaling_factor\": 1.8, \"tie_word_embeddings\": false, \"topk_group\": 1,"
     " \"topk_method\": \"noaux_tc\", \"v_head_dim\": 256, \"vocab_size\": 154880}";
 
+static const char qwen2_moe[] =
+    "{\"model_type\": \"qwen2_moe\", \"bos_token_id\": 151643, \"decoder_sparse_step\": 1,"
+    " \"eos_token_id\": 151643, \"hidden_act\": \"silu\", \"hidden_size\": 2048,"
+    " \"intermediate_size\": 5632, \"max_position_embeddings\": 8192, \"max_window_layers\": 21,"
+    " \"moe_intermediate_size\": 1408, \"norm_topk_prob\": false, \"num_attention_heads\": 16,"
+    " \"num_experts\": 60, \"num_experts_per_tok\": 4, \"num_hidden_layers\": 24,"
+    " \"num_key_value_heads\": 16, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0,"
+    " \"router_aux_loss_coef\": 0.001, \"shared_expert_intermediate_size\": 5632,"
+    " \"sliding_window\": 32768, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
+    " \"use_sliding_window\": false, \"vocab_size\": 151936}";
+
 const char *model_config_text(const struct mt_arch *model)
 {
     const struct {
@@ -111,6 +122,7 @@ const char *model_config_text(const struct mt_arch *model)
         {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
         {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
         {&mt_arch_qwen3_moe, qwen3_moe},     {&mt_arch_glm4_moe_lite, glm4_moe_lite},
+        {&mt_arch_qwen2_moe, qwen2_moe},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

@@ -85,6 +85,15 @@ static const char glm4_moe_lite[] =
     " \"routed_scaling_factor\": 1.8, \"topk_group\": 1, \"v_head_dim\": 12, \"vocab_size\": 53,"
     " \"initializer_range\": 0.3}";
 
+static const char qwen2_moe[] =
+    "{\"model_type\": \"qwen2_moe\", \"decoder_sparse_step\": 1, \"hidden_size\": 24,"
+    " \"intermediate_size\": 44, \"max_position_embeddings\": 64, \"mlp_only_layers\": [1],"
+    " \"moe_intermediate_size\": 10, \"norm_topk_prob\": false, \"num_attention_heads\": 6,"
+    " \"num_experts\": 7, \"num_experts_per_tok\": 3, \"num_hidden_layers\": 3,"
+    " \"num_key_value_heads\": 2, \"qkv_bias\": true, \"rms_norm_eps\": 1e-06,"
+    " \"rope_theta\": 1000000.0, \"shared_expert_intermediate_size\": 18, \"vocab_size\": 53,"
+    " \"initializer_range\": 0.3}";
+
 const char *small_model_config(const struct mt_arch *model)
 {
     const struct {
@@ -95,6 +104,7 @@ const char *small_model_config(const struct mt_arch *model)
         {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
         {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
         {&mt_arch_qwen3_moe, qwen3_moe},     {&mt_arch_glm4_moe_lite, glm4_moe_lite},
+        {&mt_arch_qwen2_moe, qwen2_moe},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

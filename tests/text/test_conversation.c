@@ -19,6 +19,13 @@ static const char chatml[] = "{%- for m in messages %}{{ '<|im_start|>' + m.role
                              "+ '<|im_end|>' + '\\n' }}{% endfor %}"
                              "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
+/* As Qwen1.5-MoE-Chat's and Qwen2's: a system message where there is none. */
+static const char greeting[] =
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
 /* As Qwen3's: thoughts are there in the last answer alone, empty ones too. */
 static const char thinking[] =
     "{%- for m in messages %}{%- set c = m.content %}{%- set t = '' %}"
@@ -203,6 +210,22 @@ static void spaces_in_front(void **state)
            "g<|end|>]]<|endoftext|>");
     expect_whole(&b, "<|user|>\na b<|end|>\n<|assistant|>\nc d<|end|>\n<|user|>\ne<|end|>\n<|assistant|>\nf "
                      "g<|end|>\n<|endoftext|>");
+    tear_down(&b);
+}
+
+static void own_system_message(void **state)
+{
+    struct bench b;
+    set_up(&b, state, "qwen3", greeting, NULL,
+           "{\"messages\": [" U("a") ", " A(
+               "b") "]}\n"
+                    "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, " U("a") ", " A("b") "]}\n");
+    expect(&b, 0,
+           "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+           "<|im_start|>assistant\n[[b<|im_end|>]]\n");
+    expect(&b, 1,
+           "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+           "<|im_start|>assistant\n[[b<|im_end|>]]\n");
     tear_down(&b);
 }
 
@@ -473,6 +496,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(turns, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(own_system_message, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(spaces_in_front, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(other_words, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(marks_of_the_template, workplace_open, workplace_close),
