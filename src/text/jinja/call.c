@@ -52,8 +52,10 @@ struct mt_value mt_jinja_call_function(struct jinja_run *run, const char *kind,
                              function->name);
     if (function->required != JINJA_OWN_ARGUMENTS) bind(&call);
     if (!mt_jinja_failed(run)) result = function->call(&call);
-    if (!function->generates) return result;
-    return mt_jinja_iterator_new(run, result.kind == JINJA_LIST ? result.object : NULL);
+    if (function->generates)
+        return mt_jinja_iterator_new(run, result.kind == JINJA_LIST ? result.object : NULL);
+    // cppcheck-suppress returnDanglingLifetime // what a function returns lives in the run's arena
+    return result;
 }
 
 int64_t mt_jinja_integer_argument(const struct jinja_call *call, int place, int64_t fallback)

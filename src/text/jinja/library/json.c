@@ -85,8 +85,10 @@ static void write_items(struct writer *w, const struct mt_value *items, const st
         if (pairs != NULL) {
             write_key(w, pairs[i].key);
             mt_jinja_put(&w->out, w->key);
+            write_value(w, pairs[i].value, depth + 1);
+        } else if (items != NULL) {
+            write_value(w, items[i], depth + 1);
         }
-        write_value(w, pairs != NULL ? pairs[i].value : items[i], depth + 1);
     }
     new_line(w, depth);
     mt_jinja_put_text(&w->out, pairs != NULL ? "}" : "]");
