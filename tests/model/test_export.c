@@ -113,7 +113,7 @@ static void same_forward(void **state)
         batch.batch.loss_only = true;
         double want = model_run_loss(&run, &batch.batch);
         double got = model_run_loss(&again, &batch.batch);
-        if (isnan(want) || want != got) fail_msg("model %d: %.17g, expected %.17g", model, got, want);
+        if (isnan(want) || want != got) fail_msg("%s: %.17g, expected %.17g", model->name, got, want);
         model_run_close(&again);
         model_run_close(&run);
         workplace_remove_folder(place, "out");
