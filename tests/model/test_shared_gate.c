@@ -135,14 +135,16 @@ static void open_run(struct layer_run *run)
                                .shared_width = INNER,
                                .router = {.kind = MT_ROUTER_SOFTMAX, .slots = 2, .scale = 1.0f},
                                .names = {.router = "mlp.gate", .shared_gate = "mlp.shared_expert_gate"}};
-    run->params = (struct mt_layer_params){
-        .moe = true,
-        .router = linear(run, ROUTER),
-        .gate = experts(run, GATE),
-        .up = experts(run, UP),
-        .down = experts(run, DOWN),
-        .shared = {linear(run, SHARED_GATE_PROJ), linear(run, SHARED_UP), linear(run, SHARED_DOWN)},
-        .shared_gate = linear(run, GATE_WEIGHT)};
+    struct mt_layer_params *params = &run->params;
+    *params = (struct mt_layer_params){.moe = true};
+    params->router = linear(run, ROUTER);
+    params->gate = experts(run, GATE);
+    params->up = experts(run, UP);
+    params->down = experts(run, DOWN);
+    params->shared.gate = linear(run, SHARED_GATE_PROJ);
+    params->shared.up = linear(run, SHARED_UP);
+    params->shared.down = linear(run, SHARED_DOWN);
+    params->shared_gate = linear(run, GATE_WEIGHT);
     run->params.router.exact = true;
     struct mt_linear *gate = &run->params.shared_gate;
     gate->a = matrix(run->value, GATE_A, 0);

@@ -179,7 +179,7 @@ void mt_jinja_node_list_add(struct jinja_parser *parser, struct jinja_node_list 
     void *items = list->items;
     if (mt_jinja_parse_failed(parser)) return;
     enum mt_status status =
-        mt_jinja_arena_grow(parser->arena, &items, &list->capacity, sizeof node, list->count + 1);
+        mt_jinja_arena_grow(parser->arena, &items, &list->capacity, sizeof(void *), list->count + 1);
     if (!mt_jinja_parse_check(parser, status)) return;
     list->items = items;
     list->items[list->count++] = node;
