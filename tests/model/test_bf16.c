@@ -125,9 +125,9 @@ static void expect_same_bits(const struct workplace *place, bool lora)
 static void test_recompute(void **unused)
 {
     (void)unused;
-    const struct mt_arch *const models[] = {&mt_arch_deepseek, &mt_arch_deepseek_v2, &mt_arch_mixtral,
-                                            &mt_arch_phimoe,   &mt_arch_olmoe,       &mt_arch_qwen3_moe,
-                                            &mt_arch_qwen2_moe};
+    const struct mt_arch *const models[] = {&mt_arch_deepseek,      &mt_arch_deepseek_v2, &mt_arch_mixtral,
+                                            &mt_arch_phimoe,        &mt_arch_olmoe,       &mt_arch_qwen3_moe,
+                                            &mt_arch_glm4_moe_lite, &mt_arch_qwen2_moe};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         void *state = NULL;
         assert_int_equal(workplace_open(&state), 0);

@@ -132,6 +132,11 @@ static void test_qwen3(void **state)
     check_model(state, &mt_arch_qwen3_moe, MT_HF_BFLOAT16);
 }
 
+static void test_glm4(void **state)
+{
+    check_model(state, &mt_arch_glm4_moe_lite, MT_HF_BFLOAT16);
+}
+
 static void test_qwen2(void **state)
 {
     check_model(state, &mt_arch_qwen2_moe, MT_HF_BFLOAT16);
@@ -226,12 +231,19 @@ static void test_failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORKPLACE(test_deepseek),      IN_WORKPLACE(test_deepseek_v2),
-        IN_WORKPLACE(test_deepseek_v3),   IN_WORKPLACE(test_mixtral),
-        IN_WORKPLACE(test_phimoe),        IN_WORKPLACE(test_olmoe),
-        IN_WORKPLACE(test_qwen3),         IN_WORKPLACE(test_qwen2),
-        IN_WORKPLACE(test_devices_agree), IN_WORKPLACE(test_no_allocation),
-        IN_WORKPLACE(test_memory),        IN_WORKPLACE(test_failing_allocations),
+        IN_WORKPLACE(test_deepseek),
+        IN_WORKPLACE(test_deepseek_v2),
+        IN_WORKPLACE(test_deepseek_v3),
+        IN_WORKPLACE(test_mixtral),
+        IN_WORKPLACE(test_phimoe),
+        IN_WORKPLACE(test_olmoe),
+        IN_WORKPLACE(test_qwen3),
+        IN_WORKPLACE(test_qwen2),
+        IN_WORKPLACE(test_glm4),
+        IN_WORKPLACE(test_devices_agree),
+        IN_WORKPLACE(test_no_allocation),
+        IN_WORKPLACE(test_memory),
+        IN_WORKPLACE(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
