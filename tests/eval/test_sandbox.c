@@ -414,7 +414,16 @@ static void test_refusals(void **state)
     refuse(bad, MT_ERR_UNSUPPORTED, "an interpreter under /usr");
 }
 
-/* A stand-in for bubblewrap: what it reports, and whether the first line's mark comes. */
+/* A stand-in for bubblewrap, as a script; `path` is where it lies. */
+static void write_launcher(const struct workplace *place, const char *script, char path[300])
+{
+    assert_int_equal(workplace_write(place, "launcher", script, strlen(script)), 0);
+    (void)workplace_path(place, "launcher", path, 300);
+    assert_int_equal(chmod(place->directory, 0755), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+/* What it reports, and whether the first line's mark comes. */
 static enum mt_status run_reporting(const struct workplace *place, const char *mark, struct mt_context *ctx,
                                     struct mt_sandbox_result *result)
 {
@@ -425,13 +434,28 @@ static enum mt_status run_reporting(const struct workplace *place, const char *m
                    "#!/bin/sh\n%s\nprintf '\\033]0;title\\007run this as root\\n' >&2\n"
                    "printf '{ \"exit-code\": -2 }\\n' >&5\nexit 254\n",
                    mark);
-    assert_int_equal(workplace_write(place, "launcher", script, strlen(script)), 0);
-    (void)workplace_path(place, "launcher", path, sizeof path);
-    assert_int_equal(chmod(place->directory, 0755), 0);
-    assert_int_equal(chmod(path, 0755), 0);
+    write_launcher(place, script, path);
     options.launcher = path;
     mt_context_init(ctx, NULL);
     return mt_sandbox_run(ctx, &options, "", 0, result);
+}
+
+/* On a busy machine bubblewrap has its child for seconds before it tells the number. */
+static void test_stop_before_the_child_is_known(void **state)
+{
+    static const char slow[] = "#!/bin/sh\nsleep 60 &\nchild=$!\nsleep 2\n"
+                               "echo \"{ \\\"child-pid\\\": $child }\" >&5\nwait\n";
+    struct mt_context ctx;
+    struct mt_sandbox sandbox;
+    char path[300];
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    write_launcher(*state, slow, path);
+    options.launcher = path;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_sandbox_start(&ctx, &options, "", 0, &sandbox), MT_OK);
+    nap(0.5);
+    mt_sandbox_stop(&sandbox);
+    assert_true(no_child_is_left());
 }
 
 /* Whatever process 1 was made to report: once the program has begun, that is how the program ended. */
@@ -535,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hostile_suite, workplace_open, workplace_close),
         cmocka_unit_test(test_time_limit_leaves_nothing),
         cmocka_unit_test(test_stop_leaves_nothing),
+        cmocka_unit_test_setup_teardown(test_stop_before_the_child_is_known, workplace_open, workplace_close),
         cmocka_unit_test(test_normal_end_leaves_nothing),
         cmocka_unit_test(test_death_of_the_parent),
         cmocka_unit_test(test_results),

@@ -193,15 +193,22 @@ static void name_first(struct mt_sandbox *sandbox)
     sandbox->first_handle = (int)syscall(SYS_pidfd_open, sandbox->first, 0);
 }
 
-/* One that is ended while it is being set up: bubblewrap tells the number within a moment, or ends. */
+/*
+ * One that is ended while it is being set up: bubblewrap tells the number of its child, or ends. Killed in between,
+ * it would leave a child behind that waits for it forever; on a busy machine the moment may last seconds.
+ */
 static void await_first(struct mt_sandbox *sandbox)
 {
-    if (sandbox->first == 0 && sandbox->status >= 0 && sandbox->launcher_handle >= 0) {
+    double deadline = mt_clock_seconds() + SETUP_SECONDS;
+    while (sandbox->first == 0 && sandbox->status >= 0 && sandbox->launcher_handle >= 0) {
+        int left = (int)((deadline - mt_clock_seconds()) * 1000);
         struct pollfd waits[2] = {{.fd = sandbox->status, .events = POLLIN},
                                   {.fd = sandbox->launcher_handle, .events = POLLIN}};
-        (void)poll(waits, 2, BURIAL_MILLISECONDS);
+        if (left <= 0 || poll(waits, 2, left) == 0) return;
+        bool ended = waits[1].revents != 0; // before reading: what it wrote is then there to be read
         read_all(sandbox);
         name_first(sandbox);
+        if (ended) return;
     }
 }
 
