@@ -115,7 +115,8 @@ static void items(struct mt_byte_list *text)
         bool joins =
             comma && last - first == 3 && strncasecmp((const char *)text->data + first, "and", 3) == 0;
         comma = end > at && text->data[end - 1] == ',';
-        if (first == last || number || joins) continue;
+        bool arrow = last - first == 3 && memcmp(text->data + first, "\xE2\x86\x92", 3) == 0;
+        if (first == last || number || joins || arrow) continue;
         if (count > 0) text->data[count++] = ' ';
         memmove(text->data + count, text->data + first, last - first);
         count += last - first;

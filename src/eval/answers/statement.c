@@ -10,6 +10,15 @@
 
 // ------------------------------------------------------------------ plain characters
 
+/* 0 to 9; -1: it is none. */
+static int superscript(uint32_t character)
+{
+    if (character == 0xB9) return 1;
+    if (character == 0xB2 || character == 0xB3) return (int)(character - 0xB0);
+    return character == 0x2070 || (character >= 0x2074 && character <= 0x2079) ? (int)(character - 0x2070)
+                                                                               : -1;
+}
+
 enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain)
 {
     static const struct {
@@ -23,19 +32,37 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
         {0x300C, 0x300F, "'"}, {0x3010, 0x3010, "["}, {0x3011, 0x3011, "]"}, {0xFEFF, 0xFEFF, ""},
         {0xFE63, 0xFE63, "-"}, {0xFFE5, 0xFFE5, "$"},
     };
-    enum mt_status status = mt_byte_list_reserve(plain, plain->count + text.bytes);
+    static const char thought[] = "</think>";
+    for (size_t at = mt_text_find(text, 0, thought); at < text.bytes; at = mt_text_find(text, 0, thought)) {
+        struct mt_text rest = mt_text_from(text, at + sizeof thought - 1);
+        if (mt_text_trimmed(rest).bytes == 0) break;
+        text = rest;
+    }
+    enum mt_status status = mt_byte_list_reserve(plain, text.bytes);
+    bool raised = false; // the character before is a superscript
     for (size_t at = 0, bytes = 1; at < text.bytes && status == MT_OK; at += bytes) {
         uint32_t character = mt_utf8_decode((const uint8_t *)text.text + at, &bytes);
         const char *other = NULL;
         for (size_t i = 0; character >= 0xA0 && i < sizeof table / sizeof table[0] && other == NULL; i++) {
             if (character >= table[i].first && character <= table[i].last) other = table[i].plain;
         }
-        char ascii = (char)(character - 0xFF01 + '!'); // of a full-width character
-        bool wide = character >= 0xFF01 && character <= 0xFF5E;
+        char ascii = '\0';
+        if (character >= 0xFF01 && character <= 0xFF5E)
+            ascii = (char)(character - 0xFF01 + '!'); // full width
+        if (character >= 0x24B6 && character <= 0x24CF)
+            ascii = (char)(character - 0x24B6 + 'A'); // in a circle
+        int power = superscript(character);
+        if (power >= 0) {
+            ascii = (char)('0' + power);
+            if (!raised) status = mt_byte_list_append_text(plain, "^");
+        }
+        raised = power >= 0;
         if (other != NULL) {
             status = mt_byte_list_append_text(plain, other);
         } else {
-            status = mt_byte_list_append(plain, wide ? &ascii : text.text + at, wide ? 1 : bytes);
+            if (status == MT_OK)
+                status = mt_byte_list_append(plain, ascii != '\0' ? &ascii : text.text + at,
+                                             ascii != '\0' ? 1 : bytes);
         }
     }
     return status;
@@ -47,7 +74,7 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
  * it, and trying takes a time quadratic in a run of spaces. */
 #define CLOSING "[)\\]}*_\"'`$]*+"
 #define OPENING                                                                                              \
-    "(?:[\\s*_$(\\[{\"'`<>]++|\\\\(?:boxed|fbox|text|textbf|mathrm|mathbf|bf|rm)[ ]?+\\{|\\\\[(\\[]|"        \
+    "(?:[\\s*_$(\\[{}\"'`<>]++|\\\\(?:boxed|fbox|text|textbf|mathrm|mathbf|bf|rm)[ ]?+\\{|\\\\[(\\[ ]|"      \
     "(?i:not [^\\s,.]{1,16},?[ ](?:but|rather|instead)|option|choice|letter|answer|either|both|indeed|then|" \
     "thus|clearly|therefore|simply|definitely|actually|probably|most|likely|still|now|just|only|hence|"      \
     "certainly|obviously|again|the|that|it is|it's|number|statement)[,:]?[ ]){0,12}"
@@ -61,7 +88,7 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "(?:(?:'s|(?:is|are|would be|must be|should be|has to be|will be|seems to be|appears to be|remains|"     \
     "becomes|therefore is)\\b)[:,]?+|[:=]|-+>?)"
 #define ANNOUNCED                                                                                            \
-    "(?i:" NOUN "(?:[ \\t]++(?:to|for|of|here|in)\\b[^.:\\n]{0,80}?)?[ \\t*_\"'`)\\]]*+(?:" VERB             \
+    "(?i:" NOUN "(?:[ \\t]++(?:to|for|of|here|in)\\b[^.:\\n]{0,80}?)?[ \\t*_\"'`)\\],]*+(?:" VERB            \
     "|[*_: \\t]*+\\n))"
 #define ANNOUNCED_ZH                                                                                         \
     "(?:答案|正确选项)"                                                                                \
@@ -70,44 +97,54 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 #define CORRECTED                                                                                            \
     "(?i:\\b(?:it|that|this)[ ](?:should|must|has to|ought to)[ ](?:actually |really |instead )?be)"
 #define CHOSEN                                                                                               \
-    "(?i:\\b(?:(?<!not )(?:choose|pick|select|choosing)|(?:go|going|went) with|opt for|settle (?:on|for)))"
+    "(?i:\\b(?:(?<!not )(?:choose|pick|select|choosing)|(?:go|going|went) with|opt for|settle (?:on|for)|"   \
+    "(?:I|we|people|one)(?:'d| would| will| must) (?:answer|say)))"
+#define TAGGED "(?i:<(?:final_)?answer>|\\bfinal(?: choice| decision| verdict)?[*_ ]*+:)"
 /* 选 or 选择, neither 选项 nor behind 不 */
 #define CHOSEN_ZH "(?<!不)(?<!不能)(?<!不应)选(?:择)?+"
 #define IS_THE_ANSWER                                                                                        \
     CLOSING                                                                                                  \
-    "[ ](?i:(?:is|would be|must be|should be|remains)[ ](?:clearly |therefore |thus |indeed |"               \
-    "definitely |probably |likely )?(?:the|my|our)[ ](?:single |only |most |one )?(?:correct |right |"       \
+    "[ ](?i:(?:remains and )?(?:is|would be|must be|should be|remains)[ ](?:clearly |therefore |thus |"      \
+    "indeed |definitely |probably |likely )?(?:the|my|our)[ ](?:single |only |most |one )?(?:correct "       \
+    "|right |"                                                                                               \
     "best |final |proper |appropriate |accurate |likely |suitable "                                          \
-    ")*(?:answer|choice|option|one|pick)\\b)"
+    ")*(?:(?:answer|choice|option|pick)\\b|"                                                                 \
+    "one\\b(?=\\s*+(?:[.,;!]|\\z))))"
 #define IS_RIGHT                                                                                             \
-    CLOSING                                                                                                  \
-    "(?i:[ ](?:is|are|would be|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |"        \
-    "also |indeed |both )?(?:correct|right|best|true)\\b)"
+    CLOSING "(?i:[ ](?:is|are|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |also |"   \
+            "indeed |both )?(?:correct|right|best|true|what|most [a-z]++)\\b|[ ]it is\\b|[ "                 \
+            "]is(?=\\s*+(?:[.;!]|\\z)))"
+/* Marked in a list of options. */
+#define TICKED                                                                                               \
+    "[)\\].:]*+(?:[ ][^\\n✓✔✅←✗✘]{0,60}?)?(?:✓|✔|✅|←|<-)|" CLOSING                                           \
+    "[:?]\\s*+[*_]*+(?i:correct|right|yes|true)\\b"
 #define IS_RIGHT_ZH CLOSING "\\s*+(?:选?项)?+(?:是|为)?+(?:正确|对)"
 #define SO          "(?i:\\b(?:therefore|thus|hence|so|consequently|finally|overall|in conclusion)\\b[,:]?+)"
 #define IT_IS                                                                                                \
-    "(?i:\\b(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|would be|matches|corresponds to|points to|"   \
+    "(?i:\\b(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|would be|gives|means|matches|corresponds "    \
+    "to|points to|"                                                                                          \
     "leaves))(?:[ ](?:us with|only))?\\b)"
 #define ENDS         CLOSING "(?=\\s*+(?:[.,;:!?]|\\z|\\n|-[ ]|\\())"
-#define ALONE_BEFORE "(?<![\\w'/\\\\°.-])"
+#define ALONE_BEFORE "(?<![\\w'/\\\\°.-])(?<![Ss]tatement )(?<![Pp]remise )"
 #define REJECTED_BEFORE                                                                                      \
     "(?<!not )(?<!not \\()(?<!than )(?<!eliminate )(?<!exclude )(?<!reject )(?<!out )(?<!neither )(?<!nor )" \
-    "(?<!except )(?<!instead of )(?<!unlike )(?<!not option )(?<!neither option )(?<!out option )"
+    "(?<!except )(?<!instead of )(?<!unlike )(?<!not option )(?<!neither option )(?<!out option "            \
+    ")(?<!不是)(?<!不是 )(?<!而非)"
 /* A mention that something is said of is no choice, unless that is praise. */
 #define NOTHING_SAID                                                                                         \
     "(?!" CLOSING                                                                                            \
     "[.:]?+,?+\\s++(?i:is|are|was|can|cannot|can't|isn't|does|doesn't|do|fails?|would|could|might|"          \
     "has|says?|states?|implies|describes|suggests|refers|seems|looks|contradicts|violates)\\b(?!\\s++(?i:"   \
     "the )?"                                                                                                 \
-    "(?i:best|correct|right|most|consistent)))(?!" CLOSING "\\s*+(?:选?项)?+(?:不|错))"
+    "(?i:best|correct|right|most|consistent|only one (?:consistent|that))))(?!" CLOSING                      \
+    "\\s*+(?:选?项)?+(?:不|错))(?!" CLOSING "[:?]\\s*+[*_]*+(?i:wrong|incorrect|no|false)\\b)"
 
 #define L (1u << MT_STATE_LETTER)
 #define W (1u << MT_STATE_WORD)
 #define T (1u << MT_STATE_TEXT)
 
-/* A form: the value stands between two patterns. `VALUE` in the place of a text of its own is that of the
- * kind; letters have three: any (in lower case, too, as what follows tells it from a word), capitals that may
- * be several, and one capital. */
+/* A form: the value stands between two patterns. Letters have three kinds of values: any (in lower case, too,
+ * as what follows tells it from a word), capitals that may be several, and one capital. */
 enum value { ANY, CAPITALS, CAPITAL };
 
 static const struct form {
@@ -120,7 +157,8 @@ static const struct form {
     {0, L | W | T, ANY, ANNOUNCED_ZH OPENING, ""},
     {0, L | W | T, ANY, CORRECTED OPENING, ""},
     {0, L | W, ANY, "\\\\(?:boxed|fbox)[ ]?+\\{" OPENING, ""},
-    {0, L, ANY, CHOSEN OPENING, ""},
+    {0, L | W | T, ANY, TAGGED OPENING, ""},
+    {0, L | W, ANY, CHOSEN OPENING, ""},
     {0, L, ANY, CHOSEN_ZH OPENING, ""},
     {0, L, CAPITALS, ALONE_BEFORE, IS_THE_ANSWER},
     {0, L, CAPITALS,
@@ -133,9 +171,17 @@ static const struct form {
      ANNOUNCED
      "(?:(?!\\b(?i:not|wrong|incorrect)\\b|n't|\\b[B-HJ-Z]\\b)[^.\\n(]){0,80}?(?i:option|choice)[ ]",
      ""},
-    {0, L, ANY, "\\A[\\s*_(\\[\"'`]*+", "[)\\]*_\"'`.:]*+\\s*+\\z"},
+    {0, L, ANY, "\\A" OPENING, "[)\\]}*_\"'`.:$]*+\\s*+\\z"},
     {1, L, CAPITALS, ALONE_BEFORE, IS_RIGHT},
     {1, L, CAPITALS, "", IS_RIGHT_ZH},
+    {1, L, CAPITAL, "(?<!\\w)", TICKED},
+    {1, L, CAPITAL, "(?i:\\bonly (?:option |choice )?)[(*]*+", NOTHING_SAID},
+    {1, L, CAPITALS, "[:-][ ](?i:option|choice|answer)[ ][(*]*+", ENDS},
+    {1, L, CAPITAL, "(?<=[.!?:\\n])\\s*+\\(", "\\)[.*]*+\\s*+\\z"},
+    {1, L, CAPITALS,
+     "(?i:\\b(?:probably|likely|definitely|certainly|perhaps|maybe|surely|(?:closest|best|nearest) is|gives|"
+     "giving|namely))" OPENING,
+     ENDS},
     {1, L, CAPITALS, SO OPENING, ENDS},
     {1, L, CAPITALS, IT_IS OPENING, ENDS},
     {1, W, ANY,
@@ -151,35 +197,38 @@ static const struct form {
     {1, W, ANY, SO OPENING, ""},
     {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
     {2, W, ANY, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
+    {2, L, ANY, "\\A[^\\w]*+(?!(?i:A[).:](?s:.){0,400}?\\n[^\\w\\n]*+B[).:]))",
+     "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
     {3, L, CAPITAL, "(?m)^[^\\w\\n]*+", "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
     {3, L, CAPITAL, "\\A[^\\w]*+", "[)*_]*+(?:,|[ ]-|[ ](?:because|since|as))[ ]"},
     {3, W, ANY, "\\A[^A-Za-z0-9]*+",
      "(?=\\s*+(?:[.,;:!*-]|\\n|\\z)|[ ](?i:it|the|this|that|they|he|she|because|since|we|you|there)\\b)"},
-    {4, L, CAPITALS, REJECTED_BEFORE "(?i:\\b(?:option|choice|candidate|letter))[ ][(\\[*\"]*+",
+    {4, L, ANY, REJECTED_BEFORE "(?:(?i:\\b(?:option|choice|candidate|letter))[ ]|选项[ ]?+)[(\\[*\"]*+",
      NOTHING_SAID},
     {4, L, CAPITALS, REJECTED_BEFORE "(?:(?<![\\w)])\\(|\\*\\*\\(?|(?<!\\w)[\"'`])",
      "[)\\].:*\"'`]" NOTHING_SAID},
     {4, L, CAPITALS,
-     "(?<=[ \\n*])" REJECTED_BEFORE
-     "(?<! is )(?<![Vv]itamin )(?<![Tt]ype )(?<![Pp]oint )(?<![Hh]epatitis )(?<![Gg]rade )(?<![Pp]lan )",
+     "(?<=[ \\n*])" REJECTED_BEFORE "(?<! is )(?<!\\d )(?<![Vv]itamin )(?<![Tt]ype )(?<![Pp]oint "
+     ")(?<![Hh]epatitis )(?<![Gg]rade )(?<![Pp]lan )",
      "\\)|[.!]?+[*\"]*+\\s*+(?:\\z|\\n)"},
     {4, W, ANY, "(?<![A-Za-z0-9_])", ""},
 };
 
-#define LETTER_END "(?![\\w^]|-\\w|'[a-z]|\\.[A-Za-z])"
+#define LETTER_END "(?![A-Za-z0-9^]|_[A-Za-z0-9]|-\\w|'[a-z]|\\.[A-Za-z])"
 /* Behind A and I, which may be words. */
 #define NO_WORD                                                                                              \
     "(?!\\s(?!(?:because|since|as|and|or|is|are|but|with|for|due|which|given|by|in|on|at|if|not|rather|"     \
     "would|"                                                                                                 \
-    "must|should|remains|over|only)\\b)[a-z])(?!\\sam\\b)"
+    "must|should|remains|over|only|here|again|it|to|was)\\b)[a-z])(?!\\sam\\b)"
 #define ONE   "(?:[B-HJ-Z]|[AI]" NO_WORD ")" LETTER_END
 #define LOWER "[a-z](?=[)\\].,;:!?*_\"'`}$]|\\s*+\\z|[ \\t]*+\\n|\\s(?:because|since)\\b)" LETTER_END
 #define MORE                                                                                                  \
     "(?:" CLOSING "\\s*+(?:,\\s*+(?:and\\b|or\\b)?+|/|&|;|\\+|and/or\\b|and\\b|or\\b|nor\\b|和|或|与|及)" \
     "\\s*+[(\\[{*_\"'`$]*+(?i:option |choice |answer )?[(\\[*_\"]*+[A-Za-z](?!\\w)(?=" CLOSING                \
     "\\s*+(?:\\z|[.,;:!?]|and\\b|or\\b|are\\b|were\\b|because\\b|both\\b|和|或|都)))"
+#define UNCONDITIONAL "(?!" CLOSING "\\s(?:if|under|unless|were)\\b)"
 #define NEGATED                                                                                              \
-    "(?:(?i:[a-z]{2,6}n't|not|cannot|never|hardly)\\b(?: "                                                   \
+    "(?:(?i:[a-z]{2,6}n't|not|cannot|never|hardly|fails?)\\b(?: "                                            \
     "(?!but\\b|and\\b|only\\b|just\\b|or\\b)[a-z]++){0,3}? )?"
 
 /* Appends "(?i:yes|no)", what is special in a pattern escaped. */
@@ -188,7 +237,7 @@ static enum mt_status append_words(struct mt_byte_list *out, const char *const *
     enum mt_status status = mt_byte_list_append_text(out, "(?i:");
     for (size_t i = 0; words[i] != NULL && status == MT_OK; i++) {
         if (i > 0) status = mt_byte_list_append_text(out, "|");
-        for (const char *at = words[i]; *at != '\0' && status == MT_OK; at++) {
+        for (const char *at = words[i]; *at != '\0' && *at != '=' && status == MT_OK; at++) {
             bool plain = isalnum((unsigned char)*at) || (unsigned char)*at >= 128;
             if (!plain) status = mt_byte_list_append_text(out, "\\");
             if (status == MT_OK) status = mt_byte_list_append(out, at, 1);
@@ -200,8 +249,8 @@ static enum mt_status append_words(struct mt_byte_list *out, const char *const *
 static enum mt_status append_value(struct mt_byte_list *out, enum mt_statement_kind kind, enum value value,
                                    const char *const *words)
 {
-    static const char *const letters[] = {[ANY] = "((?:" ONE "|" LOWER ")" MORE "*+)",
-                                          [CAPITALS] = "(" ONE MORE "*+)",
+    static const char *const letters[] = {[ANY] = "((?:" ONE "|" LOWER ")" MORE "*+)" UNCONDITIONAL,
+                                          [CAPITALS] = "(" ONE MORE "*+)" UNCONDITIONAL,
                                           [CAPITAL] = "(" ONE ")"};
     if (kind == MT_STATE_LETTER) return mt_byte_list_append_text(out, letters[value]);
     // What the rest of a line holds is found out later: another statement may stand in it.
@@ -254,7 +303,7 @@ static bool next(struct mt_pattern *pattern, struct mt_text text, size_t *from, 
 struct reading {
     int (*of)(struct mt_text value, const void *self);
     const void *self;
-    int agree_from; // the rank from which on statements must agree
+    int agree_from, agree_to; // the ranks whose statements must agree
 };
 
 /* Of the best rank that says something: what its last statement says. */
@@ -271,7 +320,8 @@ static int read_statements(struct mt_pattern *const *patterns, struct mt_text pl
             while (next(patterns[i], plain, &from, &value)) {
                 int here = reading->of(value, reading->self);
                 if (here == NOTHING || (here == SEVERAL && rank + 1 == RANKS)) continue;
-                bool differs = rank >= reading->agree_from && last != NULL && here != found;
+                bool agree = rank >= reading->agree_from && rank <= reading->agree_to;
+                bool differs = agree && last != NULL && here != found;
                 if (last == NULL || value.text >= last) {
                     found = here;
                     last = value.text;
@@ -306,7 +356,7 @@ bool mt_statement_letter(struct mt_pattern *const *patterns, struct mt_text plai
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (choices <= 0 || choices > 26) choices = 26;
-    const struct reading reading = {.of = letter_of, .self = &choices, .agree_from = 3};
+    const struct reading reading = {.of = letter_of, .self = &choices, .agree_from = 3, .agree_to = 4};
     int found = read_statements(patterns, plain, &reading);
     if (found >= 0) *letter = (struct mt_text){.text = alphabet + found, .bytes = 1};
     return found >= 0;
@@ -324,15 +374,23 @@ static int word_of(struct mt_text value, const void *self)
 {
     const char *const *words = self;
     int found = NOTHING;
-    int count = 0;
+    int count = 0; // of words that stand for no other
     bool negated = true;
-    for (; words[count] != NULL; count++) {
-        size_t length = strlen(words[count]);
+    for (int k = 0; words[k] != NULL; k++) {
+        size_t length = strcspn(words[k], "=");
+        int meaning = k;
+        if (words[k][length] == '=') {
+            meaning = 0;
+            while (words[meaning] != NULL && strcmp(words[meaning], words[k] + length + 1) != 0) meaning++;
+            if (words[meaning] == NULL) continue;
+        } else {
+            count++;
+        }
         for (size_t i = 0; i + length <= value.bytes; i++) {
-            if (strncasecmp(value.text + i, words[count], length) != 0) continue;
+            if (strncasecmp(value.text + i, words[k], length) != 0) continue;
             if ((i > 0 && is_word_byte(value, i - 1)) || is_word_byte(value, i + length)) continue;
-            if (found >= 0 && found != count) return SEVERAL;
-            found = count;
+            if (found >= 0 && found != meaning) return SEVERAL;
+            found = meaning;
             negated = negated && i > 0;
         }
     }
@@ -342,7 +400,7 @@ static int word_of(struct mt_text value, const void *self)
 bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words, struct mt_text plain,
                        struct mt_text *word)
 {
-    const struct reading reading = {.of = word_of, .self = words, .agree_from = RANKS};
+    const struct reading reading = {.of = word_of, .self = words, .agree_from = 2, .agree_to = 2};
     int found = read_statements(patterns, plain, &reading);
     if (found >= 0) *word = mt_text_of(words[found]);
     return found >= 0;

@@ -10,7 +10,7 @@
 #include "eval/answers/pattern.h"
 #include "eval/text.h"
 
-#define MT_STATEMENT_FORMS 32 // at the most
+#define MT_STATEMENT_FORMS 40 // at the most
 
 enum mt_statement_kind {
     MT_STATE_LETTER,
@@ -27,7 +27,7 @@ enum mt_status mt_statement_compile(struct mt_context *ctx, enum mt_statement_ki
 /*
  * Appends the text in plain characters, so that patterns need not know them all: full-width letters and
  * punctuation as ASCII, quotes, dashes and minus signs of all kinds as " ' -, spaces of all kinds as one.
- * `text` is valid UTF-8.
+ * What a model thought (</think>) before it answered is left out. `text` is valid UTF-8.
  */
 enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain);
 
@@ -35,7 +35,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 bool mt_statement_letter(struct mt_pattern *const *patterns, struct mt_text plain, int choices,
                          struct mt_text *letter);
 
-/* One of the words, as the list spells it. Where there are two, "not" before one is the other. */
+/* One of the words, as the list spells it; "plausible=yes" in the list is another word for one of it. Where
+ * there are two, "not" before one is the other. */
 bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words, struct mt_text plain,
                        struct mt_text *word);
 

@@ -13,6 +13,7 @@
 struct number {
     size_t start, end; // with its sign
     size_t digits;     // where they begin
+    long words;        // its value, where words say it; -1: digits do
 };
 
 static bool is_digit(struct mt_text text, size_t at)
@@ -119,6 +120,48 @@ static size_t fraction_end(struct mt_text text, size_t at)
     return 0;
 }
 
+/* "twenty-four", "one hundred and fifty": the value, and *end behind it; -1: no number. A single "one" is
+ * more often a pronoun. */
+static long words_at(struct mt_text text, size_t at, size_t *end)
+{
+    static const char *const ones[] = {"zero",    "one",     "two",       "three",    "four",
+                                       "five",    "six",     "seven",     "eight",    "nine",
+                                       "ten",     "eleven",  "twelve",    "thirteen", "fourteen",
+                                       "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+    static const char *const tens[] = {"twenty", "thirty",  "forty",  "fifty",
+                                       "sixty",  "seventy", "eighty", "ninety"};
+    static const struct {
+        const char *word;
+        long value;
+    } scales[] = {{"hundred", 100}, {"thousand", 1000}, {"million", 1000000}};
+    long total = 0;   // of what is complete
+    long current = 0; // of what a scale may follow
+    size_t words = 0;
+    for (;;) {
+        char word[16];
+        size_t stop = at;
+        while (is_letter(text, stop)) stop++;
+        if (stop == at || stop - at >= sizeof word) break;
+        for (size_t i = 0; i < stop - at; i++) word[i] = (char)tolower((unsigned char)text.text[at + i]);
+        word[stop - at] = '\0';
+        int one = mt_name_place(ones, 20, word);
+        int ten = mt_name_place(tens, 8, word);
+        long scale = 0;
+        for (size_t i = 0; i < 3; i++) scale = strcmp(word, scales[i].word) == 0 ? scales[i].value : scale;
+        bool joins = strcmp(word, "and") == 0 && words > 0 && total + current >= 100;
+        if (one == 20 && ten == 8 && (scale == 0 || words == 0) && !joins) break;
+        if (total > 1000000000L) break;
+        current += one < 20 ? one : (ten < 8 ? 10 * (ten + 2) : 0);
+        if (scale == 100) current *= 100;
+        if (scale > 100) total += current * scale;
+        if (scale > 100) current = 0;
+        if (!joins) *end = stop;
+        words++;
+        at = stop < text.bytes && (text.text[stop] == ' ' || text.text[stop] == '-') ? stop + 1 : stop;
+    }
+    return words == 0 || (words == 1 && total + current == 1) ? -1 : total + current;
+}
+
 /* Where the sign of a number begins whose digits are at `at`: a minus that is no hyphen and not between two
  * things, or a word for it. `at` where there is none. */
 static size_t sign_before(struct mt_text text, size_t at)
@@ -128,8 +171,12 @@ static size_t sign_before(struct mt_text text, size_t at)
     while (money > 0 && (text.text[money - 1] == '$' || text.text[money - 1] == '\\')) money--;
     for (size_t i = 0; i < 2; i++) {
         size_t length = strlen(words[i]);
-        if (money >= length && strncasecmp(text.text + money - length, words[i], length) == 0)
-            return money - length;
+        if (money < length || strncasecmp(text.text + money - length, words[i], length) != 0) continue;
+        size_t left = money - length;
+        while (left > 0 && text.text[left - 1] == ' ') left--;
+        bool between =
+            left > 0 && (isdigit((unsigned char)text.text[left - 1]) || text.text[left - 1] == ')');
+        return between ? at : money - length; // "40 minus 25"
     }
     if (money == 0 || text.text[money - 1] != '-') return at;
     size_t before = money - 1;
@@ -154,8 +201,12 @@ static bool next_number(struct mt_text text, size_t at, struct number *number)
             size_t scaled = end;
             if (scale_at(text, &scaled) != 0) end = scaled;
         }
+        long words = -1;
+        if (end == 0 && is_letter(text, at) && (at == 0 || !isalnum((unsigned char)text.text[at - 1])))
+            words = words_at(text, at, &end);
+        if (words < 0 && is_letter(text, at)) end = 0;
         if (end == 0) continue;
-        *number = (struct number){.start = sign_before(text, at), .end = end, .digits = at};
+        *number = (struct number){.start = sign_before(text, at), .end = end, .digits = at, .words = words};
         return true;
     }
     return false;
@@ -167,6 +218,9 @@ static enum mt_status append_number(struct mt_text text, const struct number *nu
 {
     enum mt_status status = number->start < number->digits ? mt_byte_list_append_text(out, "-") : MT_OK;
     if (status != MT_OK) return status;
+    char decimal[32];
+    (void)snprintf(decimal, sizeof decimal, "%ld", number->words);
+    if (number->words >= 0) return mt_byte_list_append_text(out, decimal);
     size_t end = fraction_end(text, number->digits);
     if (end > 0) return mt_byte_list_append(out, text.text + number->digits, end - number->digits);
     end = decimal_end(text, number->digits);
@@ -234,10 +288,13 @@ static bool next_value(struct mt_text text, size_t at, struct number *number)
     return false;
 }
 
+/* Not behind the full stop of "i.e." */
 static bool ends_sentence(struct mt_text text, size_t at)
 {
     bool space = at + 1 >= text.bytes || isspace((unsigned char)text.text[at + 1]);
-    return text.text[at] == '\n' || (strchr(".!?", text.text[at]) != NULL && space);
+    bool letter = at > 1 && is_letter(text, at - 1) && !isalnum((unsigned char)text.text[at - 2]);
+    if (text.text[at] == '\n' || (strchr("!?", text.text[at]) != NULL && space)) return true;
+    return text.text[at] == '.' && space && !letter;
 }
 
 static size_t sentence_end(struct mt_text text, size_t at)
@@ -257,6 +314,14 @@ static size_t clause_end(struct mt_text text, size_t at)
     return at;
 }
 
+/* True for the first number of "24 or 32". */
+static bool has_other(struct mt_text text, const struct number *number)
+{
+    struct number other;
+    size_t after = past_spaces(text, number->end);
+    return mt_text_has(text, after, "or ") && next_value(text, after, &other) && other.digits == after + 3;
+}
+
 /*
  * The number a statement gives: the first of the sentence, or what an equation that begins with it comes to.
  * *several: it gives two.
@@ -270,9 +335,7 @@ static bool stated_number(struct mt_text text, struct number *number, bool *seve
     for (size_t at = number->end; at < end; at++) {
         if (text.text[at] == '=' && next_value(text, at, &other) && other.digits < end) *number = other;
     }
-    size_t after = past_spaces(text, number->end);
-    *several =
-        mt_text_has(text, after, "or ") && next_value(text, after, &other) && other.digits == after + 3;
+    *several = has_other(text, number);
     return true;
 }
 
@@ -290,22 +353,122 @@ static bool is_marked(struct mt_text text, size_t at)
     return !dotted && !isupper((unsigned char)text.text[word]);
 }
 
-/* The last number of a text without a statement: of the last line that has one, what is bold in it, else the
+// ------------------------------------------------------------------ without a statement
+
+/* How likely a number of a concluding sentence is its answer. Of two, the first counts, of equations the
  * last. */
-static bool last_value(struct mt_text text, struct number *number)
+enum weight {
+    CONTEXT, // "for the 45 hours", "of 6 nephews"
+    NAMED,   // just there
+    COPULA,  // "is 8"
+    TOTAL,   // "= 8", "a total of 8", "**8**"
+};
+
+/* The number behind `at`, which a word may stand before: "2 hours and 40 minutes", "0 to 100". */
+static bool is_part(struct mt_text text, const struct number *number)
+{
+    struct number other;
+    size_t end = past_spaces(text, number->end);
+    size_t word = end;
+    if (mt_text_has(text, number->end, "% of ")) return true;
+    while (is_letter(text, word)) word++;
+    bool more = word > end && mt_text_has(text, word, " and ") && next_number(text, word + 5, &other) &&
+                other.digits == word + 5;
+    if (more && is_letter(text, past_spaces(text, other.end))) return true; // the first of two
+    size_t at = number->start;
+    static const char *const joints[] = {" to ", " and "};
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(joints[i]);
+        if (at <= length || memcmp(text.text + at - length, joints[i], length) != 0) continue;
+        size_t left = at - length;
+        while (i == 1 && left > 0 && isalpha((unsigned char)text.text[left - 1])) left--;
+        while (left > 0 && text.text[left - 1] == ' ') left--;
+        if (left > 0 && isdigit((unsigned char)text.text[left - 1]) && is_letter(text, end)) return true;
+    }
+    return false;
+}
+
+/* True for what follows in "8 altogether" and "8 apples in total". */
+static bool is_sum(struct mt_text text, size_t at)
+{
+    static const char *const words[] = {"altogether", "in total", "in all", "total"};
+    for (int skipped = 0; skipped < 2; skipped++) {
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+            if (mt_text_has(text, at, words[i]) && !is_letter(text, at + strlen(words[i]))) return true;
+        }
+        while (is_letter(text, at)) at++;
+        at = past_spaces(text, at);
+    }
+    return false;
+}
+
+static enum weight weight_of(struct mt_text text, const struct number *number)
+{
+    static const char *const context[] = {
+        "of",      "the",   "for",  "each",     "every", "per",    "after", "before",  "from",  "than",
+        "with",    "in",    "by",   "at",       "other", "reach",  "all",   "initial", "over",  "until",
+        "between", "first", "last", "original", "every", "within", "these", "those",   "about", NULL};
+    static const char *const copulas[] = {"is",     "are",   "be",     "was", "were",
+                                          "equals", "equal", "totals", NULL};
+    static const char total[] = "total of ";
+    size_t at = number->start;
+    bool bold = false;
+    while (at > 0 && strchr(" *_$\\(", text.text[at - 1]) != NULL) {
+        bold = bold || (at > 1 && text.text[at - 1] == '*' && text.text[at - 2] == '*');
+        at--;
+    }
+    size_t after = number->end;
+    while (after < text.bytes && strchr(" *_$)", text.text[after]) != NULL) after++;
+    bool counts_on = after < text.bytes && strchr("+*/-^", text.text[after]) != NULL; // an operand
+    size_t length = sizeof total - 2;
+    bool summed = at >= length && strncasecmp(text.text + at - length, total, length) == 0;
+    if (at > 0 && text.text[at - 1] == '=') return counts_on ? NAMED : TOTAL;
+    if (summed || (bold && !counts_on) || is_sum(text, after)) return TOTAL;
+    if (is_part(text, number)) return CONTEXT;
+    if (follows(text, at, copulas)) return COPULA;
+    return follows(text, at, context) ? CONTEXT : NAMED;
+}
+
+/* Where the next sentence begins, at or behind `at`: behind a full stop, or at "so". */
+static size_t next_sentence(struct mt_text text, size_t at)
+{
+    static const char *const words[] = {" so ", " thus ", " therefore ", " hence ", " making ", " leaving "};
+    for (at++; at < text.bytes; at++) {
+        if (ends_sentence(text, at - 1)) return at;
+        for (size_t i = 0; text.text[at] == ' ' && i < sizeof words / sizeof words[0]; i++) {
+            if (mt_text_has(text, at, words[i])) return at;
+        }
+    }
+    return text.bytes;
+}
+
+/* The number of the last sentence that has one outside brackets that is more than context; else the last. */
+static bool concluded(struct mt_text text, struct number *number)
 {
     struct number next;
+    struct number last;
+    enum weight best = CONTEXT;
     bool found = false;
-    bool bold = false; // the one found
-    for (size_t at = 0; next_value(text, at, &next); at = next.end) {
-        bool line = found && memchr(text.text + number->end, '\n', next.start - number->end) != NULL;
-        bool here = next.start > 1 && memcmp(text.text + next.start - 2, "**", 2) == 0;
-        if (found && !line && bold && !here) continue;
-        *number = next;
-        bold = here;
-        found = true;
+    size_t sentence = 0; // where the next one begins
+    size_t at = 0;       // up to here brackets are counted
+    int open = 0;
+    for (size_t from = 0; next_value(text, from, &next); from = next.end) {
+        if (next.digits >= sentence) best = CONTEXT;
+        while (sentence <= next.digits) sentence = next_sentence(text, sentence);
+        for (; at < next.digits; at++) {
+            if (text.text[at] == '(') open++;
+            if ((text.text[at] == ')' && open > 0) || text.text[at] == '\n') open -= open > 0 ? 1 : 0;
+        }
+        enum weight weight = open > 0 ? CONTEXT : weight_of(text, &next);
+        if (weight > best || (weight == TOTAL && best == TOTAL)) {
+            *number = next;
+            best = weight;
+            found = true;
+        }
+        last = next;
+        if (!found) *number = last;
     }
-    return found;
+    return found || next_value(text, 0, &next);
 }
 
 /* The last statement so far. */
@@ -354,7 +517,8 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
     if (mt_extract_boxed(plain, &box)) take(&last, plain, box.text, false);
     if (!last.found) {
         last.text = plain;
-        last.found = last_value(plain, &last.number);
+        last.found = concluded(plain, &last.number);
+        last.several = last.found && has_other(plain, &last.number);
     }
     return last.found && !last.several ? append_number(last.text, &last.number, out) : MT_OK;
 }
