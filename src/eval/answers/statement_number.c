@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "eval/answers/extract.h"
+#include "eval/answers/sentence.h"
 #include "eval/answers/statement.h"
 
 #define MOST_SENTENCE 512 // bytes of a statement that are looked at
@@ -238,18 +239,6 @@ static enum mt_status append_number(struct mt_text text, const struct number *nu
 
 // ------------------------------------------------------------------ which one
 
-/* True when the word before `at` is one of a list; spaces and # may stand between. */
-static bool follows(struct mt_text text, size_t at, const char *const *words)
-{
-    while (at > 0 && strchr(" #.", text.text[at - 1]) != NULL) at--;
-    size_t end = at;
-    while (at > 0 && isalpha((unsigned char)text.text[at - 1])) at--;
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == end - at && strncasecmp(text.text + at, words[i], end - at) == 0) return true;
-    }
-    return false;
-}
-
 /* True for numbers that only name something: of a name (x2, B-52), of a list, of a day, 3rd; or that are
  * denied. */
 static bool is_name(struct mt_text text, const struct number *number)
@@ -263,7 +252,7 @@ static bool is_name(struct mt_text text, const struct number *number)
     char before = at > 0 ? text.text[at - 1] : '\0';
     if (isalpha((unsigned char)before) || before == '_') return true;
     if (before == '-' && at > 1 && is_letter(text, at - 2)) return true;
-    if (number->start == at && before != '$' && follows(text, at, labels)) return true;
+    if (number->start == at && before != '$' && mt_sentence_follows(text, at, labels)) return true;
     static const char *const ordinals[] = {"st", "nd", "rd", "th"};
     for (size_t i = 0; i < 4; i++) {
         if (mt_text_has(text, end, ordinals[i]) && !is_letter(text, end + 2)) return true;
@@ -288,25 +277,16 @@ static bool next_value(struct mt_text text, size_t at, struct number *number)
     return false;
 }
 
-/* Not behind the full stop of "i.e." */
-static bool ends_sentence(struct mt_text text, size_t at)
-{
-    bool space = at + 1 >= text.bytes || isspace((unsigned char)text.text[at + 1]);
-    bool letter = at > 1 && is_letter(text, at - 1) && !isalnum((unsigned char)text.text[at - 2]);
-    if (text.text[at] == '\n' || (strchr("!?", text.text[at]) != NULL && space)) return true;
-    return text.text[at] == '.' && space && !letter;
-}
-
 static size_t sentence_end(struct mt_text text, size_t at)
 {
-    while (at < text.bytes && !ends_sentence(text, at)) at++;
+    while (at < text.bytes && !mt_sentence_ends(text, at)) at++;
     return at;
 }
 
 /* Where the clause ends in which a number stands: at a comma, a bracket, or the sentence's end. */
 static size_t clause_end(struct mt_text text, size_t at)
 {
-    for (; at < text.bytes && !ends_sentence(text, at); at++) {
+    for (; at < text.bytes && !mt_sentence_ends(text, at); at++) {
         bool space = at + 1 == text.bytes || isspace((unsigned char)text.text[at + 1]);
         if (text.text[at] == ';' || (text.text[at] == ',' && space)) return at;
         if (text.text[at] == '(' && at > 0 && text.text[at - 1] == ' ') return at;
@@ -355,15 +335,6 @@ static bool is_marked(struct mt_text text, size_t at)
 
 // ------------------------------------------------------------------ without a statement
 
-/* How likely a number of a concluding sentence is its answer. Of two, the first counts, of equations the
- * last. */
-enum weight {
-    CONTEXT, // "for the 45 hours", "of 6 nephews"
-    NAMED,   // just there
-    COPULA,  // "is 8"
-    TOTAL,   // "= 8", "a total of 8", "**8**"
-};
-
 /* The number behind `at`, which a word may stand before: "2 hours and 40 minutes", "0 to 100". */
 static bool is_part(struct mt_text text, const struct number *number)
 {
@@ -402,65 +373,39 @@ static bool is_sum(struct mt_text text, size_t at)
     return false;
 }
 
-static enum weight weight_of(struct mt_text text, const struct number *number)
+static enum mt_sentence_weight weight_of(struct mt_text text, const struct number *number)
 {
-    static const char *const context[] = {
-        "of",      "the",   "for",  "each",     "every", "per",    "after", "before",  "from",  "than",
-        "with",    "in",    "by",   "at",       "other", "reach",  "all",   "initial", "over",  "until",
-        "between", "first", "last", "original", "every", "within", "these", "those",   "about", NULL};
-    static const char *const copulas[] = {"is",     "are",   "be",     "was", "were",
-                                          "equals", "equal", "totals", NULL};
-    static const char total[] = "total of ";
-    size_t at = number->start;
-    bool bold = false;
-    while (at > 0 && strchr(" *_$\\(", text.text[at - 1]) != NULL) {
-        bold = bold || (at > 1 && text.text[at - 1] == '*' && text.text[at - 2] == '*');
-        at--;
-    }
+    size_t before = 0;
+    enum mt_sentence_weight weight = mt_sentence_weight(text, number->start, &before);
     size_t after = number->end;
     while (after < text.bytes && strchr(" *_$)", text.text[after]) != NULL) after++;
-    bool counts_on = after < text.bytes && strchr("+*/-^", text.text[after]) != NULL; // an operand
-    size_t length = sizeof total - 2;
-    bool summed = at >= length && strncasecmp(text.text + at - length, total, length) == 0;
-    if (at > 0 && text.text[at - 1] == '=') return counts_on ? NAMED : TOTAL;
-    if (summed || (bold && !counts_on) || is_sum(text, after)) return TOTAL;
-    if (is_part(text, number)) return CONTEXT;
-    if (follows(text, at, copulas)) return COPULA;
-    return follows(text, at, context) ? CONTEXT : NAMED;
+    bool operand = after < text.bytes && strchr("+*/-^", text.text[after]) != NULL;
+    bool result = (before > 0 && text.text[before - 1] == '=') || weight == MT_WEIGHS_TOTAL;
+    if (result) return operand ? MT_WEIGHS_NAMED : MT_WEIGHS_TOTAL;
+    if (is_sum(text, after)) return MT_WEIGHS_TOTAL;
+    return is_part(text, number) ? MT_WEIGHS_CONTEXT : weight;
 }
 
-/* Where the next sentence begins, at or behind `at`: behind a full stop, or at "so". */
-static size_t next_sentence(struct mt_text text, size_t at)
-{
-    static const char *const words[] = {" so ", " thus ", " therefore ", " hence ", " making ", " leaving "};
-    for (at++; at < text.bytes; at++) {
-        if (ends_sentence(text, at - 1)) return at;
-        for (size_t i = 0; text.text[at] == ' ' && i < sizeof words / sizeof words[0]; i++) {
-            if (mt_text_has(text, at, words[i])) return at;
-        }
-    }
-    return text.bytes;
-}
-
-/* The number of the last sentence that has one outside brackets that is more than context; else the last. */
+/* The number of the last sentence that has one outside brackets that is more than context: the weightiest, of
+ * two the first, of totals the last. Else the last number. */
 static bool concluded(struct mt_text text, struct number *number)
 {
     struct number next;
     struct number last;
-    enum weight best = CONTEXT;
+    enum mt_sentence_weight best = MT_WEIGHS_CONTEXT;
     bool found = false;
     size_t sentence = 0; // where the next one begins
     size_t at = 0;       // up to here brackets are counted
     int open = 0;
     for (size_t from = 0; next_value(text, from, &next); from = next.end) {
-        if (next.digits >= sentence) best = CONTEXT;
-        while (sentence <= next.digits) sentence = next_sentence(text, sentence);
+        if (next.digits >= sentence) best = MT_WEIGHS_CONTEXT;
+        while (sentence <= next.digits) sentence = mt_sentence_next(text, sentence);
         for (; at < next.digits; at++) {
             if (text.text[at] == '(') open++;
             if ((text.text[at] == ')' && open > 0) || text.text[at] == '\n') open -= open > 0 ? 1 : 0;
         }
-        enum weight weight = open > 0 ? CONTEXT : weight_of(text, &next);
-        if (weight > best || (weight == TOTAL && best == TOTAL)) {
+        enum mt_sentence_weight weight = open > 0 ? MT_WEIGHS_CONTEXT : weight_of(text, &next);
+        if (weight > best || (weight == MT_WEIGHS_TOTAL && best == MT_WEIGHS_TOTAL)) {
             *number = next;
             best = weight;
             found = true;
