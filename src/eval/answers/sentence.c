@@ -44,8 +44,9 @@ enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, si
         "than",     "with",  "in",      "by",    "at",    "other", "reach",         "all",    "initial",
         "over",     "until", "between", "first", "last",  "these", "those",         "about",  "within",
         "original", "since", "because", "where", "when",  "using", "approximately", NULL};
-    static const char *const copulas[] = {"is",     "are",   "be",     "was", "were",
-                                          "equals", "equal", "totals", NULL};
+    static const char *const copulas[] = {"is",     "are",   "be",   "was",   "were",  "equals", "equal",
+                                          "totals", "takes", "take", "needs", "need",  "pays",   "pay",
+                                          "gets",   "get",   "has",  "have",  "costs", "cost",   NULL};
     static const char total[] = "total of";
     size_t at = start;
     bool bold = false;

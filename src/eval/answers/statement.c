@@ -83,7 +83,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
  * not as a wrong one. */
 #define NOUN                                                                                                 \
     "\\b(?<!if the )(?<!whether the )(?<!why the )(?<!wrong )(?<!incorrect )(?<!possible )(?<!first )"       \
-    "(?<!initial )(?:answers?|choice|option|conclusion|solution|response|verdict|selection|result|pick)\\b"
+    "(?<!initial )(?<!each )(?<!every "                                                                      \
+    ")(?:ans(?:wers?)?|choice|option|conclusion|solution|response|verdict|selection|result|pick)\\b"
 #define VERB                                                                                                 \
     "(?:(?:'s|(?:is|are|would be|must be|should be|has to be|will be|seems to be|appears to be|remains|"     \
     "becomes|therefore is)\\b)[:,]?+|[:=]|-+>?)"
@@ -111,33 +112,35 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     ")*(?:(?:answer|choice|option|pick)\\b|"                                                                 \
     "one\\b(?=\\s*+(?:[.,;!]|\\z))))"
 #define IS_RIGHT                                                                                             \
-    CLOSING "(?i:[ ](?:is|are|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |also |"   \
-            "indeed |both )?(?:correct|right|best|true|what|most [a-z]++)\\b|[ ]it is\\b|[ "                 \
-            "]is(?=\\s*+(?:[.;!]|\\z)))"
+    CLOSING                                                                                                  \
+    "(?i:[ ](?:is|are|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |also |"           \
+    "indeed |both )?(?:correct|right|best|true|what|most [a-z]++)\\b|[ ]it is\\b|[ ]best [a-z]+s\\b|[ "      \
+    "]is(?=\\s*+(?:[.;!]|\\z)))"
 /* Marked in a list of options. */
 #define TICKED                                                                                               \
-    "[)\\].:]*+(?:[ ][^\\n✓✔✅←✗✘]{0,60}?)?(?:✓|✔|✅|←|<-)|" CLOSING                                           \
-    "[:?]\\s*+[*_]*+(?i:correct|right|yes|true)\\b"
+    "[)\\].:]*+[^\\n✓✔✅←✗✘<]{0,60}+(?:✓|✔|✅|←|<-)|" CLOSING "[:?]\\s*+[*_]*+(?i:correct|right|yes|true)\\b"
 #define IS_RIGHT_ZH CLOSING "\\s*+(?:选?项)?+(?:是|为)?+(?:正确|对)"
 #define SO          "(?i:\\b(?:therefore|thus|hence|so|consequently|finally|overall|in conclusion)\\b[,:]?+)"
 #define IT_IS                                                                                                \
-    "(?i:\\b(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|would be|gives|means|matches|corresponds "    \
+    "(?i:\\b(?:must be\\b|(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|would "                         \
+    "be|gives|means|matches|corresponds "                                                                    \
     "to|points to|"                                                                                          \
-    "leaves))(?:[ ](?:us with|only))?\\b)"
-#define ENDS         CLOSING "(?=\\s*+(?:[.,;:!?]|\\z|\\n|-[ ]|\\())"
+    "leaves))(?:[ ](?:us with|only))?\\b))"
+#define ENDS         CLOSING "(?:[ ](?:then|here|instead))?+(?=\\s*+(?:[.,;:!?]|\\z|\\n|-[ ]|\\())"
 #define ALONE_BEFORE "(?<![\\w'/\\\\°.-])(?<![Ss]tatement )(?<![Pp]remise )"
 #define REJECTED_BEFORE                                                                                      \
     "(?<!not )(?<!not \\()(?<!than )(?<!eliminate )(?<!exclude )(?<!reject )(?<!out )(?<!neither )(?<!nor )" \
     "(?<!except )(?<!instead of )(?<!unlike )(?<!not option )(?<!neither option )(?<!out option "            \
-    ")(?<!不是)(?<!不是 )(?<!而非)"
-/* A mention that something is said of is no choice, unless that is praise. */
-#define NOTHING_SAID                                                                                         \
+    ")(?<!n't )(?<!not be )(?<!'t be )(?<!不是)(?<!不是 )(?<!而非)"
+/* A mention that is denied is no choice. */
+#define NOT_DENIED                                                                                           \
     "(?!" CLOSING                                                                                            \
-    "[.:]?+,?+\\s++(?i:is|are|was|can|cannot|can't|isn't|does|doesn't|do|fails?|would|could|might|"          \
-    "has|says?|states?|implies|describes|suggests|refers|seems|looks|contradicts|violates)\\b(?!\\s++(?i:"   \
-    "the )?"                                                                                                 \
-    "(?i:best|correct|right|most|consistent|only one (?:consistent|that))))(?!" CLOSING                      \
-    "\\s*+(?:选?项)?+(?:不|错))(?!" CLOSING "[:?]\\s*+[*_]*+(?i:wrong|incorrect|no|false)\\b)"
+    "[.:]?+,?+\\s++(?i:(?:is|are|was|seems?|looks?)[ ](?:[a-z]+ly |also |the only one |both )*+"             \
+    "(?:not|wrong|incorrect|false|inconsistent|invalid|out|impossible|unlikely|irrelevant|too|less|ruled|"   \
+    "eliminated|about)|cannot|can't|isn't|does(?:n't| not)|do(?:n't| "                                       \
+    "not)|fails?|contradicts?|violates?|would|"                                                              \
+    "could|might|ignores?)\\b)(?!" CLOSING "\\s*+(?:选?项)?+(?:不|错))(?!" CLOSING                           \
+    "[:?]\\s*+[*_]*+(?i:wrong|incorrect|no|false)\\b)"
 
 #define L (1u << MT_STATE_LETTER)
 #define W (1u << MT_STATE_WORD)
@@ -164,7 +167,7 @@ static const struct form {
     {0, L, CAPITALS,
      "(?i:\\banswer)[ ]"
      "[(\\[*\"]*+",
-     NOTHING_SAID},
+     NOT_DENIED},
     {0, L, CAPITAL, ANNOUNCED "(?:(?!\\b(?i:not|wrong|incorrect)\\b|n't|\\b[B-HJ-Z]\\b)[^.\\n(]){0,80}?\\(",
      "\\)"},
     {0, L, CAPITAL,
@@ -175,8 +178,8 @@ static const struct form {
     {1, L, CAPITALS, ALONE_BEFORE, IS_RIGHT},
     {1, L, CAPITALS, "", IS_RIGHT_ZH},
     {1, L, CAPITAL, "(?<!\\w)", TICKED},
-    {1, L, CAPITAL, "(?i:\\bonly (?:option |choice )?)[(*]*+", NOTHING_SAID},
-    {1, L, CAPITALS, "[:-][ ](?i:option|choice|answer)[ ][(*]*+", ENDS},
+    {1, L, CAPITAL, "(?i:\\bonly (?:option |choice )?)[(*]*+", NOT_DENIED},
+    {1, L, CAPITALS, "(?:[:-][ ](?i:option|choice|answer)|→|[-=]>)[ ][(*]*+", ENDS},
     {1, L, CAPITAL, "(?<=[.!?:\\n])\\s*+\\(", "\\)[.*]*+\\s*+\\z"},
     {1, L, CAPITALS,
      "(?i:\\b(?:probably|likely|definitely|certainly|perhaps|maybe|surely|(?:closest|best|nearest) is|gives|"
@@ -204,9 +207,9 @@ static const struct form {
     {3, W, ANY, "\\A[^A-Za-z0-9]*+",
      "(?=\\s*+(?:[.,;:!*-]|\\n|\\z)|[ ](?i:it|the|this|that|they|he|she|because|since|we|you|there)\\b)"},
     {4, L, ANY, REJECTED_BEFORE "(?:(?i:\\b(?:option|choice|candidate|letter))[ ]|选项[ ]?+)[(\\[*\"]*+",
-     NOTHING_SAID},
+     NOT_DENIED},
     {4, L, CAPITALS, REJECTED_BEFORE "(?:(?<![\\w)])\\(|\\*\\*\\(?|(?<!\\w)[\"'`])",
-     "[)\\].:*\"'`]" NOTHING_SAID},
+     "[)\\].:*\"'`]" NOT_DENIED},
     {4, L, CAPITALS,
      "(?<=[ \\n*])" REJECTED_BEFORE "(?<! is )(?<!\\d )(?<![Vv]itamin )(?<![Tt]ype )(?<![Pp]oint "
      ")(?<![Hh]epatitis )(?<![Gg]rade )(?<![Pp]lan )",
@@ -226,7 +229,7 @@ static const struct form {
     "(?:" CLOSING "\\s*+(?:,\\s*+(?:and\\b|or\\b)?+|/|&|;|\\+|and/or\\b|and\\b|or\\b|nor\\b|和|或|与|及)" \
     "\\s*+[(\\[{*_\"'`$]*+(?i:option |choice |answer )?[(\\[*_\"]*+[A-Za-z](?!\\w)(?=" CLOSING                \
     "\\s*+(?:\\z|[.,;:!?]|and\\b|or\\b|are\\b|were\\b|because\\b|both\\b|和|或|都)))"
-#define UNCONDITIONAL "(?!" CLOSING "\\s(?:if|under|unless|were)\\b)"
+#define UNCONDITIONAL "(?!" CLOSING "\\s(?:if|under|unless|were|is (?:true|false|wrong|incorrect|not))\\b)"
 #define NEGATED                                                                                              \
     "(?:(?i:[a-z]{2,6}n't|not|cannot|never|hardly|fails?)\\b(?: "                                            \
     "(?!but\\b|and\\b|only\\b|just\\b|or\\b)[a-z]++){0,3}? )?"

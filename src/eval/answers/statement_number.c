@@ -186,6 +186,16 @@ static size_t sign_before(struct mt_text text, size_t at)
     return between ? at : before;
 }
 
+/* The end of the fraction behind whole digits: "2 1/2"; 0: there is none. */
+static size_t mixed_end(struct mt_text text, size_t digits, size_t end)
+{
+    if (past_digits(text, digits) != end || !mt_text_has(text, end, " ")) return 0;
+    size_t bar = past_digits(text, end + 1);
+    if (bar == end + 1 || !mt_text_has(text, bar, "/") || !is_digit(text, bar + 1)) return 0;
+    size_t stop = past_digits(text, bar + 1);
+    return mt_text_has(text, stop, "/") ? 0 : stop;
+}
+
 /* The next number at or behind `at`. */
 static bool next_number(struct mt_text text, size_t at, struct number *number)
 {
@@ -194,7 +204,10 @@ static bool next_number(struct mt_text text, size_t at, struct number *number)
         bool point = text.text[at] == '.' && is_digit(text, at + 1) && (at == 0 || text.text[at - 1] != '.');
         if (end == 0 && (is_digit(text, at) || point)) {
             end = decimal_end(text, at);
-            if (end < text.bytes && text.text[end] == '/' && is_digit(text, end + 1)) {
+            size_t mixed = mixed_end(text, at, end);
+            if (mixed > 0) {
+                end = mixed;
+            } else if (end < text.bytes && text.text[end] == '/' && is_digit(text, end + 1)) {
                 size_t under = decimal_end(text, end + 1);
                 bool date = under < text.bytes && text.text[under] == '/';
                 end = date ? end : under;
@@ -225,6 +238,15 @@ static enum mt_status append_number(struct mt_text text, const struct number *nu
     size_t end = fraction_end(text, number->digits);
     if (end > 0) return mt_byte_list_append(out, text.text + number->digits, end - number->digits);
     end = decimal_end(text, number->digits);
+    size_t mixed = mixed_end(text, number->digits, end);
+    if (mixed > 0) {
+        if (status == MT_OK) status = mt_byte_list_append_text(out, "(");
+        if (status == MT_OK)
+            status = mt_byte_list_append(out, text.text + number->digits, end - number->digits);
+        if (status == MT_OK) status = mt_byte_list_append_text(out, "+");
+        if (status == MT_OK) status = mt_byte_list_append(out, text.text + end + 1, mixed - end - 1);
+        return status == MT_OK ? mt_byte_list_append_text(out, ")") : status;
+    }
     if (end < text.bytes && text.text[end] == '/' && is_digit(text, end + 1) && end + 1 < number->end)
         end = decimal_end(text, end + 1);
     for (size_t i = number->digits; i < end && status == MT_OK; i++) {
@@ -257,6 +279,8 @@ static bool is_name(struct mt_text text, const struct number *number)
     for (size_t i = 0; i < 4; i++) {
         if (mt_text_has(text, end, ordinals[i]) && !is_letter(text, end + 2)) return true;
     }
+    if (mt_text_has(text, end, ":") && is_digit(text, end + 1)) return true; // 3:45
+    if (before == ':' && at > 1 && is_digit(text, at - 2)) return true;
     // "2. Multiply" at the beginning of a line
     size_t line = at;
     while (line > 0 && strchr(" \t*#>-", text.text[line - 1]) != NULL) line--;
@@ -383,7 +407,8 @@ static enum mt_sentence_weight weight_of(struct mt_text text, const struct numbe
     bool result = (before > 0 && text.text[before - 1] == '=') || weight == MT_WEIGHS_TOTAL;
     if (result) return operand ? MT_WEIGHS_NAMED : MT_WEIGHS_TOTAL;
     if (is_sum(text, after)) return MT_WEIGHS_TOTAL;
-    return is_part(text, number) ? MT_WEIGHS_CONTEXT : weight;
+    bool share = weight == MT_WEIGHS_NAMED && mt_text_has(text, number->end, "%");
+    return share || is_part(text, number) ? MT_WEIGHS_CONTEXT : weight;
 }
 
 /* The number of the last sentence that has one outside brackets that is more than context: the weightiest, of
