@@ -48,7 +48,7 @@ struct task_batch {
     struct mt_choice_question *choosing;    // [capacity]
     struct mt_byte_list continuation_bytes; // of all samples, one after the other
     struct mt_text *continuations;          // [capacity · MT_SAMPLE_MOST_CHOICES]
-    struct mt_choice_score *scores;         // the same
+    struct mt_choice_score *scores;         // [capacity · MT_SAMPLE_MOST_CHOICES]
 };
 
 /* One task in progress. */
