@@ -132,21 +132,24 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
                                 struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged)
 {
     bool found = false;
-    enum mt_status status =
-        mt_extract(grader->extractor, text.text, text.bytes, (int)sample->choice_count, extracted, &found);
+    struct mt_prompt_names names = mt_sample_names(grader->task, sample);
+    const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_GIVEN] = grader->task->given,
+                                                   [MT_TRIAL_TESTS] = grader->task->tests,
+                                                   [MT_TRIAL_CALLS] = grader->task->calls};
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < MT_TRIAL_PARTS && status == MT_OK; i++) {
+        if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, &parts[i]);
+    }
+    if (status != MT_OK) return status;
+    struct mt_text wanted =
+        mt_text_in(&parts[parts[MT_TRIAL_CALLS].count > 0 ? MT_TRIAL_CALLS : MT_TRIAL_TESTS]);
+    status = mt_extract_wanted(grader->extractor, text.text, text.bytes, (int)sample->choice_count, wanted,
+                               extracted, &found);
     status = note_limit(status, unjudged);
     if (status != MT_OK || !found) return status;
     struct mt_text completion = mt_text_in(extracted);
-    struct mt_prompt_names names = mt_sample_names(grader->task, sample);
-    const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_ANSWER] = grader->task->program,
-                                                   [MT_TRIAL_GIVEN] = grader->task->given,
-                                                   [MT_TRIAL_TESTS] = grader->task->tests,
-                                                   [MT_TRIAL_CALLS] = grader->task->calls};
-    for (int i = 0; i < MT_TRIAL_PARTS && status == MT_OK; i++) {
-        names.completion = i == MT_TRIAL_ANSWER ? &completion : NULL;
-        if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, &parts[i]);
-    }
-    return status;
+    names.completion = &completion;
+    return mt_prompt_render(grader->task->program, &sample->row, &names, &parts[MT_TRIAL_ANSWER]);
 }
 
 void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome)
