@@ -152,11 +152,11 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
     return mt_prompt_render(grader->task->program, &sample->row, &names, &parts[MT_TRIAL_ANSWER]);
 }
 
-void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome)
+void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
 {
     *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = (int64_t)count};
-    for (size_t i = 0; i < count; i++) outcome->passed += passed[i] ? 1 : 0;
-    outcome->score = count > 0 && passed[0] ? 1.0 : 0.0;
+    for (size_t i = 0; i < count; i++) outcome->passed += verdicts[i].passed ? 1 : 0;
+    outcome->score = count > 0 && verdicts[0].passed ? 1.0 : 0.0;
 }
 
 // ------------------------------------------------------------------ judges
