@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "eval/answers/pattern.h"
+#include "eval/code/code_block.h"
 #include "formats/text/utf8.h"
 
 #define MOST_PATTERNS 8 // of one way
@@ -84,7 +85,7 @@ static bool last_number(const char *text, size_t bytes, struct mt_text *span)
     return found;
 }
 
-// ------------------------------------------------------------------ boxes, lines, programs
+// ------------------------------------------------------------------ boxes, lines
 
 /* The end of a group whose opening brace is before `at`; `bytes` + 1 when it never closes. */
 static size_t closing_brace(const char *text, size_t bytes, size_t at)
@@ -166,27 +167,6 @@ static bool line(struct mt_text text, bool last, struct mt_text *span)
         found = true;
     }
     return found;
-}
-
-/* The first block between fences that defines a function, else the first; without a fence, all. */
-static bool code(struct mt_text text, struct mt_text *span)
-{
-    static const char fence[] = "```";
-    size_t open = mt_text_find(text, 0, fence);
-    bool found = false;
-    *span = text;
-    while (open < text.bytes) {
-        size_t line_end = mt_text_find(text, open, "\n");
-        if (line_end == text.bytes) break;
-        size_t close = mt_text_find(text, line_end, fence);
-        struct mt_text block = {.text = text.text + line_end + 1, .bytes = close - line_end - 1};
-        bool defines = mt_text_find(block, 0, "def ") < block.bytes;
-        if (!found || defines) *span = block;
-        found = true;
-        if (defines || close == text.bytes) break;
-        open = mt_text_find(text, close + sizeof fence - 1, fence);
-    }
-    return span->bytes > 0;
 }
 
 // ------------------------------------------------------------------ choices
@@ -395,7 +375,6 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, int
     case MT_EXTRACT_WORDS: return words(patterns, compiled->step.words, text.text, text.bytes, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
-    case MT_EXTRACT_CODE_BLOCK: return code(text, span);
     default: *span = text; return true;
     }
 }
@@ -403,20 +382,28 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, int
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found)
 {
+    return mt_extract_wanted(extractor, text, bytes, choices, mt_text_of(""), out, found);
+}
+
+enum mt_status mt_extract_wanted(const struct mt_extractor *extractor, const char *text, size_t bytes,
+                                 int choices, struct mt_text wanted, struct mt_byte_list *out, bool *found)
+{
     struct mt_byte_list valid = {.ctx = extractor->ctx};
     out->count = 0;
     *found = false;
     enum mt_status status = mt_utf8_append_repaired(&valid, (const uint8_t *)text, bytes);
     for (size_t i = 0; status == MT_OK && i < extractor->count && !*found; i++) {
+        enum mt_extract_kind kind = extractor->steps[i].step.kind;
         struct mt_text span = {0};
+        if (kind == MT_EXTRACT_CODE_BLOCK) {
+            status = mt_code_find(mt_text_in(&valid), wanted, out, found);
+            continue;
+        }
         bool applied = apply(&extractor->steps[i], mt_text_in(&valid), choices, &span);
         for (int k = 0; k < MOST_PATTERNS && extractor->steps[i].patterns[k] != NULL && status == MT_OK; k++)
             status = mt_pattern_status(extractor->steps[i].patterns[k]);
         if (!applied || status != MT_OK) continue;
-        enum mt_extract_kind kind = extractor->steps[i].step.kind;
-        bool indented =
-            kind == MT_EXTRACT_CODE_BLOCK || kind == MT_EXTRACT_VERBATIM; // where white space counts
-        if (!indented) span = mt_text_trimmed(span);
+        if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
         *found = span.bytes > 0;
         status = mt_byte_list_append(out, span.text, span.bytes);
     }

@@ -178,7 +178,7 @@ static const struct mt_key_row rows[] = {
      .meaning = "how the answer is found; the first that finds one counts", .set = set_ways},
     {"normalize", MT_KEY_OWN, 0, "LIST OF STEPS", "trim",
      .meaning = "done to both answers before texts are compared", .set = set_steps},
-    {"compare", MT_KEY_CHOICE, AT(compare), "text|math|code|list|numbers|instructions|table|mapping", "text",
+    {"compare", MT_KEY_CHOICE, AT(compare), "text|math|code|list|numbers|instructions|table|mapping|livebench", "text",
      .meaning = "when an answer is right"},
     {"program", MT_KEY_OWN, AT(program), "TEMPLATE", "none",
      .meaning = "of compare: code; the answer as a program, whose functions the tests call",
