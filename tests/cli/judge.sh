@@ -32,7 +32,7 @@ fi
 grep -q '127.0.0.1: .*after 1 try$' "$folder/err" || { cat "$folder/err"; fail "nobody there"; }
 command -v python3 >/dev/null || { printf 'judge.sh: no python3\n'; exit 77; }
 
-python3 "$here/judge_server.py" "$folder" &
+python3 "$here/endpoint_server.py" "$folder" &
 server=$!
 waited=0
 while [ ! -s "$folder/port" ] && [ $waited -lt 100 ]; do sleep 0.1; waited=$((waited + 1)); done
