@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "eval/answers/statement.h"
+#include "eval/code/code_block.h"
 #include "formats/text/utf8.h"
 
 struct compiled_step {
@@ -81,7 +82,7 @@ static bool last_number(const char *text, size_t bytes, struct mt_text *span)
     return found;
 }
 
-// ------------------------------------------------------------------ boxes, lines, programs
+// ------------------------------------------------------------------ boxes, lines
 
 /* The end of a group whose opening brace is before `at`; `bytes` + 1 when it never closes. */
 static size_t closing_brace(const char *text, size_t bytes, size_t at)
@@ -163,27 +164,6 @@ static bool line(struct mt_text text, bool last, struct mt_text *span)
         found = true;
     }
     return found;
-}
-
-/* The first block between fences that defines a function, else the first; without a fence, all. */
-static bool code(struct mt_text text, struct mt_text *span)
-{
-    static const char fence[] = "```";
-    size_t open = mt_text_find(text, 0, fence);
-    bool found = false;
-    *span = text;
-    while (open < text.bytes) {
-        size_t line_end = mt_text_find(text, open, "\n");
-        if (line_end == text.bytes) break;
-        size_t close = mt_text_find(text, line_end, fence);
-        struct mt_text block = {.text = text.text + line_end + 1, .bytes = close - line_end - 1};
-        bool defines = mt_text_find(block, 0, "def ") < block.bytes;
-        if (!found || defines) *span = block;
-        found = true;
-        if (defines || close == text.bytes) break;
-        open = mt_text_find(text, close + sizeof fence - 1, fence);
-    }
-    return span->bytes > 0;
 }
 
 // ------------------------------------------------------------------ all ways
@@ -276,26 +256,28 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, int
     case MT_EXTRACT_WORDS: return mt_statement_word(patterns, compiled->step.words, text, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
-    case MT_EXTRACT_CODE_BLOCK: return code(text, span);
     default: *span = text; return true;
     }
 }
 
 /* One way; what it found is appended. `plain` is the same text, as statements are read in. */
 static enum mt_status apply_step(const struct compiled_step *compiled, struct mt_text text,
-                                 struct mt_text plain, int choices, struct mt_byte_list *out)
+                                 struct mt_text plain, int choices, struct mt_text wanted,
+                                 struct mt_byte_list *out)
 {
     enum mt_extract_kind kind = compiled->step.kind;
     bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS;
-    bool indented = kind == MT_EXTRACT_CODE_BLOCK || kind == MT_EXTRACT_VERBATIM; // where white space counts
     struct mt_text span = {0};
     enum mt_status status = MT_OK;
+    bool found = false;
     if (kind == MT_EXTRACT_NUMBER) {
         status = mt_statement_number(compiled->patterns, plain, out);
     } else if (kind == MT_EXTRACT_STATED) {
         status = mt_statement_text(compiled->patterns, plain, out);
+    } else if (kind == MT_EXTRACT_CODE_BLOCK) {
+        status = mt_code_find(text, wanted, out, &found);
     } else if (apply(compiled, reads ? plain : text, choices, &span)) {
-        if (!indented) span = mt_text_trimmed(span);
+        if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
     } else {
         span.bytes = 0;
     }
@@ -308,13 +290,20 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found)
 {
+    return mt_extract_wanted(extractor, text, bytes, choices, mt_text_of(""), out, found);
+}
+
+enum mt_status mt_extract_wanted(const struct mt_extractor *extractor, const char *text, size_t bytes,
+                                 int choices, struct mt_text wanted, struct mt_byte_list *out, bool *found)
+{
     struct mt_byte_list valid = {.ctx = extractor->ctx};
     struct mt_byte_list plain = {.ctx = extractor->ctx};
     out->count = 0;
     enum mt_status status = mt_utf8_append_repaired(&valid, (const uint8_t *)text, bytes);
     if (status == MT_OK) status = mt_statement_plain(mt_text_in(&valid), &plain);
     for (size_t i = 0; status == MT_OK && i < extractor->count && out->count == 0; i++)
-        status = apply_step(&extractor->steps[i], mt_text_in(&valid), mt_text_in(&plain), choices, out);
+        status =
+            apply_step(&extractor->steps[i], mt_text_in(&valid), mt_text_in(&plain), choices, wanted, out);
     if (status != MT_OK) out->count = 0;
     *found = out->count > 0;
     mt_byte_list_free(&plain);

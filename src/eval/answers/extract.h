@@ -9,7 +9,7 @@
  *     last_number   the last number, with sign, thousands separators, a fraction's slash
  *     boxed         what the last \boxed{} holds
  *     first_line, last_line    that is not empty
- *     code_block    the program in the text: what stands between ``` fences, or all
+ *     code_block    the program in the text (eval/code/code_block.h)
  *     whole         everything, without white space at the ends
  *     verbatim      everything as it is: how a program goes on
  *
@@ -56,6 +56,10 @@ void mt_extractor_free(struct mt_extractor *extractor); // NULL is allowed
  */
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found);
+
+/* The same; `wanted` is Python whose names a program should define, for code_block. */
+enum mt_status mt_extract_wanted(const struct mt_extractor *extractor, const char *text, size_t bytes,
+                                 int choices, struct mt_text wanted, struct mt_byte_list *out, bool *found);
 
 /* What the last \boxed{} of a text holds; false: there is none. */
 bool mt_extract_boxed(struct mt_text text, struct mt_text *inner);

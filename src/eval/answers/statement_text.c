@@ -200,6 +200,7 @@ enum mt_status mt_statement_text(struct mt_pattern *const *patterns, struct mt_t
                                  struct mt_byte_list *out)
 {
     struct mt_text text = {0};
+    const char *begins = plain.text; // the statement that gives it
     struct mt_text box;
     struct mt_pattern_match match;
     for (size_t i = 0; i < MT_STATEMENT_FORMS; i++) {
@@ -209,15 +210,16 @@ enum mt_status mt_statement_text(struct mt_pattern *const *patterns, struct mt_t
             struct mt_text here = mt_text_from(plain, match.to);
             if (here.bytes > MOST_FORMULA) here.bytes = MOST_FORMULA;
             here = announced(here);
-            if (here.bytes > 0 && (text.text == NULL || here.text >= text.text)) text = here;
+            if (here.bytes == 0 || (text.text != NULL && here.text < text.text)) continue;
+            text = here;
+            begins = plain.text + match.from;
         }
     }
     // A box that stands behind it, or within it, is the answer; so is one before mere words.
     size_t start = 0;
     size_t end = 0;
     bool words = text.text != NULL && !next_formula(text, 0, &start, &end);
-    if (mt_extract_boxed(plain, &box) && (text.text == NULL || words || box.text >= text.text))
-        return append_boxes(plain, box, out);
+    if (mt_extract_boxed(plain, &box) && (words || box.text >= begins)) return append_boxes(plain, box, out);
     if (text.text == NULL && concluded(plain, &text)) {
         bool bold = mt_text_has(text, 0, "**");
         text = bare(text);

@@ -23,6 +23,7 @@ struct mt_task_result {
     size_t total;    // samples there are
     size_t done;     // of them asked, now or before
     size_t kept;     // of those, done before
+    size_t failed;   // got no answer: not done, and not in the figures
     size_t unjudged; // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN

@@ -67,6 +67,7 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
         mt_text_put_number(writer, ", ", metric->high);
         mt_text_put(writer, "]");
     }
+    if (result->failed > 0) mt_text_put_number(writer, ", \"unanswered,none\": ", (double)result->failed);
     if (result->unjudged > 0) mt_text_put_number(writer, ", \"unjudged,none\": ", (double)result->unjudged);
     if (!isnan(result->max_vio)) mt_text_put_number(writer, ", \"max_vio,none\": ", result->max_vio);
     mt_text_put(writer, "}");
