@@ -395,6 +395,23 @@ static void test_summary(void **state)
     assert_int_equal(count, 3);
     assert_int_equal(mt_json_get_object(&root, "groups", &node), MT_OK);
     assert_int_equal(mt_json_get_object(&node, "glue", &task), MT_OK);
+    assert_int_equal(mt_json_get_real(&task, "mean,none", 0, 1, &value), MT_OK);
+    assert_true(value == 1.0);
+    assert_true(mt_json_has(&task, "mean_ci95,none"));
+    struct mt_metric_result mean;
+    assert_false(mt_eval_group(results, setup.list.count, 0, &mean)); // gsm8k is no group
+    assert_true(mt_eval_group(results, setup.list.count, 1, &mean));
+    assert_false(mt_eval_group(results, setup.list.count, 2, &mean)); // not its first task
+    struct mt_task member = *results[0].task;                         // of a group of shares
+    member.asked = "group";
+    for (size_t i = 1; i < 3; i++) {
+        results[i].task = &member;
+        results[i].done = 10;
+        results[i].metrics[0] = (struct mt_metric_result){.value = 1.0, .samples = 10};
+    }
+    assert_true(mt_eval_group(results, 3, 1, &mean));
+    assert_int_equal(mean.samples, 20);
+    assert_true(mean.high == 1.0 && fabs(mean.low - 0.838875) < 1e-5); // Wilson's of 20 of 20
     assert_int_equal(mt_json_get_object(&root, "versions", &node), MT_OK);
     assert_int_equal(mt_json_get_object(&root, "configs", &node), MT_OK);
     mt_json_free(&json);

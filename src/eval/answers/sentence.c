@@ -6,11 +6,12 @@
 
 bool mt_sentence_ends(struct mt_text text, size_t at)
 {
+    static const char *const titles[] = {"Mr", "Mrs", "Ms", "Dr", "vs", "approx", NULL};
     bool space = at + 1 >= text.bytes || isspace((unsigned char)text.text[at + 1]);
     bool letter =
         at > 1 && isalpha((unsigned char)text.text[at - 1]) && !isalnum((unsigned char)text.text[at - 2]);
     if (text.text[at] == '\n' || (strchr("!?", text.text[at]) != NULL && space)) return true;
-    return text.text[at] == '.' && space && !letter;
+    return text.text[at] == '.' && space && !letter && !mt_sentence_follows(text, at, titles);
 }
 
 size_t mt_sentence_next(struct mt_text text, size_t at)

@@ -81,16 +81,19 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 
 /* How an answer is announced: a noun, perhaps what it answers, and a verb or a colon. Not as a condition, and
  * not as a wrong one. */
-#define NOUN                                                                                                 \
+#define NO_CONDITION                                                                                         \
     "\\b(?<!if the )(?<!whether the )(?<!why the )(?<!wrong )(?<!incorrect )(?<!possible )(?<!first )"       \
-    "(?<!initial )(?<!each )(?<!every "                                                                      \
-    ")(?:ans(?:wers?)?|choice|option|conclusion|solution|response|verdict|selection|result|pick)\\b"
+    "(?<!initial )(?<!each )(?<!every )"
+#define ANSWER "ans(?:wers?)?"
+#define CHOICE "choice|option|conclusion|solution|response|verdict|selection|result|pick"
 #define VERB                                                                                                 \
     "(?:(?:'s|(?:is|are|would be|must be|should be|has to be|will be|seems to be|appears to be|remains|"     \
     "becomes|therefore is)\\b)[:,]?+|[:=]|-+>?)"
-#define ANNOUNCED                                                                                            \
-    "(?i:" NOUN "(?:[ \\t]++(?:to|for|of|here|in)\\b[^.:\\n]{0,80}?)?[ \\t*_\"'`)\\],]*+(?:" VERB            \
+#define ANNOUNCED_AS(noun)                                                                                   \
+    "(?i:" NO_CONDITION "(?:" noun                                                                           \
+    ")\\b(?:[ \\t]++(?:to|for|of|here|in)\\b[^.:\\n]{0,80}?)?[ \\t*_\"'`)\\],]*+(?:" VERB                    \
     "|[*_: \\t]*+\\n))"
+#define ANNOUNCED ANNOUNCED_AS(ANSWER "|" CHOICE)
 #define ANNOUNCED_ZH                                                                                         \
     "(?:答案|正确选项)"                                                                                \
     "[\\]\\s]*+(?:应该|应|就)?+"                                                                         \
@@ -98,8 +101,11 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 #define CORRECTED                                                                                            \
     "(?i:\\b(?:it|that|this)[ ](?:should|must|has to|ought to)[ ](?:actually |really |instead )?be)"
 #define CHOSEN                                                                                               \
-    "(?i:\\b(?:(?<!not )(?:choose|pick|select|choosing)|(?:go|going|went) with|opt for|settle (?:on|for)|"   \
-    "(?:I|we|people|one)(?:'d| would| will| must) (?:answer|say)))"
+    "(?i:(?:\\b(?:I|we|you|one|would|will|must|should|to|so|thus|therefore|hence|'d|'ll),?[ ](?:[a-z]+ly "   \
+    ")?|"                                                                                                    \
+    "(?<![^.!?\\n])\\s*+)(?:choose|pick|select)|\\b(?:go|going|went) with|\\bopt for|\\bsettle (?:on|for)|"  \
+    "(?:'m|am|are) (?:choosing|picking|selecting)|\\b(?:I|we|people|one)(?:'d| would| will| must) "          \
+    "(?:say|answer))\\b"
 #define TAGGED "(?i:<(?:final_)?answer>|\\bfinal(?: choice| decision| verdict)?[*_ ]*+:)"
 /* 选 or 选择, neither 选项 nor behind 不 */
 #define CHOSEN_ZH "(?<!不)(?<!不能)(?<!不应)选(?:择)?+"
@@ -126,6 +132,10 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "be|gives|means|matches|corresponds "                                                                    \
     "to|points to|"                                                                                          \
     "leaves))(?:[ ](?:us with|only))?\\b))"
+#define SUBJECT_IS                                                                                           \
+    "(?<=[a-z])(?<!wrong answer)(?<!incorrect answer)(?<!wrong option)(?<!incorrect option)(?<!wrong "       \
+    "choice)"                                                                                                \
+    "[ ]is[ ]"
 #define ENDS         CLOSING "(?:[ ](?:then|here|instead))?+(?=\\s*+(?:[.,;:!?]|\\z|\\n|-[ ]|\\())"
 #define ALONE_BEFORE "(?<![\\w'/\\\\°.-])(?<![Ss]tatement )(?<![Pp]remise )"
 #define REJECTED_BEFORE                                                                                      \
@@ -156,7 +166,8 @@ static const struct form {
     enum value value; // of letters
     const char *before, *after;
 } forms[] = {
-    {0, L | W | T, ANY, ANNOUNCED OPENING, ""},
+    {0, L | W, ANY, ANNOUNCED OPENING, ""},
+    {0, T, ANY, ANNOUNCED_AS(ANSWER) OPENING, ""}, // a result may be one of many
     {0, L | W | T, ANY, ANNOUNCED_ZH OPENING, ""},
     {0, L | W | T, ANY, CORRECTED OPENING, ""},
     {0, L | W, ANY, "\\\\(?:boxed|fbox)[ ]?+\\{" OPENING, ""},
@@ -187,6 +198,7 @@ static const struct form {
      ENDS},
     {1, L, CAPITALS, SO OPENING, ENDS},
     {1, L, CAPITALS, IT_IS OPENING, ENDS},
+    {1, L, CAPITALS, SUBJECT_IS OPENING, ENDS},
     {1, W, ANY,
      "(?i:\\b(?:evaluates?|simplifies|reduces|equals?|results in|returns?|gives?|yields?|becomes)[ ](?:down "
      ")?"
@@ -213,11 +225,11 @@ static const struct form {
     {4, L, CAPITALS,
      "(?<=[ \\n*])" REJECTED_BEFORE "(?<! is )(?<!\\d )(?<![Vv]itamin )(?<![Tt]ype )(?<![Pp]oint "
      ")(?<![Hh]epatitis )(?<![Gg]rade )(?<![Pp]lan )",
-     "\\)|[.!]?+[*\"]*+\\s*+(?:\\z|\\n)"},
+     "\\)|[.!]?+[*\"]*+\\s*+(?:\\z|\\n)|,?[ ]I[ ](?:think|believe|guess)"},
     {4, W, ANY, "(?<![A-Za-z0-9_])", ""},
 };
 
-#define LETTER_END "(?![A-Za-z0-9^]|_[A-Za-z0-9]|-\\w|'[a-z]|\\.[A-Za-z])"
+#define LETTER_END "(?![A-Za-z0-9^+]|_[A-Za-z0-9]|-\\w|'[a-z]|\\.[A-Za-z])"
 /* Behind A and I, which may be words. */
 #define NO_WORD                                                                                              \
     "(?!\\s(?!(?:because|since|as|and|or|is|are|but|with|for|due|which|given|by|in|on|at|if|not|rather|"     \
