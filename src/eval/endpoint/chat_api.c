@@ -55,6 +55,17 @@ static enum mt_status content_of(const struct mt_json_node *root, const char **c
     return mt_json_get_string(&message, "content", content);
 }
 
+void mt_reply_without_nul(struct mt_byte_list *body)
+{
+    static const char nul[] = "\\u0000";
+    size_t length = sizeof nul - 1;
+    for (size_t i = 0; i + length <= body->count; i++) {
+        if (body->data[i] != '\\') continue;
+        if (memcmp(body->data + i, nul, length) == 0) memcpy(body->data + i, "\\ufffd", length);
+        i++; // what a backslash stands before is no beginning
+    }
+}
+
 int64_t mt_reply_tokens(const struct mt_json_node *reply)
 {
     static const char *const keys[] = {"prompt_tokens", "completion_tokens"};

@@ -22,6 +22,10 @@ enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t m
 enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
                              struct mt_byte_list *text, int64_t *tokens);
 
+/* Puts U+FFFD for every NUL (\u0000) of a reply in JSON, in place: models write such things, and texts end
+ * there. */
+void mt_reply_without_nul(struct mt_byte_list *body);
+
 /* The tokens of prompt and answer, by a reply's `usage`; 0 where it does not say. */
 int64_t mt_reply_tokens(const struct mt_json_node *reply);
 
