@@ -110,7 +110,10 @@ class Server:
         ids = torch.tensor([[self.model.config.bos_token_id] + ids if chat else ids])
         out = self.model.generate(ids, do_sample=False, max_new_tokens=request["max_tokens"],
                                   attention_mask=torch.ones_like(ids), pad_token_id=0)
-        text = self.tokenizer.decode(out[0, ids.shape[1]:], skip_special_tokens=True)
+        written = out[0, ids.shape[1]:].tolist()
+        if self.model.config.eos_token_id in written:  # which the random models' tokenizers do not know as such
+            written = written[:written.index(self.model.config.eos_token_id)]
+        text = self.tokenizer.decode(written, skip_special_tokens=True)
         for stop in request.get("stop", []):
             text = text.split(stop)[0]
         return text
