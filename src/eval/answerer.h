@@ -64,10 +64,19 @@ struct mt_answerer {
                             const struct mt_answer_listener *listener);
 };
 
+#define MT_CODE_WHY_BYTES 240
+
+/* What came of one program. */
+struct mt_code_verdict {
+    bool passed;
+    char why[MT_CODE_WHY_BYTES]; // it did not: a line, NUL-terminated; else ""
+};
+
 /* Runs programs against their tests; what compare: code needs. */
 struct mt_code_judge {
     void *self;
-    enum mt_status (*run)(void *self, const struct mt_code_trial *trials, size_t count, bool *passed);
+    enum mt_status (*run)(void *self, const struct mt_code_trial *trials, size_t count,
+                          struct mt_code_verdict *verdicts);
 };
 
 #endif

@@ -64,6 +64,12 @@ static enum mt_status print_results(const struct evaluation *e)
     for (size_t i = 0; i < e->list->count; i++) {
         if (!e->results[i].skipped) add_rows(&table, &e->results[i]);
     }
+    for (size_t i = 0; i < e->list->count; i++) {
+        struct mt_metric_result mean;
+        if (!mt_eval_group(e->results, e->list->count, i, &mean) || mean.samples == 0) continue;
+        cli_table_add(&table, "%s\t%zu\tmean\t%.4f\t%.4f to %.4f\t", e->results[i].task->asked, mean.samples,
+                      mean.value, mean.low, mean.high);
+    }
     return cli_table_print(&table, stdout);
 }
 

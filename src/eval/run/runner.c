@@ -40,17 +40,17 @@ struct task_batch {
     struct mt_question *questions; // [capacity]
     struct mt_byte_list *answers;  // [capacity · tries]
     struct mt_byte_list *found;    // [capacity · tries]: what was extracted
-    struct mt_text *texts;         // [2 · tries]
+    struct mt_text *texts;         // [3 · tries]
     // Programs; only of the samples that were answered.
-    struct mt_byte_list *programs; // [capacity · tries · MT_TRIAL_PARTS]
-    struct mt_code_trial *trials;  // [capacity · tries]
-    bool *passed;                  // [capacity · tries]
-    int64_t *unjudged;             // [capacity]: of a sample's programs, those that could not be looked for
+    struct mt_byte_list *programs;    // [capacity · tries · MT_TRIAL_PARTS]
+    struct mt_code_trial *trials;     // [capacity · tries]
+    struct mt_code_verdict *verdicts; // [capacity · tries]
+    int64_t *unjudged; // [capacity]: of a sample's programs, those that could not be looked for
     // Choices.
     struct mt_choice_question *choosing;    // [capacity]
     struct mt_byte_list continuation_bytes; // of all samples, one after the other
     struct mt_text *continuations;          // [capacity · MT_SAMPLE_MOST_CHOICES]
-    struct mt_choice_score *scores;         // the same
+    struct mt_choice_score *scores;         // [capacity · MT_SAMPLE_MOST_CHOICES]
 };
 
 /* One task in progress. */
@@ -163,7 +163,7 @@ static enum mt_status open_batch(struct task_run *run)
     for (size_t i = 0; status == MT_OK && i < capacity; i++) mt_sample_init(run->ctx, &batch->samples[i]);
     batch->numbers = mt_arena_array(arena, capacity, sizeof *batch->numbers, &status);
     batch->answered = mt_arena_array(arena, capacity, sizeof *batch->answered, &status);
-    batch->texts = mt_arena_array(arena, 2 * tries, sizeof *batch->texts, &status);
+    batch->texts = mt_arena_array(arena, 3 * tries, sizeof *batch->texts, &status);
     batch->answers = take_lists(arena, answers, &status);
     batch->found = take_lists(arena, answers, &status);
     if (run->chooses) {
@@ -177,7 +177,7 @@ static enum mt_status open_batch(struct task_run *run)
     if (!mt_grader_runs_programs(&run->grader)) return status;
     batch->programs = take_lists(arena, answers * MT_TRIAL_PARTS, &status);
     batch->trials = mt_arena_array(arena, answers, sizeof *batch->trials, &status);
-    batch->passed = mt_arena_array(arena, answers, sizeof *batch->passed, &status);
+    batch->verdicts = mt_arena_array(arena, answers, sizeof *batch->verdicts, &status);
     batch->unjudged = mt_arena_array(arena, capacity, sizeof *batch->unjudged, &status);
     return status;
 }
@@ -193,8 +193,12 @@ static void free_batch(struct task_batch *batch)
     if (batch->capacity > 0) mt_arena_free(&batch->arena);
 }
 
-/* Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's. */
-static enum mt_status record(struct task_run *run, size_t i, size_t answers, const struct mt_outcome *outcome)
+/*
+ * Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's;
+ * their verdicts, where they are programs, else NULL.
+ */
+static enum mt_status record(struct task_run *run, size_t i, size_t answers,
+                             const struct mt_code_verdict *verdicts, const struct mt_outcome *outcome)
 {
     struct task_batch *batch = &run->batch;
     const struct mt_task_sample *sample = &batch->samples[i];
@@ -202,7 +206,9 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers, con
     for (size_t k = 0; k < answers; k++) {
         batch->texts[k] = mt_text_in(&batch->answers[first + k]);
         batch->texts[answers + k] = mt_text_in(&batch->found[first + k]);
+        batch->texts[2 * answers + k] = mt_text_of(verdicts != NULL ? verdicts[k].why : NULL);
     }
+    bool failed = verdicts != NULL && outcome->passed < outcome->tries;
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
                                     .prompt = mt_text_in(&sample->prompt),
@@ -210,6 +216,7 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers, con
                                     .answers = batch->texts,
                                     .found = batch->texts + answers,
                                     .count = answers,
+                                    .why = failed ? batch->texts + 2 * answers : NULL,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .outcome = *outcome};
     enum mt_status status = check_folder(run->ctx, run->options);
@@ -246,7 +253,7 @@ static enum mt_status judge_written(struct task_run *run, size_t i)
         if (k > 0) total.unjudged += one.unjudged;
     }
     total.tries = (int64_t)batch->tries;
-    return status == MT_OK ? record(run, i, batch->tries, &total) : status;
+    return status == MT_OK ? record(run, i, batch->tries, NULL, &total) : status;
 }
 
 static enum mt_status judge_choice(struct task_run *run, size_t i)
@@ -266,7 +273,7 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
     if (best >= 0)
         status = mt_byte_list_append(&batch->answers[i], question->continuations[best].text,
                                      question->continuations[best].bytes);
-    return status == MT_OK ? record(run, i, 1, &outcome) : status;
+    return status == MT_OK ? record(run, i, 1, NULL, &outcome) : status;
 }
 
 /* Programs wait until the call is over: they then run side by side. */
@@ -321,15 +328,15 @@ static enum mt_status judge_programs(struct task_run *run)
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         if (batch->answered[i]) status = make_trials(run, i, &count);
     }
-    if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->passed);
-    const bool *passed = batch->passed;
+    if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->verdicts);
+    const struct mt_code_verdict *verdicts = batch->verdicts;
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         if (!batch->answered[i]) continue;
         struct mt_outcome outcome;
-        mt_grade_passed(passed, batch->tries, &outcome);
+        mt_grade_passed(verdicts, batch->tries, &outcome);
         outcome.unjudged = batch->unjudged[i];
-        passed += batch->tries;
-        status = record(run, i, batch->tries, &outcome);
+        status = record(run, i, batch->tries, verdicts, &outcome);
+        verdicts += batch->tries;
     }
     return status;
 }

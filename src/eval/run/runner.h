@@ -72,6 +72,13 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
 enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                      const struct mt_task_result *results, double seconds);
 
+/*
+ * The mean of what was asked for by one name, as a family or group: of the tasks' first metrics, each sample
+ * weighing the same, with an interval. False: `first` is not the first of such tasks.
+ */
+bool mt_eval_group(const struct mt_task_result *results, size_t count, size_t first,
+                   struct mt_metric_result *mean);
+
 /* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
 const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);
 
