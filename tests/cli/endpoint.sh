@@ -32,7 +32,18 @@ while [ ! -s "$folder/port" ] && [ $waited -lt 100 ]; do sleep 0.1; waited=$((wa
 port=$(cat "$folder/port") || exit 1
 
 # The samples of STOP are those of GSM8K, their answers end at a text.
-sed '/^metrics/a stop: ["STOP", "b", "c", "d", "e"]\nmax_tokens: 77' "$here/../../share/tasks/gsm8k.yaml" >"$folder/stop.yaml"
+cat >"$folder/stop.yaml" <<'END'
+title: answers that end at a text
+domain: math
+data: gsm8k/test.jsonl
+prompt: "Question: {question}"
+answer: "{answer|after:####|trim}"
+extract: [last_number]
+compare: math
+metrics: [exact_match]
+stop: ["STOP", "b", "c", "d", "e"]
+max_tokens: 77
+END
 
 # again MOOD STATUS TASK [options]: goes on in $folder/run; output in out, err
 again() {
