@@ -172,7 +172,7 @@ done=$(wc -l <"$folder/stopped/samples_gsm8k.jsonl")
 # Log-likelihoods: whatever the tokens look like, those of the continuation count.
 for kind in good bos stripped raw; do
     ask $kind 0 glue_cola
-    said '^glue_cola: 2 questions go to'
+    said "^glue_cola: 2 questions go to http://127.0.0.1:$port/$kind/v1/completions,"
     [ "$(grep -c '"log_likelihoods": \[-1.5, -2\(.0\)\{0,1\}\], "greedy": \[true, true\]' "$folder/run/samples_glue_cola.jsonl")" -eq 2 ] ||
         { cat "$folder/run/samples_glue_cola.jsonl"; fail "$kind: log-likelihoods"; }
     grep -q '^/'$kind'/v1/completions .*"echo": true, "logprobs": 1' "$folder/bodies" || fail "$kind: the request"

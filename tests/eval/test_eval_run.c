@@ -549,6 +549,52 @@ static void test_several_programs(void **state)
     tear_down(&setup, place);
 }
 
+/* An endpoint that answers the first question and is gone. */
+static enum mt_status broken_generate(void *self, const struct mt_question *questions, size_t count,
+                                      const struct mt_answer_options *options,
+                                      const struct mt_answer_listener *listener, struct mt_byte_list *answers)
+{
+    struct script *script = self;
+    script->asked += count;
+    if (count < 2) return several_generate(self, questions, count, options, listener, answers);
+    enum mt_status status = several_generate(self, questions, 1, options, listener, answers);
+    return status == MT_OK ? mt_fail(script->ctx, MT_ERR_IO, "nobody is there") : status;
+}
+
+static enum mt_status judge_all(void *self, const struct mt_code_trial *trials, size_t count,
+                                struct mt_code_verdict *verdicts)
+{
+    (void)trials;
+    for (size_t i = 0; i < count; i++) verdicts[i].passed = true;
+    *(size_t *)self += count;
+    return MT_OK;
+}
+
+/* Programs that came before an endpoint was gone are judged, and not asked for again. */
+static void test_broken_programs(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"mbpp", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    size_t judged = 0;
+    const struct mt_code_judge judge = {.self = &judged, .run = judge_all};
+    set_up(&setup, place, names);
+    setup.answerer.batch = 8;
+    setup.answerer.generate = broken_generate;
+    setup.list.tasks[0].rows = NULL; // also the one that is for examples
+    setup.options.judge = &judge;
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
+    assert_string_equal(setup.ctx.message, "nobody is there");
+    assert_int_equal(judged, 1);
+    setup.script.asked = 0;
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 1);
+    assert_int_equal(result.kept, 1);
+    assert_int_equal(result.done, 2);
+    tear_down(&setup, place);
+}
+
 /* Programs are not run without somebody to run them. */
 static void test_programs(void **state)
 {
@@ -609,6 +655,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shuffled_choices, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_several_programs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_broken_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_stop, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
     };

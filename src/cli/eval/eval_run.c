@@ -145,7 +145,8 @@ static enum mt_status tell_of_questions(void *self, const struct mt_task *task, 
     if (mt_comm_rank(e->comm) == 0 && kept < samples)
         (void)fprintf(stderr, "%s: %s to %s, the model is %s\n", task->name,
                       mt_counted(samples - kept, "question goes", "questions go").text,
-                      mt_endpoint_place(e->endpoint), arguments->endpoint_model);
+                      mt_endpoint_place(e->endpoint, task->kind == MT_TASK_CHOOSE),
+                      arguments->endpoint_model);
     return MT_OK;
 }
 
