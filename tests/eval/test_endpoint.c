@@ -156,6 +156,22 @@ static void test_nul(void **state)
     mt_byte_list_free(&body);
 }
 
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"{\"error\": {\"message\": \"too long\", \"code\": 400}}",
+                                        "{\"error\": \"too long\"}", "{\"detail\": \"too long\"}",
+                                        "{\"object\": \"error\", \"message\": \"too long\", \"code\": 400}"};
+    struct mt_context ctx;
+    char line[64];
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(mt_chat_refusal(&ctx, cases[i], strlen(cases[i]), NULL, line, sizeof line), MT_OK);
+        assert_string_equal(line, "too long");
+    }
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 // ------------------------------------------------------------------ memory
 
 static enum mt_status count_answer(void *self, size_t index)
@@ -245,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_scores),
         cmocka_unit_test(test_no_scores),
         cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -374,7 +374,7 @@ static enum mt_status run_verb(struct cli_call *call)
          "an OpenAI-compatible server that answers: https://HOST/v1"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "chat template: model (its own), a name, a file or none; default that of the training run, if any"},
+         "chat template: model (its own), a name, a file, none; default as in training, if known"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",

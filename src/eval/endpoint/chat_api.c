@@ -98,14 +98,19 @@ enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t by
     return status;
 }
 
-/* The sentence of {"error": {"message": ...}} or {"error": ...}; NULL: none. */
+/* The sentence of {"error": {"message": ...}}, {"error": ...}, {"message": ...} or {"detail": ...}; NULL:
+ * none. */
 static const char *message_of(const struct mt_json_node *root)
 {
-    struct mt_json_node error;
+    static const char *const keys[] = {"error", "message", "detail"};
     const char *message = NULL;
-    if (mt_json_kind(root) != MT_JSON_OBJECT || !mt_json_member(root, "error", &error)) return NULL;
-    if (mt_json_kind(&error) == MT_JSON_OBJECT) (void)mt_json_optional_string(&error, "message", &message);
-    if (mt_json_kind(&error) == MT_JSON_STRING) (void)mt_json_as_string(&error, &message);
+    if (mt_json_kind(root) != MT_JSON_OBJECT) return NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && message == NULL; i++) {
+        struct mt_json_node said;
+        if (!mt_json_member(root, keys[i], &said)) continue;
+        if (mt_json_kind(&said) == MT_JSON_OBJECT) (void)mt_json_optional_string(&said, "message", &message);
+        if (mt_json_kind(&said) == MT_JSON_STRING) (void)mt_json_as_string(&said, &message);
+    }
     return message;
 }
 
