@@ -8,8 +8,8 @@
 
 #include "eval/text.h"
 
-/* Appends a request of one user message at temperature 0; max_tokens 0: the endpoint's own limit. */
-enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
+/* Appends a request of one user message, `cold` at temperature 0; max_tokens 0: the endpoint's own limit. */
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens, bool cold,
                                struct mt_byte_list *body);
 
 /* Appends the text of a reply; `key` (may be NULL) is blotted out in it. What is no reply is MT_ERR_FORMAT.
