@@ -23,7 +23,9 @@
 #define ARENA_BYTES   ((size_t)1 << 16)
 #define MOST_BATCH    4096
 #define MOST_ANSWERS  1000000 // of one batch
-#define BYTES_A_TOKEN 4       // of an answer to come, beside the bytes of its prompt
+#define MOST_FAILURES 20      // before the first answer: then something is wrong with all of them
+#define WHY_BYTES     512
+#define BYTES_A_TOKEN 4 // of an answer to come, beside the bytes of its prompt
 
 /* Samples that are asked together. Arrays that the task's kind has no use for are NULL. */
 struct task_batch {
@@ -48,7 +50,7 @@ struct task_batch {
     struct mt_choice_question *choosing;    // [capacity]
     struct mt_byte_list continuation_bytes; // of all samples, one after the other
     struct mt_text *continuations;          // [capacity · MT_SAMPLE_MOST_CHOICES]
-    struct mt_choice_score *scores;         // the same
+    struct mt_choice_score *scores;         // [capacity · MT_SAMPLE_MOST_CHOICES]
 };
 
 /* One task in progress. */
@@ -68,7 +70,10 @@ struct task_run {
     bool *done;                  // [count]: before, or now by this rank
     int32_t *owner;              // [count]: the rank a sample is for; -1: done before
     size_t done_count, kept;
-    bool chooses; // scores choices instead of reading answers
+    bool any;            // question was answered now
+    size_t failed;       // samples that got no answer now, of all ranks in the end
+    char why[WHY_BYTES]; // of the first of them
+    bool chooses;        // scores choices instead of reading answers
     bool stopped;
     struct task_batch batch;
     struct mt_progress progress;
@@ -276,8 +281,21 @@ static enum mt_status answered(void *self, size_t i)
 {
     struct task_run *run = self;
     run->batch.answered[i] = true;
+    run->any = true;
     if (run->chooses) return judge_choice(run, i);
     return mt_grader_runs_programs(&run->grader) ? MT_OK : judge_written(run, i);
+}
+
+/* A sample without an answer: not recorded, so that the next start asks it again. */
+static enum mt_status failed(void *self, size_t i, const char *why)
+{
+    struct task_run *run = self;
+    if (run->failed == 0)
+        (void)snprintf(run->why, sizeof run->why, "sample %.64s: %.400s", run->batch.samples[i].id, why);
+    run->failed++;
+    if (run->failed < MOST_FAILURES || run->any) return MT_OK;
+    return mt_fail(run->ctx, MT_ERR_IO, "task %s: the first %zu questions all got no answer (%s)",
+                   run->task->name, run->failed, run->why);
 }
 
 /* The programs of one sample, written out as trials. */
@@ -345,8 +363,13 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
     enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
                                                listener, batch->answers);
-    if (status == MT_OK && mt_grader_runs_programs(&run->grader)) status = judge_programs(run);
-    return status;
+    if (!mt_grader_runs_programs(&run->grader) || (status != MT_OK && status != MT_ERR_IO)) return status;
+    // An endpoint that is gone has answered some: they are judged, and not asked again.
+    char why[sizeof run->ctx->message];
+    memcpy(why, run->ctx->message, sizeof why);
+    enum mt_status judged = judge_programs(run);
+    if (judged != MT_OK || status == MT_OK) return judged;
+    return mt_fail(run->ctx, status, "%s", why);
 }
 
 /* Writes out the continuations of sample i, which end up in continuation_bytes; texts get their sizes only.
@@ -401,7 +424,8 @@ static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer
 static enum mt_status ask(struct task_run *run)
 {
     struct task_batch *batch = &run->batch;
-    const struct mt_answer_listener listener = {.self = run, .answered = answered, .go_on = go_on};
+    const struct mt_answer_listener listener = {
+        .self = run, .answered = answered, .failed = failed, .go_on = go_on};
     if (batch->count == 0) return MT_OK;
     memset(batch->answered, 0, batch->capacity * sizeof *batch->answered);
     run->latest = 0;
@@ -539,6 +563,9 @@ static enum mt_status join_samples(struct task_run *run)
     if (status != MT_OK) return status;
     mt_comm_sum_i64(run->comm, &now, 1);
     size_t done_by_all = run->kept + (size_t)now;
+    int64_t lost = (int64_t)run->failed;
+    mt_comm_sum_i64(run->comm, &lost, 1);
+    run->failed = (size_t)lost;
     if (run->rank == 0) status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
     if (status == MT_OK && run->rank == 0 && !is_alone(run)) status = learn_outcomes(run, done_by_all);
     run->done_count = done_by_all;
@@ -610,18 +637,33 @@ static enum mt_status run_samples(struct task_run *run)
     return status;
 }
 
-static enum mt_status compute_metrics(const struct task_run *run, struct mt_task_result *result)
+static void warn_of_failed(const struct task_run *run)
+{
+    if (run->failed == 0) return;
+    mt_log_warning(run->options->log,
+                   "task %s: %s no answer, left out of the figures; the same command asks again%s%s",
+                   run->task->name, mt_counted(run->failed, "question got", "questions got").text,
+                   run->why[0] != '\0' ? "; the first, " : "", run->why);
+}
+
+/* Of the samples that were answered. */
+static enum mt_status compute_metrics(struct task_run *run, struct mt_task_result *result)
 {
     enum mt_status status = MT_OK;
+    size_t count = 0;
     if (run->rank != 0 || result->stopped) return MT_OK;
-    for (size_t i = 0; i < run->count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
+    warn_of_failed(run);
+    for (size_t i = 0; i < run->count; i++) {
+        if (run->done[i]) run->outcomes[count++] = run->outcomes[i];
+    }
+    for (size_t i = 0; i < count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
     if (result->unjudged > 0)
         mt_log_warning(run->options->log,
                        "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
                        run->task->name, mt_counted(result->unjudged, "answer counts", "answers count").text);
     for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
         status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
-                                   run->outcomes, run->count, &result->metrics[i]);
+                                   run->outcomes, count, &result->metrics[i]);
     }
     return status;
 }
@@ -653,7 +695,8 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
         result->total = mt_task_data_count(run.data);
         result->done = run.done_count;
         result->kept = run.kept;
-        result->stopped = run.done_count < run.count;
+        result->failed = run.failed;
+        result->stopped = run.done_count + run.failed < run.count;
         status = mt_comm_agree(comm, ctx, compute_metrics(&run, result));
     }
     if (status == MT_OK) status = mt_comm_agree(comm, ctx, check_folder(ctx, options));
