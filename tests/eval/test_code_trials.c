@@ -315,7 +315,7 @@ static void test_reasons(void **state)
         {"def f(x) return x\n", "assert f(1) == 1\n", "SyntaxError: "},
         {"def g(x): return x\n", "assert f(1) == 1\n",
          "NameError: name 'f' is not defined in: assert f(1) == 1"},
-        {"def f(x):\n    while True: pass\n", "assert f(1) == 1\n", "timed out: "},
+        {"def f(x):\n    while True: pass\n", "assert f(1) == 1\n", "timed out after 1"},
         {"def f(x): return len(bytearray(x))\n", "assert f(1 << 40) == 1\n",
          "out of memory: 1024 MiB are allowed"},
         {"", "assert f(1) == 1\n", "no program in the answer"},
