@@ -77,13 +77,16 @@ static enum mt_status script_generate(void *self, const struct mt_question *ques
         if (script->asked == script->fail_at) return mt_fail(script->ctx, MT_ERR_IO, "the power is gone");
         mt_sample_init(script->ctx, &sample);
         status = find_sample(script, questions[i].task, questions[i].id, &sample);
-        bool math = status == MT_OK && task_named(script, questions[i].task)->compare == MT_COMPARE_MATH;
+        enum mt_task_compare compare = task_named(script, questions[i].task)->compare;
+        bool math = compare == MT_COMPARE_MATH;
+        bool bold = compare == MT_COMPARE_LIVEBENCH;
         if (status == MT_OK)
-            status = mt_byte_list_append_text(&answers[i], math ? "So \\boxed{" : "The answer is ");
+            status = mt_byte_list_append_text(&answers[i],
+                                              math ? "So \\boxed{" : (bold ? "**" : "The answer is "));
         if (status == MT_OK && script->right)
             status = mt_byte_list_append(&answers[i], sample.answer.data, sample.answer.count);
         if (status == MT_OK && !script->right) status = mt_byte_list_append_text(&answers[i], "-4096.5");
-        if (status == MT_OK && math) status = mt_byte_list_append_text(&answers[i], "}");
+        if (status == MT_OK) status = mt_byte_list_append_text(&answers[i], math ? "}" : (bold ? "**" : ""));
         mt_sample_free(&sample);
         if (status == MT_OK) status = listener->answered(listener->self, i);
     }
@@ -205,7 +208,7 @@ static void test_right_and_wrong(void **state)
             if (!(fabs(value - expected) < 1e-12)) print_message("%s: %g\n", results[i].task->name, value);
             assert_true(fabs(value - expected) < 1e-12);
         }
-        assert_true(judged == 27);
+        assert_true(judged == 40);
         tear_down(&setup, place);
     }
 }

@@ -156,7 +156,7 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
         struct mt_task *task = &list->tasks[i];
         if (arguments->shots >= 0) task->few_shot = arguments->shots;
         if (arguments->infer.max_new > 0) task->max_tokens = arguments->infer.max_new;
-        if (task->few_shot > 0 && task->few_shot_data == NULL)
+        if (task->few_shot > 0 && task->few_shot_data == NULL && task->few_shot_text == NULL)
             return mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots", task->name);
         int64_t k = arguments->pass_k > 0 ? arguments->pass_k : arguments->samples;
         if (arguments->samples > 0) sampled = mt_task_take_samples(task, arguments->samples, k) || sampled;

@@ -13,13 +13,14 @@
 static const struct mt_json_limits reply_limits = {
     .max_bytes = (size_t)8 << 20, .max_values = 200000, .max_depth = 32, .integers_as_real = true};
 
-enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens, bool cold,
                                struct mt_byte_list *body)
 {
     struct mt_text_writer writer = {.text = *body};
     mt_text_put_string(&writer, "{\"model\": ", mt_text_of(model));
     mt_text_put_string(&writer, ", \"messages\": [{\"role\": \"user\", \"content\": ", text);
-    mt_text_put(&writer, "}], \"temperature\": 0");
+    mt_text_put(&writer, "}]");
+    if (cold) mt_text_put(&writer, ", \"temperature\": 0");
     if (max_tokens > 0) mt_text_putf(&writer, ", \"max_tokens\": %" PRId64, max_tokens);
     mt_text_put(&writer, "}");
     *body = writer.text;

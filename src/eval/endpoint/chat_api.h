@@ -10,8 +10,8 @@
 #include "eval/text.h"
 #include "formats/text/json.h"
 
-/* Appends a request of one user message at temperature 0; max_tokens 0: the endpoint's own limit. */
-enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
+/* Appends a request of one user message, `cold` at temperature 0; max_tokens 0: the endpoint's own limit. */
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens, bool cold,
                                struct mt_byte_list *body);
 
 /*
