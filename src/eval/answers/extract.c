@@ -254,6 +254,7 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, int
     case MT_EXTRACT_BOXED: return mt_extract_boxed(text, span);
     case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(patterns, text, choices, span);
     case MT_EXTRACT_WORDS: return mt_statement_word(patterns, compiled->step.words, text, span);
+    case MT_EXTRACT_STATED: return mt_statement_text(patterns, text, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
     default: *span = text; return true;
@@ -266,14 +267,12 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
                                  struct mt_byte_list *out)
 {
     enum mt_extract_kind kind = compiled->step.kind;
-    bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS;
+    bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS || kind == MT_EXTRACT_STATED;
     struct mt_text span = {0};
     enum mt_status status = MT_OK;
     bool found = false;
     if (kind == MT_EXTRACT_NUMBER) {
         status = mt_statement_number(compiled->patterns, plain, out);
-    } else if (kind == MT_EXTRACT_STATED) {
-        status = mt_statement_text(compiled->patterns, plain, out);
     } else if (kind == MT_EXTRACT_CODE_BLOCK) {
         status = mt_code_find(text, wanted, out, &found);
     } else if (apply(compiled, reads ? plain : text, choices, &span)) {

@@ -1,11 +1,11 @@
-/* The table of forms, and choices that stand in them. Numbers and texts: statement_number.c,
- * statement_text.c. */
+/* The table of forms, and choices and texts that stand in them. Numbers: statement_number.c. */
 #include "eval/answers/statement.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <strings.h>
 
+#include "eval/answers/extract.h"
 #include "formats/text/utf8.h"
 
 // ------------------------------------------------------------------ plain characters
@@ -419,4 +419,56 @@ bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *wo
     int found = read_statements(patterns, plain, &reading);
     if (found >= 0) *word = mt_text_of(words[found]);
     return found >= 0;
+}
+
+// ------------------------------------------------------------------ texts
+
+/* Where the sentence that begins a text ends: at a full stop, or at words that give reasons. */
+static size_t sentence_end(struct mt_text text)
+{
+    static const char *const reasons[] = {" because", " since ", ", which ", ", so ", ", as ", NULL};
+    size_t most = mt_text_until(text, reasons).bytes;
+    for (size_t at = 0; at < most; at++) {
+        bool stop = text.text[at] == '.' || text.text[at] == '!' || text.text[at] == '?';
+        if (stop && (at + 1 == text.bytes || isspace((unsigned char)text.text[at + 1]))) return at;
+    }
+    return most;
+}
+
+/* Without markup, quotes, white space and full stops at the ends. A bracket stays: it may be the answer's. */
+static struct mt_text bare(struct mt_text text)
+{
+    static const char dropped[] = " \t\r*_`\"'$.:";
+    for (size_t before = text.bytes + 1; text.bytes < before;) {
+        before = text.bytes;
+        while (text.bytes > 0 && strchr(dropped, text.text[0]) != NULL) text = mt_text_from(text, 1);
+        while (text.bytes > 0 && strchr(dropped, text.text[text.bytes - 1]) != NULL) text.bytes--;
+        if (mt_text_has(text, 0, "\\(") || mt_text_has(text, 0, "\\[")) text = mt_text_from(text, 2);
+        bool closes = text.bytes > 1 &&
+                      (mt_text_has(text, text.bytes - 2, "\\)") || mt_text_has(text, text.bytes - 2, "\\]"));
+        if (closes) text.bytes -= 2;
+    }
+    return text;
+}
+
+bool mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain, struct mt_text *text)
+{
+    struct mt_text value;
+    size_t from = 0;
+    bool found = false;
+    for (size_t i = 0; i < FORMS; from = 0, i++) {
+        while (patterns[i] != NULL && next(patterns[i], plain, &from, &value)) {
+            value.bytes = sentence_end(value);
+            value = bare(value);
+            if (value.bytes == 0 || (found && value.text < text->text)) continue;
+            *text = value;
+            found = true;
+        }
+    }
+    // A box that stands behind it, or within it, is the answer.
+    if (mt_extract_boxed(plain, &value) && (!found || value.text >= text->text)) {
+        *text = value;
+        found = true;
+    }
+    return found;
 }

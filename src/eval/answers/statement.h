@@ -45,9 +45,7 @@ bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *wo
 enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
                                    struct mt_byte_list *number);
 
-/* The last text that is stated: a box, what an announcement is followed by, or else what the last sentence
- * with a formula comes to. Appended, where there is one. */
-enum mt_status mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain,
-                                 struct mt_byte_list *text);
+/* The last text that is stated: a box, or the rest of a sentence, without markup at its ends. */
+bool mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain, struct mt_text *text);
 
 #endif
