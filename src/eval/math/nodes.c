@@ -1,0 +1,144 @@
+/* Making nodes. */
+#include "eval/math/nodes.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "eval/math/value.h"
+
+#define MOST_NODES 2000
+#define MOST_HOLES 8 // in the real numbers
+
+struct mt_math_node *mt_node_new(struct mt_math_parser *parser, enum mt_math_kind kind)
+{
+    void *memory = NULL;
+    parser->nodes++;
+    if (parser->nodes > MOST_NODES) parser->failed = true;
+    enum mt_status status = mt_arena_allocate(parser->numbers.arena, sizeof(struct mt_math_node), &memory);
+    if (status != MT_OK) {
+        parser->numbers.status = status;
+        parser->failed = true;
+        return NULL;
+    }
+    struct mt_math_node *node = memory;
+    node->kind = kind;
+    return node;
+}
+
+void mt_node_adopt(struct mt_math_node *parent, struct mt_math_node *child)
+{
+    if (parent == NULL || child == NULL) return;
+    if (parent->last != NULL) parent->last->next = child;
+    if (parent->first == NULL) parent->first = child;
+    parent->last = child;
+    parent->count++;
+}
+
+struct mt_math_node *mt_node_fail(struct mt_math_parser *parser)
+{
+    parser->failed = true;
+    return NULL;
+}
+
+struct mt_math_node *mt_node_wrap(struct mt_math_parser *parser, enum mt_math_kind kind,
+                                  struct mt_math_node *child)
+{
+    struct mt_math_node *node = mt_node_new(parser, kind);
+    mt_node_adopt(node, child);
+    return node;
+}
+
+struct mt_math_node *mt_node_pair(struct mt_math_parser *parser, enum mt_math_kind kind,
+                                  struct mt_math_node *one, struct mt_math_node *other)
+{
+    struct mt_math_node *node = mt_node_wrap(parser, kind, one);
+    mt_node_adopt(node, other);
+    return node;
+}
+
+struct mt_math_node *mt_node_named(struct mt_math_parser *parser, enum mt_math_kind kind, const char *text,
+                                   size_t bytes, struct mt_math_node *child)
+{
+    struct mt_math_node *node = mt_node_wrap(parser, kind, child);
+    char *copy = NULL;
+    enum mt_status status = mt_arena_copy_text(parser->numbers.arena, text, bytes, &copy);
+    if (status != MT_OK) parser->numbers.status = status;
+    if (status != MT_OK || node == NULL) return mt_node_fail(parser);
+    node->text = copy;
+    return node;
+}
+
+static struct mt_math_node *interval(struct mt_math_parser *parser, struct mt_math_node *low,
+                                     struct mt_math_node *high)
+{
+    struct mt_math_node *group = mt_node_pair(parser, MT_MATH_GROUP, low, high);
+    if (group == NULL) return mt_node_fail(parser);
+    group->open = '(';
+    group->close = ')';
+    return group;
+}
+
+struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *text, size_t bytes)
+{
+    static const char *const reals[] = {"all real numbers", "all reals", "real numbers", "all real", "reals"};
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        if (strlen(reals[i]) != bytes || strncasecmp(reals[i], text, bytes) != 0) continue;
+        struct mt_math_node *low =
+            mt_node_wrap(parser, MT_MATH_NEGATIVE, mt_node_new(parser, MT_MATH_INFINITY));
+        return interval(parser, low, mt_node_new(parser, MT_MATH_INFINITY));
+    }
+    static const char *const counts[] = {"zero",  "one",   "two",  "three", "four",   "five",  "six",
+                                         "seven", "eight", "nine", "ten",   "eleven", "twelve"};
+    for (int i = 0; i < 13; i++) {
+        if (strlen(counts[i]) != bytes || strncasecmp(counts[i], text, bytes) != 0) continue;
+        struct mt_math_node *number = mt_node_new(parser, MT_MATH_NUMBER);
+        if (number != NULL) number->number = mt_rational_make(&parser->numbers, i, 1);
+        return number;
+    }
+    return mt_node_named(parser, MT_MATH_TEXT, text, bytes, NULL);
+}
+
+static struct mt_math_node *copy_of(struct mt_math_parser *parser, const struct mt_math_node *node)
+{
+    struct mt_math_node *copy = mt_node_new(parser, node->kind);
+    if (copy == NULL) return NULL;
+    *copy = *node;
+    copy->next = NULL;
+    return copy;
+}
+
+static bool is_reals(const struct mt_math_node *node)
+{
+    return node != NULL && node->kind == MT_MATH_GROUP && node->open == '(' && node->count == 2 &&
+           node->first->kind == MT_MATH_NEGATIVE && node->first->first->kind == MT_MATH_INFINITY &&
+           node->last->kind == MT_MATH_INFINITY;
+}
+
+struct mt_math_node *mt_node_reals_without(struct mt_math_parser *parser, const struct mt_math_node *from,
+                                           const struct mt_math_node *set)
+{
+    if (!is_reals(from) || set->kind != MT_MATH_GROUP || set->open != '{') return mt_node_fail(parser);
+    const struct mt_math_node *points[MOST_HOLES];
+    double at[MOST_HOLES];
+    int count = 0;
+    for (const struct mt_math_node *child = set->first; child != NULL; child = child->next) {
+        double complex value = 0;
+        if (count == MOST_HOLES || !mt_math_value_at(child, 0, 1, &value)) return mt_node_fail(parser);
+        int place = count++;
+        for (; place > 0 && at[place - 1] > creal(value); place--) {
+            at[place] = at[place - 1];
+            points[place] = points[place - 1];
+        }
+        at[place] = creal(value);
+        points[place] = child;
+    }
+    struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);
+    struct mt_math_node *low = mt_node_wrap(parser, MT_MATH_NEGATIVE, mt_node_new(parser, MT_MATH_INFINITY));
+    for (int i = 0; i <= count && !parser->failed; i++) {
+        struct mt_math_node *high =
+            i < count ? copy_of(parser, points[i]) : mt_node_new(parser, MT_MATH_INFINITY);
+        mt_node_adopt(all, interval(parser, low, high));
+        if (i < count) low = copy_of(parser, points[i]);
+    }
+    return all;
+}
