@@ -62,6 +62,66 @@ static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct 
     return false;
 }
 
+// ------------------------------------------------------------------ times of day
+
+struct time_of_day {
+    int hour, minute;
+    char half; // a: before noon, p: after; 0: not said
+};
+
+/* "3:45 p.m.", folded. False: no time. */
+static bool read_time(struct mt_text text, struct time_of_day *time)
+{
+    size_t at = 0;
+    int parts[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        size_t start = at;
+        for (; at < text.bytes && isdigit((unsigned char)text.text[at]) && at < start + 2; at++)
+            parts[i] = 10 * parts[i] + (text.text[at] - '0');
+        if (at == start || (i == 1 && at != start + 2)) return false;
+        if (i == 0 && (at == text.bytes || text.text[at++] != ':')) return false;
+    }
+    *time = (struct time_of_day){.hour = parts[0], .minute = parts[1]};
+    char half[2] = {0};
+    size_t letters = 0;
+    for (; at < text.bytes; at++) {
+        if (text.text[at] == '.') continue;
+        if (letters == 2) return false;
+        half[letters++] = text.text[at];
+    }
+    if (letters > 0 && ((half[0] != 'a' && half[0] != 'p') || half[1] != 'm')) return false;
+    time->half = half[0];
+    return true;
+}
+
+static int minutes_of(const struct time_of_day *time)
+{
+    int hour = time->half != '\0' ? time->hour % 12 + (time->half == 'p' ? 12 : 0) : time->hour;
+    return hour * 60 + time->minute;
+}
+
+/* Times of day, where one at least says which half: the other may be of 24 hours, or leave it off. False: no
+ * such times. */
+static bool compare_times(struct mt_math_comparison *all, struct mt_text a, struct mt_text b, bool *same)
+{
+    struct mt_byte_list one = {.ctx = all->ctx};
+    struct mt_byte_list other = {.ctx = all->ctx};
+    struct time_of_day left;
+    struct time_of_day right;
+    enum mt_status status = mt_math_fold(a.text, a.bytes, &one);
+    if (status == MT_OK) status = mt_math_fold(b.text, b.bytes, &other);
+    if (status != MT_OK) all->exact.numbers.status = status;
+    bool times =
+        status == MT_OK && read_time(mt_text_in(&one), &left) && read_time(mt_text_in(&other), &right);
+    mt_byte_list_free(&one);
+    mt_byte_list_free(&other);
+    if (!times || (left.half == '\0' && right.half == '\0')) return false;
+    bool left_off = left.half == '\0' || right.half == '\0';
+    *same = minutes_of(&left) == minutes_of(&right) ||
+            (left_off && left.hour == right.hour && left.minute == right.minute);
+    return true;
+}
+
 // ------------------------------------------------------------------ a choice and its text
 
 /* "(C) 36": the letter, and the bytes behind it that say the same in other words. */
@@ -133,7 +193,8 @@ enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t o
     if (status == MT_OK) {
         struct mt_text a = mt_text_in(&left);
         struct mt_text b = mt_text_in(&right);
-        *equal = same_texts(&all, a, b) || same_parts(&all, a, b);
+        *equal = same_texts(&all, a, b);
+        if (!*equal && !compare_times(&all, a, b, equal)) *equal = same_parts(&all, a, b);
         if (!*equal && !mt_math_is_broken(&all)) *equal = same_choices(&all, a, b);
         status = all.exact.numbers.status;
     }

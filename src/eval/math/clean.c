@@ -199,6 +199,11 @@ static size_t group_at(const char *text, size_t bytes, size_t at, const char **i
     size_t start = at;
     int open = 0;
     while (at < bytes && text[at] == ' ') at++;
+    if (at < bytes && at > start && isalpha((unsigned char)text[at])) { // \mathbb Z
+        *inside = text + at;
+        *inside_bytes = 1;
+        return at + 1 - start;
+    }
     if (at == bytes || text[at] != '{') return 0;
     *inside = text + at + 1;
     for (; at < bytes; at++) {

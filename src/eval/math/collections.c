@@ -102,6 +102,8 @@ bool mt_math_same_ordered(struct mt_math_comparison *all, const struct mt_math_n
     // Round and square brackets tell intervals apart; around three things and more they tell nothing.
     bool bare = mt_math_is_bare(a) || mt_math_is_bare(b);
     if (a->count != b->count || (a->open == ':') != (b->open == ':')) return false;
+    if (a->count == 2 && bare && (a->open == '[' || b->open == '[' || a->close == ']' || b->close == ']'))
+        return false;
     if (a->count == 2 && !bare && (a->open != b->open || a->close != b->close)) return false;
     const struct mt_math_node *other = b->first;
     for (const struct mt_math_node *child = a->first; child != NULL; child = child->next) {

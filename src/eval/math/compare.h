@@ -5,6 +5,7 @@
  *     math/compare.c        which of the following two trees are
  *     math/collections.c    sets, lists, tuples, intervals, the values of named variables
  *     math/relations.c      equations and inequalities
+ *     math/sets.c           the sets that inequalities describe
  *     math/single.c         single values, with what stands around them
  */
 #ifndef MT_EVAL_MATH_COMPARE_H
@@ -61,9 +62,18 @@ bool mt_math_same_ordered(struct mt_math_comparison *all, const struct mt_math_n
 bool mt_math_compare_named(struct mt_math_comparison *all, const struct mt_math_node *a,
                            const struct mt_math_node *b, bool *same);
 
+/* Answers of which one at least is made of inequalities in one variable: as the sets they describe. False,
+ * and *same is not set: neither is, or not that simple. */
+bool mt_math_compare_sets(struct mt_math_comparison *all, const struct mt_math_node *a,
+                          const struct mt_math_node *b, bool *same);
+
 /* Two answers of which one at least is a relation. */
 bool mt_math_same_with_relation(struct mt_math_comparison *all, const struct mt_math_node *a,
                                 const struct mt_math_node *b);
+
+/* A copy with one variable under another name; NULL for want of memory. */
+struct mt_math_node *mt_math_renamed(struct mt_math_comparison *all, const struct mt_math_node *node,
+                                     int64_t from, int64_t to);
 
 /* x, f(2), a+b, \text{Area}: what an answer may be given a name by. */
 bool mt_math_is_name(const struct mt_math_node *node);

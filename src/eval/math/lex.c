@@ -19,7 +19,7 @@ static const char *const symbol_names[] = {
 /* Words that are functions or signs even without a backslash. */
 static const char *const plain_commands[] = {"sqrt", "sin", "cos",   "tan",      "cot",    "sec",    "csc",
                                              "log",  "ln",  "exp",   "abs",      "arcsin", "arccos", "arctan",
-                                             "or",   "and", "infty", "infinity", "floor",  "ceil"};
+                                             "or",   "and", "infty", "infinity", "floor",  "ceil",   "to"};
 
 static bool same(const char *word, size_t bytes, const char *name)
 {

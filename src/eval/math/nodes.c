@@ -107,17 +107,31 @@ static struct mt_math_node *copy_of(struct mt_math_parser *parser, const struct 
     return copy;
 }
 
-static bool is_reals(const struct mt_math_node *node)
+static bool is_interval(const struct mt_math_node *node)
 {
-    return node != NULL && node->kind == MT_MATH_GROUP && node->open == '(' && node->count == 2 &&
-           node->first->kind == MT_MATH_NEGATIVE && node->first->first->kind == MT_MATH_INFINITY &&
-           node->last->kind == MT_MATH_INFINITY;
+    return node->kind == MT_MATH_GROUP && (node->open == '(' || node->open == '[') && node->count == 2;
 }
 
-struct mt_math_node *mt_node_reals_without(struct mt_math_parser *parser, const struct mt_math_node *from,
-                                           const struct mt_math_node *set)
+/* An interval without another that lies in it. */
+static struct mt_math_node *around(struct mt_math_parser *parser, const struct mt_math_node *from,
+                                   const struct mt_math_node *hole)
 {
-    if (!is_reals(from) || set->kind != MT_MATH_GROUP || set->open != '{') return mt_node_fail(parser);
+    struct mt_math_node *below = interval(parser, copy_of(parser, from->first), copy_of(parser, hole->first));
+    struct mt_math_node *above = interval(parser, copy_of(parser, hole->last), copy_of(parser, from->last));
+    if (parser->failed) return NULL;
+    below->open = from->open;
+    below->close = hole->open == '[' ? ')' : ']';
+    above->open = hole->close == ']' ? '(' : '[';
+    above->close = from->close;
+    return mt_node_pair(parser, MT_MATH_UNION, below, above);
+}
+
+struct mt_math_node *mt_node_without(struct mt_math_parser *parser, const struct mt_math_node *from,
+                                     const struct mt_math_node *set)
+{
+    if (!is_interval(from)) return mt_node_fail(parser);
+    if (is_interval(set)) return around(parser, from, set);
+    if (set->kind != MT_MATH_GROUP || set->open != '{') return mt_node_fail(parser);
     const struct mt_math_node *points[MOST_HOLES];
     double at[MOST_HOLES];
     int count = 0;
@@ -133,11 +147,14 @@ struct mt_math_node *mt_node_reals_without(struct mt_math_parser *parser, const 
         points[place] = child;
     }
     struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);
-    struct mt_math_node *low = mt_node_wrap(parser, MT_MATH_NEGATIVE, mt_node_new(parser, MT_MATH_INFINITY));
+    struct mt_math_node *low = copy_of(parser, from->first);
     for (int i = 0; i <= count && !parser->failed; i++) {
-        struct mt_math_node *high =
-            i < count ? copy_of(parser, points[i]) : mt_node_new(parser, MT_MATH_INFINITY);
-        mt_node_adopt(all, interval(parser, low, high));
+        struct mt_math_node *high = copy_of(parser, i < count ? points[i] : from->last);
+        struct mt_math_node *part = interval(parser, low, high);
+        if (parser->failed) return NULL;
+        if (i == 0) part->open = from->open;
+        if (i == count) part->close = from->close;
+        mt_node_adopt(all, part);
         if (i < count) low = copy_of(parser, points[i]);
     }
     return all;

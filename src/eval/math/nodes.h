@@ -26,8 +26,8 @@ struct mt_math_node *mt_node_named(struct mt_math_parser *parser, enum mt_math_k
 /* Words: those that mean a set or a number as that. */
 struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *text, size_t bytes);
 
-/* The real numbers without a set of some of them, in any order: the intervals between. Fails for others. */
-struct mt_math_node *mt_node_reals_without(struct mt_math_parser *parser, const struct mt_math_node *from,
-                                           const struct mt_math_node *set);
+/* An interval without some of its numbers, or without another: the intervals between. Fails for others. */
+struct mt_math_node *mt_node_without(struct mt_math_parser *parser, const struct mt_math_node *from,
+                                     const struct mt_math_node *set);
 
 #endif

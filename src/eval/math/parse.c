@@ -1,32 +1,38 @@
 /*
  * The tree of a mathematical text: what stands between operators (numbers, symbols, brackets, fractions,
- * roots, functions, matrices), products, sums, relations, lists. Nodes are NULL once memory is out or the
+ * roots, functions, matrices), products, sums. Nodes are NULL once memory is out or the
  * text is no mathematics, which every function lets pass.
  */
-#include "eval/math/tree.h"
+#include "eval/math/parse.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "eval/math/lex.h"
 #include "eval/math/nodes.h"
+#include "eval/math/units.h"
 
-#define MOST_TEXT  4000 // bytes of an answer worth parsing
 #define MOST_DEPTH 40
 
-/* The levels: a bare list, a sum, a base with what follows it, a base. */
-static struct mt_math_node *list(struct mt_math_parser *parser);
-static struct mt_math_node *relation(struct mt_math_parser *parser);
-static struct mt_math_node *sum_of(struct mt_math_parser *parser);
+/* The levels below a sum: a product, a base with what follows it, a base. */
+static struct mt_math_node *product(struct mt_math_parser *parser);
 static struct mt_math_node *factor(struct mt_math_parser *parser);
 static struct mt_math_node *base_of(struct mt_math_parser *parser);
+
+/* A bracket that ends [a,b[, as the French write half-open intervals. */
+static bool closes_open(const struct mt_math_parser *parser)
+{
+    const char *next = parser->at;
+    while (next < parser->end && *next == ' ') next++;
+    return parser->inside > 0 && (next == parser->end || *next == ',' || memcmp(next, "\\", 1) == 0);
+}
 
 static bool begins_factor(const struct mt_math_parser *parser)
 {
     static const char *const not_factors[] = {"le",     "ge",    "ne",       "in",    "pm",   "mp",
                                               "cup",    "cap",   "end",      "or",    "and",  "deg",
                                               "approx", "over",  "choose",   "mid",   "pmod", "mod",
-                                              "rfloor", "rceil", "setminus", "equiv", "usd"};
+                                              "rfloor", "rceil", "setminus", "equiv", "usd",  "to"};
     switch (parser->token.kind) {
     case MT_TOKEN_NUMBER:
     case MT_TOKEN_SYMBOL: return true;
@@ -36,12 +42,13 @@ static bool begins_factor(const struct mt_math_parser *parser)
         }
         return true;
     case MT_TOKEN_SIGN:
+        if (parser->token.sign == '[' && closes_open(parser)) return false;
         return strchr("([{S", parser->token.sign) != NULL || (parser->token.sign == '|' && parser->bars == 0);
     default: return false;
     }
 }
 
-static bool spells(const struct mt_math_token *token, const char *word)
+bool mt_token_spells(const struct mt_math_token *token, const char *word)
 {
     return strlen(word) == token->bytes && memcmp(word, token->start, token->bytes) == 0;
 }
@@ -68,7 +75,7 @@ static struct mt_math_node *argument(struct mt_math_parser *parser)
 {
     mt_math_first_digit(parser);
     if (!mt_math_take(parser, '{')) return base_of(parser);
-    struct mt_math_node *node = sum_of(parser);
+    struct mt_math_node *node = mt_parse_sum(parser);
     if (!parser->failed && !mt_math_take(parser, '}')) return mt_node_fail(parser);
     return node;
 }
@@ -94,7 +101,7 @@ static struct mt_math_node *root(struct mt_math_parser *parser)
     struct mt_math_node *node = call_node(parser, MT_CALL_SQRT);
     struct mt_math_node *degree = NULL;
     if (mt_math_take(parser, '[')) {
-        degree = sum_of(parser);
+        degree = mt_parse_sum(parser);
         if (parser->failed || !mt_math_take(parser, ']')) return mt_node_fail(parser);
     }
     bool plain = parser->token.kind == MT_TOKEN_NUMBER && parser->token.spaced; // √12 became "\sqrt 12"
@@ -159,8 +166,9 @@ static struct mt_math_node *matrix(struct mt_math_parser *parser)
     while (brace < parser->end && *brace != '}') brace++;
     if (!mt_math_is_sign(parser, '{') || brace == parser->end) return mt_node_fail(parser);
     struct mt_math_token name = {.start = parser->at, .bytes = (size_t)(brace - parser->at)};
-    bool array = spells(&name, "array");
-    bool lines = spells(&name, "cases") || spells(&name, "aligned") || spells(&name, "gathered");
+    bool array = mt_token_spells(&name, "array");
+    bool lines = mt_token_spells(&name, "cases") || mt_token_spells(&name, "aligned") ||
+                 mt_token_spells(&name, "gathered");
     parser->at = brace + 1;
     mt_math_advance(parser);
     if (array && mt_math_is_sign(parser, '{')) { // how columns are set
@@ -175,7 +183,7 @@ static struct mt_math_node *matrix(struct mt_math_parser *parser)
     while (!parser->failed && rows != NULL && row != NULL) {
         row->open = '(';
         row->close = ')';
-        mt_node_adopt(row, lines ? relation(parser) : sum_of(parser));
+        mt_node_adopt(row, lines ? mt_parse_relation(parser) : mt_parse_sum(parser));
         if (mt_math_take(parser, '&')) continue;
         single = single && row->count == 1;
         mt_node_adopt(rows, row);
@@ -205,28 +213,28 @@ static struct mt_math_node *command(struct mt_math_parser *parser)
     struct mt_math_token token = parser->token;
     mt_math_advance(parser);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        if (spells(&token, calls[i].name)) return function(parser, calls[i].call);
+        if (mt_token_spells(&token, calls[i].name)) return function(parser, calls[i].call);
     }
-    if (spells(&token, "lg")) return common_logarithm(parser);
-    if (spells(&token, "frac")) return two(parser, MT_MATH_QUOTIENT);
-    if (spells(&token, "binom")) return two(parser, MT_MATH_CHOOSE);
-    if (spells(&token, "sqrt")) return root(parser);
-    if (spells(&token, "begin")) return matrix(parser);
+    if (mt_token_spells(&token, "lg")) return common_logarithm(parser);
+    if (mt_token_spells(&token, "frac")) return two(parser, MT_MATH_QUOTIENT);
+    if (mt_token_spells(&token, "binom")) return two(parser, MT_MATH_CHOOSE);
+    if (mt_token_spells(&token, "sqrt")) return root(parser);
+    if (mt_token_spells(&token, "begin")) return matrix(parser);
     if (token.bytes >= 5 && memcmp(token.start, "infty", 5) == 0)
         return mt_node_new(parser, MT_MATH_INFINITY);
-    if (spells(&token, "infinity")) return mt_node_new(parser, MT_MATH_INFINITY);
+    if (mt_token_spells(&token, "infinity")) return mt_node_new(parser, MT_MATH_INFINITY);
     for (size_t i = 0; i < sizeof currencies / sizeof currencies[0]; i++) {
-        if (!spells(&token, currencies[i])) continue;
+        if (!mt_token_spells(&token, currencies[i])) continue;
         struct mt_math_node *amount =
             parser->token.kind == MT_TOKEN_NUMBER || mt_math_is_command(parser, "frac")
                 ? factor(parser)
                 : mt_node_fail(parser);
         return mt_node_named(parser, MT_MATH_UNIT, currencies[i], strlen(currencies[i]), amount);
     }
-    bool floor = spells(&token, "lfloor");
-    if (!floor && !spells(&token, "lceil")) return mt_node_fail(parser);
+    bool floor = mt_token_spells(&token, "lfloor");
+    if (!floor && !mt_token_spells(&token, "lceil")) return mt_node_fail(parser);
     struct mt_math_node *node = call_node(parser, floor ? MT_CALL_FLOOR : MT_CALL_CEIL);
-    mt_node_adopt(node, sum_of(parser));
+    mt_node_adopt(node, mt_parse_sum(parser));
     return mt_math_take_command(parser, floor ? "rfloor" : "rceil") ? node : mt_node_fail(parser);
 }
 
@@ -237,7 +245,7 @@ static struct mt_math_node *condition(struct mt_math_parser *parser, struct mt_m
         mt_math_is_sign(parser, '|') || mt_math_is_sign(parser, ':') || mt_math_is_command(parser, "mid");
     if (parser->failed || !bar) return inner;
     mt_math_advance(parser);
-    struct mt_math_node *chosen = list(parser);
+    struct mt_math_node *chosen = mt_parse_list(parser);
     return parser->failed || mt_math_take(parser, 'T') ? chosen : mt_node_fail(parser);
 }
 
@@ -251,7 +259,7 @@ static struct mt_math_node *brackets(struct mt_math_parser *parser, char open)
     parser->bars = open == 'S' ? 1 : (open == '{' ? bars : 0);
     mt_math_advance(parser);
     struct mt_math_node *inner = NULL;
-    if (!mt_math_is_sign(parser, open == 'S' ? 'T' : ')')) inner = list(parser);
+    if (!mt_math_is_sign(parser, open == 'S' ? 'T' : ')')) inner = mt_parse_list(parser);
     parser->depth--;
     parser->inside -= open == '{' ? 0 : 1;
     if (parser->failed) return NULL;
@@ -260,7 +268,10 @@ static struct mt_math_node *brackets(struct mt_math_parser *parser, char open)
     if (parser->failed || chosen != inner) return chosen;
     char close = parser->token.kind == MT_TOKEN_SIGN ? parser->token.sign : '\0';
     bool fits = open == '{' ? close == '}' : (open == 'S' ? close == 'T' : close == ')' || close == ']');
-    if (!fits) return mt_node_fail(parser);
+    bool french = (open == '[' || open == ']') && close == '[';
+    if (!fits && !french) return mt_node_fail(parser);
+    if ((french || open == ']') && (inner == NULL || inner->kind != MT_MATH_GROUP || inner->count != 2))
+        return mt_node_fail(parser);
     mt_math_advance(parser);
     bool bare = inner != NULL && inner->kind == MT_MATH_GROUP && inner->open == '\0';
     bool alone = inner != NULL && !bare;
@@ -272,8 +283,8 @@ static struct mt_math_node *brackets(struct mt_math_parser *parser, char open)
     struct mt_math_node *group = bare ? inner : mt_node_new(parser, MT_MATH_GROUP);
     if (alone) mt_node_adopt(group, inner);
     if (group == NULL) return mt_node_fail(parser);
-    group->open = open == 'S' ? '{' : open;
-    group->close = close == 'T' ? '}' : close;
+    group->open = open == 'S' ? '{' : (open == ']' ? '(' : open);
+    group->close = close == 'T' ? '}' : (close == '[' ? ')' : close);
     return group;
 }
 
@@ -285,7 +296,7 @@ static struct mt_math_node *absolute(struct mt_math_parser *parser)
     parser->depth++;
     mt_math_advance(parser);
     struct mt_math_node *node = call_node(parser, MT_CALL_ABS);
-    mt_node_adopt(node, sum_of(parser));
+    mt_node_adopt(node, mt_parse_sum(parser));
     parser->bars = bars;
     parser->depth--;
     if (!parser->failed && !mt_math_take(parser, '|')) return mt_node_fail(parser);
@@ -297,6 +308,18 @@ static struct mt_math_node *words(struct mt_math_parser *parser)
     struct mt_math_node *node = mt_node_meant(parser, parser->token.start, parser->token.bytes);
     if (node != NULL) mt_math_advance(parser);
     return node;
+}
+
+/* "The answer is": words that lead to a value. */
+static bool introduces(const struct mt_math_token *token)
+{
+    static const char *const ends[] = {" is", ":", " equals", " are", "="};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t length = strlen(ends[i]);
+        if (token->bytes > length && memcmp(token->start + token->bytes - length, ends[i], length) == 0)
+            return true;
+    }
+    return false;
 }
 
 static struct mt_math_node *base_of(struct mt_math_parser *parser)
@@ -315,9 +338,15 @@ static struct mt_math_node *base_of(struct mt_math_parser *parser)
         return node;
     }
     case MT_TOKEN_COMMAND: return command(parser);
-    case MT_TOKEN_TEXT: return words(parser);
+    case MT_TOKEN_TEXT:
+        if (introduces(&token)) {
+            mt_math_advance(parser);
+            if (parser->token.kind != MT_TOKEN_END) return factor(parser);
+            return mt_node_fail(parser);
+        }
+        return words(parser);
     case MT_TOKEN_SIGN:
-        if (strchr("([{S", token.sign) != NULL) return brackets(parser, token.sign);
+        if (strchr("([]{S", token.sign) != NULL) return brackets(parser, token.sign);
         if (token.sign == '|') return absolute(parser);
         return mt_node_fail(parser);
     default: return mt_node_fail(parser);
@@ -363,8 +392,8 @@ static struct mt_math_node *subscript(struct mt_math_parser *parser, struct mt_m
 /* 20°C is a temperature. */
 static struct mt_math_node *degrees(struct mt_math_parser *parser, struct mt_math_node *base)
 {
-    bool celsius = spells(&parser->token, "C");
-    if (!celsius && !spells(&parser->token, "F")) return mt_node_wrap(parser, MT_MATH_DEGREE, base);
+    bool celsius = mt_token_spells(&parser->token, "C");
+    if (!celsius && !mt_token_spells(&parser->token, "F")) return mt_node_wrap(parser, MT_MATH_DEGREE, base);
     mt_math_advance(parser);
     const char *name = celsius ? "celsius" : "fahrenheit";
     return mt_node_named(parser, MT_MATH_UNIT, name, strlen(name), base);
@@ -374,13 +403,15 @@ static struct mt_math_node *raise(struct mt_math_parser *parser, struct mt_math_
 {
     mt_math_advance(parser);
     bool braced = mt_math_take(parser, '{');
-    if (mt_math_take_command(parser, "deg")) {
+    bool small_o = braced && parser->token.kind == MT_TOKEN_TEXT && mt_token_spells(&parser->token, "o");
+    if (small_o) mt_math_advance(parser);
+    if (small_o || mt_math_take_command(parser, "deg")) {
         if (braced && !mt_math_take(parser, '}')) return mt_node_fail(parser);
         return degrees(parser, base);
     }
     struct mt_math_node *power = mt_node_wrap(parser, MT_MATH_POWER, base);
     bool negative = !braced && mt_math_take(parser, '-');
-    struct mt_math_node *exponent = braced ? sum_of(parser) : base_of(parser);
+    struct mt_math_node *exponent = braced ? mt_parse_sum(parser) : base_of(parser);
     if (braced && !parser->failed && !mt_math_take(parser, '}')) return mt_node_fail(parser);
     mt_node_adopt(power, negative ? mt_node_wrap(parser, MT_MATH_NEGATIVE, exponent) : exponent);
     return power;
@@ -414,9 +445,10 @@ static struct mt_math_node *factor(struct mt_math_parser *parser)
 // ------------------------------------------------------------------ products
 
 /* "and" and "or" between answers separate them. */
-static bool joins(const struct mt_math_token *token)
+bool mt_token_joins(const struct mt_math_token *token)
 {
-    return spells(token, "and") || spells(token, "or") || spells(token, ", and") || spells(token, ", or");
+    return mt_token_spells(token, "and") || mt_token_spells(token, "or") || mt_token_spells(token, ", and") ||
+           mt_token_spells(token, ", or") || mt_token_spells(token, "to") || mt_token_spells(token, "where");
 }
 
 static bool is_unit_token(const struct mt_math_parser *parser)
@@ -425,7 +457,7 @@ static bool is_unit_token(const struct mt_math_parser *parser)
     if (kind == MT_TOKEN_UNIT) return true;
     if (kind == MT_TOKEN_WORD) return parser->token.spaced;
     if (kind != MT_TOKEN_TEXT) return false;
-    return !joins(&parser->token);
+    return !mt_token_joins(&parser->token);
 }
 
 /* The units after a value: "cm", "square feet", "km/h", "\text{ m}^2". The texts run from one token to the
@@ -456,8 +488,9 @@ static struct mt_math_node *take_unit(struct mt_math_parser *parser, struct mt_m
         }
     }
     struct mt_math_token all = {.start = start, .bytes = (size_t)(end - start)};
-    if (spells(&all, "percent")) return mt_node_wrap(parser, MT_MATH_PERCENT, value);
-    if (spells(&all, "degrees") || spells(&all, "degree")) return mt_node_wrap(parser, MT_MATH_DEGREE, value);
+    if (mt_token_spells(&all, "percent")) return mt_node_wrap(parser, MT_MATH_PERCENT, value);
+    if (mt_token_spells(&all, "degrees") || mt_token_spells(&all, "degree"))
+        return mt_node_wrap(parser, MT_MATH_DEGREE, value);
     return mt_node_named(parser, MT_MATH_UNIT, start, all.bytes, value);
 }
 
@@ -499,6 +532,22 @@ static struct mt_math_node *signed_factor(struct mt_math_parser *parser)
     return negative;
 }
 
+/* \frac{\text{km}}{\text{h}} behind a number. */
+static bool is_unit_fraction(const struct mt_math_node *node)
+{
+    return node->kind == MT_MATH_QUOTIENT && node->count == 2 && node->first->kind == MT_MATH_TEXT &&
+           node->last->kind == MT_MATH_TEXT;
+}
+
+static struct mt_math_node *per_unit(struct mt_math_parser *parser, struct mt_math_node *value,
+                                     const struct mt_math_node *fraction)
+{
+    char text[64];
+    int length = snprintf(text, sizeof text, "%s/%s", fraction->first->text, fraction->last->text);
+    if (length < 0 || (size_t)length >= sizeof text) return mt_node_fail(parser);
+    return mt_node_named(parser, MT_MATH_UNIT, text, (size_t)length, value);
+}
+
 /* Multiplication without a sign. */
 static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_math_node *left)
 {
@@ -507,8 +556,36 @@ static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_mat
     bool fraction = mt_math_is_command(parser, "frac");
     struct mt_math_node *right = factor(parser);
     if (parser->failed) return NULL; // `right` may be without its parts
+    bool around = right->kind == MT_MATH_PERCENT || right->kind == MT_MATH_DEGREE; // 12\frac{1}{2}\%
+    if (fraction && around && is_mixed(left, right->first))
+        return mt_node_wrap(parser, right->kind, mt_node_pair(parser, MT_MATH_SUM, left, right->first));
+    if (fraction && is_unit_fraction(right)) return per_unit(parser, left, right);
     bool mixed = fraction && is_mixed(left, right);
     return mt_node_pair(parser, mixed ? MT_MATH_SUM : MT_MATH_PRODUCT, left, right);
+}
+
+/* "7 hours 30 minutes": in the last unit. Words between numbers that are no such units are no mathematics. */
+static struct mt_math_node *more_units(struct mt_math_parser *parser, struct mt_math_node *left)
+{
+    struct mt_numbers *numbers = &parser->numbers;
+    struct mt_unit one = {.scale = mt_rational_make(numbers, 1, 1)};
+    if (parser->depth >= MOST_DEPTH) return mt_node_fail(parser);
+    parser->depth++;
+    struct mt_math_node *right = product(parser);
+    parser->depth--;
+    if (parser->failed || left->kind != MT_MATH_UNIT || right->kind != MT_MATH_UNIT)
+        return mt_node_fail(parser);
+    one.factor = one.scale;
+    struct mt_unit other = one;
+    mt_unit_read(numbers, left->text, &one);
+    mt_unit_read(numbers, right->text, &other);
+    struct mt_math_node *ratio_of = mt_node_new(parser, MT_MATH_NUMBER);
+    if (ratio_of == NULL || one.count != 1 || other.count != 1 || !mt_unit_same(&one, &other))
+        return mt_node_fail(parser);
+    ratio_of->number = mt_rational_divide(numbers, one.scale, other.scale);
+    struct mt_math_node *scaled = mt_node_pair(parser, MT_MATH_PRODUCT, ratio_of, left->first);
+    struct mt_math_node *sum = mt_node_pair(parser, MT_MATH_SUM, scaled, right->first);
+    return mt_node_named(parser, MT_MATH_UNIT, right->text, strlen(right->text), sum);
 }
 
 static struct mt_math_node *product(struct mt_math_parser *parser)
@@ -523,8 +600,7 @@ static struct mt_math_node *product(struct mt_math_parser *parser)
             left = next_to(parser, left);
         } else if (is_unit_token(parser)) {
             left = take_unit(parser, left);
-            if (parser->token.kind == MT_TOKEN_NUMBER)
-                return mt_node_fail(parser); // words between numbers are no unit
+            if (parser->token.kind == MT_TOKEN_NUMBER) return more_units(parser, left);
         } else {
             return left;
         }
@@ -532,9 +608,9 @@ static struct mt_math_node *product(struct mt_math_parser *parser)
     return left;
 }
 
-// ------------------------------------------------------------------ sums, relations, lists
+// ------------------------------------------------------------------ sums
 
-static struct mt_math_node *sum_of(struct mt_math_parser *parser)
+struct mt_math_node *mt_parse_sum(struct mt_math_parser *parser)
 {
     if (parser->depth >= MOST_DEPTH) return mt_node_fail(parser);
     parser->depth++;
@@ -562,142 +638,7 @@ static struct mt_math_node *sum_of(struct mt_math_parser *parser)
     bool over = !parser->failed && mt_math_take_command(parser, "over");
     bool choose = !parser->failed && !over && mt_math_take_command(parser, "choose");
     if (over || choose)
-        sum = mt_node_pair(parser, over ? MT_MATH_QUOTIENT : MT_MATH_CHOOSE, sum, sum_of(parser));
+        sum = mt_node_pair(parser, over ? MT_MATH_QUOTIENT : MT_MATH_CHOOSE, sum, mt_parse_sum(parser));
     parser->depth--;
     return sum;
-}
-
-/* 3:2 is a fraction, 1:2:3 keeps its order. In a set a colon means "such that". */
-static struct mt_math_node *ratio(struct mt_math_parser *parser)
-{
-    struct mt_math_node *node = sum_of(parser);
-    if (parser->failed || parser->bars > 0 || !mt_math_is_sign(parser, ':')) return node;
-    struct mt_math_node *all = mt_node_wrap(parser, MT_MATH_GROUP, node);
-    while (!parser->failed && mt_math_take(parser, ':')) mt_node_adopt(all, sum_of(parser));
-    if (parser->failed) return NULL;
-    all->open = all->close = ':';
-    bool zero = node->kind == MT_MATH_NUMBER && mt_rational_sign(&node->number) == 0;
-    if (all->count == 2 && !zero) all->kind = MT_MATH_QUOTIENT;
-    return all;
-}
-
-/* The sign of a relation that comes next, taken; 0: none. */
-static char take_relation(struct mt_math_parser *parser)
-{
-    if (mt_math_take(parser, '=')) return '=';
-    if (mt_math_take(parser, '<')) return '<';
-    if (mt_math_take(parser, '>')) return '>';
-    if (mt_math_take_command(parser, "le")) return 'l';
-    if (mt_math_take_command(parser, "ge")) return 'g';
-    if (mt_math_take_command(parser, "ne")) return 'n';
-    if (mt_math_take_command(parser, "approx")) return 'a';
-    return '\0';
-}
-
-/* A set, perhaps without some elements. */
-static struct mt_math_node *set_of(struct mt_math_parser *parser)
-{
-    struct mt_math_node *node = ratio(parser);
-    if (parser->failed || !mt_math_take_command(parser, "setminus")) return node;
-    struct mt_math_node *without = ratio(parser);
-    return parser->failed ? NULL : mt_node_reals_without(parser, node, without);
-}
-
-static struct mt_math_node *united(struct mt_math_parser *parser)
-{
-    struct mt_math_node *node = set_of(parser);
-    bool element = !parser->failed && (node->kind == MT_MATH_SYMBOL || node->kind == MT_MATH_GROUP);
-    if (element && mt_math_take_command(parser, "in")) node = set_of(parser); // x \in S says S
-    if (parser->failed || !mt_math_is_command(parser, "cup")) return node;
-    struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);
-    mt_node_adopt(all, node);
-    while (!parser->failed && mt_math_take_command(parser, "cup")) mt_node_adopt(all, set_of(parser));
-    return all;
-}
-
-static struct mt_math_node *relation(struct mt_math_parser *parser)
-{
-    struct mt_math_node *node = united(parser);
-    if (parser->failed) return NULL;
-    char sign = take_relation(parser);
-    if (sign == '\0') return node;
-    struct mt_math_node *chain = mt_node_new(parser, MT_MATH_RELATION);
-    mt_node_adopt(chain, node);
-    while (!parser->failed && sign != '\0') {
-        if (chain == NULL || chain->count >= MT_MATH_RELATIONS) return mt_node_fail(parser);
-        chain->relations[chain->count - 1] = sign;
-        mt_node_adopt(chain, united(parser));
-        sign = take_relation(parser);
-    }
-    return chain;
-}
-
-static bool take_separator(struct mt_math_parser *parser)
-{
-    bool taken = false;
-    bool more = true;
-    while (more) {
-        more = mt_math_take(parser, ',') || mt_math_take(parser, ';') ||
-               mt_math_take_command(parser, "and") || mt_math_take_command(parser, "or");
-        if (!more && parser->token.kind == MT_TOKEN_TEXT && joins(&parser->token)) {
-            mt_math_advance(parser);
-            more = true;
-        }
-        taken = taken || more;
-    }
-    return taken;
-}
-
-static struct mt_math_node *list(struct mt_math_parser *parser)
-{
-    struct mt_math_node *node = relation(parser);
-    if (parser->failed || !take_separator(parser)) return node;
-    struct mt_math_node *all = mt_node_wrap(parser, MT_MATH_GROUP, node);
-    do {
-        mt_node_adopt(all, relation(parser));
-    } while (!parser->failed && take_separator(parser));
-    return all;
-}
-
-// ------------------------------------------------------------------ the whole
-
-/* Words alone: "Evelyn", "neither even nor odd". Letters that could be symbols are not. */
-static bool is_words(const char *text, size_t bytes)
-{
-    size_t run = 0;
-    size_t longest = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (isalpha((unsigned char)text[i])) {
-            run++;
-        } else if (strchr(" .,'-\"", text[i]) != NULL) {
-            run = 0;
-        } else {
-            return false;
-        }
-        longest = run > longest ? run : longest;
-    }
-    bool pi = bytes == 2 && memcmp(text, "pi", 2) == 0;
-    bool no = bytes == 2 && tolower(text[0]) == 'n' && tolower(text[1]) == 'o';
-    bool infinity = bytes == 8 && memcmp(text, "infinity", 8) == 0;
-    return (longest >= 3 && !pi && !infinity) || no;
-}
-
-enum mt_status mt_math_parse(struct mt_arena *arena, const char *text, size_t bytes,
-                             struct mt_math_node **root)
-{
-    struct mt_math_parser parser = {
-        .numbers = {.arena = arena}, .begin = text, .at = text, .end = text + bytes};
-    struct mt_math_node *node = NULL;
-    *root = NULL;
-    if (bytes == 0 || bytes > MOST_TEXT) return MT_OK;
-    if (is_words(text, bytes)) {
-        node = mt_node_meant(&parser, text, bytes);
-    } else {
-        mt_math_advance(&parser);
-        node = list(&parser);
-        if (parser.token.kind != MT_TOKEN_END) parser.failed = true;
-    }
-    // Tokens point into the text: nothing of it is kept in the tree.
-    *root = parser.failed ? NULL : node;
-    return parser.numbers.status;
 }

@@ -167,6 +167,9 @@ struct mt_rational mt_rational_choose(struct mt_numbers *numbers, int64_t n, int
     if (k > n) return zero();
     if (k > n - k) k = n - k;
     if (k > MT_RATIONAL_BITS) return fail(numbers); // C(n, k) >= 2^k where 2k <= n
+    int64_t bits = 0;                               // of n/k: C(n, k) >= (n/k)^k
+    while (k > 0 && (n / k) >> (bits + 1) > 0) bits++;
+    if (k * bits > MT_RATIONAL_BITS) return fail(numbers);
     mpz_init(result);
     mpz_bin_uiui(result, (unsigned long)n, (unsigned long)k);
     struct mt_rational value = mt_rational_from(numbers, result);

@@ -1,66 +1,6 @@
 /* Equations and inequalities. */
 #include "eval/math/compare.h"
 
-/* An interval made of inequalities. Its ends are copies, whose children are borrowed. */
-struct interval {
-    struct mt_math_node group, low, high, infinity;
-    int64_t symbol; // what lies in it
-};
-
-static bool is_less(char relation)
-{
-    return relation == '<' || relation == 'l';
-}
-
-static bool is_more(char relation)
-{
-    return relation == '>' || relation == 'g';
-}
-
-/* From inequalities in one symbol: x > 3, 1 < x <= 2. False: they are none. */
-static bool make_interval(const struct mt_math_node *chain, struct interval *made)
-{
-    const struct mt_math_node *a = chain->first;
-    const struct mt_math_node *b = a->next;
-    const struct mt_math_node *c = b->next;
-    char first = chain->relations[0];
-    char second = chain->relations[1];
-    char low = first; // the relations at the two ends
-    char high = first;
-    if ((!is_less(first) && !is_more(first)) || chain->count > 3) return false;
-    *made = (struct interval){.infinity = {.kind = MT_MATH_INFINITY}};
-    if (c == NULL) {
-        bool left = a->kind == MT_MATH_SYMBOL;
-        if (left == (b->kind == MT_MATH_SYMBOL)) return false;
-        bool below = left == is_less(first); // the symbol is the smaller one
-        const struct mt_math_node minus = {
-            .kind = MT_MATH_NEGATIVE, .first = &made->infinity, .last = &made->infinity, .count = 1};
-        made->symbol = (left ? a : b)->symbol;
-        made->low = below ? minus : *(left ? b : a);
-        made->high = below ? *(left ? b : a) : made->infinity;
-        if (below) low = '\0';
-        if (!below) high = '\0';
-    } else {
-        bool up = is_less(first) && is_less(second);
-        bool down = is_more(first) && is_more(second);
-        if (b->kind != MT_MATH_SYMBOL || (!up && !down)) return false;
-        made->symbol = b->symbol;
-        made->low = *(up ? a : c);
-        made->high = *(up ? c : a);
-        low = up ? first : second;
-        high = up ? second : first;
-    }
-    made->low.next = &made->high;
-    made->high.next = NULL;
-    made->group = (struct mt_math_node){.kind = MT_MATH_GROUP,
-                                        .open = low == 'l' || low == 'g' ? '[' : '(',
-                                        .close = high == 'l' || high == 'g' ? ']' : ')',
-                                        .first = &made->low,
-                                        .last = &made->high,
-                                        .count = 2};
-    return true;
-}
-
 /* a = b as a - b. */
 static struct mt_exact_form difference(struct mt_exact *exact, const struct mt_math_node *equation)
 {
@@ -100,6 +40,33 @@ static bool are_graphs(const struct mt_math_node *a, const struct mt_math_node *
            b->last->kind == MT_MATH_SYMBOL && b->last->symbol == 'x';
 }
 
+/* f(x) */
+static bool is_application(const struct mt_math_node *node)
+{
+    return node->kind == MT_MATH_PRODUCT && node->count == 2 && node->first->kind == MT_MATH_SYMBOL &&
+           node->last->kind == MT_MATH_SYMBOL;
+}
+
+static bool is_chain(const struct mt_math_node *node)
+{
+    for (int i = 0; i + 1 < node->count; i++) {
+        if (node->relations[i] != '=') return false;
+    }
+    return node->count > 2;
+}
+
+/* A chain of equations as its ends; what is no chain stays. */
+static const struct mt_math_node *shortened(const struct mt_math_node *node, struct mt_math_node made[2])
+{
+    if (!is_chain(node)) return node;
+    made[1] = *node->first;
+    made[1].next = node->last;
+    made[0] = *node;
+    made[0].first = &made[1];
+    made[0].count = 2;
+    return &made[0];
+}
+
 static bool same_relation(struct mt_math_comparison *all, const struct mt_math_node *a,
                           const struct mt_math_node *b)
 {
@@ -107,6 +74,16 @@ static bool same_relation(struct mt_math_comparison *all, const struct mt_math_n
     if (equations && same_equation(all, a, b)) return true;
     if (equations && (are_graphs(a->first, b->first) || are_graphs(b->first, a->first)))
         return mt_math_same_answer(all, a->last, b->last);
+    if (is_chain(a) != is_chain(b)) { // y = 2·3x = 6x: the first side and the last
+        struct mt_math_node ends[2];
+        return same_relation(all, shortened(a, ends), shortened(b, ends));
+    }
+    if (equations && is_application(a->first) && is_application(b->first) &&
+        a->first->first->symbol == b->first->first->symbol) {
+        struct mt_math_node *renamed =
+            mt_math_renamed(all, b->last, b->first->last->symbol, a->first->last->symbol);
+        return renamed != NULL && mt_math_same_answer(all, a->last, renamed);
+    }
     if (a->count != b->count || mt_math_is_broken(all)) return false;
     bool straight = true;
     const struct mt_math_node *other = b->first;
@@ -175,6 +152,9 @@ bool mt_math_is_name(const struct mt_math_node *node)
     case MT_MATH_TEXT: return true;
     case MT_MATH_PRODUCT:
         if (node->first->kind == MT_MATH_SYMBOL && node->count == 2) return true;
+        if (node->first->kind == MT_MATH_POWER && node->first->first->kind == MT_MATH_SYMBOL &&
+            node->first->last->kind == MT_MATH_NEGATIVE)
+            return true; // f^{-1}(x)
         break;
     case MT_MATH_GROUP:
     case MT_MATH_QUOTIENT: break;
@@ -215,16 +195,10 @@ static bool same_as_value(struct mt_math_comparison *all, const struct mt_math_n
 bool mt_math_same_with_relation(struct mt_math_comparison *all, const struct mt_math_node *a,
                                 const struct mt_math_node *b)
 {
-    struct interval one;
-    struct interval two;
+    bool same = false;
     bool both = a->kind == MT_MATH_RELATION && b->kind == MT_MATH_RELATION;
-    if (both) {
-        if (same_relation(all, a, b)) return true;
-        return make_interval(a, &one) && make_interval(b, &two) && one.symbol == two.symbol &&
-               mt_math_same_answer(all, &one.group, &two.group);
-    }
+    if (both && same_relation(all, a, b)) return true;
     const struct mt_math_node *relation = a->kind == MT_MATH_RELATION ? a : b;
-    const struct mt_math_node *other = relation == a ? b : a;
-    if (same_as_value(all, relation, other)) return true;
-    return make_interval(relation, &one) && mt_math_same_answer(all, &one.group, other);
+    if (!both && same_as_value(all, relation, relation == a ? b : a)) return true;
+    return mt_math_compare_sets(all, a, b, &same) && same;
 }

@@ -1,5 +1,6 @@
 /* Single values: exactly, else at exact points, else in double, else by structure. */
 #include <string.h>
+#include <strings.h>
 
 #include "eval/math/compare.h"
 #include "eval/math/units.h"
@@ -7,6 +8,7 @@
 
 #define MOST_WORK    ((int64_t)1 << 26) // of one comparison
 #define EXACT_POINTS 3
+#define SMALLEST     1e-250
 
 static void weaken(struct mt_math_comparison *all, enum mt_math_verdict verdict)
 {
@@ -34,6 +36,7 @@ bool mt_math_begin_exact(struct mt_math_comparison *all)
     struct mt_numbers *numbers = &all->exact.numbers;
     all->spent += numbers->work;
     numbers->work = 0;
+    all->exact.atom_count = all->exact.root_count = 0;
     numbers->failed = numbers->status != MT_OK || all->spent > MOST_WORK;
     return !numbers->failed;
 }
@@ -51,6 +54,7 @@ static bool same_numbers(struct mt_math_comparison *all, const struct mt_math_no
         if (first != second) return false;
         if (!first) continue;
         double size = cabs(one) > cabs(other) ? cabs(one) : cabs(other);
+        if (size < SMALLEST) continue; // exact forms know 0: this is an underflow
         if (!mt_math_is_close(one, other, size)) return false;
         compared++;
     }
@@ -162,6 +166,22 @@ static const struct mt_math_node *scaled_value(struct mt_numbers *numbers, const
     return &made->product;
 }
 
+/* "The function is even", "an ellipse": the words that answer. */
+static const char *core_of(const char *text)
+{
+    static const char *const articles[] = {"a ", "an ", "the "};
+    if (strpbrk(text, "0123456789") != NULL) return text; // its words are not the answer
+    const char *is = strstr(text, " is ");
+    while (is != NULL) {
+        text = is + 4;
+        is = strstr(text, " is ");
+    }
+    for (size_t i = 0; i < sizeof articles / sizeof articles[0]; i++) {
+        if (strncasecmp(text, articles[i], strlen(articles[i])) == 0) return text + strlen(articles[i]);
+    }
+    return text;
+}
+
 static bool is_infinite(const struct mt_math_node *node)
 {
     return node->kind == MT_MATH_INFINITY ||
@@ -178,12 +198,16 @@ bool mt_math_same_single(struct mt_math_comparison *all, const struct mt_math_no
     struct peeled one = peel(numbers, a);
     struct peeled other = peel(numbers, b);
     if (numbers->failed || !mt_unit_same(&one.unit, &other.unit)) return false;
+    if ((one.percent || one.degree) && other.unit.count > 0 && !other.percent && !other.degree) return false;
+    if ((other.percent || other.degree) && one.unit.count > 0 && !one.percent && !one.degree) return false;
     bool units = one.unit.count > 0 && other.unit.count > 0;
     const struct mt_math_node *left = scaled_value(numbers, &one, units, &scaled_a);
     const struct mt_math_node *right = scaled_value(numbers, &other, units, &scaled_b);
     if (numbers->failed) return false;
     if (left->kind == MT_MATH_TEXT && right->kind == MT_MATH_TEXT) {
-        return mt_math_same_letters(all, left->text, strlen(left->text), right->text, strlen(right->text));
+        const char *said = core_of(left->text);
+        const char *right_words = core_of(right->text);
+        return mt_math_same_letters(all, said, strlen(said), right_words, strlen(right_words));
     }
     if (is_infinite(left) || is_infinite(right))
         return left->kind == right->kind && is_infinite(left) == is_infinite(right);

@@ -3,7 +3,7 @@
  *
  *     math/clean.c      one spelling: $, \left, \,, \dfrac, unicode signs, ... out or replaced
  *     math/lex.c        tokens: numbers with their separators, symbols, commands, words
- *     math/parse.c      the tree, of nodes that math/nodes.c makes
+ *     math/parse.c      the tree, of nodes that math/nodes.c makes; lists and relations in math/parse_lists.c
  *
  * Depth and number of nodes are bounded; what is not understood is no failure but "not mathematics".
  */
@@ -55,7 +55,7 @@ enum mt_math_call {
 };
 
 // Symbols that mean a number; letters are their code, others follow.
-enum { MT_SYMBOL_E = 'e', MT_SYMBOL_I = 'i', MT_SYMBOL_PI = 128 };
+enum { MT_SYMBOL_E = 'e', MT_SYMBOL_I = 'i', MT_SYMBOL_PI = 128, MT_SYMBOL_WHOLE = 900 };
 
 #define MT_MATH_RELATIONS 4 // in a chain, at most
 
@@ -66,7 +66,7 @@ struct mt_math_node {
     int64_t symbol;            // a letter's code, or of MT_SYMBOL_PI on; a subscript adds thousands
     enum mt_math_call call;
     char open, close;                  // of GROUP: ( ) [ ] { }
-    char relations[MT_MATH_RELATIONS]; // = < > l(≤) g(≥) n(≠)
+    char relations[MT_MATH_RELATIONS]; // = < > l(≤) g(≥) n(≠) a(≈) e(∈)
     const char *text;                  // of TEXT and UNIT, NUL-terminated
     struct mt_math_node *first;
     struct mt_math_node *last;

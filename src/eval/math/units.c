@@ -205,6 +205,10 @@ void mt_unit_read(struct mt_numbers *numbers, const char *text, struct mt_unit *
     char name[24];
     while (*at != '\0') {
         if (*at == '/') side = -1;
+        if (*at == '(' && strchr(at, ')') != NULL) { // the same in other words
+            at = strchr(at, ')') + 1;
+            continue;
+        }
         if (strncmp(at, "\\text", 5) == 0) {
             at += 5;
             continue;
